@@ -1,4 +1,5 @@
-//! Bytes from a disk or another node, taken for a frame: an error, or a frame whose lines can all be read.
+//! Bytes from a disk or another node, taken for a frame: an error, or a frame whose lines can all
+//! be read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A syslog TCP stream in reads of any size: the same lines as in one read, none longer than the limit, and no
-//! byte made up; the latter two also with a pause behind each read.
+//! A syslog TCP stream in reads of any size: the same lines as in one read, none longer than the
+//! limit, and no byte made up; the latter two also with a pause behind each read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A hot segment of which any bytes were changed, some checksums right again: an error, or frames whose lines can
-//! all be read.
+//! A hot segment of which any bytes were changed, some checksums right again: an error, or frames
+//! whose lines can all be read.
 #![no_main]
 
 use std::path::Path;
@@ -70,7 +70,8 @@ fn sample() -> (Vec<u8>, Vec<usize>) {
     (disk.contents(Path::new(PATH)).expect("it is there"), starts)
 }
 
-/// Sets the checksums right, as far as the parts are still there: what is behind them is what needs trying.
+/// Sets the checksums right, as far as the parts are still there: what is behind them is what needs
+/// trying.
 fn sign(file: &mut [u8], starts: &[usize]) {
     let mut put = |covered: std::ops::Range<usize>, at: usize| {
         if at + 4 <= file.len() && covered.end <= file.len() && covered.start <= covered.end {

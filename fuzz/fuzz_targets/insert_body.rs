@@ -1,5 +1,6 @@
-//! A request body in chunks of any size, plain or compressed: the same lines as in one chunk, none over the limit, no
-//! byte made up; `_bulk` and JSON lines of it, or an error. A body that we compressed gives the same lines as it does plain.
+//! A request body in chunks of any size, plain or compressed: the same lines as in one chunk, none
+//! over the limit, no byte made up; `_bulk` and JSON lines of it, or an error. A body that we
+//! compressed gives the same lines as it does plain.
 #![no_main]
 
 use std::io::Write;

@@ -1,7 +1,9 @@
-//! Any text is either a query of LogQL, which written back is read as the same, or an error that points into it.
+//! Any text is either a query of LogQL, which written back is read as the same, or an error that
+//! points into it.
 //!
-//! A text is also tried as the repeated part of a deep or long one: the first byte says how often, and where it is cut into what is
-//! repeated before and behind the rest. So chains of any kind are found without being written out.
+//! A text is also tried as the repeated part of a deep or long one: the first byte says how often,
+//! and where it is cut into what is repeated before and behind the rest. So chains of any kind are
+//! found without being written out.
 
 #![no_main]
 

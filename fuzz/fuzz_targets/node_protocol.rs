@@ -1,6 +1,6 @@
-//! Bytes from the network, taken for a collector's and for a store's side of the node protocol: an error, or messages that
-//! do not depend on how the bytes were cut. Once as they are, and once as frames behind a good greeting, their checksums right,
-//! since random bytes never have those.
+//! Bytes from the network, taken for a collector's and for a store's side of the node protocol: an
+//! error, or messages that do not depend on how the bytes were cut. Once as they are, and once as
+//! frames behind a good greeting, their checksums right, since random bytes never have those.
 #![no_main]
 
 use std::sync::Arc;
@@ -100,7 +100,8 @@ fn greeted(bytes: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// Makes a frame of the first bytes, and says how many they are. None if they are too few, or no frame with any checksums.
+/// Makes a frame of the first bytes, and says how many they are. None if they are too few, or no
+/// frame with any checksums.
 fn sign(bytes: &mut [u8], node: u32) -> Option<usize> {
     let sign_header = |bytes: &mut [u8]| {
         let crc = crc32c::crc32c(&bytes[..HEADER_BYTES - 4]);

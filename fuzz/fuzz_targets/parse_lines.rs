@@ -1,6 +1,7 @@
 //! Lines of any content and every kind of origin: each becomes a whole row.
 //!
-//! The first byte picks the origin, the second whether newlines part the lines; the rest are the lines.
+//! The first byte picks the origin, the second whether newlines part the lines; the rest are the
+//! lines.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};

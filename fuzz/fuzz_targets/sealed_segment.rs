@@ -1,5 +1,5 @@
-//! A sealed segment of which any bytes were changed behind the compression and the checksums: an error, or lines that
-//! can all be read.
+//! A sealed segment of which any bytes were changed behind the compression and the checksums: an
+//! error, or lines that can all be read.
 #![no_main]
 
 use std::path::Path;

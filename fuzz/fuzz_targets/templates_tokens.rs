@@ -1,5 +1,6 @@
-//! Columns of text as templates, and filters of their words: what was encoded comes back and is found; bytes that were
-//! not encoded by us are an error, or values within the bounds that were given.
+//! Columns of text as templates, and filters of their words: what was encoded comes back and is
+//! found; bytes that were not encoded by us are an error, or values within the bounds that were
+//! given.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -35,8 +35,8 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// Every dependency between crates of the project that [`ALLOWED`] does not name. Dependencies of tests count:
-/// a test that needs more sits in the wrong crate.
+/// Every dependency between crates of the project that [`ALLOWED`] does not name. Dependencies of
+/// tests count: a test that needs more sits in the wrong crate.
 pub fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

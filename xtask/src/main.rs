@@ -18,7 +18,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The checkout that cargo runs this in. Asked at run time: several checkouts may share what is built.
+/// The checkout that cargo runs this in. Asked at run time: several checkouts may share what is
+/// built.
 fn root() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR").expect("run by cargo");
     Path::new(&manifest).parent().expect("xtask lies in the workspace").to_owned()

@@ -1,9 +1,12 @@
-//! What every file keeps to: a header in each module, no unfinished marks, no undecided merges, links that lead somewhere.
+//! What every file keeps to: a header in each module, no unfinished marks, no undecided merges,
+//! links that lead somewhere.
 
 use std::path::{Path, PathBuf};
 
 /// A source file that is longer holds two ideas.
 const LINES_MAX: usize = 900;
+/// Comments wrap where rustfmt wraps code (`rustfmt.toml`), which leaves comments alone.
+const COMMENT_WIDTH_CHARS: usize = 100;
 /// Marks of unfinished work. Written apart, so that this file does not find itself.
 const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("#[ign", "ore")];
 /// The same, in tests of the page.
@@ -29,6 +32,7 @@ pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
         match path.extension().and_then(|e| e.to_str()) {
             Some("rs") => {
                 source(&name, &text, &mut faults);
+                wide_comments(&name, &text, &mut faults);
                 if !text.starts_with("//!") && !name.contains("fuzz_targets") {
                     faults
                         .push(format!("{name}: begins without a header that says its job (//! …)"));
@@ -66,6 +70,29 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
         let marks = MARKS.iter().chain(ts).filter(|mark| line.contains(**mark)).copied();
         if let Some(mark) = marks.chain(crosses).next() {
             faults.push(format!("{name}:{}: unfinished: {mark}", number + 1));
+        }
+    }
+}
+
+/// Comments that are wider than code. A drawing between fences, a row of a table and an indented
+/// command keep their width.
+fn wide_comments(name: &str, text: &str, faults: &mut Vec<String>) {
+    let mut is_fenced = false;
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_fenced = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']);
+        if comment.trim_start().starts_with("```") {
+            is_fenced = !is_fenced;
+        }
+        let is_kept = is_fenced || comment.starts_with("     ") || comment.starts_with(" |");
+        if line.chars().count() > COMMENT_WIDTH_CHARS && !is_kept {
+            let number = number + 1;
+            faults.push(format!(
+                "{name}:{number}: a comment wider than {COMMENT_WIDTH_CHARS} characters; wrap it"
+            ));
         }
     }
 }
@@ -121,6 +148,17 @@ mod tests {
             &mut faults,
         );
         assert_eq!(faults.len(), 3);
+        let wide = "word ".repeat(20);
+        for (comment, count) in [
+            (format!("/// {wide}word\n"), 1),
+            (format!("// {}\n", &wide[..97]), 0),
+            (format!("//! ```text\n//! {wide}word\n//! ```\n"), 0),
+            (format!("/// | {wide} |\nlet x = 1; // {wide}\n"), 0),
+        ] {
+            let before = faults.len();
+            wide_comments("e.rs", &comment, &mut faults);
+            assert_eq!(faults.split_off(before).len(), count, "{comment}");
+        }
         let both = format!("a\n{} HEAD\nb\n=======\nc\n{} other\n", "<".repeat(7), ">".repeat(7));
         conflicts("d.md", &both, &mut faults);
         assert_eq!(faults.split_off(3).len(), 2);

@@ -1,12 +1,13 @@
-//! The collector alone: its own source for syslog over TCP, in front of a store that throws everything away. To be
-//! compared with `tcp_limit sink`; the sender is `tcp_limit send`.
+//! The collector alone: its own source for syslog over TCP, in front of a store that throws
+//! everything away. To be compared with `tcp_limit sink`; the sender is `tcp_limit send`.
 //!
 //! ```text
 //! collect_null ADDRESS [CONNECTIONS] [--threads 1] [--to ADDRESS]
 //! ```
 //!
-//! Ends when so many connections (1) have come and ended. With `--to` the frames are written to a TCP connection
-//! instead, by a thread of its own: one thread receives and one sends. What listens there may be `tcp_limit sink`.
+//! Ends when so many connections (1) have come and ended. With `--to` the frames are written to a
+//! TCP connection instead, by a thread of its own: one thread receives and one sends. What listens
+//! there may be `tcp_limit sink`.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};

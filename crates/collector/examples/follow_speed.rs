@@ -4,11 +4,12 @@
 //! cargo run --release -p loginson-collector --example follow_speed -- FILE [ROUNDS]
 //! ```
 //!
-//! Each round reads FILE once with `read` into a buffer of 256 KiB and counts newlines (`read`), follows it from its
-//! beginning into nothing (`follow`), and follows a file that grows: FILE is appended to it by another thread, 64 KiB at
-//! a time (`grow`; the growing file stands beside FILE and is removed). One line each: name, lines, bytes, seconds,
-//! lines a second, Gbit/s. The number of lines is checked before a time counts. FILE should be in the page cache: the
-//! first round warms it.
+//! Each round reads FILE once with `read` into a buffer of 256 KiB and counts newlines (`read`),
+//! follows it from its beginning into nothing (`follow`), and follows a file that grows: FILE is
+//! appended to it by another thread, 64 KiB at a time (`grow`; the growing file stands beside FILE
+//! and is removed). One line each: name, lines, bytes, seconds, lines a second, Gbit/s. The number
+//! of lines is checked before a time counts. FILE should be in the page cache: the first round
+//! warms it.
 
 use std::fs::File;
 use std::io::{Read, Write};

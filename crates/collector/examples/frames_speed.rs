@@ -1,13 +1,14 @@
-//! Frames built from memory by one thread, and consumed by another, beside copying the same bytes: what building costs
-//! when nothing else is in the way.
+//! Frames built from memory by one thread, and consumed by another, beside copying the same bytes:
+//! what building costs when nothing else is in the way.
 //!
 //! ```text
 //! frames_speed FILE [TIMES]
 //! ```
 //!
-//! Building is what a connection does: bytes are copied into the frame as the kernel would, a read's worth each time,
-//! and split there; a full frame is closed with its checksum and handed over. Consuming is what the writer does: the
-//! frame is copied into a buffer that would be written. The limit is the first copy alone, in one thread.
+//! Building is what a connection does: bytes are copied into the frame as the kernel would, a
+//! read's worth each time, and split there; a full frame is closed with its checksum and handed
+//! over. Consuming is what the writer does: the frame is copied into a buffer that would be
+//! written. The limit is the first copy alone, in one thread.
 
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};

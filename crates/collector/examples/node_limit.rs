@@ -1,5 +1,5 @@
-//! The ends of a benchmark of delivery between processes: a store that acknowledges every frame and keeps none, and a
-//! collector with one receiving and one sending thread in front of it.
+//! The ends of a benchmark of delivery between processes: a store that acknowledges every frame and
+//! keeps none, and a collector with one receiving and one sending thread in front of it.
 //!
 //! ```text
 //! node_limit null 127.0.0.1:9515                     acknowledges frames until killed; prints what came, each time that
@@ -8,7 +8,8 @@
 //!                                                    them, prints what was acknowledged when the sender has ended
 //! ```
 //!
-//! Frames are checked by the null store as by any: both checksums, and that newlines stand where they must.
+//! Frames are checked by the null store as by any: both checksums, and that newlines stand where
+//! they must.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ mod support;
 
 use support::report;
 
-// As in the server: that of the C library gives the memory of each frame back to the system, and has it cleared for the next.
+// As in the server: that of the C library gives the memory of each frame back to the system, and
+// has it cleared for the next.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

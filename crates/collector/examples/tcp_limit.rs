@@ -1,5 +1,5 @@
-//! The two ends of an ingest benchmark over TCP: a sink that only counts newlines, which is the limit that a
-//! collector is compared with, and a sender.
+//! The two ends of an ingest benchmark over TCP: a sink that only counts newlines, which is the
+//! limit that a collector is compared with, and a sender.
 //!
 //! ```text
 //! tcp_limit sink ADDRESS [CONNECTIONS]      counts lines until so many connections (1) have come and ended
@@ -9,7 +9,8 @@
 //!           [--seconds S]                   ends after this time
 //! ```
 //!
-//! Both are one thread with epoll. The sender reports when the other side has read everything and closed.
+//! Both are one thread with epoll. The sender reports when the other side has read everything and
+//! closed.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};

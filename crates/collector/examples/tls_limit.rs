@@ -1,5 +1,6 @@
-//! The ends of an ingest benchmark over TLS. `bulk` is the limit that a collector is compared with: rustls to
-//! rustls over loopback, with nothing done to the lines but counting them. Only AES-256-GCM in TLS 1.3 is spoken.
+//! The ends of an ingest benchmark over TLS. `bulk` is the limit that a collector is compared with:
+//! rustls to rustls over loopback, with nothing done to the lines but counting them. Only
+//! AES-256-GCM in TLS 1.3 is spoken.
 //!
 //! ```text
 //! tls_limit bulk FILE [N]                     sends FILE N times to a sink of its own, large reads decrypted in

@@ -1,5 +1,6 @@
-//! The two ends of an ingest benchmark over UDP: a sink that only counts datagrams, which is the limit that a collector
-//! is compared with; the collector in front of a store that throws everything away; and a sender of many addresses.
+//! The two ends of an ingest benchmark over UDP: a sink that only counts datagrams, which is the
+//! limit that a collector is compared with; the collector in front of a store that throws
+//! everything away; and a sender of many addresses.
 //!
 //! ```text
 //! udp_limit sink ADDRESS SOCKETS       counts datagrams in a thread a socket until none came for two seconds
@@ -7,11 +8,12 @@
 //! udp_limit send ADDRESS [--sources 50] [--sizes mixed|BYTES] [--rate 0] [--datagrams 1000000] [--burst 8]
 //! ```
 //!
-//! `send` binds a socket to each of the addresses 127.0.0.2, 127.0.0.3, … (one network namespace: the receiver must be
-//! on this machine) and takes them in turn, `--burst` datagrams each, in one call (sendmmsg). `--sizes mixed` are 33,
-//! 117, 291, 1,024 and 4,176 bytes in equal numbers and random order. `--rate` is in datagrams a second; 0 is as fast
-//! as the kernel takes them. Each line that is printed has `kernel_drops`, what the kernel dropped because a socket's
-//! receive buffer was full: sent = received + dropped, or something is wrong.
+//! `send` binds a socket to each of the addresses 127.0.0.2, 127.0.0.3, … (one network namespace:
+//! the receiver must be on this machine) and takes them in turn, `--burst` datagrams each, in one
+//! call (sendmmsg). `--sizes mixed` are 33, 117, 291, 1,024 and 4,176 bytes in equal numbers and
+//! random order. `--rate` is in datagrams a second; 0 is as fast as the kernel takes them. Each
+//! line that is printed has `kernel_drops`, what the kernel dropped because a socket's receive
+//! buffer was full: sent = received + dropped, or something is wrong.
 
 use std::fs::read_to_string;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -40,8 +42,8 @@ const BATCH: usize = 64;
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 /// What is asked of the kernel as receive buffer.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// The sink looks again after so long where datagrams come faster than that, as the collector does: to be woken for each
-/// would make sender and sink up to three times slower, and the sink no limit.
+/// The sink looks again after so long where datagrams come faster than that, as the collector does:
+/// to be woken for each would make sender and sink up to three times slower, and the sink no limit.
 const PAUSE: Duration = Duration::from_micros(100);
 /// A sink ends when nothing came for so long; the time is not counted.
 const IDLE: Duration = Duration::from_secs(2);
@@ -212,7 +214,8 @@ fn send(address: SocketAddr, options: &[&str]) -> io::Result<()> {
     let senders = (0..plan.sources as u32)
         .map(|n| UdpSocket::bind((Ipv4Addr::from_bits(0x7f00_0002 + n), 0)))
         .collect::<io::Result<Vec<_>>>()?;
-    // As many lines as there are in a burst of each sender, at least a thousand, used again and again.
+    // As many lines as there are in a burst of each sender, at least a thousand, used again and
+    // again.
     let mut random = fastrand::Rng::with_seed(1);
     let lines: Vec<Vec<u8>> = (0..plan.burst * plan.sources.max(1000 / plan.burst + 1))
         .map(|n| line(n, plan.sizes[random.usize(..plan.sizes.len())]))

@@ -1,15 +1,18 @@
-//! Loss is never silent: for each source, what came, what was kept, and what was not, with the reason.
+//! Loss is never silent: for each source, what came, what was kept, and what was not, with the
+//! reason.
 //!
-//! Invariants, which [`SourceCounts::lines_missing`] and [`SourceCounts::bytes_missing`] state as code:
-//! - Once a source is idle, for each source on its own: *lines received = lines kept + lines dropped*, over all
-//!   reasons but those of [`DropReason::is_partial`] (a part of the line is kept, so it counts as kept) and
-//!   [`DropReason::is_before_us`] (the line never came). *Bytes received = bytes kept + bytes dropped*, over all
-//!   reasons but the latter.
-//! - At any moment, with lines on their way: received ≥ kept + dropped. A line is counted as received before its fate
-//!   can be known, and [`SourceCounters::counts`] reads in the opposite order.
+//! Invariants, which [`SourceCounts::lines_missing`] and [`SourceCounts::bytes_missing`] state as
+//! code:
+//! - Once a source is idle, for each source on its own: *lines received = lines kept + lines
+//!   dropped*, over all reasons but those of [`DropReason::is_partial`] (a part of the line is
+//!   kept, so it counts as kept) and [`DropReason::is_before_us`] (the line never came). *Bytes
+//!   received = bytes kept + bytes dropped*, over all reasons but the latter.
+//! - At any moment, with lines on their way: received ≥ kept + dropped. A line is counted as
+//!   received before its fate can be known, and [`SourceCounters::counts`] reads in the opposite
+//!   order.
 //!
-//! Bytes are those of lines, without what separates them. Of a line that is cut because it is too long, the rest
-//! counts as received and dropped where the source knows how long it was.
+//! Bytes are those of lines, without what separates them. Of a line that is cut because it is too
+//! long, the rest counts as received and dropped where the source knows how long it was.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -86,7 +89,8 @@ pub enum DropReason {
     Kernel,
     /// Longer than a line may be: the first part was kept, the rest was not.
     Oversized,
-    /// The connection ended by an error in the middle of a line; what had come of the line was kept.
+    /// The connection ended by an error in the middle of a line; what had come of the line was
+    /// kept.
     Reset,
     /// The disk was full.
     DiskFull,
@@ -138,7 +142,8 @@ impl DropReason {
     }
 }
 
-/// Counters of one source. Any thread counts; [`SourceCounters::counts`] reads them so that the sums agree.
+/// Counters of one source. Any thread counts; [`SourceCounters::counts`] reads them so that the
+/// sums agree.
 #[derive(Debug, Default)]
 pub struct SourceCounters {
     /// Lines that arrived, kept or not.
@@ -181,7 +186,8 @@ impl SourceCounters {
 
     /// Counts lines that became durable.
     pub fn kept(&self, lines: u64, bytes: u64) {
-        // Whoever sees these sees that the lines were received: `counts` acquires what is released here.
+        // Whoever sees these sees that the lines were received: `counts` acquires what is released
+        // here.
         self.lines_kept.fetch_add(lines, Release);
         self.bytes_kept.fetch_add(bytes, Release);
     }
@@ -268,8 +274,8 @@ impl SourceCounts {
         self.dropped[reason as usize]
     }
 
-    /// Lines received of which it is not known yet what becomes of them: on their way while the source is busy, 0
-    /// while it is idle. Negative never, unless the accounting is wrong.
+    /// Lines received of which it is not known yet what becomes of them: on their way while the
+    /// source is busy, 0 while it is idle. Negative never, unless the accounting is wrong.
     pub fn lines_missing(&self) -> i128 {
         let lost = DropReason::ALL.into_iter().filter(|r| !r.is_partial() && !r.is_before_us());
         let dropped: u64 = lost.map(|reason| self.dropped(reason).lines).sum();
@@ -288,7 +294,8 @@ impl SourceCounts {
 #[derive(Debug, Default)]
 pub struct Accounting {
     sources: [SourceCounters; SourceKind::ALL.len()],
-    /// What the kernel dropped, by socket; together it is [`DropReason::Kernel`] of [`SourceKind::SyslogUdp`].
+    /// What the kernel dropped, by socket; together it is [`DropReason::Kernel`] of
+    /// [`SourceKind::SyslogUdp`].
     pub udp_sockets: SocketDrops,
 }
 

@@ -22,8 +22,8 @@ pub type OnDurable = Box<dyn FnOnce(Result<(), DeliverError>) + Send>;
 /// What becomes of a frame while there is no room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Someone waits for the answer and can send the lines again: the frame is given up, with an error, after some
-    /// seconds.
+    /// Someone waits for the answer and can send the lines again: the frame is given up, with an
+    /// error, after some seconds.
     Awaited,
     /// Nobody would send the lines again: the frame waits as long as it takes.
     Unlimited,
@@ -39,9 +39,9 @@ pub trait Deliver: Send + Sync {
         self.next_sequence().1
     }
 
-    /// Takes a frame. Blocks while the queue in front of the writer is full: that is how a flood is pushed
-    /// back to its sender. `on_durable` is called exactly once, from the writer's thread or from here, also when
-    /// an error is returned.
+    /// Takes a frame. Blocks while the queue in front of the writer is full: that is how a flood is
+    /// pushed back to its sender. `on_durable` is called exactly once, from the writer's thread or
+    /// from here, also when an error is returned.
     fn deliver(
         &self,
         frame: Frame,
@@ -49,8 +49,8 @@ pub trait Deliver: Send + Sync {
         patience: Patience,
     ) -> Result<(), DeliverError>;
 
-    /// Whether there is plenty of room in front of the writer, so that a delivery would not block, unless others fill it
-    /// at this very moment. Where that is not known: no.
+    /// Whether there is plenty of room in front of the writer, so that a delivery would not block,
+    /// unless others fill it at this very moment. Where that is not known: no.
     fn has_room(&self) -> bool {
         false
     }

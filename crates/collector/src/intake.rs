@@ -1,17 +1,18 @@
 //! Frames from lines that come in calls, from many threads: HTTP requests, and Loginson's own rows.
 //!
-//! Small pushes share frames, so that a thousand small requests are a few frames and a few commits. A frame is
-//! delivered when it is full, or when none of this intake is on its way to the disk: a lone request waits for nothing but the
-//! disk, and what comes meanwhile goes together. Where the disk takes long, a frame leaves when
-//! [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or what is configured) has passed since its first line; a thread of
-//! the intake sees to both.
+//! Small pushes share frames, so that a thousand small requests are a few frames and a few commits.
+//! A frame is delivered when it is full, or when none of this intake is on its way to the disk: a
+//! lone request waits for nothing but the disk, and what comes meanwhile goes together. Where the
+//! disk takes long, a frame leaves when [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or
+//! what is configured) has passed since its first line; a thread of the intake sees to both.
 //!
-//! Invariants: the lines of one push stay in order and in one frame, so that its [`Ticket`] says of all of them what
-//! became of them; each ticket resolves exactly once. So it does where a thread panics that has the frame in its hands, of the
-//! intake or a caller's: its lines are counted as `write_failed`, their tickets say so, and the next push begins a new frame. The thread
-//! of the intake goes on a second later, and is counted.
-//! Bounded: a push blocks while delivery does, so nothing queues up here. Left out: waiting for room on a full
-//! disk, since a caller can be told (the ticket's error) and is able to come again.
+//! Invariants: the lines of one push stay in order and in one frame, so that its [`Ticket`] says of
+//! all of them what became of them; each ticket resolves exactly once. So it does where a thread
+//! panics that has the frame in its hands, of the intake or a caller's: its lines are counted as
+//! `write_failed`, their tickets say so, and the next push begins a new frame. The thread of the
+//! intake goes on a second later, and is counted. Bounded: a push blocks while delivery does, so
+//! nothing queues up here. Left out: waiting for room on a full disk, since a caller can be told
+//! (the ticket's error) and is able to come again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,8 @@ use crate::ticket::{FrameFate, Ticket};
 
 /// Bytes of lines that [`Intake::deliver_alone`] takes: rows that must be one frame are few.
 pub const ALONE_BYTES_MAX: usize = LINE_BYTES_MAX;
-/// The pause before the thread goes on that has panicked, so that one that does so again and again fills no log.
+/// The pause before the thread goes on that has panicked, so that one that does so again and again
+/// fills no log.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// Builds frames for callers from many threads. See the module.
@@ -59,8 +61,9 @@ impl OnItsWay {
         self.frames.load(Ordering::Acquire) == 0
     }
 
-    /// One less. Called by whoever knows the fate, who may not wait for the lock of the frame that is being built: its holder
-    /// may be waiting for him. So the thread of the intake can miss this call, and then finds the frame when it is old.
+    /// One less. Called by whoever knows the fate, who may not wait for the lock of the frame that
+    /// is being built: its holder may be waiting for him. So the thread of the intake can miss this
+    /// call, and then finds the frame when it is old.
     fn settled(&self) {
         if self.frames.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.changed.notify_all();
@@ -113,11 +116,12 @@ impl Intake {
         Intake { shared, flusher: Some(flusher) }
     }
 
-    /// Takes lines that arrived at `received_ns` (nanoseconds since 1970 UTC), each with its newline; a last
-    /// line without one is taken as if it had one. Lines longer than [`LINE_BYTES_MAX`] are cut there and
-    /// counted. Blocks while delivery does.
+    /// Takes lines that arrived at `received_ns` (nanoseconds since 1970 UTC), each with its
+    /// newline; a last line without one is taken as if it had one. Lines longer than
+    /// [`LINE_BYTES_MAX`] are cut there and counted. Blocks while delivery does.
     ///
-    /// Takes as many as fit into one frame, one at least, and gives the rest back, to be pushed next.
+    /// Takes as many as fit into one frame, one at least, and gives the rest back, to be pushed
+    /// next.
     ///
     /// After [`Intake::stop`] the lines are counted as dropped, and the ticket says
     /// [`DeliverError::Closed`].
@@ -172,7 +176,8 @@ impl Intake {
         self.shared.lock().stopped = true;
         self.shared.on_its_way.changed.notify_all();
         if !self.shared.survives(|| self.shared.flush(&mut self.shared.lock())) {
-            // Who takes the lock next tells those whose lines are lost. The thread may have ended already, and they wait.
+            // Who takes the lock next tells those whose lines are lost. The thread may have ended
+            // already, and they wait.
             drop(self.shared.lock());
         }
     }
@@ -209,7 +214,8 @@ impl Shared {
         self.whole(self.building.lock())
     }
 
-    /// After a panic nobody knows whether the frame is whole: its lines are counted as lost, and their senders told.
+    /// After a panic nobody knows whether the frame is whole: its lines are counted as lost, and
+    /// their senders told.
     fn whole<'a>(
         &'a self,
         building: LockResult<MutexGuard<'a, Building>>,
@@ -254,7 +260,8 @@ impl Shared {
         }
     }
 
-    /// Puts as many lines into one frame as fit, and delivers it if more are to come. Returns the rest.
+    /// Puts as many lines into one frame as fit, and delivers it if more are to come. Returns the
+    /// rest.
     fn push<'a>(
         &self,
         building: &mut Building,

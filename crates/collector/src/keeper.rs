@@ -1,4 +1,5 @@
-//! What keeps the frames of the tests: at once, when it is told, or not; and gives back what it kept.
+//! What keeps the frames of the tests: at once, when it is told, or not; and gives back what it
+//! kept.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -102,7 +103,8 @@ impl Keeper {
         }
     }
 
-    /// A crash: the first frames of those on their way are there, the others are not; nobody is told.
+    /// A crash: the first frames of those on their way are there, the others are not; nobody is
+    /// told.
     pub fn crash(&self, frames: usize) {
         let mut state = self.lock();
         let mut held = std::mem::take(&mut state.held);

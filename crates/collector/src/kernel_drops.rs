@@ -1,8 +1,9 @@
 //! Datagrams that the kernel dropped because a socket's receive buffer was full.
 //!
-//! The socket itself says how many since it was opened (`SO_MEMINFO`, of Linux 4.12 and later). `/proc/net/udp` has the same
-//! number, but is read piece by piece: while other sockets come and go, one reading in three passes over a row. The
-//! counter has 32 bits and wraps around; it must be read before that.
+//! The socket itself says how many since it was opened (`SO_MEMINFO`, of Linux 4.12 and later).
+//! `/proc/net/udp` has the same number, but is read piece by piece: while other sockets come and
+//! go, one reading in three passes over a row. The counter has 32 bits and wraps around; it must be
+//! read before that.
 #![expect(unsafe_code)]
 
 use std::io;
@@ -10,7 +11,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::libc;
 
-/// Numbers that the kernel has of a socket, at most; later kernels may have more, and tell as many as there is room for.
+/// Numbers that the kernel has of a socket, at most; later kernels may have more, and tell as many
+/// as there is room for.
 const NUMBERS: usize = 16;
 
 /// What was counted of the drops of one socket.
@@ -32,8 +34,9 @@ impl KernelDrops {
 fn drops_of(socket: impl AsFd) -> io::Result<u32> {
     let mut numbers = [0u32; NUMBERS];
     let mut bytes = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed, so it is open; `numbers` has room for `bytes` bytes, of which the kernel writes that many at most
-    // and says in `bytes` how many; any bytes are numbers.
+    // SAFETY: the descriptor is borrowed, so it is open; `numbers` has room for `bytes` bytes, of
+    // which the kernel writes that many at most and says in `bytes` how many; any bytes are
+    // numbers.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

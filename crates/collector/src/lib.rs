@@ -1,14 +1,16 @@
 //! Lines from the network into frames, and frames to whatever keeps them.
 //!
-//! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what sources of connections have in common.
+//! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what sources of connections
+//!   have in common.
 //! - [`intake`]: lines that come in calls: HTTP requests and Loginson's own rows.
 //! - [`body`]: whole lines out of the body of a request.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not know the store.
 //! - [`node`]: stores in other processes, and collectors there.
 //! - [`accounting`]: what came, what was kept, what was not and why.
 //!
-//! Invariants: what cannot be delivered is pushed back to its sender where the protocol can do that; every line
-//! that is not kept is counted. Left out: any look into a line, which is parsing, and comes after the frame.
+//! Invariants: what cannot be delivered is pushed back to its sender where the protocol can do
+//! that; every line that is not kept is counted. Left out: any look into a line, which is parsing,
+//! and comes after the frame.
 
 pub mod accounting;
 pub mod body;

@@ -1,8 +1,10 @@
-//! The frame that a source is building, and its way out: full or old frames are delivered and accounted for.
+//! The frame that a source is building, and its way out: full or old frames are delivered and
+//! accounted for.
 //!
-//! Invariants: a line is counted as received when its frame leaves (a line costs no atomic operation), and as kept or
-//! dropped when the frame's fate is known, so the sums agree once a source is idle. A frame passes
-//! [`PAYLOAD_BYTES_TARGET`] only by a single piece that is larger. Left out: any clock of arrival, which the source reads once a stretch.
+//! Invariants: a line is counted as received when its frame leaves (a line costs no atomic
+//! operation), and as kept or dropped when the frame's fate is known, so the sums agree once a
+//! source is idle. A frame passes [`PAYLOAD_BYTES_TARGET`] only by a single piece that is larger.
+//! Left out: any clock of arrival, which the source reads once a stretch.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,9 +16,9 @@ use crate::accounting::{Accounting, DropReason, SourceCounters, SourceKind};
 use crate::deliver::{Deliver, DeliverError, Patience};
 use crate::source::{LogLimit, StopSignal};
 
-/// How long a frame of lines that nobody waits for (syslog) stays open when it is not full, unless configured
-/// otherwise. Each frame costs the store some 100 bytes of memory while it is hot: at 50 ms a trickle makes 20
-/// frames a second, at 5 ms it would make 200.
+/// How long a frame of lines that nobody waits for (syslog) stays open when it is not full, unless
+/// configured otherwise. Each frame costs the store some 100 bytes of memory while it is hot: at 50
+/// ms a trickle makes 20 frames a second, at 5 ms it would make 200.
 pub const FRAME_AGE_MS: u64 = 50;
 /// The same for lines whose sender waits until they are durable (HTTP).
 pub const FRAME_AGE_AWAITED_MS: u64 = 5;
@@ -64,13 +66,14 @@ impl Destination {
         true
     }
 
-    /// Numbers the next frame. Asked before anything of that frame is changed or counted, as it may panic.
+    /// Numbers the next frame. Asked before anything of that frame is changed or counted, as it may
+    /// panic.
     pub fn next_number(&self) -> (u32, u64) {
         self.deliver.next_sequence()
     }
 
-    /// Finishes the frame under its number and hands it on; does nothing when it is empty. `fate` is called once it is
-    /// known, also when a panic decides it.
+    /// Finishes the frame under its number and hands it on; does nothing when it is empty. `fate`
+    /// is called once it is known, also when a panic decides it.
     pub fn deliver(
         &self,
         (node, sequence): (u32, u64),
@@ -108,7 +111,8 @@ fn lock(log_limit: &Mutex<LogLimit>) -> MutexGuard<'_, LogLimit> {
     log_limit.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A frame in the hands of whoever keeps it. One that is dropped without a word was in those of a thread that panicked.
+/// A frame in the hands of whoever keeps it. One that is dropped without a word was in those of a
+/// thread that panicked.
 struct Handed {
     accounting: Arc<Accounting>,
     source: SourceKind,
@@ -172,7 +176,8 @@ impl Outlet {
         Outlet { destination, builder, frame_age, begun: None, line_bytes: 0, stop }
     }
 
-    /// Room in the frame for a source to read lines into, `bytes_min` at least. Blocks while delivery does.
+    /// Room in the frame for a source to read lines into, `bytes_min` at least. Blocks while
+    /// delivery does.
     pub fn spare(&mut self, bytes_min: usize) -> &mut [u8] {
         if self.builder.payload_bytes() + bytes_min > PAYLOAD_BYTES_TARGET {
             self.flush();
@@ -180,7 +185,8 @@ impl Outlet {
         self.builder.spare()
     }
 
-    /// Takes the first bytes of the spare room as so many lines, each with its newline. Blocks while delivery does.
+    /// Takes the first bytes of the spare room as so many lines, each with its newline. Blocks
+    /// while delivery does.
     pub fn commit_lines(&mut self, origin: &Origin, received_ns: i64, bytes: usize, lines: u32) {
         if lines == 0 {
             return;
@@ -224,8 +230,8 @@ impl Outlet {
         }
     }
 
-    /// Delivers what is there. Blocks while delivery does, and while the disk is full, so that senders are
-    /// pushed back; only while stopping are lines given up, and counted.
+    /// Delivers what is there. Blocks while delivery does, and while the disk is full, so that
+    /// senders are pushed back; only while stopping are lines given up, and counted.
     pub fn flush(&mut self) {
         if self.builder.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! What sources that listen have in common: why one cannot start, and a thread that can be told to stop.
+//! What sources that listen have in common: why one cannot start, and a thread that can be told to
+//! stop.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,7 +21,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Peers whose failures are logged apart from each other's. The failures of further ones share one
 /// limit.
 const PEERS_LOGGED_MAX: usize = 256;
-/// A stopping source still reads what has arrived, but no longer than this: a fast sender never pauses.
+/// A stopping source still reads what has arrived, but no longer than this: a fast sender never
+/// pauses.
 pub(crate) const STOP_DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// Why a source cannot start.
@@ -98,7 +100,8 @@ impl SourceError {
     }
 }
 
-/// The sender's address as it is shown: an IPv4 sender of a socket for both families is an IPv4 address.
+/// The sender's address as it is shown: an IPv4 sender of a socket for both families is an IPv4
+/// address.
 pub(crate) fn canonical(sender: SocketAddr) -> SocketAddr {
     match sender.ip() {
         IpAddr::V4(_) => sender,
@@ -133,8 +136,8 @@ impl StopSignal {
     }
 }
 
-/// The thread of a source. Dropping it stops the source and waits for its end. A panic ends the thread and nothing else:
-/// it is counted, told in the log, and senders wait or go elsewhere.
+/// The thread of a source. Dropping it stops the source and waits for its end. A panic ends the
+/// thread and nothing else: it is counted, told in the log, and senders wait or go elsewhere.
 pub(crate) struct SourceThread {
     stop: Arc<StopSignal>,
     waker: Arc<mio::Waker>,
@@ -143,7 +146,8 @@ pub(crate) struct SourceThread {
 }
 
 impl SourceThread {
-    /// Runs `work` until `stop` is raised. The waker must end any wait of `work`. A panic is counted for `source`.
+    /// Runs `work` until `stop` is raised. The waker must end any wait of `work`. A panic is
+    /// counted for `source`.
     pub fn start(
         name: &str,
         (accounting, source): (Arc<Accounting>, SourceKind),
@@ -178,7 +182,8 @@ impl SourceThread {
     /// Tells it to stop, without waiting for its end.
     pub fn signal_stop(&self) {
         self.stop.raise();
-        // A source that cannot be woken still sees the signal when the next line comes or its wait is over.
+        // A source that cannot be woken still sees the signal when the next line comes or its wait
+        // is over.
         if let Err(error) = self.waker.wake() {
             tracing::error!(%error, "a source could not be woken to stop");
         }

@@ -1,12 +1,14 @@
 //! Lines from connections: what syslog over TCP and over TLS have in common.
 //!
-//! One or a few threads serve all connections. The first also accepts, and hands each connection to the thread
-//! that has the fewest. [`receiver`] is the work of one thread; [`Accept`] and [`Stream`] say what a kind of
-//! connection adds: plain TCP nothing, TLS its handshake and its decryption.
+//! One or a few threads serve all connections. The first also accepts, and hands each connection to
+//! the thread that has the fewest. [`receiver`] is the work of one thread; [`Accept`] and
+//! [`Stream`] say what a kind of connection adds: plain TCP nothing, TLS its handshake and its
+//! decryption.
 //!
-//! Invariants: a connection stays with its thread, so its lines stay in order; connections are counted over all
-//! threads; after a stop every connection is closed and what had arrived is delivered. Left out: SO_REUSEPORT,
-//! with which a second program would take half of the connections instead of being told that the port is in use.
+//! Invariants: a connection stays with its thread, so its lines stay in order; connections are
+//! counted over all threads; after a stop every connection is closed and what had arrived is
+//! delivered. Left out: SO_REUSEPORT, with which a second program would take half of the
+//! connections instead of being told that the port is in use.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,13 +36,13 @@ use receiver::Receiver;
 /// Connections open at once, unless configured otherwise. One beyond is closed at once and counted.
 /// The process must be allowed that many open files; whoever starts it sees to that.
 pub const CONNECTIONS_MAX: usize = 16 << 10;
-/// Bytes of incomplete lines of all connections, unless configured otherwise: 32 of the longest lines. Beyond,
-/// the longest is cut.
+/// Bytes of incomplete lines of all connections, unless configured otherwise: 32 of the longest
+/// lines. Beyond, the longest is cut.
 pub const CARRY_BYTES_TOTAL_MAX: usize = 256 << 20;
 /// Time for a handshake, unless configured otherwise.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Threads that serve connections, at most, unless configured otherwise: each takes more than a 10 Gbit/s network
-/// brings.
+/// Threads that serve connections, at most, unless configured otherwise: each takes more than a 10
+/// Gbit/s network brings.
 const THREADS_MAX: usize = 4;
 /// One thread for so many processors, unless configured otherwise.
 const PROCESSORS_PER_THREAD: usize = 4;
@@ -67,8 +69,8 @@ pub struct TcpConfig {
     pub carry_bytes_total_max: usize,
     /// Threads that serve the connections.
     pub threads: NonZero<usize>,
-    /// A connection on which nothing came for so long is closed, and counted. None: never, a quiet machine is no
-    /// error, and peers that vanished are found by keep-alive.
+    /// A connection on which nothing came for so long is closed, and counted. None: never, a quiet
+    /// machine is no error, and peers that vanished are found by keep-alive.
     pub idle_timeout: Option<Duration>,
     /// A connection whose handshake takes longer is closed, and counted. Of TLS alone.
     pub handshake_timeout: Duration,
@@ -99,12 +101,14 @@ pub(crate) trait Accept: Send + Sync + 'static {
     /// The connections it makes.
     type Stream: Stream;
 
-    /// Whether another connection may be made now. While it may not, connections wait in the kernel.
+    /// Whether another connection may be made now. While it may not, connections wait in the
+    /// kernel.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// Makes a connection of a socket that does not block. An error is logged, and the socket closed.
+    /// Makes a connection of a socket that does not block. An error is logged, and the socket
+    /// closed.
     fn open(&self, socket: TcpStream, sender: SocketAddr) -> io::Result<Self::Stream>;
 }
 
@@ -113,13 +117,15 @@ pub(crate) trait Stream: Send + 'static {
     /// Whether there is a handshake, so that [`Stream::is_established`] has to be asked.
     const HAS_HANDSHAKE: bool;
 
-    /// Reads into `into`, which has room for [`READ_BYTES_MIN`] bytes at least. 0: the sender has ended the stream.
-    /// Unless it [has more](Stream::has_more) then, there is no more at present, and the socket's next event says when
-    /// there is (at the end of the stream there may be none; the caller then reads on). Nothing there:
-    /// [`io::ErrorKind::WouldBlock`]. Nothing of a line came, and there may be more: [`io::ErrorKind::Interrupted`].
+    /// Reads into `into`, which has room for [`READ_BYTES_MIN`] bytes at least. 0: the sender has
+    /// ended the stream. Unless it [has more](Stream::has_more) then, there is no more at present,
+    /// and the socket's next event says when there is (at the end of the stream there may be none;
+    /// the caller then reads on). Nothing there: [`io::ErrorKind::WouldBlock`]. Nothing of a line
+    /// came, and there may be more: [`io::ErrorKind::Interrupted`].
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Whether there may be more after a read of `bytes` into `asked`, without an event of the socket.
+    /// Whether there may be more after a read of `bytes` into `asked`, without an event of the
+    /// socket.
     fn has_more(&self, bytes: usize, asked: usize) -> bool {
         bytes == asked
     }
@@ -127,8 +133,8 @@ pub(crate) trait Stream: Send + 'static {
     /// The socket, to be registered for events.
     fn socket(&mut self) -> &mut TcpStream;
 
-    /// The events wanted after the last `read`, of which each causes another. Writing is wanted while a handshake
-    /// or an alert waits for room.
+    /// The events wanted after the last `read`, of which each causes another. Writing is wanted
+    /// while a handshake or an alert waits for room.
     fn interest(&self) -> Interest {
         Interest::READABLE
     }
@@ -159,8 +165,8 @@ pub(crate) struct Identity {
     pub thread_name: &'static str,
 }
 
-/// A listener and the threads that serve its connections. Dropping it stops it: it accepts no more, reads what has
-/// arrived (for a second at most), delivers it, and closes the connections.
+/// A listener and the threads that serve its connections. Dropping it stops it: it accepts no more,
+/// reads what has arrived (for a second at most), delivers it, and closes the connections.
 pub(crate) struct StreamSource {
     local_addr: SocketAddr,
     threads: Vec<SourceThread>,
@@ -259,7 +265,8 @@ impl StreamSource {
 
 impl Drop for StreamSource {
     fn drop(&mut self) {
-        // First the one that accepts, so that nothing more is handed to the others; then those together.
+        // First the one that accepts, so that nothing more is handed to the others; then those
+        // together.
         drop(self.threads.remove(0));
         self.threads.iter().for_each(SourceThread::signal_stop);
         self.threads.clear();

@@ -1,4 +1,5 @@
-//! Syslog over TCP (RFC 6587), newline- and octet-framed senders on one port; see [`record::framing`].
+//! Syslog over TCP (RFC 6587), newline- and octet-framed senders on one port; see
+//! [`record::framing`].
 //!
 //! How connections are served, and what bounds them, is in [`crate::stream`].
 
@@ -48,13 +49,14 @@ impl TcpSource {
         self.0.local_addr()
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// again.
     pub fn has_failed(&self) -> bool {
         self.0.has_failed()
     }
 
-    /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes the
-    /// connections, and ends the threads.
+    /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes
+    /// the connections, and ends the threads.
     pub fn stop(self) {
         drop(self.0);
     }

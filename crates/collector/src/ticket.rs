@@ -1,7 +1,8 @@
-//! The promise that lines will be durable: can be waited for by a thread, or awaited by a task of any executor.
+//! The promise that lines will be durable: can be waited for by a thread, or awaited by a task of
+//! any executor.
 //!
-//! What becomes of lines is decided frame by frame, so a ticket stands for lines of one frame; all tickets of a frame
-//! share one state.
+//! What becomes of lines is decided frame by frame, so a ticket stands for lines of one frame; all
+//! tickets of a frame share one state.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -51,12 +52,14 @@ impl Ticket {
         self.lines
     }
 
-    /// The bytes of those lines, without newlines, as they were given: what was cut of a long line included.
+    /// The bytes of those lines, without newlines, as they were given: what was cut of a long line
+    /// included.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes this ticket stand for the lines of `other` too, when both are in the same frame; otherwise gives it back.
+    /// Makes this ticket stand for the lines of `other` too, when both are in the same frame;
+    /// otherwise gives it back.
     pub fn join(&mut self, other: Ticket) -> Result<(), Ticket> {
         if !Arc::ptr_eq(&self.frame, &other.frame) {
             return Err(other);

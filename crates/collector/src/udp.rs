@@ -1,19 +1,20 @@
 //! Syslog datagrams (RFC 5426): one datagram is one line.
 //!
-//! Several sockets share the address (SO_REUSEPORT), a thread each. The kernel chooses the socket by a hash of the
-//! sender's address and port: what one sender sends from one port comes to one thread and stays in order, and a
-//! single sender loads a single thread. Lines of different senders are in the order in which a thread read them,
-//! which within a batch is that of their arrival: putting a batch in order of its senders would save 24 bytes a line
-//! in the hot segment, and lose which of two hosts spoke first where their times say no more than the second.
+//! Several sockets share the address (SO_REUSEPORT), a thread each. The kernel chooses the socket
+//! by a hash of the sender's address and port: what one sender sends from one port comes to one
+//! thread and stays in order, and a single sender loads a single thread. Lines of different senders
+//! are in the order in which a thread read them, which within a batch is that of their arrival:
+//! putting a batch in order of its senders would save 24 bytes a line in the hot segment, and lose
+//! which of two hosts spoke first where their times say no more than the second.
 //!
-//! One newline at the end of a datagram is taken off, since some senders put one there; newlines within stay. An
-//! empty datagram (or a newline alone) carries no line and is ignored.
+//! One newline at the end of a datagram is taken off, since some senders put one there; newlines
+//! within stay. An empty datagram (or a newline alone) carries no line and is ignored.
 //!
-//! UDP has no way to push a sender back. What comes faster than it is delivered waits in the kernel's receive
-//! buffer, so that is made as large as allowed; what does not fit there the kernel drops, and its count is
-//! read once a second and at the end ([`DropReason::Kernel`], and by socket in [`SocketDrops`]). Hence *sent =
-//! received + dropped by the kernel*, as long as nothing was lost on the way to this machine, which no receiver can
-//! know.
+//! UDP has no way to push a sender back. What comes faster than it is delivered waits in the
+//! kernel's receive buffer, so that is made as large as allowed; what does not fit there the kernel
+//! drops, and its count is read once a second and at the end ([`DropReason::Kernel`], and by socket
+//! in [`SocketDrops`]). Hence *sent = received + dropped by the kernel*, as long as nothing was
+//! lost on the way to this machine, which no receiver can know.
 //!
 //! [`DropReason::Kernel`]: crate::DropReason::Kernel
 
@@ -36,13 +37,14 @@ mod socket_drops;
 use receiver::Receiver;
 pub use socket_drops::{SocketDrops, UDP_SOCKETS_MAX};
 
-/// What is asked of the kernel as receive buffer of each socket, unless configured otherwise: 64 MiB hold about 80,000
-/// datagrams of 300 bytes (the kernel counts its own overhead too), a tenth of a second of the fastest flood.
-/// Beyond the buffer the kernel drops datagrams and counts them.
+/// What is asked of the kernel as receive buffer of each socket, unless configured otherwise: 64
+/// MiB hold about 80,000 datagrams of 300 bytes (the kernel counts its own overhead too), a tenth
+/// of a second of the fastest flood. Beyond the buffer the kernel drops datagrams and counts them.
 pub const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// Sockets, unless configured otherwise, are as many as processors and no more than this. One thread takes more than half a
-/// million datagrams a second, but while another has its processor its buffer overflows: of a flood that two processors can just
-/// take, one socket lost 4 to 21% and two lost 1 to 5%. Each has frames of its own, which on a quiet system are small.
+/// Sockets, unless configured otherwise, are as many as processors and no more than this. One
+/// thread takes more than half a million datagrams a second, but while another has its processor
+/// its buffer overflows: of a flood that two processors can just take, one socket lost 4 to 21% and
+/// two lost 1 to 5%. Each has frames of its own, which on a quiet system are small.
 const SOCKETS_BY_CORES_MAX: usize = 4;
 /// The flag that sets the address.
 const FLAG: &str = "--syslog-udp-listen";
@@ -52,10 +54,11 @@ const FLAG: &str = "--syslog-udp-listen";
 pub struct UdpConfig {
     /// How long a frame that is not full waits for more lines.
     pub frame_age_ms: u64,
-    /// What is asked of the kernel as receive buffer of each socket. Without CAP_NET_ADMIN it gives at most
-    /// `net.core.rmem_max`.
+    /// What is asked of the kernel as receive buffer of each socket. Without CAP_NET_ADMIN it gives
+    /// at most `net.core.rmem_max`.
     pub receive_buffer_bytes: usize,
-    /// Sockets that share the datagrams, at most [`UDP_SOCKETS_MAX`]; 0 for as many as processors, at most 4.
+    /// Sockets that share the datagrams, at most [`UDP_SOCKETS_MAX`]; 0 for as many as processors,
+    /// at most 4.
     pub sockets: usize,
 }
 
@@ -107,7 +110,8 @@ impl UdpSource {
     ) -> io::Result<UdpSource> {
         let (sockets, local_addr) = bind(address, config)?;
         accounting.udp_sockets.opened(sockets.len());
-        // One signal: a thread that sees it early takes what its socket holds, and the others have its senders.
+        // One signal: a thread that sees it early takes what its socket holds, and the others have
+        // its senders.
         let stop = Arc::new(StopSignal::default());
         let start = |(number, socket): (usize, Socket)| {
             let destination = Destination::new(
@@ -137,7 +141,8 @@ impl UdpSource {
         self.local_addr
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// again.
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(SourceThread::has_failed)
     }
@@ -150,8 +155,8 @@ impl UdpSource {
 
 /// Sockets that share the address, and the address.
 ///
-/// The first is bound alone, so that an address in use is an error, also when another Loginson has it; only then is
-/// it told to share, which it does with the others.
+/// The first is bound alone, so that an address in use is an error, also when another Loginson has
+/// it; only then is it told to share, which it does with the others.
 fn bind(address: SocketAddr, config: &UdpConfig) -> io::Result<(Vec<Socket>, SocketAddr)> {
     let open = || {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;

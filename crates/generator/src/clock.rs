@@ -1,8 +1,10 @@
-//! Time in made-up logs: when each line is due, and how the moment is written in the formats of the senders.
+//! Time in made-up logs: when each line is due, and how the moment is written in the formats of the
+//! senders.
 //!
-//! Line `i` belongs to the moment `first + i / rate`, plus a little. A history is the same schedule begun in the
-//! past: its lines are due at once, until the schedule has caught up with the clock. A receiver that stops the flow
-//! makes the schedule fall behind; it catches up in the same way, as real senders do that keep their lines meanwhile.
+//! Line `i` belongs to the moment `first + i / rate`, plus a little. A history is the same schedule
+//! begun in the past: its lines are due at once, until the schedule has caught up with the clock. A
+//! receiver that stops the flow makes the schedule fall behind; it catches up in the same way, as
+//! real senders do that keep their lines meanwhile.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -75,7 +77,8 @@ impl Schedule {
         Due::Line(due_ns)
     }
 
-    /// How much of the history has been handed out, up to `time_ns`: 0 to 1, or None when it is over.
+    /// How much of the history has been handed out, up to `time_ns`: 0 to 1, or None when it is
+    /// over.
     pub fn history_done(&self, time_ns: i64) -> Option<f64> {
         let whole = (self.live_ns - self.first_ns) as f64;
         (time_ns < self.live_ns && whole > 0.0).then(|| (time_ns - self.first_ns) as f64 / whole)

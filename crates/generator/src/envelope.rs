@@ -12,12 +12,12 @@ pub enum Format {
     Rfc5424,
     /// `<165>Jan 31 12:00:00 web1 nginx[812]: …` (the time in UTC)
     Rfc3164,
-    /// `{"_time":"…","hostname":"web1","app_name":"nginx","proc_id":"812","level":"info","_msg":"…"}`
+    /// `{"_time":"…","hostname":"web1","app_name":"nginx","proc_id":"812","_msg":"…"}`, and `level`
     Json,
 }
 
-/// Appends one line, without a newline behind it. A message that is a JSON object becomes part of the object in
-/// [`Format::Json`]. Routers speak Cisco's dialect in both syslog formats.
+/// Appends one line, without a newline behind it. A message that is a JSON object becomes part of
+/// the object in [`Format::Json`]. Routers speak Cisco's dialect in both syslog formats.
 pub fn write(
     format: Format,
     stamp: &Stamp,
@@ -30,8 +30,9 @@ pub fn write(
     match format {
         Format::Json => return json(stamp, host, said, message, out),
         _ if said.app == super::network::APP => {
-            // Sequence number, origin, time and message, as with `service sequence-numbers`, `logging origin-id
-            // hostname` and `service timestamps log datetime msec show-timezone`.
+            // Sequence number, origin, time and message, as with `service sequence-numbers`,
+            // `logging origin-id hostname` and `service timestamps log datetime msec
+            // show-timezone`.
             append(out, format_args!("<{pri}>{:06}: {host}: ", stamp.sequence()));
             stamp.cisco(out);
             out.extend_from_slice(b": ");

@@ -1,8 +1,9 @@
 //! An incident whose cause stands in another log than its symptom.
 //!
-//! A dump job on `db1` fills the disk; the kernel and then PostgreSQL complain; PostgreSQL runs out of connections;
-//! the `orders` service gets none and fails; nginx answers `/api/orders` with 500 for some ninety seconds, until
-//! somebody deletes the dump. An operator sees the burst of 500s first, and has to find the way back.
+//! A dump job on `db1` fills the disk; the kernel and then PostgreSQL complain; PostgreSQL runs out
+//! of connections; the `orders` service gets none and fails; nginx answers `/api/orders` with 500
+//! for some ninety seconds, until somebody deletes the dump. An operator sees the burst of 500s
+//! first, and has to find the way back.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ pub enum Plan {
     None,
     /// One a period, the first [`FIRST_AFTER`] after the start; also in the history before it.
     Every(Duration),
-    /// One 22 minutes before the start, the next three minutes after it, and so on every 25 minutes.
+    /// One 22 minutes before the start, the next three minutes after it, and so on every 25
+    /// minutes.
     Demo,
     /// Once, so long after the start; negative: in the history.
     At(i64),
@@ -62,7 +64,8 @@ pub fn parse_plan(text: &str) -> Result<Plan, String> {
 /// The database is out of order from here to there, counted from the full disk.
 const FAILING_NS: std::ops::Range<i64> = 4 * SECOND_NS..92 * SECOND_NS;
 
-/// What is said once in each incident: when, counted in milliseconds from the full disk, where, and what.
+/// What is said once in each incident: when, counted in milliseconds from the full disk, where, and
+/// what.
 const SCRIPT: [(i64, &str, Template); 15] = [
     (-150_000, "db1", dump_begins),
     (-148_500, "db1", dump_says),
@@ -83,7 +86,8 @@ const SCRIPT: [(i64, &str, Template); 15] = [
 const SCRIPT_BEGINS_NS: i64 = SCRIPT[0].0 * 1_000_000;
 const SCRIPT_ENDS_NS: i64 = SCRIPT[SCRIPT.len() - 1].0 * 1_000_000;
 
-/// Of a hundred lines while the database is out of order: failed orders, each with nginx's line behind it.
+/// Of a hundred lines while the database is out of order: failed orders, each with nginx's line
+/// behind it.
 const FAILED_ORDERS_PERCENT: u32 = 10;
 /// The same for what the database says.
 const DATABASE_PERCENT: u32 = 3;
@@ -92,7 +96,8 @@ const DATABASE_PERCENT: u32 = 3;
 pub struct Incident {
     plan: Plan,
     live_ns: i64,
-    /// The incident whose script is being played, by the time of its full disk, and the next line of it.
+    /// The incident whose script is being played, by the time of its full disk, and the next line
+    /// of it.
     playing: Option<(i64, usize)>,
     /// The order whose failure nginx has still to log.
     failed_order: Option<u32>,
@@ -119,7 +124,8 @@ impl Incident {
         self.near(time_ns).is_some_and(|full_ns| FAILING_NS.contains(&(time_ns - full_ns)))
     }
 
-    /// The line of an incident to be said at `time_ns` instead of an ordinary one. To be asked in order of time.
+    /// The line of an incident to be said at `time_ns` instead of an ordinary one. To be asked in
+    /// order of time.
     pub fn line(&mut self, time_ns: i64, rng: &mut fastrand::Rng) -> Option<Line> {
         let full_ns = self.near(time_ns)?;
         let since_full_ns = time_ns - full_ns;
@@ -156,8 +162,8 @@ impl Incident {
         }
     }
 
-    /// The incident that `time_ns` falls into, by the time of its full disk. Its script may still have lines that
-    /// are a little late.
+    /// The incident that `time_ns` falls into, by the time of its full disk. Its script may still
+    /// have lines that are a little late.
     fn near(&self, time_ns: i64) -> Option<i64> {
         let late_ns = 20 * SECOND_NS;
         let full_ns = match self.plan {

@@ -1,8 +1,9 @@
 //! `loginson generate`: made-up logs of a small shop, for a demonstration or as a load.
 //!
-//! One loop asks the [schedule](clock) for lines that are due, has them written by the [incident], by the
-//! [templates] or from [files](replay), and [sends](send) them in batches. From one seed and one start come the same
-//! lines. Left out: several connections; start the command several times for more load.
+//! One loop asks the [schedule](clock) for lines that are due, has them written by the [incident],
+//! by the [templates] or from [files](replay), and [sends](send) them in batches. From one seed and
+//! one start come the same lines. Left out: several connections; start the command several times
+//! for more load.
 
 mod clock;
 mod database;
@@ -38,8 +39,8 @@ use self::templates::Mix;
 use self::world::{Context, HOSTS, Pids};
 use platform::units::{parse_duration, show_bytes};
 
-/// A batch is sent when it has so many bytes, or when no further line is due. By HTTP each waits until it is durable,
-/// so small ones are slow.
+/// A batch is sent when it has so many bytes, or when no further line is due. By HTTP each waits
+/// until it is durable, so small ones are slow.
 const BATCH_BYTES: usize = 1 << 20;
 /// The longest sleep until the next line; Ctrl-C is looked at in between.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -72,7 +73,8 @@ pub struct GenerateArgs {
     /// End after so long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Send a history of this length first, at once, with its own times; give the times by --format rfc5424 or json
+    /// Send a history of this length first, at once, with its own times; give the times by --format
+    /// rfc5424 or json
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     backfill: Option<Duration>,
     /// The same seed and start make the same lines; without it they differ each time
@@ -87,8 +89,8 @@ pub struct GenerateArgs {
     /// How lines are told apart on a TCP connection
     #[arg(long, value_enum, default_value_t = Framing::Newline)]
     framing: Framing,
-    /// When something goes wrong: none, demo (22 minutes before the start, 3 minutes after it, and so on), 'every 15m',
-    /// 'at 2m', 'at -20m'
+    /// When something goes wrong: none, demo (22 minutes before the start, 3 minutes after it, and
+    /// so on), 'every 15m', 'at 2m', 'at -20m'
     #[arg(long, value_name = "PLAN", default_value = "demo", value_parser = incident::parse_plan, allow_hyphen_values = true)]
     incident: Plan,
     /// Send lines of these files instead, with the digits of identifiers drawn anew

@@ -1,9 +1,11 @@
-//! Lines of files instead of made-up ones: windows of the files in order, sent as if by the shop's hosts.
+//! Lines of files instead of made-up ones: windows of the files in order, sent as if by the shop's
+//! hosts.
 //!
-//! The text of a line stays, but for the digits of identifiers, which are drawn anew in each window: the same number in
-//! one window stays one number, so that lines that belong together still do, and it never is what it was before, so that
-//! the volume does not compress better than real logs. An identifier is a run of at least [`ID_DIGITS_MIN`]
-//! digits; the time with which a line of a file begins is left as it is. The time of sending moves on.
+//! The text of a line stays, but for the digits of identifiers, which are drawn anew in each
+//! window: the same number in one window stays one number, so that lines that belong together still
+//! do, and it never is what it was before, so that the volume does not compress better than real
+//! logs. An identifier is a run of at least [`ID_DIGITS_MIN`] digits; the time with which a line of
+//! a file begins is left as it is. The time of sending moves on.
 
 use std::path::{Path, PathBuf};
 
@@ -103,7 +105,8 @@ impl File {
     }
 }
 
-/// `HDFS_2k.log` is sent as `hdfs-2k`. The name lives as long as the process: there are as many as files.
+/// `HDFS_2k.log` is sent as `hdfs-2k`. The name lives as long as the process: there are as many as
+/// files.
 fn app_name(path: &Path) -> &'static str {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let name: String =
@@ -111,7 +114,8 @@ fn app_name(path: &Path) -> &'static str {
     String::leak(if name.is_empty() { "replay".to_owned() } else { name })
 }
 
-/// Copies a line with the digits of its identifiers drawn anew; equal ones become equal ones under one salt.
+/// Copies a line with the digits of its identifiers drawn anew; equal ones become equal ones under
+/// one salt.
 fn redraw(line: &[u8], salt: u64, out: &mut Vec<u8>) {
     let head = line.iter().take_while(|b| b.is_ascii_digit() || b" -:.,/T+[]".contains(b)).count();
     out.extend_from_slice(&line[..head]);
@@ -130,7 +134,8 @@ fn redraw(line: &[u8], salt: u64, out: &mut Vec<u8>) {
         let start =
             number.iter().fold(salt, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
         let mut rng = Rng::with_seed(start);
-        // The first digit stays other than 0, so that the number keeps its length when it is read as one.
+        // The first digit stays other than 0, so that the number keeps its length when it is read
+        // as one.
         out.push(if number[0] == b'0' { b'0' } else { rng.u8(b'1'..=b'9') });
         out.extend((1..digits).map(|_| rng.u8(b'0'..=b'9')));
     }

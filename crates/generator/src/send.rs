@@ -1,9 +1,9 @@
 //! Gets lines to where they are wanted: TCP, UDP, HTTP, or standard output.
 //!
-//! A TCP connection that breaks is made again, with pauses that grow. Syslog over TCP has no acknowledgements, so the
-//! lines that were in the operating system's hands at that moment may be lost, and the line cut by the break is
-//! sent again; HTTP requests are repeated until they are answered with 200. A datagram that cannot be sent is counted
-//! and not repeated.
+//! A TCP connection that breaks is made again, with pauses that grow. Syslog over TCP has no
+//! acknowledgements, so the lines that were in the operating system's hands at that moment may be
+//! lost, and the line cut by the break is sent again; HTTP requests are repeated until they are
+//! answered with 200. A datagram that cannot be sent is counted and not repeated.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -267,7 +267,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Ends: waits until a TCP receiver has taken everything and closed its side, for at most five seconds.
+    /// Ends: waits until a TCP receiver has taken everything and closed its side, for at most five
+    /// seconds.
     pub fn finish(self) -> Result<()> {
         if let Way::Tcp { mut stream, .. } = self.way {
             stream.shutdown(Shutdown::Write).ok();

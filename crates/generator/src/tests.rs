@@ -1,4 +1,5 @@
-//! Whole lines: the same from the same seed, well formed in every format, and the incident told in its order.
+//! Whole lines: the same from the same seed, well formed in every format, and the incident told in
+//! its order.
 
 use super::clock::SECOND_NS;
 use super::*;

@@ -162,7 +162,8 @@ impl Context<'_> {
         usual * (0.4 + 0.2 / (1.0 - 0.99 * self.rng.f64()))
     }
 
-    /// An address out of the networks reserved for documents (RFC 5737), some far more often than others.
+    /// An address out of the networks reserved for documents (RFC 5737), some far more often than
+    /// others.
     pub fn visitor(&mut self) -> Visitor {
         let net = self.pick(&["192.0.2", "198.51.100", "203.0.113"]);
         let r = self.rng.f64();

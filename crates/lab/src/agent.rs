@@ -1,15 +1,17 @@
-//! Load from several processes on several machines: agents that each send their share of a trial, and a coordinator that makes
-//! one result of theirs.
+//! Load from several processes on several machines: agents that each send their share of a trial,
+//! and a coordinator that makes one result of theirs.
 //!
-//! `loginson-lab agent --listen 127.0.0.1:PORT` waits for trials. The coordinator ([`run`]) sends each agent the trial with its
-//! [`Share`](crate::trial::Share); the agents connect to the store; when all are ready they are told to start after the same
-//! time. Their lines come back while they run and are merged second by second ([`merge`]). The loss of an agent ends the trial,
-//! because its part of the load is gone. Both sides say every second that they are there, because a machine without power or
-//! network closes no connection: silence is a loss too.
+//! `loginson-lab agent --listen 127.0.0.1:PORT` waits for trials. The coordinator ([`run`]) sends
+//! each agent the trial with its [`Share`](crate::trial::Share); the agents connect to the store;
+//! when all are ready they are told to start after the same time. Their lines come back while they
+//! run and are merged second by second ([`merge`]). The loss of an agent ends the trial, because
+//! its part of the load is gone. Both sides say every second that they are there, because a machine
+//! without power or network closes no connection: silence is a loss too.
 //!
-//! The protocol is one connection for each trial and JSON, one [`Message`] a line. It is not encrypted and asks for no
-//! password: who reaches an agent can make it load any machine. That is why it listens on loopback unless it is told
-//! otherwise; on other addresses only in a network of its own.
+//! The protocol is one connection for each trial and JSON, one [`Message`] a line. It is not
+//! encrypted and asks for no password: who reaches an agent can make it load any machine. That is
+//! why it listens on loopback unless it is told otherwise; on other addresses only in a network of
+//! its own.
 
 use std::sync::Arc;
 
@@ -35,18 +37,20 @@ pub use serve::serve;
 /// Version of the protocol: agent and coordinator must have the same.
 pub const PROTOCOL: u32 = 2;
 
-/// Longest line taken from the other side; a longer one ends the connection. A histogram of one second takes some kilobytes.
+/// Longest line taken from the other side; a longer one ends the connection. A histogram of one
+/// second takes some kilobytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Messages that were read and not taken; beyond it the sender waits.
 const MESSAGES_MAX: usize = 64;
 
-/// Seconds in a row in which the other side said nothing; beyond it, it is lost. Longer than a coordinator greets
-/// ([`coordinator::GREET_S_MAX`]), because an agent that was greeted first waits for the last.
+/// Seconds in a row in which the other side said nothing; beyond it, it is lost. Longer than a
+/// coordinator greets ([`coordinator::GREET_S_MAX`]), because an agent that was greeted first waits
+/// for the last.
 const SILENCE_S_MAX: u32 = 15;
 
-/// Ticks every second: when to say [`Message::Alive`], and to count one more second of silence. Seconds in which this side
-/// itself was held up do not count against the other.
+/// Ticks every second: when to say [`Message::Alive`], and to count one more second of silence.
+/// Seconds in which this side itself was held up do not count against the other.
 fn every_second() -> Interval {
     let second = Duration::from_secs(1);
     let mut ticks = interval_at(Instant::now() + second, second);
@@ -101,7 +105,8 @@ impl Message {
     }
 }
 
-/// Reads messages in a task of its own, so that waiting for one can be given up. The error is the last.
+/// Reads messages in a task of its own, so that waiting for one can be given up. The error is the
+/// last.
 fn messages(read: OwnedReadHalf) -> mpsc::Receiver<Result<Message, String>> {
     let (sender, receiver) = mpsc::channel(MESSAGES_MAX);
     tokio::spawn(async move {

@@ -1,8 +1,9 @@
-//! Two results of one study compared: for every experiment and store Welch's test between the older and the newer repetitions;
-//! or one result beside what the paper published.
+//! Two results of one study compared: for every experiment and store Welch's test between the older
+//! and the newer repetitions; or one result beside what the paper published.
 //!
-//! Results of different studies or scales are refused: they measured other things. Machines, versions and definitions may
-//! differ, since that is what is compared; where they do, it is said first.
+//! Results of different studies or scales are refused: they measured other things. Machines,
+//! versions and definitions may differ, since that is what is compared; where they do, it is said
+//! first.
 
 use std::path::PathBuf;
 
@@ -63,7 +64,8 @@ pub enum CompareError {
 pub mod cli {
     use super::{CompareError, PathBuf, markdown, of_directories, with_paper};
 
-    /// Compares two results of one study and scale, or one with what the paper published. Prints Markdown.
+    /// Compares two results of one study and scale, or one with what the paper published. Prints
+    /// Markdown.
     #[derive(Debug, clap::Args)]
     pub struct Args {
         /// The older result.

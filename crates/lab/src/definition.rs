@@ -1,7 +1,7 @@
 //! Definitions of studies: TOML files that a person can read, one for each study.
 //!
-//! Those of the published studies are part of the program; a file of one's own is named by its path. A property file of YCSB
-//! makes a study of its own, too ([`property_file`]).
+//! Those of the published studies are part of the program; a file of one's own is named by its
+//! path. A property file of YCSB makes a study of its own, too ([`property_file`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,8 @@ pub struct Study {
     pub about: String,
     /// The stores that are measured unless others are named.
     pub stores: Vec<String>,
-    /// What an hour of one server machine costs, for the cost of a run; in a currency that the report does not name.
+    /// What an hour of one server machine costs, for the cost of a run; in a currency that the
+    /// report does not name.
     #[serde(default)]
     pub price_per_machine_hour: Option<f64>,
     /// Columns of tables, by a name that data sets use.
@@ -117,8 +118,8 @@ pub struct Experiment {
     /// Only these stores of the study; all without.
     #[serde(default)]
     pub stores: Option<Vec<String>>,
-    /// Options of drivers in this experiment, by store, as `elasticsearch = { shards = "6" }`. Those
-    /// of the command line come before them. Such a store has tables of its own here.
+    /// Options of drivers in this experiment, by store, as `elasticsearch = { shards = "6" }`.
+    /// Those of the command line come before them. Such a store has tables of its own here.
     #[serde(default)]
     pub options: BTreeMap<String, BTreeMap<String, String>>,
     /// Rest before each trial, s.
@@ -208,8 +209,8 @@ fn names() -> String {
     STUDIES.map(|(name, _)| name).join(", ")
 }
 
-/// The definition of the study of this name, or of the file of this path: TOML, or a property file of YCSB, to whose
-/// properties `given` are added.
+/// The definition of the study of this name, or of the file of this path: TOML, or a property file
+/// of YCSB, to whose properties `given` are added.
 pub fn text(name: &str, given: &[(String, String)]) -> Result<String, DefinitionError> {
     let named = STUDIES.iter().find(|(known, _)| *known == name);
     let path = Path::new(name);

@@ -1,7 +1,7 @@
 //! What the lab asks of a store, and the stores it knows: one file for each driver.
 //!
-//! A driver speaks to a real server over the network with the store's own client, declares what it can do, and never
-//! makes up an answer: what it cannot do is [`StoreError::NotSupported`].
+//! A driver speaks to a real server over the network with the store's own client, declares what it
+//! can do, and never makes up an answer: what it cannot do is [`StoreError::NotSupported`].
 
 mod cassandra;
 mod elasticsearch;
@@ -25,9 +25,11 @@ use crate::row::{Row, Schema, Value};
 /// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Writes one row under a key that is new. Answered with [`Answer::Done`] once the store acknowledged it.
+    /// Writes one row under a key that is new. Answered with [`Answer::Done`] once the store
+    /// acknowledged it.
     Insert(Row),
-    /// Writes many rows in the way the store takes them fastest; for loading data, never for measuring single writes.
+    /// Writes many rows in the way the store takes them fastest; for loading data, never for
+    /// measuring single writes.
     InsertMany(Vec<Row>),
     /// Reads all columns of one row: [`Answer::Row`].
     Read {
@@ -41,7 +43,8 @@ pub enum Operation {
         /// The place of the column in the schema, and its new value.
         changes: Vec<(usize, Value)>,
     },
-    /// Reads rows in the order of keys, which is the store's own order where it has another: [`Answer::Rows`].
+    /// Reads rows in the order of keys, which is the store's own order where it has another:
+    /// [`Answer::Rows`].
     Scan {
         /// The first key, or where it would stand.
         from: Value,
@@ -197,8 +200,8 @@ impl StoreError {
 pub struct StoreSpec {
     /// The driver's name, one of [`NAMES`].
     pub name: String,
-    /// What reports call it: the driver's name, with the options that tell variants of one store apart
-    /// (`cassandra index=none`).
+    /// What reports call it: the driver's name, with the options that tell variants of one store
+    /// apart (`cassandra index=none`).
     pub label: String,
     /// `host:port` of each node or of each shard.
     pub endpoints: Vec<String>,
@@ -237,8 +240,8 @@ pub trait Driver: Send + Sync {
     /// Returns once everything acknowledged is as far as asked.
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError>;
 
-    /// Bytes that the store says the table takes on disk (in memory, for a store of memory), indexes included; none where
-    /// it does not say.
+    /// Bytes that the store says the table takes on disk (in memory, for a store of memory),
+    /// indexes included; none where it does not say.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError>;
 
     /// A connection of its own for one thread of load, with its statements prepared.
@@ -248,7 +251,8 @@ pub trait Driver: Send + Sync {
 /// A connection: one operation at a time.
 #[async_trait]
 pub trait Session: Send {
-    /// Sends one operation and waits for its answer. The time limit of an operation is the driver's.
+    /// Sends one operation and waits for its answer. The time limit of an operation is the
+    /// driver's.
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError>;
 }
 

@@ -40,8 +40,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Servers live in `home`. `external` has the endpoints of stores that run already, by their names; `settings` the options
-    /// of the servers that are started here.
+    /// Servers live in `home`. `external` has the endpoints of stores that run already, by their
+    /// names; `settings` the options of the servers that are started here.
     pub fn new(
         home: Home,
         external: BTreeMap<String, Vec<String>>,
@@ -51,7 +51,8 @@ impl Fleet {
         Fleet { home, external, settings, up: BTreeMap::new(), begun: BTreeSet::new(), say }
     }
 
-    /// The store with as many nodes; started if it does not run. Of servers that others started, the number of nodes is theirs.
+    /// The store with as many nodes; started if it does not run. Of servers that others started,
+    /// the number of nodes is theirs.
     pub async fn up(&mut self, store: &str, nodes: u32) -> Result<Up, ServerError> {
         if let Some(endpoints) = self.external.get(store) {
             return Ok(Up {

@@ -15,7 +15,8 @@ use crate::trial::{Role, Trial, Work};
 /// Who sends.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
 pub struct GeneratorArgs {
-    /// Generators on other machines, each started with `loginson-lab agent`; every trial is shared among them
+    /// Generators on other machines, each started with `loginson-lab agent`; every trial is shared
+    /// among them
     #[arg(long, value_delimiter = ',', value_name = "HOST:PORT")]
     pub agents: Vec<String>,
     /// Share every trial among this many processes of this machine
@@ -42,9 +43,10 @@ impl Generators {
         Ok(Generators { agents: processes.addresses().to_vec(), _processes: Some(processes) })
     }
 
-    /// Sends the operations of `trial`, and its lines to `lines`: what is measured of it, and what `store`, the generator and
-    /// the host use meanwhile. Answers how it ended, or none when it was stopped. Data is always loaded from here, and the
-    /// delay of new rows, which needs one clock, is always measured from here.
+    /// Sends the operations of `trial`, and its lines to `lines`: what is measured of it, and what
+    /// `store`, the generator and the host use meanwhile. Answers how it ended, or none when it was
+    /// stopped. Data is always loaded from here, and the delay of new rows, which needs one clock,
+    /// is always measured from here.
     pub async fn run(
         &self,
         driver: Arc<dyn Driver>,

@@ -1,7 +1,9 @@
-//! Latencies as HDR histograms of microseconds, and as the text that results hold: the V2 format, compressed, in base64.
+//! Latencies as HDR histograms of microseconds, and as the text that results hold: the V2 format,
+//! compressed, in base64.
 //!
-//! Three significant digits: a value read back differs from the one that was recorded by at most 0.1%. A latency of more than
-//! [`LATENCY_MAX_US`] is counted as this much; the time limits of operations are far below.
+//! Three significant digits: a value read back differs from the one that was recorded by at most
+//! 0.1%. A latency of more than [`LATENCY_MAX_US`] is counted as this much; the time limits of
+//! operations are far below.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,13 +1,15 @@
-//! Runs a trial: sends its operations to a driver, checks the answers, and says what was measured line by line.
+//! Runs a trial: sends its operations to a driver, checks the answers, and says what was measured
+//! line by line.
 //!
-//! All connections are made first and are not measured. Then every thread is a task with one connection, in a closed
-//! ([`closed`]) or an open loop ([`open`]). What goes wrong is decided as follows. An operation that failed is counted by
-//! kind, and the thread goes on, with a new connection where the old one broke; where none can be made, or where nothing but
-//! errors comes, the trial fails. A wrong answer ends it at once. An operation that the store does not have makes it
-//! `NotSupported`. In every case what was measured until then is sent.
+//! All connections are made first and are not measured. Then every thread is a task with one
+//! connection, in a closed ([`closed`]) or an open loop ([`open`]). What goes wrong is decided as
+//! follows. An operation that failed is counted by kind, and the thread goes on, with a new
+//! connection where the old one broke; where none can be made, or where nothing but errors comes,
+//! the trial fails. A wrong answer ends it at once. An operation that the store does not have makes
+//! it `NotSupported`. In every case what was measured until then is sent.
 //!
-//! Operations under way when the time is over are waited for and count, at most [`IN_FLIGHT_S_MAX`]. A stop is followed
-//! within a second, without their answers.
+//! Operations under way when the time is over are waited for and count, at most
+//! [`IN_FLIGHT_S_MAX`]. A stop is followed within a second, without their answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,7 +38,8 @@ use worker::{Shared, Worker};
 /// Whether the run was asked to stop (Ctrl-C): `true` once it was.
 pub type Stop = watch::Receiver<bool>;
 
-/// Where measured lines go: bounded, so that a slow disk slows the measuring of resources, and never memory.
+/// Where measured lines go: bounded, so that a slow disk slows the measuring of resources, and
+/// never memory.
 pub type Lines = mpsc::Sender<Line>;
 
 /// Longest wait for answers after the measured time; threads without one then fail the trial.
@@ -45,8 +48,8 @@ pub const IN_FLIGHT_S_MAX: u64 = 60;
 /// How long threads have to come to an end by themselves once the trial is stopped or failed.
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
-/// An open loop that leaves one in so many scheduled operations unsent is noted in the report; fewer
-/// are what was just due at the end.
+/// An open loop that leaves one in so many scheduled operations unsent is noted in the report;
+/// fewer are what was just due at the end.
 const UNSENT_PER_NOTED: u64 = 20;
 
 /// Connections that are made at the same time.
@@ -54,11 +57,13 @@ const CONNECTING_MAX: usize = 32;
 
 /// What a trial is run with, besides what decides its operations.
 pub struct Setting {
-    /// Holds the trial between its connections and its start, so that several generators start together.
+    /// Holds the trial between its connections and its start, so that several generators start
+    /// together.
     pub gate: Option<Gate>,
     /// What releases the operations of an open loop.
     pub timer: Timer,
-    /// Processes whose use of the machine is measured every second: the store's servers, where they run here, and this one.
+    /// Processes whose use of the machine is measured every second: the store's servers, where they
+    /// run here, and this one.
     pub watched: Vec<Watched>,
     /// Whether the whole machine is measured too.
     pub host: bool,
@@ -83,8 +88,9 @@ pub struct Gate {
     pub go: oneshot::Receiver<Duration>,
 }
 
-/// Runs `trial` on `driver` and sends its lines, all but the header and the end, to `lines` while it runs. Returns how it
-/// ended, or none when it was stopped (also when nobody takes the lines any more).
+/// Runs `trial` on `driver` and sends its lines, all but the header and the end, to `lines` while
+/// it runs. Returns how it ended, or none when it was stopped (also when nobody takes the lines any
+/// more).
 pub async fn run(driver: Arc<dyn Driver>, trial: &Trial, lines: Lines, stop: Stop) -> Option<End> {
     run_in(Setting::default(), driver, trial, lines, stop).await
 }
@@ -428,7 +434,8 @@ impl Running {
         }
         let rest = shared.recorder.rest(shared.active.load(Ordering::Relaxed));
         let mut rest: Vec<Line> = rest.into_iter().map(Line::Second).collect();
-        // The last second is seldom whole; without it the processor time of a short trial is too low.
+        // The last second is seldom whole; without it the processor time of a short trial is too
+        // low.
         if let Some(second) = second {
             rest.extend(self.sampler.sample(second).into_iter().map(Line::Resource));
         }
@@ -451,7 +458,8 @@ impl Running {
 /// missed: the report compares the rates.
 async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
     let unsent = due.unsent();
-    // Where a number of operations ended the trial before, more were due by then only because the pacer was ahead.
+    // Where a number of operations ended the trial before, more were due by then only because the
+    // pacer was ahead.
     if unsent == 0 || shared.until.is_none_or(|until| Instant::now() < until) {
         return;
     }

@@ -1,5 +1,5 @@
-//! Options of drivers and servers: what is not known is refused and the known ones are named, so that a slip of the pen
-//! never measures a default unnoticed.
+//! Options of drivers and servers: what is not known is refused and the known ones are named, so
+//! that a slip of the pen never measures a default unnoticed.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -1,8 +1,9 @@
 //! From a study to the trials of a run, in the order in which they are made.
 //!
-//! Stores take turns: the first repetition of every store comes before the second of any, and each repetition begins with
-//! another store, so that what changes on the machine over an hour meets all of them. The plan depends on nothing but its
-//! arguments: a run that is resumed plans the same again.
+//! Stores take turns: the first repetition of every store comes before the second of any, and each
+//! repetition begins with another store, so that what changes on the machine over an hour meets all
+//! of them. The plan depends on nothing but its arguments: a run that is resumed plans the same
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +90,8 @@ pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Ste
         study.experiments.iter().filter(wanted).flat_map(|e| e.nodes.clone()).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    // A cluster of another size is another start of the servers: all that needs one size is done together.
+    // A cluster of another size is another start of the servers: all that needs one size is done
+    // together.
     for nodes in sizes {
         for experiment in study.experiments.iter().filter(wanted) {
             if experiment.nodes.contains(&nodes) {
@@ -225,7 +227,8 @@ impl Maker<'_> {
             options: of_experiment.into_iter().chain(store.options.clone()).collect(),
         };
         if !used.options.is_empty() {
-            // Variants of one store are measured in turn on the same servers: each has tables of its own.
+            // Variants of one store are measured in turn on the same servers: each has tables of
+            // its own.
             schema.table += &format!("_{}", file_name(&used).replace('-', "_"));
         }
         Trial {

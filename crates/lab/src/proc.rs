@@ -1,5 +1,5 @@
-//! What `/proc` says of processes: their parents, processor time and beginning. One reader for those that start servers and
-//! for those that measure them.
+//! What `/proc` says of processes: their parents, processor time and beginning. One reader for
+//! those that start servers and for those that measure them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ pub struct Stat {
     pub parent: u32,
     /// Processor time in user and system mode, ticks.
     pub cpu_ticks: u64,
-    /// When it began, ticks since the machine booted: with its number, this names a process for good.
+    /// When it began, ticks since the machine booted: with its number, this names a process for
+    /// good.
     pub began_ticks: u64,
 }
 
@@ -22,7 +23,8 @@ impl Stat {
         Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields 3, 4, 14, 15 and 22 of proc(5). The name of the command, field 2, may hold anything, also brackets.
+    /// Fields 3, 4, 14, 15 and 22 of proc(5). The name of the command, field 2, may hold anything,
+    /// also brackets.
     fn parse(text: &str) -> Option<Stat> {
         let (_, rest) = text.rsplit_once(')')?;
         // Numbered as in proc(5), whose third field is the first here.

@@ -1,7 +1,8 @@
-//! The figures that the studies published, to stand beside what is measured here: `reference/*.toml`, part of the program.
+//! The figures that the studies published, to stand beside what is measured here:
+//! `reference/*.toml`, part of the program.
 //!
-//! They were measured on other machines, with other versions, and mostly at other sizes. They show whether the picture is the
-//! same, not by how much a store became faster.
+//! They were measured on other machines, with other versions, and mostly at other sizes. They show
+//! whether the picture is the same, not by how much a store became faster.
 
 use serde::Deserialize;
 
@@ -55,7 +56,8 @@ pub struct Table {
     /// Nodes of all rows that do not say otherwise.
     #[serde(default = "one")]
     pub nodes: u32,
-    /// The paper says it in words or in a curve: a round number, and an interval is the range of its words.
+    /// The paper says it in words or in a curve: a round number, and an interval is the range of
+    /// its words.
     #[serde(default)]
     pub rough: bool,
     /// Its rows.
@@ -162,7 +164,8 @@ pub fn load(study: &str) -> Option<Reference> {
 }
 
 impl Reference {
-    /// The row that fits, with its table; of several sizes of data the first, which is the smallest.
+    /// The row that fits, with its table; of several sizes of data the first, which is the
+    /// smallest.
     pub fn find(&self, wanted: Wanted<'_>) -> Option<(&Table, &Row)> {
         self.tables
             .iter()
@@ -253,8 +256,8 @@ mod tests {
         assert_eq!(load("another"), None);
     }
 
-    /// The columns of 30 repetitions in tables 4.1 and 4.3 of the 2015 study give its means and intervals to the last digit
-    /// printed (seven significant digits).
+    /// The columns of 30 repetitions in tables 4.1 and 4.3 of the 2015 study give its means and
+    /// intervals to the last digit printed (seven significant digits).
     #[test]
     fn the_columns_of_2015_give_its_means_and_intervals() {
         let reference = load("study1").unwrap();
@@ -278,8 +281,8 @@ mod tests {
         }
     }
 
-    /// Its five tests on these columns. It prints whole numbers, and cuts them: 4,991.68 is printed as 4991 and 1,030.50 as
-    /// 1030.
+    /// Its five tests on these columns. It prints whole numbers, and cuts them: 4,991.68 is printed
+    /// as 4991 and 1,030.50 as 1030.
     #[test]
     fn the_columns_of_2015_give_its_tests() {
         let reference = load("study1").unwrap();

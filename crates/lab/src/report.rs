@@ -1,7 +1,9 @@
-//! The report of a run: one HTML file that needs nothing else, and Markdown, both made from the raw results alone.
+//! The report of a run: one HTML file that needs nothing else, and Markdown, both made from the raw
+//! results alone.
 //!
-//! Lines of trials become samples ([`summary`]); samples are ranked and tested ([`ranking`]); the sections of the report are
-//! put together as a [`document`], which [`markdown`] and [`html`] write.
+//! Lines of trials become samples ([`summary`]); samples are ranked and tested ([`ranking`]); the
+//! sections of the report are put together as a [`document`], which [`markdown`] and [`html`]
+//! write.
 
 mod charts;
 mod conclusion;

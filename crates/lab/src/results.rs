@@ -1,9 +1,10 @@
-//! Results on disk, kept raw so that a report can be made again: a directory for each run, with `run.json` and one file of
-//! JSON lines for each trial.
+//! Results on disk, kept raw so that a report can be made again: a directory for each run, with
+//! `run.json` and one file of JSON lines for each trial.
 //!
-//! A trial's file is written as `NAME.jsonl.part` and gets its name when its last line, [`Line::End`], is on disk: a run that
-//! is resumed does again what has no file of its name. Times are seconds from the start of the measured part; a histogram is
-//! an HDR histogram of microseconds in the V2 format, compressed, in base64, as other tools read it.
+//! A trial's file is written as `NAME.jsonl.part` and gets its name when its last line,
+//! [`Line::End`], is on disk: a run that is resumed does again what has no file of its name. Times
+//! are seconds from the start of the measured part; a histogram is an HDR histogram of microseconds
+//! in the V2 format, compressed, in base64, as other tools read it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -63,7 +64,8 @@ pub struct StoreInfo {
     pub label: String,
     /// The server's version in its own words.
     pub version: String,
-    /// What to know of this store before its numbers are read, as that its version was never tested.
+    /// What to know of this store before its numbers are read, as that its version was never
+    /// tested.
     #[serde(default)]
     pub note: Option<String>,
     /// Options of the driver.
@@ -118,7 +120,8 @@ pub struct Second {
     pub label: String,
     /// Right answers.
     pub count: u64,
-    /// Operations without a right answer, by kind; the kind `wrong` is an answer that is not the known one.
+    /// Operations without a right answer, by kind; the kind `wrong` is an answer that is not the
+    /// known one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
     /// Latencies of right answers, µs.
@@ -127,16 +130,19 @@ pub struct Second {
     pub threads: u32,
 }
 
-/// The label of an operation that is measured whole, and again as the read and the update it is made of (YCSB).
+/// The label of an operation that is measured whole, and again as the read and the update it is
+/// made of (YCSB).
 pub const READ_MODIFY_WRITE: &str = "read_modify_write";
 
 impl Second {
-    /// Whether its operations stand under the labels of their parts as well: they are then left out where those are added up.
+    /// Whether its operations stand under the labels of their parts as well: they are then left out
+    /// where those are added up.
     pub fn is_of_parts(&self) -> bool {
         self.label == READ_MODIFY_WRITE
     }
 
-    /// What it adds to the number of operations of a trial. Two parts were counted of an operation that is one.
+    /// What it adds to the number of operations of a trial. Two parts were counted of an operation
+    /// that is one.
     pub fn operations(&self) -> i64 {
         let count = i64::try_from(self.count).expect("no trial has so many");
         if self.is_of_parts() { -count } else { count }
@@ -158,7 +164,8 @@ pub struct Resource {
     pub disk_read_bytes: u64,
     /// Bytes written to disk in this second.
     pub disk_write_bytes: u64,
-    /// Bytes over the network in this second, both ways; of a process on the same machine this is not known and 0.
+    /// Bytes over the network in this second, both ways; of a process on the same machine this is
+    /// not known and 0.
     pub network_bytes: u64,
 }
 
@@ -187,7 +194,8 @@ pub enum Outcome {
         /// What was asked, what came, what was expected.
         message: String,
     },
-    /// The store died, its disk was full, or the like; what was measured until then is kept and does not count.
+    /// The store died, its disk was full, or the like; what was measured until then is kept and
+    /// does not count.
     Failed {
         /// What to know and what to do.
         message: String,
@@ -311,7 +319,8 @@ impl Directory {
         Ok(names)
     }
 
-    /// Removes the trials that failed, so that a run that goes on makes them again. Answers how many there were.
+    /// Removes the trials that failed, so that a run that goes on makes them again. Answers how
+    /// many there were.
     pub fn forget_failed(&self) -> Result<u32, ResultsError> {
         let mut forgotten = 0;
         for name in self.trials()? {

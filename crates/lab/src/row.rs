@@ -1,4 +1,5 @@
-//! The data of all studies in one shape: a table of rows, each with a key and columns that are integers or texts.
+//! The data of all studies in one shape: a table of rows, each with a key and columns that are
+//! integers or texts.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,8 @@ pub struct Column {
     pub indexed: bool,
 }
 
-/// A table as a study wants it; every driver turns it into its store's own tables, mappings or key spaces.
+/// A table as a study wants it; every driver turns it into its store's own tables, mappings or key
+/// spaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
     /// Lower-case letters, digits and `_`.

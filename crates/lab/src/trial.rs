@@ -1,5 +1,5 @@
-//! A trial: one measured run of one piece of work against one store. It is plain data, so that it can be written into the
-//! results, sent to generators on other machines, and run again.
+//! A trial: one measured run of one piece of work against one store. It is plain data, so that it
+//! can be written into the results, sent to generators on other machines, and run again.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,8 @@ pub enum Role {
     Limit,
 }
 
-/// The part of one of several generator processes that share a trial: of every count and rate it takes `1/of`.
+/// The part of one of several generator processes that share a trial: of every count and rate it
+/// takes `1/of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// From 0.
@@ -73,8 +74,8 @@ pub enum Work {
     RealTime(RealTime),
 }
 
-/// How operations are sent. The trial ends with whichever of `operations`, `operations_per_thread` and `seconds` comes first;
-/// at least one is given.
+/// How operations are sent. The trial ends with whichever of `operations`, `operations_per_thread`
+/// and `seconds` comes first; at least one is given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
@@ -92,8 +93,9 @@ pub struct Load {
     /// Length, s, after the warm-up.
     #[serde(default)]
     pub seconds: Option<f64>,
-    /// An open loop: operations per second of all threads together, and latency from the moment an operation was due. Without
-    /// it each thread sends the next operation when it has the answer of the last (closed loop).
+    /// An open loop: operations per second of all threads together, and latency from the moment an
+    /// operation was due. Without it each thread sends the next operation when it has the answer of
+    /// the last (closed loop).
     #[serde(default)]
     pub target_per_s: Option<f64>,
     /// Sent before, at the same pace, and not measured, s.

@@ -1,9 +1,10 @@
 //! What is sent to a store: one file for each kind of workload.
 //!
-//! A [`Workload`] is plain data of a definition. [`Workload::plan`] makes it ready for one generator: a [`Plan`], from which
-//! every thread takes its own [`Steps`]. Each step says what the operation is called, what is sent, and what answer is
-//! [expected](Expect). Rows are a pure function of their number, so that every row that comes back is checked in all its
-//! columns ([`check`]), and the driver that stores nothing can be answered for ([`right_answer`]).
+//! A [`Workload`] is plain data of a definition. [`Workload::plan`] makes it ready for one
+//! generator: a [`Plan`], from which every thread takes its own [`Steps`]. Each step says what the
+//! operation is called, what is sent, and what answer is [expected](Expect). Rows are a pure
+//! function of their number, so that every row that comes back is checked in all its columns
+//! ([`check`]), and the driver that stores nothing can be answered for ([`right_answer`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -27,16 +28,17 @@ pub enum Workload {
         /// How many there are.
         records: u64,
     },
-    /// Reads log records under uniformly random keys out of 1 to `records`, and checks every column.
+    /// Reads log records under uniformly random keys out of 1 to `records`, and checks every
+    /// column.
     LogReads {
         /// How many there are.
         records: u64,
     },
-    /// Inserts records of the historical data of the 2015 study: four cycles of values whose lengths share no divisor, so that
-    /// every count is known.
+    /// Inserts records of the historical data of the 2015 study: four cycles of values whose
+    /// lengths share no divisor, so that every count is known.
     HistoryWrites(History),
-    /// Asks the queries A, B and C of the historical data, each with other values every time, and checks every count. Labels
-    /// `query_a`, `query_b`, `query_c`.
+    /// Asks the queries A, B and C of the historical data, each with other values every time, and
+    /// checks every count. Labels `query_a`, `query_b`, `query_c`.
     HistoryQueries(History),
     /// A workload of YCSB's core workload.
     Ycsb {
@@ -149,7 +151,8 @@ impl Share {
     }
 }
 
-/// A workload made ready for one generator; its threads share what must be shared, as the next number to insert.
+/// A workload made ready for one generator; its threads share what must be shared, as the next
+/// number to insert.
 pub trait Plan: Send + Sync {
     /// The steps of one thread, from 0.
     fn steps(&self, thread: u32) -> Box<dyn Steps>;
@@ -230,7 +233,8 @@ pub enum Expect {
     },
     /// At most as many rows as were asked for, none twice, each right in every column.
     Rows {
-        /// Whether the row that the scan starts from was there before the trial: then it is the first.
+        /// Whether the row that the scan starts from was there before the trial: then it is the
+        /// first.
         loaded: bool,
     },
     /// As many rows.
@@ -242,8 +246,8 @@ pub enum Expect {
 pub enum Verdict {
     /// As expected.
     Right,
-    /// A row that was acknowledged during the trial is not seen: counted as the error `missing`, because a store may say of
-    /// itself that it shows rows later.
+    /// A row that was acknowledged during the trial is not seen: counted as the error `missing`,
+    /// because a store may say of itself that it shows rows later.
     Missing,
     /// Not what it must be: what was asked, what came, what was expected.
     Wrong(String),
@@ -322,8 +326,8 @@ fn compare(row: &Row, expected: &Row) -> Result<(), String> {
     }
 }
 
-/// The right answer to a request, made from the workload: what a store that has the data says. A scan is answered with the
-/// row that it starts from.
+/// The right answer to a request, made from the workload: what a store that has the data says. A
+/// scan is answered with the row that it starts from.
 pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
     match (&request.operation, request.expect) {
         (Operation::Read { key }, _) => Answer::Row(plan.row(key)),
@@ -394,8 +398,8 @@ impl Workload {
         })
     }
 
-    /// Makes it ready for one generator. `schema` is the trial's table, which may differ from [`Workload::schema`] in its name
-    /// and its indexes.
+    /// Makes it ready for one generator. `schema` is the trial's table, which may differ from
+    /// [`Workload::schema`] in its name and its indexes.
     pub fn plan(&self, schema: &Schema, opening: &Opening) -> Result<Box<dyn Plan>, WorkloadError> {
         let own = self.schema()?;
         let shape = |schema: &Schema| -> Vec<_> {
@@ -425,8 +429,8 @@ impl Workload {
         self.needs().contains(&Ability::Insert)
     }
 
-    /// The number of operations that ends a trial, of all generators: the load's, or `operationcount` of a workload of YCSB
-    /// where the load says nothing.
+    /// The number of operations that ends a trial, of all generators: the load's, or
+    /// `operationcount` of a workload of YCSB where the load says nothing.
     pub fn operations_max(&self, load: &Load) -> Option<u64> {
         let silent = load.operations_per_thread.is_none() && load.seconds.is_none();
         load.operations.or_else(|| match self {
@@ -437,8 +441,8 @@ impl Workload {
         })
     }
 
-    /// Operations that a trial of this workload comes to, of all generators: for showing progress. None where only time ends
-    /// it.
+    /// Operations that a trial of this workload comes to, of all generators: for showing progress.
+    /// None where only time ends it.
     pub fn operations(&self, load: &Load) -> Option<u64> {
         let rows = match self {
             Workload::LogWrites { records } => Some(*records),

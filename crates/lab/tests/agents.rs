@@ -1,8 +1,10 @@
-//! Generators on machines of their own: coordinator, store and two agents, each with a network of its own, joined by a bridge.
-//! What happens to a cable or a machine happens to them as on a real network.
+//! Generators on machines of their own: coordinator, store and two agents, each with a network of
+//! its own, joined by a bridge. What happens to a cable or a machine happens to them as on a real
+//! network.
 //!
-//! All networks are within a user namespace, so that no other process is in reach of them, and root is not needed where the
-//! system allows user namespaces; where it does not, the tests say so and are skipped. They are gone when their processes are.
+//! All networks are within a user namespace, so that no other process is in reach of them, and root
+//! is not needed where the system allows user namespaces; where it does not, the tests say so and
+//! are skipped. They are gone when their processes are.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

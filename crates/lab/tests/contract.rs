@@ -1,6 +1,7 @@
-//! Every driver keeps the same contract against its real server: what is written comes back byte for byte, counts are those
-//! of a naive twin, what is not declared is refused, and a store that dies is reported. Each test starts the servers of its
-//! store with data, addresses and ports of its own, and stops them also where it fails.
+//! Every driver keeps the same contract against its real server: what is written comes back byte
+//! for byte, counts are those of a naive twin, what is not declared is refused, and a store that
+//! dies is reported. Each test starts the servers of its store with data, addresses and ports of
+//! its own, and stops them also where it fails.
 
 #[path = "contract/checks.rs"]
 mod checks;
@@ -21,7 +22,8 @@ struct Case {
     name: &'static str,
     /// Whether scans follow the order of keys.
     ordered: bool,
-    /// Options of the driver, each set of which is to keep the contract; the first on one node, the others with it.
+    /// Options of the driver, each set of which is to keep the contract; the first on one node, the
+    /// others with it.
     variants: &'static [&'static [(&'static str, &'static str)]],
     /// Options of the driver on two nodes or shards; none where it has one only.
     spread: Option<&'static [(&'static str, &'static str)]>,
@@ -183,8 +185,8 @@ fn pairs(options: &[(&str, &str)]) -> BTreeMap<String, String> {
     options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Addresses of this process alone, below the ports that the system hands out: two runs of the tests may be beside each
-/// other, and beside servers that somebody measures.
+/// Addresses of this process alone, below the ports that the system hands out: two runs of the
+/// tests may be beside each other, and beside servers that somebody measures.
 fn addresses(name: &str) -> BTreeMap<String, String> {
     let id = std::process::id();
     let port = 20_000 + id % 500 * 20;

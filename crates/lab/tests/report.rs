@@ -11,7 +11,8 @@ use lab::trial::Role;
 use lab::workload::Workload;
 use simulated::{Outcomes, Simulated, study1, work, ycsb};
 
-/// Compares with the file of this name, and where they differ writes what came to the tests' own folder.
+/// Compares with the file of this name, and where they differ writes what came to the tests' own
+/// folder.
 #[track_caller]
 fn golden(name: &str, came: &str) {
     let path = Path::new("tests/golden").join(name);

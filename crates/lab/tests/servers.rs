@@ -1,5 +1,6 @@
-//! Servers of the lab are started, found again, refused and stopped, with a real one: Redis, which is the quickest. That every
-//! other store starts and answers is seen by the contract of its driver.
+//! Servers of the lab are started, found again, refused and stopped, with a real one: Redis, which
+//! is the quickest. That every other store starts and answers is seen by the contract of its
+//! driver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use lab::servers::{self, Home, Say, ServerError, Signal};
 
-/// A home with data of its own and ports that no other test has; what was started in it ends with it.
+/// A home with data of its own and ports that no other test has; what was started in it ends with
+/// it.
 struct Place {
     home: Home,
     port: u16,

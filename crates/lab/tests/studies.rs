@@ -1,4 +1,5 @@
-//! The studies whole, at the scale of tests, on the real servers: fetched, started, loaded, measured, reported.
+//! The studies whole, at the scale of tests, on the real servers: fetched, started, loaded,
+//! measured, reported.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -83,7 +84,8 @@ fn apm() {
     study("apm", "redis,postgres", &|_, _| true);
 }
 
-/// The servers of a finished run are removed with their data: a trial that is done again needs both.
+/// The servers of a finished run are removed with their data: a trial that is done again needs
+/// both.
 #[test]
 fn a_failed_trial_of_a_finished_run_is_done_again_with_its_data() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -90,7 +90,8 @@ pub struct Regex {
 }
 
 impl Regex {
-    /// Compiles an expression within what is left for the query. The error says in one line what is wrong.
+    /// Compiles an expression within what is left for the query. The error says in one line what is
+    /// wrong.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Regex, String> {
         let bytes = query::Pattern::within(text, budget)?;
         let text = budget.build(text, |bytes| {

@@ -1,4 +1,5 @@
-//! Queries that are deep or long in each way there is: all that is done with a query fits a small stack, whatever its text.
+//! Queries that are deep or long in each way there is: all that is done with a query fits a small
+//! stack, whatever its text.
 
 use query::Context;
 
@@ -8,8 +9,8 @@ use crate::push::push;
 use crate::testing::{Memory, batch, record};
 use crate::{NESTING_MAX, STAGES_MAX, logs, metric, parse};
 
-/// Stack on which queries are tried: half of what the server's threads have, and tests are not optimised, which
-/// takes several times the stack. A deeper recursion aborts the test.
+/// Stack on which queries are tried: half of what the server's threads have, and tests are not
+/// optimised, which takes several times the stack. A deeper recursion aborts the test.
 const STACK_BYTES: usize = 2 << 20;
 
 /// Levels of the limit that the operands of a chain take themselves, at most.
@@ -20,7 +21,8 @@ fn on_small_stack(work: impl FnOnce() + Send + 'static) {
     thread.expect("a thread starts").join().expect("nothing panics");
 }
 
-/// Reads a query, writes it, reads it again, copies it, runs it and drops it all. The error is that of reading.
+/// Reads a query, writes it, reads it again, copies it, runs it and drops it all. The error is that
+/// of reading.
 fn whole_life(text: &str) -> Result<(), String> {
     let expr = parse(text).map_err(|error| error.to_string())?;
     let written = expr.to_string();

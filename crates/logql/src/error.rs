@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A query that cannot be understood, or asks for what is not there. Shown to the user as Loki shows it.
+/// A query that cannot be understood, or asks for what is not there. Shown to the user as Loki
+/// shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// Byte in the query at which it went wrong; at most its length.

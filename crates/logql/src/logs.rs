@@ -1,7 +1,8 @@
 //! Queries for lines: the newest, or the oldest, so many that pass all stages.
 //!
-//! Units of the store are read newest (or oldest) first. Once there are enough lines, those units are not read any more
-//! that hold only times beyond them. Memory is that of the lines asked for, and limited like that of other queries.
+//! Units of the store are read newest (or oldest) first. Once there are enough lines, those units
+//! are not read any more that hold only times beyond them. Memory is that of the lines asked for,
+//! and limited like that of other queries.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -51,8 +52,8 @@ impl Entry {
     }
 }
 
-/// Runs `query` over lines of `context.range`: the newest `limit` of them, newest first, or with `forward` the oldest,
-/// oldest first. With `fields` all fields of a line are among its metadata.
+/// Runs `query` over lines of `context.range`: the newest `limit` of them, newest first, or with
+/// `forward` the oldest, oldest first. With `fields` all fields of a line are among its metadata.
 pub fn run(
     query: &LogQuery,
     source: &dyn Source,

@@ -1,7 +1,8 @@
 //! What of a query the store can answer: its selector and first tests as a filter of LogsQL.
 //!
-//! The filter selects every line that the query does, and maybe more; tests that it does not hold whole are made again
-//! line by line. Where it holds all of them, and lines are only counted, no line needs to be looked at here.
+//! The filter selects every line that the query does, and maybe more; tests that it does not hold
+//! whole are made again line by line. Where it holds all of them, and lines are only counted, no
+//! line needs to be looked at here.
 
 use query::{Filter, RAW_LINE, Test};
 

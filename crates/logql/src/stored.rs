@@ -1,7 +1,7 @@
 //! Lines of the store as Loki has them: a text, and labels of its stream.
 //!
-//! The text is the message without its syslog head; of a line that is a JSON object, the whole object. Lines whose
-//! object was made to carry a text (`{"_msg":…`) are that text.
+//! The text is the message without its syslog head; of a line that is a JSON object, the whole
+//! object. Lines whose object was made to carry a text (`{"_msg":…`) are that text.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -41,8 +41,8 @@ pub fn detected_level(level: &[u8]) -> &'static str {
     known.map_or(UNKNOWN_LEVEL, |(_, detected)| detected)
 }
 
-/// Whether a name of LogQL is that of a field of lines. Loginson's own (`_type`, `_level`) are; what is computed of a line,
-/// and names that Loki gives a meaning, are not.
+/// Whether a name of LogQL is that of a field of lines. Loginson's own (`_type`, `_level`) are;
+/// what is computed of a line, and names that Loki gives a meaning, are not.
 pub fn is_field(name: &str) -> bool {
     !name.starts_with("__")
         && !matches!(name, "_time" | "_msg" | "_stream" | "_received" | "_line" | "_line_id")

@@ -28,7 +28,8 @@ pub fn streams(
     streams_of(&[matchers], source, context)
 }
 
-/// The streams of lines that pass all matchers of any of `selectors`, with their lines, in order of labels.
+/// The streams of lines that pass all matchers of any of `selectors`, with their lines, in order of
+/// labels.
 pub fn streams_of(
     selectors: &[&[Matcher]],
     source: &dyn Source,
@@ -68,7 +69,8 @@ pub fn streams_of(
     }
 }
 
-/// The names, at most [`NAMES_MAX`], of labels of streams in the newest `units_max` units of the store with lines of `range`.
+/// The names, at most [`NAMES_MAX`], of labels of streams in the newest `units_max` units of the
+/// store with lines of `range`.
 pub fn names(
     source: &dyn Source,
     range: TimeRange,
@@ -96,7 +98,8 @@ pub fn names(
     Ok(names.into_iter().collect())
 }
 
-/// How many streams lines that pass all of `matchers` belong to, in the newest `units_max` units of the store.
+/// How many streams lines that pass all of `matchers` belong to, in the newest `units_max` units of
+/// the store.
 pub fn count(
     matchers: &[Matcher],
     source: &dyn Source,

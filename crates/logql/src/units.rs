@@ -40,7 +40,8 @@ const SIZES: [(&str, f64); 20] = [
     ("", 1.0),
 ];
 
-/// A duration such as `5m`, `1h30m`, `1.5s`, `-2d`; nanoseconds. None when it is none, or does not fit.
+/// A duration such as `5m`, `1h30m`, `1.5s`, `-2d`; nanoseconds. None when it is none, or does not
+/// fit.
 pub fn parse_duration_ns(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.as_bytes().first()? {
         b'-' => (-1.0, &text[1..]),

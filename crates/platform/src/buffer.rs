@@ -1,11 +1,13 @@
-//! Memory at an address that O_DIRECT accepts, without `unsafe`: a vector is made one block too long and used
-//! from its first aligned byte.
+//! Memory at an address that O_DIRECT accepts, without `unsafe`: a vector is made one block too
+//! long and used from its first aligned byte.
 
-/// Unit of direct I/O: address, offset and length of a direct write are multiples of it. 4 KiB suits every disk
-/// whose logical block is 512 or 4,096 bytes; on others, writes fall back to the page cache.
+/// Unit of direct I/O: address, offset and length of a direct write are multiples of it. 4 KiB
+/// suits every disk whose logical block is 512 or 4,096 bytes; on others, writes fall back to the
+/// page cache.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// Zeroed bytes whose address is a multiple of [`BLOCK_BYTES`]. Never grows, because that would move them.
+/// Zeroed bytes whose address is a multiple of [`BLOCK_BYTES`]. Never grows, because that would
+/// move them.
 pub struct AlignedBuffer {
     memory: Vec<u8>,
     start: usize,

@@ -1,4 +1,5 @@
-//! What the store asks of a disk. Errors are those of the operating system; whoever calls adds the file's name.
+//! What the store asks of a disk. Errors are those of the operating system; whoever calls adds the
+//! file's name.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,24 +45,28 @@ pub enum LockError {
     Io(#[from] io::Error),
 }
 
-/// A file system. Paths are absolute or relative to the working directory, as with the operating system.
+/// A file system. Paths are absolute or relative to the working directory, as with the operating
+/// system.
 pub trait Disk: Send + Sync {
-    /// Opens or makes a file. A made file survives a power cut only after [`sync_dir`](Self::sync_dir).
+    /// Opens or makes a file. A made file survives a power cut only after
+    /// [`sync_dir`](Self::sync_dir).
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
     /// Makes a directory and those above it; fine if they are there.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Gives a file another name, replacing what had it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file a second name on the same file system; an error if `to` is there already. Bytes are shared, and
-    /// stay until both names are removed.
+    /// Gives a file a second name on the same file system; an error if `to` is there already. Bytes
+    /// are shared, and stay until both names are removed.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file. Those who have it open can still read it. The space of a large one may come back some seconds later.
+    /// Removes a file. Those who have it open can still read it. The space of a large one may come
+    /// back some seconds later.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, links, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Names of the files in a directory, in order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Length of a file, without opening it: some microseconds, so that ten thousand can be asked at start-up.
+    /// Length of a file, without opening it: some microseconds, so that ten thousand can be asked
+    /// at start-up.
     fn file_bytes(&self, path: &Path) -> io::Result<u64>;
     /// Room on the file system of a path that is there.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
@@ -73,20 +78,23 @@ pub trait Disk: Send + Sync {
 
 /// An open file. All methods may be called from several threads at once.
 pub trait DiskFile: Send + Sync {
-    /// Writes all of `bytes` at `offset`; on an error any part may be written. Bytes, offset and address in
-    /// multiples of [`BLOCK_BYTES`](crate::BLOCK_BYTES) bypass the page cache where the file system allows it.
+    /// Writes all of `bytes` at `offset`; on an error any part may be written. Bytes, offset and
+    /// address in multiples of [`BLOCK_BYTES`](crate::BLOCK_BYTES) bypass the page cache where the
+    /// file system allows it.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Reads until `buffer` is full or the file ends; returns the number of bytes read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// The same, for many bytes that are hardly read again soon: they are not put into the page cache where the file
-    /// system allows it, which saves the processor its pages and others what is in them.
+    /// The same, for many bytes that are hardly read again soon: they are not put into the page
+    /// cache where the file system allows it, which saves the processor its pages and others what
+    /// is in them.
     fn read_once_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buffer, offset)
     }
-    /// Makes the file at least `bytes` long, in zeros, with space reserved where the file system can.
+    /// Makes the file at least `bytes` long, in zeros, with space reserved where the file system
+    /// can.
     fn preallocate(&self, bytes: u64) -> io::Result<()>;
-    /// Makes content and length durable. After an error nothing is known of what was written since the last
-    /// success, and a later success does not vouch for it.
+    /// Makes content and length durable. After an error nothing is known of what was written since
+    /// the last success, and a later success does not vouch for it.
     fn sync_data(&self) -> io::Result<()>;
     /// Makes the file exactly `bytes` long.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
@@ -94,7 +102,8 @@ pub trait DiskFile: Send + Sync {
     fn bytes(&self) -> io::Result<u64>;
 }
 
-/// A file that is read [once](DiskFile::read_once_at), for those who know only [`read_at`](DiskFile::read_at).
+/// A file that is read [once](DiskFile::read_once_at), for those who know only
+/// [`read_at`](DiskFile::read_at).
 pub struct ReadOnce<'a>(pub &'a dyn DiskFile);
 
 impl DiskFile for ReadOnce<'_> {

@@ -1,8 +1,10 @@
-//! The threads that help one that does one large piece of work after the other: runs questions, seals segments.
+//! The threads that help one that does one large piece of work after the other: runs questions,
+//! seals segments.
 //!
-//! A thread keeps its helpers in between. So they are at work sooner: a thread that was just started is often put on the
-//! processor of the one that started it, and stays there for milliseconds. And they find memory that the system gave them
-//! before. They end with the thread that they help, and have its priorities (clone(2)), or lower ones ([`set_role`]).
+//! A thread keeps its helpers in between. So they are at work sooner: a thread that was just
+//! started is often put on the processor of the one that started it, and stays there for
+//! milliseconds. And they find memory that the system gave them before. They end with the thread
+//! that they help, and have its priorities (clone(2)), or lower ones ([`set_role`]).
 
 use std::cell::Cell;
 use std::io;
@@ -30,8 +32,9 @@ thread_local! {
 
 static AT_REST: OnceLock<fn()> = OnceLock::new();
 
-/// What threads that have had nothing to do for a while do once, such as giving memory back: an allocator keeps for each thread
-/// what it was given, also once others have freed it. The first call counts.
+/// What threads that have had nothing to do for a while do once, such as giving memory back: an
+/// allocator keeps for each thread what it was given, also once others have freed it. The first
+/// call counts.
 pub fn set_at_rest(work: fn()) {
     let _ = AT_REST.set(work);
 }
@@ -46,14 +49,15 @@ pub fn rest() {
     work();
 }
 
-/// Gives helpers of this thread that are started from now on the priorities of a role, which cannot be above its own.
+/// Gives helpers of this thread that are started from now on the priorities of a role, which cannot
+/// be above its own.
 pub fn set_role(role: Role) {
     ROLE.set(Some(role));
 }
 
-/// Does `own` on this thread, beside what it gives to so many helpers at most; each that is given has one of its own. Ends when all
-/// have ended; a panic of a helper goes on here. Those who are started get `name`, with a number behind it. The error is
-/// that they cannot be.
+/// Does `own` on this thread, beside what it gives to so many helpers at most; each that is given
+/// has one of its own. Ends when all have ended; a panic of a helper goes on here. Those who are
+/// started get `name`, with a number behind it. The error is that they cannot be.
 pub fn with_helpers<'s, R>(
     name: &'static str,
     count: usize,
@@ -78,8 +82,9 @@ fn start(name: &'static str, count: usize) -> io::Result<ThreadPool> {
     placed.num_threads(count).stack_size(STACK_BYTES).build().map_err(io::Error::other)
 }
 
-/// What `work` makes of each of `jobs`, in their order. Each thread has one of `states`: this one the first, helpers the
-/// others, and takes the next job when it is done with one. Where helpers cannot be started, this thread does all, for a minute.
+/// What `work` makes of each of `jobs`, in their order. Each thread has one of `states`: this one
+/// the first, helpers the others, and takes the next job when it is done with one. Where helpers
+/// cannot be started, this thread does all, for a minute.
 pub fn shared_out<S: Send, J: Sync, R: Send>(
     name: &'static str,
     states: &mut [S],

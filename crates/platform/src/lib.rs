@@ -1,9 +1,10 @@
-//! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated form, and the
-//! priorities of threads ([`placement`]); threads that are used again ([`threads`]), and those that help one ([`helpers`]); the budget of memory
-//! ([`memory`]).
+//! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated
+//! form, and the priorities of threads ([`placement`]); threads that are used again ([`threads`]),
+//! and those that help one ([`helpers`]); the budget of memory ([`memory`]).
 //!
-//! Everything that keeps data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store can be run
-//! from a seed, with power cuts, full and failing disks ([`SimDisk`]), in a fraction of a second.
+//! Everything that keeps data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store can
+//! be run from a seed, with power cuts, full and failing disks ([`SimDisk`]), in a fraction of a
+//! second.
 //!
 //! Left out: the network, and asynchronous I/O. The data plane is made of threads that block.
 

@@ -1,26 +1,28 @@
-//! One budget for the memory that grows with what strangers send and ask: queries, live tails, answers on their way to
-//! a client, bodies of requests that bring lines. What has a fixed limit of its own (the cache of the store, the queue
-//! of its writer) is not part of it.
+//! One budget for the memory that grows with what strangers send and ask: queries, live tails,
+//! answers on their way to a client, bodies of requests that bring lines. What has a fixed limit of
+//! its own (the cache of the store, the queue of its writer) is not part of it.
 //!
-//! Whoever needs memory takes it from the budget first, through a [`Share`], and allocates then. When the budget is used
-//! up, the taker is refused and says so: nobody waits for memory, since two who wait for each other's would wait for
-//! ever. A part is kept for inserts ([`INSERT_SHARE`]), so that queries, however many and large, stop no sender.
+//! Whoever needs memory takes it from the budget first, through a [`Share`], and allocates then.
+//! When the budget is used up, the taker is refused and says so: nobody waits for memory, since two
+//! who wait for each other's would wait for ever. A part is kept for inserts ([`INSERT_SHARE`]), so
+//! that queries, however many and large, stop no sender.
 //!
-//! Takers count in pieces of [`PIECE_BYTES`] or more, so that the budget is no place where threads meet for each row.
-//! What an allocator adds by rounding and by growing a vector is not counted; the budget leaves room for it
-//! ([`bytes_auto`]).
+//! Takers count in pieces of [`PIECE_BYTES`] or more, so that the budget is no place where threads
+//! meet for each row. What an allocator adds by rounding and by growing a vector is not counted;
+//! the budget leaves room for it ([`bytes_auto`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that takers round up to. Larger pieces are fewer steps at the shared counter and more memory that is taken
-/// and not used.
+/// Bytes that takers round up to. Larger pieces are fewer steps at the shared counter and more
+/// memory that is taken and not used.
 pub const PIECE_BYTES: u64 = 256 << 10;
 
 /// One in so many bytes of the budget is kept for inserts: others are refused before.
 pub const INSERT_SHARE: u64 = 4;
 
-/// The budget that is chosen when none is set: at most this, unless one query may have more than half of it.
+/// The budget that is chosen when none is set: at most this, unless one query may have more than
+/// half of it.
 const AUTO_BYTES_MAX: u64 = 1 << 30;
 /// And at least this, however small the machine.
 const AUTO_BYTES_MIN: u64 = 128 << 20;
@@ -207,15 +209,17 @@ impl Drop for Share {
     }
 }
 
-/// The budget where none is set: a quarter of the memory that the machine, or the control group of the process, has; at
-/// most 1 GiB, or twice what one query may have where that is more; at least 128 MiB.
+/// The budget where none is set: a quarter of the memory that the machine, or the control group of
+/// the process, has; at most 1 GiB, or twice what one query may have where that is more; at least
+/// 128 MiB.
 pub fn bytes_auto(machine_bytes: Option<u64>, query_bytes_max: u64) -> u64 {
     let most = AUTO_BYTES_MAX.max(query_bytes_max.saturating_mul(2));
     let share = machine_bytes.map_or(most, |bytes| bytes / AUTO_SHARE);
     share.min(most).max(AUTO_BYTES_MIN)
 }
 
-/// The memory of the machine, or of the control group of this process where that is less. None where neither is told.
+/// The memory of the machine, or of the control group of this process where that is less. None
+/// where neither is told.
 pub fn machine_bytes() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |path: &str| read(path)?.trim().parse::<u64>().ok();

@@ -1,17 +1,19 @@
 //! Which thread goes first: priorities for the processor and for the disk, by what a thread does.
 //!
-//! A thread says once, at its start, what it is for ([`enter`]); the levels are those of the table in
-//! `docs/placement.md`. They only order our own threads: nothing is ever raised above what the process was started with,
-//! so no privilege is needed, and a thread that has given way cannot take it back. Work that must not wait any more is
-//! therefore done by another thread ([`Role::Urgent`]).
+//! A thread says once, at its start, what it is for ([`enter`]); the levels are those of the table
+//! in `docs/placement.md`. They only order our own threads: nothing is ever raised above what the
+//! process was started with, so no privilege is needed, and a thread that has given way cannot take
+//! it back. Work that must not wait any more is therefore done by another thread
+//! ([`Role::Urgent`]).
 //!
-//! The processor: niceness, which Linux keeps per thread, and SCHED_IDLE for what runs in the background. Each step of
-//! niceness is a quarter more or less of the processor where threads compete (sched(7)); what is idle else is taken by
-//! whoever wants it, so nothing here slows a machine that is not full. The disk: ioprio_set(2), which counts where the
-//! scheduler of the disk looks at it (`bfq` at class and level, `mq-deadline` at the class, `none` at nothing).
+//! The processor: niceness, which Linux keeps per thread, and SCHED_IDLE for what runs in the
+//! background. Each step of niceness is a quarter more or less of the processor where threads
+//! compete (sched(7)); what is idle else is taken by whoever wants it, so nothing here slows a
+//! machine that is not full. The disk: ioprio_set(2), which counts where the scheduler of the disk
+//! looks at it (`bfq` at class and level, `mq-deadline` at the class, `none` at nothing).
 //!
-//! Left out: binding threads to processors (the kernel knows better where a cache is warm) and real-time classes (they
-//! need privileges, and a fault in one would stop the machine).
+//! Left out: binding threads to processors (the kernel knows better where a cache is warm) and
+//! real-time classes (they need privileges, and a fault in one would stop the machine).
 #![expect(unsafe_code)]
 
 use std::io;
@@ -49,19 +51,23 @@ pub struct Priorities {
 }
 
 impl Default for Priorities {
-    /// Where the processors are full, parsing gets a thirtieth of one beside a receiver, and a question half of that.
+    /// Where the processors are full, parsing gets a thirtieth of one beside a receiver, and a
+    /// question half of that.
     fn default() -> Self {
         Priorities { parse_nice: 15, query_nice: 18 }
     }
 }
 
-/// Niceness of those that help what is urgent. Where the processors are full each gets a quarter of one beside a receiver: what is
-/// urgent waits for its helpers now and then, so they cannot be the last of all.
+/// Niceness of those that help what is urgent. Where the processors are full each gets a quarter of
+/// one beside a receiver: what is urgent waits for its helpers now and then, so they cannot be the
+/// last of all.
 const URGENT_HELPER_NICE: u8 = 5;
-/// Niceness of the background, which has SCHED_IDLE as well: `/proc/stat` then counts its time as `nice`.
+/// Niceness of the background, which has SCHED_IDLE as well: `/proc/stat` then counts its time as
+/// `nice`.
 const BACKGROUND_NICE: u8 = 19;
 
-/// Class and level of ioprio_set(2), in the kernel's encoding: the class in the three highest of 16 bits.
+/// Class and level of ioprio_set(2), in the kernel's encoding: the class in the three highest of 16
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DiskPriority(u16);
 
@@ -108,8 +114,8 @@ pub fn choose(priorities: Priorities) {
     let _ = CHOSEN.set(priorities);
 }
 
-/// Gives the calling thread its priorities, for the rest of its life. What the system refuses (a container may) is
-/// logged once and has no other consequence.
+/// Gives the calling thread its priorities, for the rest of its life. What the system refuses (a
+/// container may) is logged once and has no other consequence.
 pub fn enter(role: Role) {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let place = role.place(CHOSEN.get_or_init(Priorities::default));
@@ -134,15 +140,18 @@ fn apply(place: Place) -> io::Result<()> {
 
 /// SCHED_IDLE for the calling thread.
 fn set_idle() -> io::Result<()> {
-    // SAFETY: a structure of plain numbers, for which zero is valid; the static priority of SCHED_IDLE must be 0.
+    // SAFETY: a structure of plain numbers, for which zero is valid; the static priority of
+    // SCHED_IDLE must be 0.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: `param` is a valid structure that lives for the call, which only reads it. Thread 0 is the calling one.
+    // SAFETY: `param` is a valid structure that lives for the call, which only reads it. Thread 0
+    // is the calling one.
     checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) }.into())
 }
 
 fn set_disk_priority(priority: DiskPriority) -> io::Result<()> {
     const IOPRIO_WHO_PROCESS: libc::c_int = 1;
-    // SAFETY: ioprio_set takes three integers and touches no memory of ours. Thread 0 is the calling one.
+    // SAFETY: ioprio_set takes three integers and touches no memory of ours. Thread 0 is the
+    // calling one.
     let result = unsafe {
         libc::syscall(
             libc::SYS_ioprio_set,

@@ -1,10 +1,11 @@
 //! The disk of the operating system.
 //!
-//! A file that is written has two descriptors: one with O_DIRECT for aligned writes, so that appends at disk
-//! speed cost neither the page cache nor the processor, and an ordinary one for the rest and for reading. The
-//! kernel drops cached pages under a direct write, so both show the same bytes. A third one, opened when it is needed,
-//! reads what is read once, past the page cache. Where O_DIRECT is refused (some
-//! tmpfs, overlay and network file systems), everything goes through the ordinary one.
+//! A file that is written has two descriptors: one with O_DIRECT for aligned writes, so that
+//! appends at disk speed cost neither the page cache nor the processor, and an ordinary one for the
+//! rest and for reading. The kernel drops cached pages under a direct write, so both show the same
+//! bytes. A third one, opened when it is needed, reads what is read once, past the page cache.
+//! Where O_DIRECT is refused (some tmpfs, overlay and network file systems), everything goes
+//! through the ordinary one.
 
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -21,7 +22,8 @@ use crate::buffer::{AlignedBuffer, BLOCK_BYTES, is_aligned};
 use crate::disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
 use crate::shrink;
 
-/// Bytes that are read past the page cache at a time, into memory that stays in a processor's own cache: a frame of usual size.
+/// Bytes that are read past the page cache at a time, into memory that stays in a processor's own
+/// cache: a frame of usual size.
 const ONCE_BYTES: usize = (1 << 20) + (128 << 10);
 /// Less is read through the page cache.
 const ONCE_BYTES_MIN: usize = 64 << 10;
@@ -189,7 +191,8 @@ impl DiskFile for RealFile {
             && is_aligned(bytes, offset)
         {
             match direct.write_all_at(bytes, offset) {
-                // A disk with larger blocks, or a file system that takes the flag and not the write.
+                // A disk with larger blocks, or a file system that takes the flag and not the
+                // write.
                 Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
                 result => return result,
             }

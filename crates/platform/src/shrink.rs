@@ -1,13 +1,14 @@
 //! Removes large files little by little.
 //!
-//! To free a gibibyte at once keeps some disks from everything else: where the file system tells the disk what is free
-//! (`mount -o discard`), 160 to 330 ms on a virtual one, in which nobody's writes end. So a large file loses its name at once
-//! and is then shortened from its end, step by step, with pauses in which others write: by a thread of its own, so that
-//! whoever removes a file does not wait.
+//! To free a gibibyte at once keeps some disks from everything else: where the file system tells
+//! the disk what is free (`mount -o discard`), 160 to 330 ms on a virtual one, in which nobody's
+//! writes end. So a large file loses its name at once and is then shortened from its end, step by
+//! step, with pauses in which others write: by a thread of its own, so that whoever removes a file
+//! does not wait.
 //!
-//! Invariants: a file is shortened only when it has no other name, nobody else has it open, in whatever process, and
-//! its name is gone for good, also after a power cut. Left out: a process that ends before; the system then frees what is
-//! left, at once.
+//! Invariants: a file is shortened only when it has no other name, nobody else has it open, in
+//! whatever process, and its name is gone for good, also after a power cut. Left out: a process
+//! that ends before; the system then frees what is left, at once.
 #![expect(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -28,8 +29,8 @@ use crate::placement::{self, Role};
 const BYTES_MIN: u64 = 64 << 20;
 /// Bytes of a step: 3 to 6 ms where a gibibyte takes 160 to 330.
 const STEP_BYTES: u64 = 16 << 20;
-/// How many times as long as a step the others have the disk behind it, shared among the files that wait: a gibibyte goes in
-/// a second, and several at the same time no slower than lines fill them.
+/// How many times as long as a step the others have the disk behind it, shared among the files that
+/// wait: a gibibyte goes in a second, and several at the same time no slower than lines fill them.
 const PAUSE_PARTS: u32 = 3;
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
@@ -129,19 +130,21 @@ fn shrink(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file, open for writing, has no name and is open nowhere else. The system grants a lease for writing to
-/// nobody else (fcntl(2)); where it knows none, that is an error.
+/// Whether a file, open for writing, has no name and is open nowhere else. The system grants a
+/// lease for writing to nobody else (fcntl(2)); where it knows none, that is an error.
 fn is_ours_alone(file: &File) -> io::Result<bool> {
     if file.metadata()?.nlink() > 0 {
         return Ok(false);
     }
     let lease = |kind: libc::c_int| {
-        // SAFETY: F_SETLEASE takes an integer and touches no memory of ours; the descriptor is open.
+        // SAFETY: F_SETLEASE takes an integer and touches no memory of ours; the descriptor is
+        // open.
         let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
     match lease(libc::F_WRLCK) {
-        // It has no name, so nobody can open it any more. With the lease, who tried would send us a signal.
+        // It has no name, so nobody can open it any more. With the lease, who tried would send us a
+        // signal.
         Ok(()) => lease(libc::F_UNLCK).map(|()| true),
         Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => Ok(false),
         Err(error) => Err(error),

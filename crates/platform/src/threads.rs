@@ -1,8 +1,9 @@
 //! Threads that are used again, for work that comes often and is short.
 //!
-//! To start a thread takes a tenth of a millisecond, and what it allocates is memory that it never had. A thread that
-//! has done its work waits for more, up to [`IDLE_MAX`] of them for [`IDLE`], the one that worked last first. All keep the
-//! priorities of one role ([`crate::placement`]), which could not be taken back.
+//! To start a thread takes a tenth of a millisecond, and what it allocates is memory that it never
+//! had. A thread that has done its work waits for more, up to [`IDLE_MAX`] of them for [`IDLE`],
+//! the one that worked last first. All keep the priorities of one role ([`crate::placement`]),
+//! which could not be taken back.
 //!
 //! Left out: a bound on those that work. Whoever gives work knows how much of it there may be.
 
@@ -17,8 +18,9 @@ use crate::placement::{self, Role};
 
 /// Threads that wait for work; a further one ends when it has none.
 pub const IDLE_MAX: usize = 16;
-/// Stack of threads that read, run and write queries. What recurses there is at most so deep that a quarter of it is enough, as tests
-/// of `query` and `logql` show in builds without optimisation. It is memory only as far as it is used.
+/// Stack of threads that read, run and write queries. What recurses there is at most so deep that a
+/// quarter of it is enough, as tests of `query` and `logql` show in builds without optimisation. It
+/// is memory only as far as it is used.
 pub const STACK_BYTES: usize = 4 << 20;
 /// How long each waits.
 pub const IDLE: Duration = Duration::from_secs(60);
@@ -38,7 +40,8 @@ impl Threads {
         Threads { name, role, idle: Mutex::new(Vec::new()) }
     }
 
-    /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that no thread can be started.
+    /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that
+    /// no thread can be started.
     pub fn run(&'static self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut work: Work = Box::new(work);
         while let Some((_, thread)) = self.take() {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Reads a size in bytes: a whole number and `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000) or `KiB`, `MiB`, `GiB`,
-/// `TiB` (powers of 1024). A bare number counts bytes.
+/// Reads a size in bytes: a whole number and `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000) or `KiB`,
+/// `MiB`, `GiB`, `TiB` (powers of 1024). A bare number counts bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -27,7 +27,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is not a size; write for example 512MiB or 100GB"))
 }
 
-/// Reads a duration: whole numbers with the units `ms`, `s`, `m`, `h`, `d`, `w`, also several in a row.
+/// Reads a duration: whole numbers with the units `ms`, `s`, `m`, `h`, `d`, `w`, also several in a
+/// row.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let error =
         || format!("'{text}' is not a duration; write for example 500ms, 30s, 1h30m or 30d");

@@ -1,7 +1,9 @@
-//! How fast queries go over lines in memory: `cargo run --release -p loginson-query --example scan_speed`.
+//! How fast queries go over lines in memory: `cargo run --release -p loginson-query --example
+//! scan_speed`.
 //!
-//! About a million syslog-like lines are made once; each query is run a few times and the median counts. A wrong
-//! count fails the measurement. Counting newlines with memchr over the same bytes is the limit to compare with.
+//! About a million syslog-like lines are made once; each query is run a few times and the median
+//! counts. A wrong count fails the measurement. Counting newlines with memchr over the same bytes
+//! is the limit to compare with.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,8 +1,10 @@
-//! What a question costs that reads no line: `cargo run --release -p loginson-query --example unit_cost`.
+//! What a question costs that reads no line: `cargo run --release -p loginson-query --example
+//! unit_cost`.
 //!
-//! A source of [`UNITS`] units in [`SEGMENTS`] segments, whose lines cannot be read, answers questions from counts of its
-//! segments and from the words of its units. Each question is asked [`RUNS`] times; what is shown is the median, whole and by
-//! unit. A wrong answer fails the measurement. Under `valgrind --tool=callgrind` it tells what the time goes to.
+//! A source of [`UNITS`] units in [`SEGMENTS`] segments, whose lines cannot be read, answers
+//! questions from counts of its segments and from the words of its units. Each question is asked
+//! [`RUNS`] times; what is shown is the median, whole and by unit. A wrong answer fails the
+//! measurement. Under `valgrind --tool=callgrind` it tells what the time goes to.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,14 +1,16 @@
 //! Rows on their way through the pipes: still lines of a batch, or made by a pipe.
 //!
-//! Lines are not copied: a block of lines is a batch, the places of its rows, a layout that says what
-//! `fields`, `rename` and their like did to the columns, and the columns that pipes computed ([`Values`]). Made rows
-//! carry their own bytes. What is behind a name, only this module knows: others ask [`Block::column`] once a block,
-//! then [`Block::value`] for each row.
+//! Lines are not copied: a block of lines is a batch, the places of its rows, a layout that says
+//! what `fields`, `rename` and their like did to the columns, and the columns that pipes computed
+//! ([`Values`]). Made rows carry their own bytes. What is behind a name, only this module knows:
+//! others ask [`Block::column`] once a block, then [`Block::value`] for each row.
 //!
-//! Names of computed fields belong to a line that brings them: `_line:=x` looks at what the line brings, and at the line
-//! itself where it brings nothing of that name. Only what a client asks to be included is computed in any case.
+//! Names of computed fields belong to a line that brings them: `_line:=x` looks at what the line
+//! brings, and at the line itself where it brings nothing of that name. Only what a client asks to
+//! be included is computed in any case.
 //!
-//! A field that is not there and an empty one are the same, as in VictoriaLogs; empty fields are not shown.
+//! A field that is not there and an empty one are the same, as in VictoriaLogs; empty fields are
+//! not shown.
 
 mod change;
 mod computed;
@@ -35,7 +37,8 @@ use layout::Layout;
 pub(crate) use made::MadeRow;
 pub(crate) use row_fields::RowFields;
 
-/// Computed fields that are shown only when asked for: the arrival, the line as it was sent, and its id.
+/// Computed fields that are shown only when asked for: the arrival, the line as it was sent, and
+/// its id.
 pub(crate) const HIDDEN: [&str; 3] = ["_received", LINE, LINE_ID];
 /// The line as it was sent.
 pub(crate) const LINE: &str = "_line";
@@ -342,8 +345,8 @@ impl Block {
         }
     }
 
-    /// Applies what a pipe does to the columns. Gives the memory that was counted for that and is still counted, without
-    /// that of the names.
+    /// Applies what a pipe does to the columns. Gives the memory that was counted for that and is
+    /// still counted, without that of the names.
     pub fn change(
         &mut self,
         change: &Change,
@@ -366,7 +369,8 @@ impl Block {
         }
     }
 
-    /// What orders lines by time: event time and id of the line that row `row` is. None for made rows.
+    /// What orders lines by time: event time and id of the line that row `row` is. None for made
+    /// rows.
     pub fn line_key(&self, row: usize) -> Option<(i64, LineId)> {
         match self {
             Block::Lines(lines) => {
@@ -377,7 +381,8 @@ impl Block {
         }
     }
 
-    /// Sequence number of the frame of the line that row `row` is, where it is kept. None for made rows.
+    /// Sequence number of the frame of the line that row `row` is, where it is kept. None for made
+    /// rows.
     pub fn line_sequence(&self, row: usize) -> Option<u64> {
         match self {
             Block::Lines(lines) => Some(lines.batch.row(lines.rows[row] as usize).sequence()),
@@ -385,8 +390,8 @@ impl Block {
         }
     }
 
-    /// Calls `each` with name and value of the visible fields of a row that are not empty, in order, then with
-    /// those of the hidden fields that are named in `include`.
+    /// Calls `each` with name and value of the visible fields of a row that are not empty, in
+    /// order, then with those of the hidden fields that are named in `include`.
     pub fn visit(&self, row: usize, include: &[String], scratch: &mut Scratch, each: Each<'_>) {
         match self {
             Block::Lines(lines) => lines.visit(row, include, scratch, each),
@@ -394,7 +399,8 @@ impl Block {
         }
     }
 
-    /// A copy of a row that does not need the batch any more, with the hidden fields of `include`. Its memory is counted.
+    /// A copy of a row that does not need the batch any more, with the hidden fields of `include`.
+    /// Its memory is counted.
     pub fn copy_row(
         &self,
         row: usize,
@@ -473,7 +479,8 @@ impl Lines {
             }
             return;
         };
-        // The fields that the row has, in the order of the layout, without looking for those it has not.
+        // The fields that the row has, in the order of the layout, without looking for those it has
+        // not.
         let mut places = std::mem::take(&mut scratch.places);
         places.clear();
         places.extend(layout.others.iter().map(|&at| (at, u32::from(u16::MAX) + 1)));

@@ -1,10 +1,11 @@
-//! What the endpoints beside `query` ask: histograms, facets, names and values of fields, series of numbers.
-//! One pass over the data each; answers are plain structures, values as text (bytes that are not UTF-8 are
-//! shown as U+FFFD). Their memory is counted with that of the query, in the account of its context, which the caller
-//! keeps as long as the answer.
+//! What the endpoints beside `query` ask: histograms, facets, names and values of fields, series of
+//! numbers. One pass over the data each; answers are plain structures, values as text (bytes that
+//! are not UTF-8 are shown as U+FFFD). Their memory is counted with that of the query, in the
+//! account of its context, which the caller keeps as long as the answer.
 //!
-//! They look at the rows of the whole query, its pipes included. Only `hits` leaves out the first pipe behind which rows have no
-//! time of a line any more, and those behind it, as VictoriaLogs does.
+//! They look at the rows of the whole query, its pipes included. Only `hits` leaves out the first
+//! pipe behind which rows have no time of a line any more, and those behind it, as VictoriaLogs
+//! does.
 
 mod hits;
 mod stats;
@@ -21,7 +22,8 @@ use crate::syntax::query::Query;
 pub use hits::{HitsRequest, HitsSeries, hits};
 pub use stats::{StatsQuery, StatsRow};
 
-/// Name of a field with a number of rows that is no field of a line, so that a field "hits" can be asked for.
+/// Name of a field with a number of rows that is no field of a line, so that a field "hits" can be
+/// asked for.
 const HITS: &str = "hits\0";
 
 /// Bytes of a row whose room is used again for the next.
@@ -45,7 +47,8 @@ pub struct Facet {
     pub values: Vec<ValueHits>,
 }
 
-/// The most frequent values of every field in the rows of `query`; fields in the order of their names.
+/// The most frequent values of every field in the rows of `query`; fields in the order of their
+/// names.
 pub fn facets(
     query: &Query,
     source: &dyn Source,
@@ -82,8 +85,8 @@ pub fn field_names(
     Ok(names)
 }
 
-/// The values of `field` in the rows of `query`, most frequent first, those that contain `filter`, and of these
-/// the first `limit`.
+/// The values of `field` in the rows of `query`, most frequent first, those that contain `filter`,
+/// and of these the first `limit`.
 pub fn field_values(
     query: &Query,
     source: &dyn Source,
@@ -136,7 +139,8 @@ fn text_bytes(text: &String) -> usize {
 /// Memory of a text beside its bytes, about: what an allocator rounds up.
 const TEXT_BYTES: usize = 16;
 
-/// Runs `query` and calls `each` with the values of `columns` in every row, and with what counts memory.
+/// Runs `query` and calls `each` with the values of `columns` in every row, and with what counts
+/// memory.
 fn with_rows(
     query: &Query,
     source: &dyn Source,
@@ -207,15 +211,16 @@ impl Query {
     }
 }
 
-/// What names a stream in 48 hexadecimal digits, the tenant 0 before 128 bits: as long as the ids of VictoriaLogs. The bits are two
-/// hashes of the stream as text, so it is the same everywhere.
+/// What names a stream in 48 hexadecimal digits, the tenant 0 before 128 bits: as long as the ids
+/// of VictoriaLogs. The bits are two hashes of the stream as text, so it is the same everywhere.
 pub fn stream_id(stream: &str) -> String {
     let first = xxh64(stream.as_bytes());
     let second = xxh64(format!("{first:016x}{stream}").as_bytes());
     format!("{:016x}{first:016x}{second:016x}", 0)
 }
 
-/// The names of the fields that streams are made of, most frequent first, those that contain `filter`.
+/// The names of the fields that streams are made of, most frequent first, those that contain
+/// `filter`.
 pub fn stream_field_names(
     query: &Query,
     source: &dyn Source,
@@ -226,8 +231,8 @@ pub fn stream_field_names(
     Ok(sum_hits(tags.into_iter().map(|(name, _, hits)| (name, hits)), filter))
 }
 
-/// The values of one of the fields that streams are made of, most frequent first, those that contain `filter`, and of these
-/// the first `limit`.
+/// The values of one of the fields that streams are made of, most frequent first, those that
+/// contain `filter`, and of these the first `limit`.
 pub fn stream_field_values(
     query: &Query,
     source: &dyn Source,

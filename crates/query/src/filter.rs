@@ -1,7 +1,9 @@
-//! Filters: which rows a query selects. The tree, how it is written, and (in the parts) how it is read and run.
+//! Filters: which rows a query selects. The tree, how it is written, and (in the parts) how it is
+//! read and run.
 //!
-//! Stream selectors `{a="b"}`, `contains_all()` and `contains_any()` are shorthands: they are read as filters
-//! on fields and written back so. Writing a filter and reading it again gives the same tree.
+//! Stream selectors `{a="b"}`, `contains_all()` and `contains_any()` are shorthands: they are read
+//! as filters on fields and written back so. Writing a filter and reading it again gives the same
+//! tree.
 
 mod automaton;
 mod columns;
@@ -56,7 +58,8 @@ pub enum Filter {
     Time(TimeRange),
     /// Rows with an event time in a part of every day or week.
     Recurring(Recurring),
-    /// Rows in which the values of two fields compare like this. A field that is not there counts as empty.
+    /// Rows in which the values of two fields compare like this. A field that is not there counts
+    /// as empty.
     Fields {
         /// Name of the field, stored or virtual.
         left: String,
@@ -72,7 +75,8 @@ pub enum Filter {
         /// What its value must be like.
         test: Test,
     },
-    /// Rows in which any stored field whose name begins so has a value that passes a test. Empty values are none.
+    /// Rows in which any stored field whose name begins so has a value that passes a test. Empty
+    /// values are none.
     AnyField {
         /// How the names begin; empty for all.
         beginning: String,
@@ -104,9 +108,10 @@ impl Recurring {
 }
 
 impl Filter {
-    /// Whose lines a query with this filter looks at. Loginson's own are seen where a test of the filter that is not
-    /// negated names their type as a word, a value or one of several: `_type:summary`, `_type:=summary`,
-    /// `_type:in(summary, json)`, `{_type="summary"}`. A query inside a filter says for itself which it looks at.
+    /// Whose lines a query with this filter looks at. Loginson's own are seen where a test of the
+    /// filter that is not negated names their type as a word, a value or one of several:
+    /// `_type:summary`, `_type:=summary`, `_type:in(summary, json)`, `{_type="summary"}`. A query
+    /// inside a filter says for itself which it looks at.
     pub fn whose(&self) -> Whose {
         if self.names_own() { Whose::All } else { Whose::Sent }
     }

@@ -1,12 +1,14 @@
 //! Writes JSON: what functions and pipes put into one value.
 //!
-//! Values are bytes: what is not UTF-8 becomes the replacement character (RFC 8259 knows no other text).
+//! Values are bytes: what is not UTF-8 becomes the replacement character (RFC 8259 knows no other
+//! text).
 
 use std::io::Write;
 
 use crate::exec::{Buffer, Meter, RunError};
 
-/// Of fewer bytes it is not looked at how many need an escape: room is made for the most that they can become.
+/// Of fewer bytes it is not looked at how many need an escape: room is made for the most that they
+/// can become.
 const TEXT_BYTES_FEW: usize = 1 << 10;
 
 /// Appends a text in quotes.

@@ -4,14 +4,14 @@
 //! [`source::Source`] through its filter and pipes; [`explain`] only says what would be done.
 //! `docs/logsql.md` says what of the language there is.
 //!
-//! There are three layers, each in a folder: `syntax` (text to tree), `plan` (what is decided before
-//! anything is read) and `exec` (what is done with units and rows). Filters and pipes stand beside
-//! them, one file each with its share of all three: so a new one is a new file. Rows are blocks
-//! (`block`), and `endpoint` has what the endpoints of VictoriaLogs ask beside queries.
+//! There are three layers, each in a folder: `syntax` (text to tree), `plan` (what is decided
+//! before anything is read) and `exec` (what is done with units and rows). Filters and pipes stand
+//! beside them, one file each with its share of all three: so a new one is a new file. Rows are
+//! blocks (`block`), and `endpoint` has what the endpoints of VictoriaLogs ask beside queries.
 //!
 //! Invariants: no text makes the parser panic or run out of stack; writing a query and reading it
-//! again gives the same tree; what a query holds in memory is counted and limited; values are bytes,
-//! never changed on their way.
+//! again gives the same tree; what a query holds in memory is counted and limited; values are
+//! bytes, never changed on their way.
 //!
 //! Left out: how the store prunes and counts without reading, which its units say
 //! ([`source::ScanUnit`]).

@@ -1,8 +1,8 @@
-//! Numbers in field values and queries: integers, decimals, durations, byte sizes, IPv4 addresses; and the
-//! order of values.
+//! Numbers in field values and queries: integers, decimals, durations, byte sizes, IPv4 addresses;
+//! and the order of values.
 //!
-//! Durations count as nanoseconds, sizes as bytes, addresses as their 32 bits, all in `f64`: whole numbers
-//! beyond 2^53 compare with its precision.
+//! Durations count as nanoseconds, sizes as bytes, addresses as their 32 bits, all in `f64`: whole
+//! numbers beyond 2^53 compare with its precision.
 
 use std::cmp::Ordering;
 
@@ -11,8 +11,8 @@ use crate::time::{parse_duration, parse_time};
 /// Longest text that is tried as a number; longer values are text.
 const NUMBER_BYTES_MAX: usize = 64;
 
-/// The number a value stands for, if the whole value is one: `12`, `-1.5e3`, `1_000`, `0xff`, `1.5s`, `10KB`,
-/// `1.5MiB`, `10.0.0.1`, `inf`.
+/// The number a value stands for, if the whole value is one: `12`, `-1.5e3`, `1_000`, `0xff`,
+/// `1.5s`, `10KB`, `1.5MiB`, `10.0.0.1`, `inf`.
 pub fn parse_number(value: &[u8]) -> Option<f64> {
     let first = *value.first()?;
     if value.len() > NUMBER_BYTES_MAX {
@@ -28,14 +28,16 @@ pub fn parse_number(value: &[u8]) -> Option<f64> {
     parse_other(std::str::from_utf8(value).ok()?)
 }
 
-/// The number that `sum`, `avg`, `quantile` and their like take a value for: as [`parse_number`], but addresses are none.
+/// The number that `sum`, `avg`, `quantile` and their like take a value for: as [`parse_number`],
+/// but addresses are none.
 pub fn parse_quantity(value: &[u8]) -> Option<f64> {
     let number = parse_number(value)?;
     // Three points make an address, and no other number.
     (memchr::memchr_iter(b'.', value).count() < 3).then_some(number)
 }
 
-/// The number that a value is compared as: as [`parse_number`], and full times as nanoseconds since 1970.
+/// The number that a value is compared as: as [`parse_number`], and full times as nanoseconds since
+/// 1970.
 pub fn parse_comparable(value: &[u8]) -> Option<f64> {
     parse_number(value).or_else(|| parse_timestamp(value).map(|ns| ns as f64))
 }
@@ -107,7 +109,8 @@ fn parse_bytes(text: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * factor)
 }
 
-/// Appends a number as text: whole numbers without a point, otherwise as few digits as tell it apart.
+/// Appends a number as text: whole numbers without a point, otherwise as few digits as tell it
+/// apart.
 pub fn write_number(number: f64, out: &mut Vec<u8>) {
     use std::io::Write;
     let result = if number.is_nan() {
@@ -146,8 +149,8 @@ impl Kind {
     }
 }
 
-/// Reads a full RFC 3339 time, as nanoseconds since 1970 UTC; none when it is anything else. As text, times with and
-/// without fractions of a second would not be in order.
+/// Reads a full RFC 3339 time, as nanoseconds since 1970 UTC; none when it is anything else. As
+/// text, times with and without fractions of a second would not be in order.
 pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
     let shape = (20..=35).contains(&value.len())
         && value[4] == b'-'
@@ -157,15 +160,16 @@ pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
     parse_time(text, 0).map(|t| t.start_ns)
 }
 
-/// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times, then text by
-/// bytes. Total: what is equal in size is ordered by bytes. For few values: what runs compares kinds.
+/// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times,
+/// then text by bytes. Total: what is equal in size is ordered by bytes. For few values: what runs
+/// compares kinds.
 #[cfg(test)]
 pub(crate) fn compare_values(a: &[u8], b: &[u8]) -> Ordering {
     compare_kinds((Kind::of(a), a), (Kind::of(b), b))
 }
 
-/// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times, then text by bytes.
-/// Total: what is equal in size is ordered by bytes.
+/// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times,
+/// then text by bytes. Total: what is equal in size is ordered by bytes.
 pub(crate) fn compare_kinds(a: (Kind, &[u8]), b: (Kind, &[u8])) -> Ordering {
     let class = |kind: Kind| match kind {
         Kind::Empty => 0,

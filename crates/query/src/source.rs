@@ -1,5 +1,5 @@
-//! What a query reads: units of records, found by time. Implemented by the server over the store, and by
-//! tests over a vector of records.
+//! What a query reads: units of records, found by time. Implemented by the server over the store,
+//! and by tests over a vector of records.
 
 use std::sync::Arc;
 
@@ -64,15 +64,16 @@ impl From<ColumnError> for SourceError {
 pub enum Whose {
     /// Those that were sent.
     Sent,
-    /// Also those that Loginson made itself: rows of the summary. For queries whose filter names them
-    /// ([`crate::Filter::whose`]).
+    /// Also those that Loginson made itself: rows of the summary. For queries whose filter names
+    /// them ([`crate::Filter::whose`]).
     All,
 }
 
-/// Where records come from. A query takes one snapshot of the units at its start and sees nothing newer.
+/// Where records come from. A query takes one snapshot of the units at its start and sees nothing
+/// newer.
 pub trait Source: Send + Sync {
-    /// The units that may hold records of that range, newest first by [`ScanUnit::time_range_ns`] (units
-    /// with unknown range first).
+    /// The units that may hold records of that range, newest first by [`ScanUnit::time_range_ns`]
+    /// (units with unknown range first).
     fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError>;
 
     /// Where answers about single units are kept; none: nowhere.
@@ -80,7 +81,8 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// The records of the unit that holds a line, if it is there. Which row it is, [`record::Row::id`] says.
+    /// The records of the unit that holds a line, if it is there. Which row it is,
+    /// [`record::Row::id`] says.
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError>;
 }
 
@@ -89,14 +91,15 @@ pub trait Source: Send + Sync {
 pub struct Grouped<'a> {
     /// The fields whose values are told apart, stored ones; none: all lines are alike.
     pub fields: &'a [&'a str],
-    /// Length and shift of the buckets of event time that are told apart, nanoseconds; none: all times are alike.
+    /// Length and shift of the buckets of event time that are told apart, nanoseconds; none: all
+    /// times are alike.
     pub bucket_ns: Option<(i64, i64)>,
     /// Event times of the lines that are counted.
     pub range: TimeRange,
 }
 
-/// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value of each field, and how many lines have all of
-/// that. The same ones may come several times.
+/// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value of each field, and
+/// how many lines have all of that. The same ones may come several times.
 pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
 
 /// Called with the columns of a unit.
@@ -113,16 +116,16 @@ pub trait ScanUnit: Send + Sync {
     fn lines(&self) -> u64;
     /// Bytes of its raw lines, for progress and cost.
     fn bytes(&self) -> u64;
-    /// Its records; parsed on the fly when they are not in memory. None when it was deleted meanwhile by
-    /// retention.
+    /// Its records; parsed on the fly when they are not in memory. None when it was deleted
+    /// meanwhile by retention.
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError>;
-    /// For each phrase whether some value of its lines may hold it; found out with less than reading it. None where
-    /// that is not known.
+    /// For each phrase whether some value of its lines may hold it; found out with less than
+    /// reading it. None where that is not known.
     fn may_hold(&self, _phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         Ok(None)
     }
-    /// Calls `with` with the columns of its lines. False, without a call, where there are none, or it was deleted
-    /// meanwhile: then it is to be loaded.
+    /// Calls `with` with the columns of its lines. False, without a call, where there are none, or
+    /// it was deleted meanwhile: then it is to be loaded.
     fn with_columns(&self, _with: WithColumns<'_>) -> Result<bool, SourceError> {
         Ok(false)
     }
@@ -130,13 +133,14 @@ pub trait ScanUnit: Send + Sync {
     fn key(&self) -> Option<UnitKey> {
         None
     }
-    /// The segment that it is a part of, and how many units that has; none where counts are not kept with segments.
+    /// The segment that it is a part of, and how many units that has; none where counts are not
+    /// kept with segments.
     fn segment(&self) -> Option<(u64, usize)> {
         None
     }
-    /// Calls `each` with the counts that are kept of its whole segment, of lines in the range and of those that
-    /// [`Source::units`] was asked for. False, without a call, when
-    /// there are none of the kind.
+    /// Calls `each` with the counts that are kept of its whole segment, of lines in the range and
+    /// of those that [`Source::units`] was asked for. False, without a call, when there are none of
+    /// the kind.
     fn count_segment(
         &self,
         _grouped: Grouped<'_>,

@@ -59,7 +59,8 @@ pub(crate) struct Memory {
     pub known: bool,
     /// How many batches are a segment that keeps counts; none: no segments.
     pub segment_batches: Option<usize>,
-    /// Whether units are read by columns, and in which form; where units are in segments, answers are kept too.
+    /// Whether units are read by columns, and in which form; where units are in segments, answers
+    /// are kept too.
     pub columns: Option<usize>,
     pub answers: Answers,
 }
@@ -193,8 +194,8 @@ pub(crate) fn collect(
     (rows, outcome)
 }
 
-/// The rows of a query over records, each as `name=value` joined by spaces, without `_time` and `_stream`
-/// unless `all`.
+/// The rows of a query over records, each as `name=value` joined by spaces, without `_time` and
+/// `_stream` unless `all`.
 pub(crate) fn rows_of(text: &str, records: &[Record]) -> Vec<String> {
     let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"));
     let (rows, outcome) = collect(&query, &Memory::of(records), &Context::default());

@@ -1,6 +1,7 @@
-//! Measures what queries take of the allocator: every pipe, stats function and endpoint over a huge line, many values and
-//! many fields stays within the limit of the query and a fixed slack. The allocator of this test counts. Limit, slack and
-//! data are small, so that all of it takes seconds; the data is several times as large as limit and slack together.
+//! Measures what queries take of the allocator: every pipe, stats function and endpoint over a huge
+//! line, many values and many fields stays within the limit of the query and a fixed slack. The
+//! allocator of this test counts. Limit, slack and data are small, so that all of it takes seconds;
+//! the data is several times as large as limit and slack together.
 
 #![allow(unsafe_code)]
 
@@ -29,7 +30,8 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: all calls are handed on to the allocator of the system as they are; counting allocates nothing.
+// SAFETY: all calls are handed on to the allocator of the system as they are; counting allocates
+// nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -49,13 +51,15 @@ static ALLOCATOR: Counting = Counting;
 
 /// What a query may collect here.
 const LIMIT_BYTES: u64 = 512 << 10;
-/// What may be held beside: the longest value that a pipe makes of the huge line, while it grows and once more where it
-/// goes, what is not counted because it is little, and what vectors and tables have room for beyond what is counted.
+/// What may be held beside: the longest value that a pipe makes of the huge line, while it grows
+/// and once more where it goes, what is not counted because it is little, and what vectors and
+/// tables have room for beyond what is counted.
 const SLACK_BYTES: usize = 2 << 20;
 /// The huge line. A hundred copies of it are far beyond limit and slack.
 const LINE_BYTES: usize = 128 << 10;
 const COPIES: usize = 100;
-/// Lines whose values are all different: their values alone are larger than the limit, and each is kept with more beside.
+/// Lines whose values are all different: their values alone are larger than the limit, and each is
+/// kept with more beside.
 const LINES: usize = 25_000;
 
 struct Memory(Vec<Arc<Batch>>);
@@ -382,7 +386,8 @@ fn every_endpoint_stays_within_its_limit() {
                 let context = Context { limit: Some(100), ..context.clone() };
                 run(&text, &source, &context)
             });
-            // Each time that the memory is full of rows that come first, what is left is read again. So not all are asked for.
+            // Each time that the memory is full of rows that come first, what is left is read
+            // again. So not all are asked for.
             check("ordered", &|context| {
                 let (order, limit) = (Some(Default::default()), Some(1_000));
                 run(&text, &source, &Context { order, limit, ..context.clone() })

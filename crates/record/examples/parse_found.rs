@@ -1,4 +1,5 @@
-//! Counts of how many lines of files the parser finds time, level, host and application, and how many it notes.
+//! Counts of how many lines of files the parser finds time, level, host and application, and how
+//! many it notes.
 //!
 //! ```text
 //! cargo run -p loginson-record --example parse_found -- /var/log/syslog app.log

@@ -1,8 +1,9 @@
 //! A question to values that is answered byte by byte: a finite automaton as a plain table.
 //!
-//! What a text does to a state depends on the text and the state alone. So a text that stands in many values is gone over once for
-//! each state it is met in, and from the bytes that a value may have follows which states it may lead to. That is how a regular
-//! expression is answered for values that are not there as text: those of templates.
+//! What a text does to a state depends on the text and the state alone. So a text that stands in
+//! many values is gone over once for each state it is met in, and from the bytes that a value may
+//! have follows which states it may lead to. That is how a regular expression is answered for
+//! values that are not there as text: those of templates.
 //!
 //! Left out: how expressions become automata; that is for whoever asks.
 
@@ -41,11 +42,13 @@ pub struct Automaton {
 }
 
 impl Automaton {
-    /// From the class of each byte, the next states of each state by class, and what a value is that ends in it: one of the first
-    /// three. The rows of the first three states are not looked at.
+    /// From the class of each byte, the next states of each state by class, and what a value is
+    /// that ends in it: one of the first three. The rows of the first three states are not looked
+    /// at.
     ///
     /// # Panics
-    /// If there is no state to begin with, there are more than [`STATES_MAX`], a row has no state for a class, or a state is not there.
+    /// If there is no state to begin with, there are more than [`STATES_MAX`], a row has no state
+    /// for a class, or a state is not there.
     pub fn new(classes: [u8; 256], rows: &[Vec<State>], ends: Vec<State>) -> Automaton {
         assert!(rows.len() > usize::from(BEGIN) && rows.len() <= STATES_MAX, "states");
         assert_eq!(rows.len(), ends.len(), "each state has an end");

@@ -1,23 +1,25 @@
-//! A batch: the records of one frame, parsed once and read by live queries, summaries and sealing; or the same
-//! records restored from a block of a sealed segment.
+//! A batch: the records of one frame, parsed once and read by live queries, summaries and sealing;
+//! or the same records restored from a block of a sealed segment.
 //!
-//! A record is a row of fields. A field's value is a place in the text of the batch (the frame's bytes, or the
-//! lines of the block) or, where the parser had to make it (an unescaped JSON string, a derived level), in the
-//! batch's arena; the lines are not copied. Field names are numbered per batch, so that a query resolves a name
-//! once a batch and then compares numbers.
+//! A record is a row of fields. A field's value is a place in the text of the batch (the frame's
+//! bytes, or the lines of the block) or, where the parser had to make it (an unescaped JSON string,
+//! a derived level), in the batch's arena; the lines are not copied. Field names are numbered per
+//! batch, so that a query resolves a name once a batch and then compares numbers.
 //!
-//! Most lines of one sender differ in little but time and message. The fields that are the same in many rows are
-//! therefore stored once, as a [`StemId`], and a row is its own fields and those of its stem. Places in a line
-//! count from the line's first byte, so that they hold for all rows of a stem.
+//! Most lines of one sender differ in little but time and message. The fields that are the same in
+//! many rows are therefore stored once, as a [`StemId`], and a row is its own fields and those of
+//! its stem. Places in a line count from the line's first byte, so that they hold for all rows of a
+//! stem.
 //!
-//! Invariants: row `i` of a parsed batch is line `i` of its frame; every field lies in the text or the arena; a
-//! name occurs at most once a row; the rows of a stem have the same values in its fields; each parsed row has a
-//! `_type`. Left out: which fields there are (see the
-//! parsers), and types of values: a value is bytes, as in the line.
+//! Invariants: row `i` of a parsed batch is line `i` of its frame; every field lies in the text or
+//! the arena; a name occurs at most once a row; the rows of a stem have the same values in its
+//! fields; each parsed row has a `_type`. Left out: which fields there are (see the parsers), and
+//! types of values: a value is bytes, as in the line.
 //!
-//! What Loginson says of a line has a name that begins with an underscore: `_type`, `_level`, `_remote_ip`, `_file`,
-//! `_msg`, `_note` (why a line was not fully parsed) are stored as fields; `_time`, `_received`, `_stream`, the line
-//! itself and its id are computed from the row. A line that brings such a name keeps its own value under it.
+//! What Loginson says of a line has a name that begins with an underscore: `_type`, `_level`,
+//! `_remote_ip`, `_file`, `_msg`, `_note` (why a line was not fully parsed) are stored as fields;
+//! `_time`, `_received`, `_stream`, the line itself and its id are computed from the row. A line
+//! that brings such a name keeps its own value under it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +37,8 @@ pub use restored::RestoredBuilder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldId(pub u16);
 
-/// Fields of one row. Keys of a line beyond that become no fields; the line is kept and gets a `_note`.
+/// Fields of one row. Keys of a line beyond that become no fields; the line is kept and gets a
+/// `_note`.
 pub const ROW_FIELDS_MAX: usize = 1_000;
 /// Different field names of one batch. Beyond that as for [`ROW_FIELDS_MAX`].
 pub const BATCH_NAMES_MAX: usize = 20_000;
@@ -43,19 +46,21 @@ pub const BATCH_NAMES_MAX: usize = 20_000;
 /// Fields that name the stream of a line when nothing else was asked for.
 pub const STREAM_FIELDS: [&str; 3] = ["_type", "hostname", "app_name"];
 
-/// The type of the lines that Loginson makes itself: rows of the summary. They are seen by those who name it.
+/// The type of the lines that Loginson makes itself: rows of the summary. They are seen by those
+/// who name it.
 pub const OWN_TYPE: &str = "summary";
 
 /// The field with the name of a line's stream, for lines that bring one of their own.
 pub const STREAM: &str = "_stream";
 
-/// Bits of [`Field::at`]: in the arena; and there a value that many rows share, stored once a batch. The text
-/// and the arena are shorter than 1 GiB.
+/// Bits of [`Field::at`]: in the arena; and there a value that many rows share, stored once a
+/// batch. The text and the arena are shorter than 1 GiB.
 const IN_ARENA: u32 = 1 << 31;
 const SHARED: u32 = 1 << 30;
 const PLACE: u32 = SHARED - 1;
 
-/// Number of a stem in one batch: of the origin and the fields that rows have in common, values and all.
+/// Number of a stem in one batch: of the origin and the fields that rows have in common, values and
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StemId(pub u16);
 
@@ -107,8 +112,8 @@ struct RowHead {
     stem: StemId,
 }
 
-/// What rows have in common. The stems `0..origins` have no fields, one for each origin: those of rows that share
-/// nothing.
+/// What rows have in common. The stems `0..origins` have no fields, one for each origin: those of
+/// rows that share nothing.
 #[derive(Clone, Copy, Debug)]
 struct Stem {
     fields_at: u32,
@@ -163,7 +168,8 @@ impl Batch {
         }
     }
 
-    /// Whether Loginson made the lines itself. Frames and blocks hold such lines alone or not at all.
+    /// Whether Loginson made the lines itself. Frames and blocks hold such lines alone or not at
+    /// all.
     pub fn is_internal(&self) -> bool {
         self.origins().iter().any(|origin| origin.transport == Transport::Internal)
     }
@@ -181,7 +187,8 @@ impl Batch {
         self.rows.iter().map(|row| row.received_ns).max()
     }
 
-    /// What the rows point into: the bytes of the frame, or the lines of the block back to back, in order.
+    /// What the rows point into: the bytes of the frame, or the lines of the block back to back, in
+    /// order.
     pub fn text(&self) -> &[u8] {
         self.text.bytes()
     }
@@ -240,8 +247,8 @@ impl Batch {
 
     /// Memory held, with the frame, in bytes. What a cache counts.
     pub fn memory_bytes(&self) -> usize {
-        // A name: its text with the two counts of its Arc, its place in the list, and in the table, whose
-        // places are at most half empty.
+        // A name: its text with the two counts of its Arc, its place in the list, and in the table,
+        // whose places are at most half empty.
         let name_bytes =
             |name: &Arc<str>| name.len() + 16 + 16 + 2 * (size_of::<(Arc<str>, FieldId)>() + 1);
         let text_bytes = match &self.text {
@@ -289,8 +296,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Sequence number of the line's frame where it is kept: grows in the order in which frames were taken there. Says
-    /// nothing on another machine; for that there is the [name](Self::id).
+    /// Sequence number of the line's frame where it is kept: grows in the order in which frames
+    /// were taken there. Says nothing on another machine; for that there is the [name](Self::id).
     #[inline]
     pub fn sequence(&self) -> u64 {
         match &self.batch.text {
@@ -305,8 +312,8 @@ impl<'a> Row<'a> {
         self.stem_of().origin
     }
 
-    /// What the row has in common with others: rows of one stem have the same origin, and the same values in the
-    /// last [`stem_fields`](Self::stem_fields) of their fields.
+    /// What the row has in common with others: rows of one stem have the same origin, and the same
+    /// values in the last [`stem_fields`](Self::stem_fields) of their fields.
     #[inline]
     pub fn stem(&self) -> StemId {
         self.head.stem
@@ -351,7 +358,8 @@ impl<'a> Row<'a> {
         Some(self.value(field))
     }
 
-    /// The value of a field by name: for single rows; loops resolve the name once with [`Batch::field_id`].
+    /// The value of a field by name: for single rows; loops resolve the name once with
+    /// [`Batch::field_id`].
     pub fn get_by_name(&self, name: &str) -> Option<&'a [u8]> {
         self.get(self.batch.field_id(name)?)
     }
@@ -370,7 +378,8 @@ impl<'a> Row<'a> {
         Some(self.value(field))
     }
 
-    /// As [`fields`](Self::fields), each with the place of its value: what sealing splits a line by.
+    /// As [`fields`](Self::fields), each with the place of its value: what sealing splits a line
+    /// by.
     pub fn places(&self) -> impl Iterator<Item = (FieldId, Place, u32)> + use<'a> {
         let (own, shared) = self.stored();
         own.iter().chain(shared).map(Field::place)
@@ -402,8 +411,8 @@ impl<'a> Row<'a> {
         common.iter().copied().chain(own.iter().map(String::as_str))
     }
 
-    /// The stream as text, `{_type="syslog",app_name="sshd",hostname="web1"}`, names in order; appended to `out`. A line
-    /// that brings a stream of its own is in that one.
+    /// The stream as text, `{_type="syslog",app_name="sshd",hostname="web1"}`, names in order;
+    /// appended to `out`. A line that brings a stream of its own is in that one.
     pub fn write_stream(&self, out: &mut String) {
         if let Some(own) = self.get_by_name(STREAM).filter(|own| !own.is_empty()) {
             return out.push_str(&String::from_utf8_lossy(own));

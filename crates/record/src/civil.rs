@@ -1,4 +1,5 @@
-//! Dates of the Gregorian calendar as counts of days, and back. Without time zones: those are the caller's.
+//! Dates of the Gregorian calendar as counts of days, and back. Without time zones: those are the
+//! caller's.
 
 /// Days since 1970 of a date of the Gregorian calendar; none when there is no such day.
 /// After H. Hinnant, "chrono-compatible low-level date algorithms".

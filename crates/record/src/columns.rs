@@ -1,8 +1,9 @@
 //! Records as columns: the values of one field in many rows, and what gives them field by field.
 //!
-//! A sealed block holds its records so. A question that looks at two fields of its lines reads two columns, searches
-//! a text in all values of one at once, and puts together only the lines that are left. The values are read apart from
-//! the rows: a value that many rows have stands once, and is looked at once.
+//! A sealed block holds its records so. A question that looks at two fields of its lines reads two
+//! columns, searches a text in all values of one at once, and puts together only the lines that are
+//! left. The values are read apart from the rows: a value that many rows have stands once, and is
+//! looked at once.
 //!
 //! Left out: how columns are stored; that is for whoever implements [`Columns`].
 
@@ -15,12 +16,14 @@ use crate::batch::Batch;
 /// Why columns could not be read; the text names file and byte.
 pub type ColumnError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Says of an occurrence, by value and place in it, whether it counts; looks at most one character beyond both ends.
+/// Says of an occurrence, by value and place in it, whether it counts; looks at most one character
+/// beyond both ends.
 pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
 
 /// A question to values that can be asked in two ways.
 pub trait Decide {
-    /// What answers it byte by byte, if anything does; it may be made when it is first asked for, which takes time.
+    /// What answers it byte by byte, if anything does; it may be made when it is first asked for,
+    /// which takes time.
     fn automaton(&self) -> Option<&Automaton>;
     /// Whether a value passes.
     fn passes(&self, value: &[u8]) -> bool;
@@ -34,25 +37,28 @@ pub trait Columns {
     fn times_ns(&self) -> Result<&[i64], ColumnError>;
     /// The names of the stored fields that lines may have; some may be of no line.
     fn names(&self) -> Vec<&str>;
-    /// The values of a stored field. A line without it has the empty value. None where they cannot be told apart from
-    /// the lines.
+    /// The values of a stored field. A line without it has the empty value. None where they cannot
+    /// be told apart from the lines.
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError>;
-    /// The lines whose field holds a text, which is not empty, at an occurrence that `accept` takes, if it is given;
-    /// ascending. None where that is found no faster than by looking at [`Columns::field`].
+    /// The lines whose field holds a text, which is not empty, at an occurrence that `accept`
+    /// takes, if it is given; ascending. None where that is found no faster than by looking at
+    /// [`Columns::field`].
     fn holding(
         &self,
         name: &str,
         text: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, ColumnError>;
-    /// The lines whose field passes; ascending. None where that is found no faster than by looking at [`Columns::field`].
+    /// The lines whose field passes; ascending. None where that is found no faster than by looking
+    /// at [`Columns::field`].
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError>;
     /// The records of these rows, which ascend.
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError>;
-    /// The same with these fields only, and without the raw lines. None where a field cannot be had apart.
+    /// The same with these fields only, and without the raw lines. None where a field cannot be had
+    /// apart.
     fn batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, ColumnError>;
-    /// The names of the fields that name the streams of lines (see [`crate::Row::stream_fields`]), if all lines have
-    /// the same.
+    /// The names of the fields that name the streams of lines (see [`crate::Row::stream_fields`]),
+    /// if all lines have the same.
     fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError>;
 }
 
@@ -96,7 +102,8 @@ impl<'a> FieldColumn<'a> {
         FieldColumn { text, gap: 1, ends: OnceCell::new(), values, places }
     }
 
-    /// Values that end there in the text; `gap` bytes are between them. They have to be in the text.
+    /// Values that end there in the text; `gap` bytes are between them. They have to be in the
+    /// text.
     pub fn with_ends(text: Cow<'a, [u8]>, ends: Vec<u32>, gap: usize, places: Places<'a>) -> Self {
         debug_assert!(ends.is_sorted());
         FieldColumn { text, gap, values: ends.len(), ends: ends.into(), places }
@@ -155,9 +162,9 @@ impl<'a> FieldColumn<'a> {
         self.ends.get_or_init(|| line_ends(&self.text, self.values))
     }
 
-    /// Searches all values at once. `find` gives the next place in the text at or behind one where a value may be
-    /// wanted; `keep` says whether the value that stands there is, by the value and the place in it. `found` is
-    /// called with the places of those that are, ascending, each once.
+    /// Searches all values at once. `find` gives the next place in the text at or behind one where
+    /// a value may be wanted; `keep` says whether the value that stands there is, by the value and
+    /// the place in it. `found` is called with the places of those that are, ascending, each once.
     pub fn search(
         &self,
         mut find: impl FnMut(&[u8], usize) -> Option<usize>,

@@ -7,19 +7,21 @@
 //! header 64 B | payload, padded to 8 B | runs, 24 B each | origins, padded to 8 B
 //! ```
 //!
-//! The tables stand behind the payload so that a receiver can read lines straight into the place where they
-//! stay, and learn the origins as it goes.
+//! The tables stand behind the payload so that a receiver can read lines straight into the place
+//! where they stay, and learn the origins as it goes.
 //!
-//! A *run* is a stretch of lines that arrived together from one origin. Its lines are separated by newlines,
-//! one behind each line. A run whose lines may contain newlines (octet-counted framing, datagrams) has
-//! [`RUN_LENGTHS`] set and begins with a table of one `u32` length a line; a newline still follows each line,
-//! so that a scan over the payload sees lines apart.
+//! A *run* is a stretch of lines that arrived together from one origin. Its lines are separated by
+//! newlines, one behind each line. A run whose lines may contain newlines (octet-counted framing,
+//! datagrams) has [`RUN_LENGTHS`] set and begins with a table of one `u32` length a line; a newline
+//! still follows each line, so that a scan over the payload sees lines apart.
 //!
-//! An *origin* is what a run's lines have in common: transport, sender address, format, and hints that came
-//! with them (a type, names of time and message fields, extra fields). It is stored once a frame.
+//! An *origin* is what a run's lines have in common: transport, sender address, format, and hints
+//! that came with them (a type, names of time and message fields, extra fields). It is stored once
+//! a frame.
 //!
-//! Invariants: a decoded [`Frame`] has passed both checksums and every bound, so its accessors cannot fail;
-//! lines come back byte for byte. Left out: compression, and parsing of the lines (see [`crate::batch`]).
+//! Invariants: a decoded [`Frame`] has passed both checksums and every bound, so its accessors
+//! cannot fail; lines come back byte for byte. Left out: compression, and parsing of the lines (see
+//! [`crate::batch`]).
 
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
@@ -42,8 +44,8 @@ pub use origin::{OriginForm, UnknownField, decode_origins, encode_origin};
 pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
 /// Version of the layout that this code writes. It reads that one and [`FRAME_VERSION_MIN`].
 pub const FRAME_VERSION: u16 = 2;
-/// The oldest version that is read: of a forwarded frame it has the low half of the number alone, and origins have another
-/// form ([`OriginForm::Fixed`]).
+/// The oldest version that is read: of a forwarded frame it has the low half of the number alone,
+/// and origins have another form ([`OriginForm::Fixed`]).
 pub const FRAME_VERSION_MIN: u16 = 1;
 /// The greatest number that a frame can have on its way from the node that built it.
 pub const FORWARDED_NUMBER_MAX: u64 = (1 << 48) - 1;
@@ -53,7 +55,8 @@ pub const HEADER_BYTES: usize = 64;
 pub const RUN_BYTES: usize = 24;
 /// The payload at which a builder says it is full. A longer line makes one larger frame of its own.
 pub const PAYLOAD_BYTES_TARGET: usize = 1 << 20;
-/// The longest line that is kept. A longer one is cut there by its source, which counts it as `oversized`.
+/// The longest line that is kept. A longer one is cut there by its source, which counts it as
+/// `oversized`.
 pub const LINE_BYTES_MAX: usize = 8 << 20;
 /// The largest frame that is read. Anything that claims more is damaged.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
@@ -61,8 +64,8 @@ pub const FRAME_BYTES_MAX: usize = 64 << 20;
 pub const ORIGINS_MAX: usize = u16::MAX as usize;
 /// Frame flag: all lines were made by Loginson itself ([`Transport::Internal`]).
 pub const FRAME_INTERNAL: u16 = 1;
-/// Frame flag: another node built the frame and sent it. `node` is that one, `number` the number that the frame had there;
-/// `sequence` is the receiver's.
+/// Frame flag: another node built the frame and sent it. `node` is that one, `number` the number
+/// that the frame had there; `sequence` is the receiver's.
 pub const FRAME_FORWARDED: u16 = 2;
 /// Run flag: the run begins with a table of line lengths.
 pub const RUN_LENGTHS: u16 = 1;
@@ -103,8 +106,8 @@ pub enum Format {
     Json = 2,
 }
 
-/// What came with the lines and is needed to parse them; stored in the origin, field by field. Frames of version 1 have it
-/// as JSON.
+/// What came with the lines and is needed to parse them; stored in the origin, field by field.
+/// Frames of version 1 have it as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hints {
@@ -127,13 +130,17 @@ pub struct Hints {
     pub extra_fields: Vec<(String, String)>,
     /// The file the lines were read from.
     pub file: Option<String>,
-    /// Number of that file, when it is followed: another one when it was truncated (see crate `collector`).
+    /// Number of that file, when it is followed: another one when it was truncated (see crate
+    /// `collector`).
     pub file_id: Option<u64>,
-    /// On summary rows: the mark of the last frame whose lines are counted in rows up to here (see crate `summary`).
+    /// On summary rows: the mark of the last frame whose lines are counted in rows up to here (see
+    /// crate `summary`).
     pub summarised_through: Option<u64>,
-    /// Fields whose values lose their ANSI escapes; a name that ends in `*` means all that begin so.
+    /// Fields whose values lose their ANSI escapes; a name that ends in `*` means all that begin
+    /// so.
     pub decolorize_fields: Vec<String>,
-    /// Fields of the origin that this program does not know, in the order of their tags; kept for those that do.
+    /// Fields of the origin that this program does not know, in the order of their tags; kept for
+    /// those that do.
     #[serde(skip)]
     pub unknown: Vec<UnknownField>,
 }
@@ -151,8 +158,8 @@ pub struct Origin {
     pub hints: Arc<Hints>,
 }
 
-/// Without the hints: it is asked for each datagram of another sender, and those that differ in their hints alone are
-/// few.
+/// Without the hints: it is asked for each datagram of another sender, and those that differ in
+/// their hints alone are few.
 impl Hash for Origin {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.transport as u8, self.format as u8, self.sender).hash(state);
@@ -166,10 +173,12 @@ impl Origin {
     }
 }
 
-/// Names one line for good, on every machine: the node that built its frame, the number that the frame had there, and the
-/// line's place in the frame. It is the same before and after the frame is sent to another node, and sealed.
+/// Names one line for good, on every machine: the node that built its frame, the number that the
+/// frame had there, and the line's place in the frame. It is the same before and after the frame is
+/// sent to another node, and sealed.
 ///
-/// Lines that a program before version 2 of frames forwarded and sealed have the node and the sequence number of the store.
+/// Lines that a program before version 2 of frames forwarded and sealed have the node and the
+/// sequence number of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineId {
     /// The node that built the frame.
@@ -263,8 +272,8 @@ pub struct FrameHeader {
     pub flags: u16,
     /// Node that built the frame.
     pub node: u32,
-    /// Of a forwarded frame: its number on the way from that node, at most [`FORWARDED_NUMBER_MAX`]; in version 1 the low 32
-    /// bits of it. Else 0.
+    /// Of a forwarded frame: its number on the way from that node, at most
+    /// [`FORWARDED_NUMBER_MAX`]; in version 1 the low 32 bits of it. Else 0.
     pub number: u64,
     /// Number of the frame where it is kept; grows by one each frame.
     pub sequence: u64,
@@ -301,7 +310,8 @@ impl FrameHeader {
         }
         let low = u64::from(u32::from_le_bytes(array(bytes, 12)));
         let upper = u16::from_le_bytes(array(bytes, 6));
-        // From version 2 on, version and flags have a byte each, and the bits of the flags are the upper ones of the number.
+        // From version 2 on, version and flags have a byte each, and the bits of the flags are the
+        // upper ones of the number.
         let (version, flags, number) = match bytes[4..6] {
             [1, 0] => (1, upper, low),
             [2, flags] => (2, u16::from(flags), u64::from(upper) << 32 | low),
@@ -423,7 +433,8 @@ pub struct Line<'a> {
 }
 
 impl Frame {
-    /// Reads one frame from the start of `bytes` and takes it over; `bytes` may be longer than the frame.
+    /// Reads one frame from the start of `bytes` and takes it over; `bytes` may be longer than the
+    /// frame.
     pub fn decode(mut bytes: Vec<u8>) -> Result<Self, FrameError> {
         let header = FrameHeader::decode(&bytes)?;
         let needed = header.frame_bytes();
@@ -444,13 +455,15 @@ impl Frame {
         Ok(Frame { header, bytes: bytes.into(), origins, runs })
     }
 
-    /// Gives the frame another number. Only the header is written again; lines and their checksum stay.
+    /// Gives the frame another number. Only the header is written again; lines and their checksum
+    /// stay.
     pub fn set_sequence(&mut self, sequence: u64) {
         self.set_header(FrameHeader { sequence, ..self.header });
     }
 
-    /// Makes it a frame of this store's, which came from another node, where it had the number that is its sequence so far:
-    /// at most [`FORWARDED_NUMBER_MAX`]. Of a frame of version 1 only the low half of that is known from now on.
+    /// Makes it a frame of this store's, which came from another node, where it had the number that
+    /// is its sequence so far: at most [`FORWARDED_NUMBER_MAX`]. Of a frame of version 1 only the
+    /// low half of that is known from now on.
     pub fn set_forwarded(&mut self, sequence: u64) {
         let bits =
             if self.header.version == 1 { u64::from(u32::MAX) } else { FORWARDED_NUMBER_MAX };

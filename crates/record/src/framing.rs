@@ -2,16 +2,17 @@
 //!
 //! Each message is looked at anew:
 //!
-//! - *Octet counting* (§3.4.1), when it begins with a count of one to nine digits without a leading zero, a
-//!   space, and a priority `<0>` … `<999>` that the count covers: `17 <13>1 - - - - - x`.
-//! - *Newline framing* (§3.4.2, "non-transparent"), otherwise. A plain line that begins with digits is
-//!   therefore a plain line (`404 not found`, `12 <b>`), and so is one whose count cannot be right: what is
-//!   not believed to be a count stays part of the line, so nothing is lost. A count that is wrong but
-//!   possible moves the border between two lines; their bytes are kept all the same.
+//! - *Octet counting* (§3.4.1), when it begins with a count of one to nine digits without a leading
+//!   zero, a space, and a priority `<0>` … `<999>` that the count covers: `17 <13>1 - - - - - x`.
+//! - *Newline framing* (§3.4.2, "non-transparent"), otherwise. A plain line that begins with digits
+//!   is therefore a plain line (`404 not found`, `12 <b>`), and so is one whose count cannot be
+//!   right: what is not believed to be a count stays part of the line, so nothing is lost. A count
+//!   that is wrong but possible moves the border between two lines; their bytes are kept all the
+//!   same.
 //!
-//! A newline at the end of a counted message, or right behind it, belongs to the framing: senders count it,
-//! or do not, or send none. A CR before a newline stays in the line, as do empty lines: the raw line is what
-//! was sent.
+//! A newline at the end of a counted message, or right behind it, belongs to the framing: senders
+//! count it, or do not, or send none. A CR before a newline stays in the line, as do empty lines:
+//! the raw line is what was sent.
 //!
 //! Some senders end plain messages by NUL, by nothing, or count them without a priority; others
 //! speak another protocol altogether. Which of them it is the start of the connection says, and no
@@ -25,13 +26,13 @@
 //!   [`LineSplitter::pause_after`]; the caller then calls [`LineSplitter::pause`]. As soon as
 //!   newlines or NULs stand in front of further messages, they end them.
 //!
-//! Bytes that were read into the place where newline-framed lines stay need no copy: what is carried over is put
-//! in front ([`LineSplitter::carried_in_place`]), and the lines are counted where they are
-//! ([`LineSplitter::split_in_place`]). Otherwise whole stretches of such lines are handed out as slices of what was
-//! read, to be copied once. Only a line that continues in the next read is copied into a carry-over buffer, which
-//! begins empty, grows with the line, and never passes [`LINE_BYTES_MAX`]. A longer line is handed out cut there,
-//! and the rest of it, up to its newline or by its count, is skipped; a longer message that nothing
-//! ends is handed out in parts.
+//! Bytes that were read into the place where newline-framed lines stay need no copy: what is
+//! carried over is put in front ([`LineSplitter::carried_in_place`]), and the lines are counted
+//! where they are ([`LineSplitter::split_in_place`]). Otherwise whole stretches of such lines are
+//! handed out as slices of what was read, to be copied once. Only a line that continues in the next
+//! read is copied into a carry-over buffer, which begins empty, grows with the line, and never
+//! passes [`LINE_BYTES_MAX`]. A longer line is handed out cut there, and the rest of it, up to its
+//! newline or by its count, is skipped; a longer message that nothing ends is handed out in parts.
 //!
 //! Invariant: the lines do not depend on how the stream was split into reads, but for pauses that a
 //! caller tells of. Left out: any look into the lines.
@@ -48,10 +49,11 @@ use opening::{Framing, Opening, Verdict};
 
 use crate::frame::LINE_BYTES_MAX;
 
-/// A carry-over buffer larger than this is given back once its line is complete: there may be many connections.
+/// A carry-over buffer larger than this is given back once its line is complete: there may be many
+/// connections.
 const CARRY_BYTES_KEPT: usize = 1 << 10;
-/// The longest start of a line that is put in front of the next read. It is copied there and back with each read
-/// until its line is complete, however little is read.
+/// The longest start of a line that is put in front of the next read. It is copied there and back
+/// with each read until its line is complete, however little is read.
 pub const CARRY_IN_PLACE_BYTES_MAX: usize = 32 << 10;
 /// How long nothing comes before what is held back counts as whole messages: where its last byte
 /// may be the end of one,
@@ -108,7 +110,8 @@ enum State {
     Opening(Opening),
     /// What comes is another protocol, and is skipped.
     Refused(Foreign),
-    /// At the start of a message. The carry-over holds what came of it, too little to tell its framing.
+    /// At the start of a message. The carry-over holds what came of it, too little to tell its
+    /// framing.
     Start,
     /// Behind a counted message: as `Start`, but a newline here belongs to that message.
     BehindCounted,
@@ -185,8 +188,8 @@ impl LineSplitter {
     }
 
     /// What is carried over, if it is to be put in front of the next read for
-    /// [`split_in_place`](Self::split_in_place). None where lines must be moved or skipped anyway: then the next read
-    /// goes to [`split`](Self::split).
+    /// [`split_in_place`](Self::split_in_place). None where lines must be moved or skipped anyway:
+    /// then the next read goes to [`split`](Self::split).
     pub fn carried_in_place(&self) -> Option<&[u8]> {
         let is_plain = matches!(self.state, State::Start | State::Line)
             && !self.is_counted
@@ -194,8 +197,8 @@ impl LineSplitter {
         (is_plain && self.carry.len() <= CARRY_IN_PLACE_BYTES_MAX).then_some(self.carry.as_slice())
     }
 
-    /// Finds the newline-framed lines that are complete with the next bytes of the stream; `bytes` begins with what
-    /// [`carried_in_place`](Self::carried_in_place) gave.
+    /// Finds the newline-framed lines that are complete with the next bytes of the stream; `bytes`
+    /// begins with what [`carried_in_place`](Self::carried_in_place) gave.
     ///
     /// # Panics
     /// May, when that was nothing.
@@ -257,8 +260,8 @@ impl LineSplitter {
         }
     }
 
-    /// Hands out the carried-over start of a line as a cut line, and will skip the rest of the line. For a
-    /// caller that has a limit on what all connections together may hold.
+    /// Hands out the carried-over start of a line as a cut line, and will skip the rest of the
+    /// line. For a caller that has a limit on what all connections together may hold.
     pub fn cut(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
         match self.state {
             State::Opening(opening) if opening.is_endless() => return self.pause(emit),
@@ -394,7 +397,8 @@ impl LineSplitter {
         if self.framing == Framing::Nul { 0 } else { b'\n' }
     }
 
-    /// At the start of a message: tells its framing, and hands out the stretch of newline-framed lines there.
+    /// At the start of a message: tells its framing, and hands out the stretch of newline-framed
+    /// lines there.
     fn start<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
         if self.carry.is_empty() {
             return match self.message_start(read) {
@@ -441,8 +445,8 @@ impl LineSplitter {
         }
     }
 
-    /// Hands out newline-framed lines up to a counted message, a line that is too long, or one that is not
-    /// complete. The first line is known to be newline-framed.
+    /// Hands out newline-framed lines up to a counted message, a line that is too long, or one that
+    /// is not complete. The first line is known to be newline-framed.
     fn stretch<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
         let (bytes, _) = whole_lines(read, self.line_bytes_max);
         let (lines, rest) = read.split_at(bytes);
@@ -450,7 +454,8 @@ impl LineSplitter {
             emit(Piece::Lines(lines));
         }
         self.is_counted = false;
-        // The rest of a newline-framed line that is too long, or not complete, must not be taken for a start.
+        // The rest of a newline-framed line that is too long, or not complete, must not be taken
+        // for a start.
         self.state = match message_start(rest, false) {
             MessageStart::Plain => State::Line,
             _ => State::Start,
@@ -543,8 +548,9 @@ impl LineSplitter {
     }
 }
 
-/// How many bytes at the start are whole newline-framed lines, and how many lines: up to a message that is counted
-/// or of which too little is there to tell, a line that is too long, or one that is not complete.
+/// How many bytes at the start are whole newline-framed lines, and how many lines: up to a message
+/// that is counted or of which too little is there to tell, a line that is too long, or one that is
+/// not complete.
 fn whole_lines(bytes: &[u8], line_bytes_max: usize) -> (usize, u32) {
     if message_start(bytes, false) != MessageStart::Plain {
         return (0, 0);

@@ -1,4 +1,5 @@
-//! A set of numbers that come nearly in order, kept as ranges: which frames of another node are there.
+//! A set of numbers that come nearly in order, kept as ranges: which frames of another node are
+//! there.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,8 @@ impl Numbers {
         self.ranges.range(..=number).next_back().is_some_and(|(_, &last)| number <= last)
     }
 
-    /// The last of the numbers that are there without a gap from `first` on; `None` when `first` is not there.
+    /// The last of the numbers that are there without a gap from `first` on; `None` when `first` is
+    /// not there.
     pub fn through(&self, first: u64) -> Option<u64> {
         let (_, &last) = self.ranges.range(..=first).next_back()?;
         (first <= last).then_some(last)
@@ -68,8 +70,8 @@ impl Numbers {
         self.ranges.iter().map(|(&first, &last)| (first, last))
     }
 
-    /// The number with these low 32 bits that is nearest to the greatest one here: exact as long as numbers jump by less
-    /// than 2³¹.
+    /// The number with these low 32 bits that is nearest to the greatest one here: exact as long as
+    /// numbers jump by less than 2³¹.
     pub fn nearest(&self, low: u32) -> u64 {
         nearest_to(self.greatest().unwrap_or(0), low)
     }

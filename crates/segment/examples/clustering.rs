@@ -2,9 +2,10 @@
 //!
 //!     cargo run --release -p loginson-segment --example clustering [--best] FILE…
 //!
-//! For each file and way of grouping: ratio of raw to stored bytes, speed of sealing (parsed already), the blocks that
-//! hold a word of one application at all, the blocks that a question for the newest 100 lines opens, the blocks that
-//! overlap one hundredth of the time, and how fast the whole segment is read in the order of event time.
+//! For each file and way of grouping: ratio of raw to stored bytes, speed of sealing (parsed
+//! already), the blocks that hold a word of one application at all, the blocks that a question for
+//! the newest 100 lines opens, the blocks that overlap one hundredth of the time, and how fast the
+//! whole segment is read in the order of event time.
 
 use std::path::Path;
 use std::sync::Arc;

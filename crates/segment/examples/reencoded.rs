@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release -p loginson-segment --example reencoded [--at=FILE.sealed] [--once] FILE QUESTION…
 //!
-//! A question is `=text` for a text at word boundaries, `*text` for one anywhere, and `.` for reading all messages.
-//! For each: the blocks that their filters let through, the lines found, milliseconds, and those of the slowest block. `--at`
-//! keeps the sealed file, `--once` asks once and leaves out the comparison with what the lines hold: both for runs that count
-//! instructions.
+//! A question is `=text` for a text at word boundaries, `*text` for one anywhere, and `.` for
+//! reading all messages. For each: the blocks that their filters let through, the lines found,
+//! milliseconds, and those of the slowest block. `--at` keeps the sealed file, `--once` asks once
+//! and leaves out the comparison with what the lines hold: both for runs that count instructions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

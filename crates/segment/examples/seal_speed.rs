@@ -2,13 +2,15 @@
 //!
 //!     cargo run --release -p loginson-segment --example seal_speed [--times N] [--clustering arrival|application|stream] [--threads N] FILE…
 //!
-//! For each file: bytes of raw lines, of the sealed file and their ratio; the speed of parsing, of sealing what is
-//! parsed (each block is read again and compared), and of reading all of it back; and blocks, with how many hold a
-//! word that few lines have. Times are those of the processor; with several threads, which seal beside each other, those of the clock.
+//! For each file: bytes of raw lines, of the sealed file and their ratio; the speed of parsing, of
+//! sealing what is parsed (each block is read again and compared), and of reading all of it back;
+//! and blocks, with how many hold a word that few lines have. Times are those of the processor;
+//! with several threads, which seal beside each other, those of the clock.
 //!
-//! Beside it the limit, on one thread: the same bytes as they stand, in blocks of 2 MiB, through zstd at the level that sealing uses,
-//! decompressed and compared. Who seals does that and parses, groups, takes apart and gathers words. With `--times` all of it is done so often in
-//! turn, and each speed is the median.
+//! Beside it the limit, on one thread: the same bytes as they stand, in blocks of 2 MiB, through
+//! zstd at the level that sealing uses, decompressed and compared. Who seals does that and parses,
+//! groups, takes apart and gathers words. With `--times` all of it is done so often in turn, and
+//! each speed is the median.
 
 use std::path::Path;
 use std::sync::Arc;

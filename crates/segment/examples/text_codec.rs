@@ -5,8 +5,9 @@
 //!     [--limit=BYTES] [--outline] FILE…
 //! ```
 //!
-//! Lines are the values, without their newline. Sizes hold all overheads of the frames; speeds are in MB of raw
-//! lines a second, the best of some runs a block. Each answer is compared with that of brute force before its time counts.
+//! Lines are the values, without their newline. Sizes hold all overheads of the frames; speeds are
+//! in MB of raw lines a second, the best of some runs a block. Each answer is compared with that of
+//! brute force before its time counts.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -205,7 +206,8 @@ fn decompress(frame: &[u8], size: usize) -> Vec<u8> {
     zstd::bulk::decompress(frame, size).expect("what was compressed")
 }
 
-/// Needles: by templates, and by brute force over the decompressed lines; and what filters let through.
+/// Needles: by templates, and by brute force over the decompressed lines; and what filters let
+/// through.
 fn searches(files: &[File], options: &Options) {
     println!();
     println!(

@@ -1,9 +1,9 @@
-//! Where the bytes of a sealed segment are read from: local disk, and whatever else can give ranges of bytes, such as
-//! object storage.
+//! Where the bytes of a sealed segment are read from: local disk, and whatever else can give ranges
+//! of bytes, such as object storage.
 //!
-//! A blob never changes. Calls block; whoever reads does so on threads that may. Local files are read as they are, the
-//! page cache of the operating system above them. In front of a blob that is far away a [`CachedBlob`] keeps ranges in
-//! memory, bounded for all blobs together.
+//! A blob never changes. Calls block; whoever reads does so on threads that may. Local files are
+//! read as they are, the page cache of the operating system above them. In front of a blob that is
+//! far away a [`CachedBlob`] keeps ranges in memory, bounded for all blobs together.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,7 +18,8 @@ use crate::error::SegmentError;
 pub trait Blob: Send + Sync {
     /// How many there are.
     fn bytes(&self) -> io::Result<u64>;
-    /// Reads from `offset` on until `buffer` is full or the blob ends; returns the number of bytes read.
+    /// Reads from `offset` on until `buffer` is full or the blob ends; returns the number of bytes
+    /// read.
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -66,8 +67,8 @@ const PIECE_EXTRA_BYTES: usize = 128;
 /// A blob and the place of a piece in it.
 type Key = (u64, u64);
 
-/// Pieces of blobs in memory, bounded in bytes. Beyond, one chosen by chance makes room: a scan over more than fits finds a
-/// part of it again, where going by last use it would find none.
+/// Pieces of blobs in memory, bounded in bytes. Beyond, one chosen by chance makes room: a scan
+/// over more than fits finds a part of it again, where going by last use it would find none.
 pub struct RangeCache {
     bytes_max: usize,
     pieces: Mutex<Pieces>,
@@ -79,7 +80,8 @@ struct Pieces {
     /// The keys, to choose one by chance.
     keys: Vec<Key>,
     bytes: usize,
-    /// Of the numbers by which one is chosen; any sequence does that has nothing to do with what is read.
+    /// Of the numbers by which one is chosen; any sequence does that has nothing to do with what is
+    /// read.
     drawn: u64,
 }
 
@@ -163,7 +165,8 @@ impl CachedBlob {
         Ok(CachedBlob { blob, id, cache, bytes })
     }
 
-    /// Reads pieces that are not in memory, those from the first to before the second place, at once.
+    /// Reads pieces that are not in memory, those from the first to before the second place, at
+    /// once.
     fn fetch(&self, from: u64, to: u64) -> io::Result<Vec<Arc<[u8]>>> {
         let begin = from * PIECE_BYTES as u64;
         let end = (to * PIECE_BYTES as u64).min(self.bytes);
@@ -208,7 +211,8 @@ impl Blob for CachedBlob {
                 place += 1;
                 continue;
             }
-            // What is missing in a row is one request: each costs some tens of milliseconds where it is far.
+            // What is missing in a row is one request: each costs some tens of milliseconds where
+            // it is far.
             let is_missing = |place: &u64| self.cache.get((self.id, *place)).is_none();
             let to =
                 (place + 1..behind).take_while(is_missing).last().map_or(place, |last| last) + 1;

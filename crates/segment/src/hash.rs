@@ -1,8 +1,9 @@
-//! A 64-bit hash of byte strings that never changes: what is written with it is read by every later version.
+//! A 64-bit hash of byte strings that never changes: what is written with it is read by every later
+//! version.
 //!
-//! Folded multiplication: eight bytes at a time are mixed by a 64 × 64 → 128-bit product whose halves are
-//! xored, as in wyhash. It resists accidents, not attackers: a sender who knows it can make tokens collide,
-//! which makes filters pass blocks that hold nothing, and nothing worse.
+//! Folded multiplication: eight bytes at a time are mixed by a 64 × 64 → 128-bit product whose
+//! halves are xored, as in wyhash. It resists accidents, not attackers: a sender who knows it can
+//! make tokens collide, which makes filters pass blocks that hold nothing, and nothing worse.
 //!
 //! Left out: a seed. Filters of one file must be comparable with those of another.
 

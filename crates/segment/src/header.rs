@@ -41,11 +41,11 @@ pub struct SegmentHeader {
     pub segment: u64,
     /// When it was made, nanoseconds since 1970 UTC.
     pub created_ns: i64,
-    /// The node's next sequence number at that time. All smaller ones may have been given before, so that none is
-    /// given twice even when the segments that used them are deleted.
+    /// The node's next sequence number at that time. All smaller ones may have been given before,
+    /// so that none is given twice even when the segments that used them are deleted.
     pub sequence_next: u64,
-    /// Which frames of other nodes the store had at that time, so that none is taken twice even when the segments that
-    /// held them are deleted. At most [`HELD_MAX`].
+    /// Which frames of other nodes the store had at that time, so that none is taken twice even
+    /// when the segments that held them are deleted. At most [`HELD_MAX`].
     pub held: Vec<Held>,
 }
 

@@ -1,7 +1,8 @@
-//! The index that closes a rolled segment: one entry a frame, and a trailer at the very end of the file.
+//! The index that closes a rolled segment: one entry a frame, and a trailer at the very end of the
+//! file.
 //!
-//! With it, start-up reads a few kilobytes a segment instead of every frame. It says nothing that a scan of the
-//! frames would not find again, except the event times, which come from parsing.
+//! With it, start-up reads a few kilobytes a segment instead of every frame. It says nothing that a
+//! scan of the frames would not find again, except the event times, which come from parsing.
 
 use std::path::Path;
 
@@ -36,7 +37,8 @@ pub struct FrameEntry {
     pub node: u32,
     /// Flags of the frame's header.
     pub flags: u16,
-    /// Of a forwarded frame: its number on the way from its node; of one of version 1 the low 32 bits of that. Else 0.
+    /// Of a forwarded frame: its number on the way from its node; of one of version 1 the low 32
+    /// bits of that. Else 0.
     pub number: u64,
     /// Its bytes in the file.
     pub frame_bytes: u32,
@@ -71,7 +73,8 @@ impl FrameEntry {
         }
     }
 
-    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC; none before parsing.
+    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC; none before
+    /// parsing.
     pub fn time_range_ns(&self) -> Option<(i64, i64)> {
         (self.time_min_ns <= self.time_max_ns).then_some((self.time_min_ns, self.time_max_ns))
     }
@@ -154,8 +157,9 @@ pub(crate) fn encode_index(segment: u64, data_end: u64, entries: &[FrameEntry]) 
     out
 }
 
-/// Writes the index of a rolled segment, again or for the first time, and makes it durable; returns the length of
-/// the file. A power cut in between costs the index, not the frames: they are scanned then.
+/// Writes the index of a rolled segment, again or for the first time, and makes it durable; returns
+/// the length of the file. A power cut in between costs the index, not the frames: they are scanned
+/// then.
 pub fn write_index(
     disk: &dyn Disk,
     path: &Path,
@@ -174,8 +178,8 @@ pub fn write_index(
 
 /// The index of a file, if it ends in one.
 ///
-/// Ok(None): it does not, so it was not rolled, or not to the end. An error: it does, but the index is damaged;
-/// the frames can still be scanned.
+/// Ok(None): it does not, so it was not rolled, or not to the end. An error: it does, but the index
+/// is damaged; the frames can still be scanned.
 pub(crate) fn read_index(
     file: &dyn DiskFile,
     path: &Path,

@@ -5,10 +5,12 @@
 //! header 4 KiB | frame | frame | … | index | trailer                 when it is rolled
 //! ```
 //!
-//! `docs/format/hot-segment.md` draws it byte by byte. Invariants: frames stand back to back on multiples of 8
-//! bytes, exactly as [`record::Frame`] encoded them; the acknowledged bytes of a file never change.
+//! `docs/format/hot-segment.md` draws it byte by byte. Invariants: frames stand back to back on
+//! multiples of 8 bytes, exactly as [`record::Frame`] encoded them; the acknowledged bytes of a
+//! file never change.
 //!
-//! [`template`] and [`tokens`] are the forms that idle time gives to the message text of sealed segments.
+//! [`template`] and [`tokens`] are the forms that idle time gives to the message text of sealed
+//! segments.
 //!
 //! Left out: which segments there are (the store's catalog knows).
 

@@ -1,8 +1,10 @@
-//! A text that is looked for in values, and how it could stand in values that are pieces with slots between them.
+//! A text that is looked for in values, and how it could stand in values that are pieces with slots
+//! between them.
 //!
-//! Templates are such pieces, and so are layouts of lines: texts that stand still, and between them slots, each with the
-//! values of a column. A needle stands in a piece, then all values hold it; or only within a slot, then the column
-//! is searched; or perhaps over the border of a slot, then values have to be put together.
+//! Templates are such pieces, and so are layouts of lines: texts that stand still, and between them
+//! slots, each with the values of a column. A needle stands in a piece, then all values hold it; or
+//! only within a slot, then the column is searched; or perhaps over the border of a slot, then
+//! values have to be put together.
 
 use memchr::memmem::Finder;
 use record::columns::Accept;
@@ -98,7 +100,8 @@ impl<'n> Needle<'n> {
         self.accept.is_none_or(|accept| accept(text, at))
     }
 
-    /// How it could stand in values of these pieces, which are one more than the slots between them, by what those hold.
+    /// How it could stand in values of these pieces, which are one more than the slots between
+    /// them, by what those hold.
     pub fn answer(&self, pieces: &[&[u8]], slots: &[u8]) -> Answer {
         debug_assert_eq!(pieces.len(), slots.len() + 1);
         let last = pieces.len() - 1;
@@ -115,7 +118,8 @@ impl<'n> Needle<'n> {
         }
     }
 
-    /// How it stands in a text; `first` and `last`: whether nothing is before it and behind it in the value.
+    /// How it stands in a text; `first` and `last`: whether nothing is before it and behind it in
+    /// the value.
     fn standing(&self, piece: &[u8], first: bool, last: bool) -> Standing {
         let length = self.bytes().len();
         let mut standing = Standing::No;
@@ -140,7 +144,8 @@ impl<'n> Needle<'n> {
         standing
     }
 
-    /// Whether it could stand elsewhere than within one slot or one piece, as far as the bytes of the slots are known.
+    /// Whether it could stand elsewhere than within one slot or one piece, as far as the bytes of
+    /// the slots are known.
     ///
     /// A state is how many bytes of it stand before a place between the pieces.
     pub fn could_reach_across(&self, pieces: &[&[u8]], slots: &[u8]) -> bool {

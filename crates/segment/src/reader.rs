@@ -20,8 +20,8 @@ static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 /// What a scan found besides good frames.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// Bytes behind the last good frame that are neither zeros nor an index: what was being written when the
-    /// process or the machine stopped, or damage.
+    /// Bytes behind the last good frame that are neither zeros nor an index: what was being written
+    /// when the process or the machine stopped, or damage.
     pub tail_bytes: u64,
     /// Whether a whole frame stands in that tail, so that more than a torn last write may be lost.
     pub tail_has_frames: bool,
@@ -55,9 +55,9 @@ pub struct Contents {
     pub origin: Origin,
 }
 
-/// Lists the frames of a file: by the index if it has a good one, else by reading and checking every frame, at
-/// most to `limit`. A frame whose body is damaged is skipped; at a damaged header the scan stops, because the
-/// next frame could only be guessed.
+/// Lists the frames of a file: by the index if it has a good one, else by reading and checking
+/// every frame, at most to `limit`. A frame whose body is damaged is skipped; at a damaged header
+/// the scan stops, because the next frame could only be guessed.
 ///
 /// Errors: the file cannot be read, or another version of Loginson wrote it.
 pub fn read_segment(
@@ -212,7 +212,8 @@ fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<
     Ok(())
 }
 
-/// Bytes up to the last one that is not zero. Whole blocks are compared first: preallocated space is long.
+/// Bytes up to the last one that is not zero. Whole blocks are compared first: preallocated space
+/// is long.
 fn used_bytes(bytes: &[u8]) -> usize {
     let blocks = bytes.chunks(BLOCK_BYTES);
     let zeros = blocks.rev().take_while(|block| **block == ZEROS[..block.len()]);

@@ -1,5 +1,5 @@
-//! Short byte strings, eight bytes at a time: what stands in and between the words of a line is shorter than what a call
-//! to code for whole vectors is worth.
+//! Short byte strings, eight bytes at a time: what stands in and between the words of a line is
+//! shorter than what a call to code for whole vectors is worth.
 
 /// The eight bytes at `at` as a number, the first one lowest; 0 where there are fewer.
 #[inline]

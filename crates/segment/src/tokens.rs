@@ -1,27 +1,30 @@
-//! Token filters: which words a block holds, so that most blocks are not read for a word they do not hold.
+//! Token filters: which words a block holds, so that most blocks are not read for a word they do
+//! not hold.
 //!
-//! A token is a maximal run of *firm* characters: ASCII letters and digits, `_`, and the letters of some large
-//! ranges of Unicode that will never be anything else. Each is a word character of LogsQL, and what is none of
-//! them ends a token even if it is a word character. So, whatever the characters around are, a word or phrase
-//! that stands in a value at word boundaries has each of its tokens standing in that value as a token, and a
-//! filter never hides a match. The price: what only other characters make up cannot be looked up.
+//! A token is a maximal run of *firm* characters: ASCII letters and digits, `_`, and the letters of
+//! some large ranges of Unicode that will never be anything else. Each is a word character of
+//! LogsQL, and what is none of them ends a token even if it is a word character. So, whatever the
+//! characters around are, a word or phrase that stands in a value at word boundaries has each of
+//! its tokens standing in that value as a token, and a filter never hides a match. The price: what
+//! only other characters make up cannot be looked up.
 //!
-//! Numbers of up to three digits stand in nearly every block. They are in no filter; instead four of them with points
-//! between, an address, are a token of their own beside their parts, wherever they stand: `1.10.0.0.7` has two of them.
-//! So an address is looked up whatever stands around it.
+//! Numbers of up to three digits stand in nearly every block. They are in no filter; instead four
+//! of them with points between, an address, are a token of their own beside their parts, wherever
+//! they stand: `1.10.0.0.7` has two of them. So an address is looked up whatever stands around it.
 //!
-//! The tokens of a block are hashed ([`crate::hash`]) into a binary fuse filter of 8 bits ([`fuse`]): about 9 to
-//! 10 bits a distinct token, and one of 256 absent tokens is taken for present.
+//! The tokens of a block are hashed ([`crate::hash`]) into a binary fuse filter of 8 bits
+//! ([`fuse`]): about 9 to 10 bits a distinct token, and one of 256 absent tokens is taken for
+//! present.
 //!
 //! ```text
 //! version u8 = 2 | segment length, log2 u8 | seed u16 | segments u32 | fingerprints u8 …
 //! ```
 //!
-//! All integers are little-endian. No fingerprints (0 segments): the block may hold anything. Filters of version 1 are
-//! read too: they have short numbers, and no addresses.
+//! All integers are little-endian. No fingerprints (0 segments): the block may hold anything.
+//! Filters of version 1 are read too: they have short numbers, and no addresses.
 //!
-//! Left out: case. A filter of folded tokens answers both kinds of questions, but worse, and those that care
-//! about case are by far the more frequent.
+//! Left out: case. A filter of folded tokens answers both kinds of questions, but worse, and those
+//! that care about case are by far the more frequent.
 
 mod fuse;
 
@@ -82,7 +85,8 @@ pub(crate) fn separates(byte: u8) -> bool {
 /// Calls `found` with the place and kind of each token and address of a value.
 #[inline]
 fn each_kind(value: &[u8], mut found: impl FnMut(usize, usize, Kind)) {
-    // Short numbers up to here that points join, where the last ones begin, and where the last one ends.
+    // Short numbers up to here that points join, where the last ones begin, and where the last one
+    // ends.
     let (mut joined, mut starts, mut last) = (0, [0; ADDRESS_PARTS], 0);
     each_token(value, |from, to| {
         if to - from > SHORT_DIGITS_MAX || !value[from..to].iter().all(u8::is_ascii_digit) {
@@ -165,7 +169,8 @@ fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
         }
         _ => return 0,
     };
-    // Latin, Greek, Cyrillic, Armenian capitals, kana, Han, Hangul. Never add to it: written filters know no more.
+    // Latin, Greek, Cyrillic, Armenian capitals, kana, Han, Hangul. Never add to it: written
+    // filters know no more.
     let firm = match character {
         0xd7 | 0xf7 => false,
         0xc0..=0x24f
@@ -184,9 +189,9 @@ fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
 
 /// The tokens that a value must hold where `text` stands in it, each once.
 ///
-/// `whole_start` and `whole_end`: whether no word goes on beyond that end of the text. It is so at both ends of a
-/// word or phrase, at the start of a prefix, and at none of any other substring; a token that touches an open
-/// end may be longer in the value, and is left out.
+/// `whole_start` and `whole_end`: whether no word goes on beyond that end of the text. It is so at
+/// both ends of a word or phrase, at the start of a prefix, and at none of any other substring; a
+/// token that touches an open end may be longer in the value, and is left out.
 pub fn required_tokens(text: &[u8], whole_start: bool, whole_end: bool) -> Vec<TokenHash> {
     let mut hashes = Vec::new();
     each_kind(text, |from, to, kind| {
@@ -275,7 +280,8 @@ impl TokenSet {
         self.count == 0
     }
 
-    /// The hashes of the tokens, ascending: the same for the same tokens, in whatever order they came.
+    /// The hashes of the tokens, ascending: the same for the same tokens, in whatever order they
+    /// came.
     #[cfg(test)]
     pub(crate) fn hashes(&self) -> Vec<u64> {
         let mut hashes: Vec<u64> = self.slots.iter().copied().filter(|&hash| hash != 0).collect();
@@ -300,7 +306,8 @@ impl TokenSet {
 pub struct TokenFilter<'a>(FuseView<'a>);
 
 impl<'a> TokenFilter<'a> {
-    /// Reads a filter. Bytes that cannot be one are an error; flipped fingerprints are the caller's checksum's.
+    /// Reads a filter. Bytes that cannot be one are an error; flipped fingerprints are the caller's
+    /// checksum's.
     pub fn open(bytes: &'a [u8]) -> Result<Self, FilterError> {
         FuseView::read(bytes).map(TokenFilter)
     }
@@ -316,7 +323,8 @@ impl<'a> TokenFilter<'a> {
         !is_kept || self.0.may_contain(token.hash.max(1))
     }
 
-    /// Whether the block may hold a value with all of these tokens, as [`required_tokens`] gives them.
+    /// Whether the block may hold a value with all of these tokens, as [`required_tokens`] gives
+    /// them.
     pub fn may_contain_all(&self, tokens: &[TokenHash]) -> bool {
         tokens.iter().all(|&token| self.may_contain(token))
     }

@@ -1,4 +1,5 @@
-//! Numbers in base 128, low digits first, seven bits a byte; signed ones so that small ones of either sign are short.
+//! Numbers in base 128, low digits first, seven bits a byte; signed ones so that small ones of
+//! either sign are short.
 
 /// Appends a number.
 #[inline]

@@ -1,12 +1,13 @@
 //! Appends frames to a segment file.
 //!
-//! Bytes go out in whole blocks, so that O_DIRECT takes them; the last, partly filled block stays in memory and
-//! is written again with the next append. That is safe: both versions of the block hold the same acknowledged
-//! bytes at the same place and differ only behind them, so whichever version, or mixture of sectors, a power cut
-//! leaves, what was acknowledged is there.
+//! Bytes go out in whole blocks, so that O_DIRECT takes them; the last, partly filled block stays
+//! in memory and is written again with the next append. That is safe: both versions of the block
+//! hold the same acknowledged bytes at the same place and differ only behind them, so whichever
+//! version, or mixture of sectors, a power cut leaves, what was acknowledged is there.
 //!
 //! After a failed sync nothing is known of the file's last writes; the writer must then be dropped
-//! ([`HotWriter::durable_end`] says how much of the file counts) and the frames written to another segment.
+//! ([`HotWriter::durable_end`] says how much of the file counts) and the frames written to another
+//! segment.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::index::{FrameEntry, encode_index, read_exact};
 
 /// Bytes gathered for one write. Larger frames take several writes; the limit costs only memory.
 const STAGING_BYTES_MAX: usize = 4 << 20;
-/// And at first: a store of a few lines does not take more. Twice the block that is kept between appends at least.
+/// And at first: a store of a few lines does not take more. Twice the block that is kept between
+/// appends at least.
 const STAGING_BYTES_MIN: usize = 4 * BLOCK_BYTES;
 
 /// Appends to one segment file.
@@ -41,8 +43,8 @@ pub struct HotWriter {
 }
 
 impl HotWriter {
-    /// Makes a new file with its header, durable, in a directory that is there. On an error the file may be
-    /// there; it is not a segment then and may be removed.
+    /// Makes a new file with its header, durable, in a directory that is there. On an error the
+    /// file may be there; it is not a segment then and may be removed.
     pub fn create(
         disk: &dyn Disk,
         path: &Path,
@@ -70,9 +72,10 @@ impl HotWriter {
         })
     }
 
-    /// Goes on with a file whose frames end at `data_end`: cuts off what is behind and makes the rest durable,
-    /// because a process that was killed may have left frames in the page cache only, or one whose sync failed.
-    /// `commit_bytes_max`: what one [`commit`](Self::commit) brought at most. So much before the end is written again.
+    /// Goes on with a file whose frames end at `data_end`: cuts off what is behind and makes the
+    /// rest durable, because a process that was killed may have left frames in the page cache only,
+    /// or one whose sync failed. `commit_bytes_max`: what one [`commit`](Self::commit) brought at
+    /// most. So much before the end is written again.
     pub fn resume(
         disk: &dyn Disk,
         path: &Path,
@@ -81,9 +84,10 @@ impl HotWriter {
         commit_bytes_max: u64,
     ) -> Result<Self, SegmentError> {
         let file = disk.open(path, Access::Write).map_err(SegmentError::io(path, "open"))?;
-        // If the sync that was to make the header durable failed, or that of the last frames, they may be read and still not be
-        // on the disk, and no later sync would write them unless they are written again. Commits before the last one succeeded:
-        // after a failure nothing more is written to a file.
+        // If the sync that was to make the header durable failed, or that of the last frames, they
+        // may be read and still not be on the disk, and no later sync would write them unless they
+        // are written again. Commits before the last one succeeded: after a failure nothing more is
+        // written to a file.
         let again = |at: u64, bytes: usize| {
             let read = read_exact(&*file, path, at, bytes)?;
             file.write_at(&read, at).map_err(SegmentError::io(path, "write"))
@@ -155,8 +159,8 @@ impl HotWriter {
         Ok(())
     }
 
-    /// Appends a frame; returns where it begins. Not durable before [`commit`](Self::commit). After an error,
-    /// [`rollback`](Self::rollback) or drop.
+    /// Appends a frame; returns where it begins. Not durable before [`commit`](Self::commit). After
+    /// an error, [`rollback`](Self::rollback) or drop.
     pub fn append(&mut self, frame: &[u8]) -> Result<u64, SegmentError> {
         assert!(frame.len().is_multiple_of(8), "frames are padded to 8 bytes");
         let offset = self.end();
@@ -164,8 +168,8 @@ impl HotWriter {
         Ok(offset)
     }
 
-    /// Writes what was appended and makes it durable. After an error, [`rollback`](Self::rollback) if the disk
-    /// is full; else drop.
+    /// Writes what was appended and makes it durable. After an error, [`rollback`](Self::rollback)
+    /// if the disk is full; else drop.
     pub fn commit(&mut self) -> Result<(), SegmentError> {
         self.flush()?;
         self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;
@@ -175,8 +179,8 @@ impl HotWriter {
         Ok(())
     }
 
-    /// Takes back what was appended since the last commit, also from the file, durably: a frame that was refused
-    /// must not be found after a restart.
+    /// Takes back what was appended since the last commit, also from the file, durably: a frame
+    /// that was refused must not be found after a restart.
     pub fn rollback(&mut self) -> Result<(), SegmentError> {
         self.file.truncate(self.durable_end).map_err(SegmentError::io(&self.path, "truncate"))?;
         self.allocated = self.durable_end;
@@ -186,7 +190,8 @@ impl HotWriter {
         Ok(())
     }
 
-    /// Closes the file with its index; returns its length. Frames that were not committed must not be there.
+    /// Closes the file with its index; returns its length. Frames that were not committed must not
+    /// be there.
     pub fn roll(mut self, entries: &[FrameEntry]) -> Result<u64, SegmentError> {
         assert_eq!(self.end(), self.durable_end, "only committed frames are closed in");
         self.stage(&encode_index(self.segment, self.durable_end, entries))?;

@@ -1,5 +1,5 @@
-//! A small hot segment with each of its bytes changed, and cut at each of its lengths: what is read is what was
-//! written, or an error that says where; nothing else is lost.
+//! A small hot segment with each of its bytes changed, and cut at each of its lengths: what is read
+//! is what was written, or an error that says where; nothing else is lost.
 
 use std::path::Path;
 
@@ -46,7 +46,8 @@ impl Sample {
         Sample { disk, bytes, frames, entries }
     }
 
-    /// What is found in the file when it holds these bytes, and what reading each frame of that gives.
+    /// What is found in the file when it holds these bytes, and what reading each frame of that
+    /// gives.
     fn read(&self, bytes: Vec<u8>) -> (Contents, Vec<Result<Frame, String>>) {
         let path = Path::new(PATH);
         self.disk.corrupt(path, bytes);
@@ -111,7 +112,8 @@ fn each_flipped_bit_of_a_rolled_segment_costs_at_most_its_frame() {
         assert_eq!(sample.sequences(&frames), expected, "byte {at}");
         let scanned = matches!(contents.origin, Origin::Scan(_));
         let found = complaints(&contents, &frames);
-        // A trailer that is none says the same as none at all: the segment was not rolled to the end.
+        // A trailer that is none says the same as none at all: the segment was not rolled to the
+        // end.
         assert!(scanned || !found.is_empty(), "byte {at} is not noticed");
     }
 }

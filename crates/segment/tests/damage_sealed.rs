@@ -1,5 +1,5 @@
-//! A small sealed segment with each of its bytes changed, and cut at each of its lengths: each block is what was
-//! written, or an error that says where; the other blocks stay readable.
+//! A small sealed segment with each of its bytes changed, and cut at each of its lengths: each
+//! block is what was written, or an error that says where; the other blocks stay readable.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ impl Sample {
             let verified = file.verify_block(place).map_err(|error| error.to_string());
             let read = file.read_block(place).map(|batch| lines(&batch));
             if let Ok(lines) = &read {
-                // Its filter may be damaged while its lines are not; they are what was written all the same.
+                // Its filter may be damaged while its lines are not; they are what was written all
+                // the same.
                 assert_eq!(lines, &self.blocks[place]);
             }
             verified.and(read.map_err(|error| error.to_string()))

@@ -40,7 +40,8 @@ fn check(disk: &dyn Disk, path: &Path, frames: &[Frame], entries: &[FrameEntry])
     }
 }
 
-/// Frame sizes whose ends fall before, on and behind the ends of blocks, alone and together in groups.
+/// Frame sizes whose ends fall before, on and behind the ends of blocks, alone and together in
+/// groups.
 #[test]
 fn frames_of_any_size_are_found_by_scan_by_index_and_after_resuming() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! Files of every version that was ever written are read for good.
 //!
 //! The fixtures were written by the version that introduced their format, with
-//! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-segment --test fixtures`, and are never written again.
+//! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-segment --test fixtures`, and are never
+//! written again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -171,7 +172,8 @@ fn fixtures_of_every_version_are_read() {
                 file.read_block(place).unwrap()
             })
             .collect();
-        // Fields may be parsed in another way by now; those of the file are those of its day. Raw lines never change.
+        // Fields may be parsed in another way by now; those of the file are those of its day. Raw
+        // lines never change.
         let raw = |rows: &[(record::LineId, Vec<u8>, String)]| -> Vec<Vec<u8>> {
             rows.iter().map(|row| row.1.clone()).collect()
         };
@@ -182,8 +184,8 @@ fn fixtures_of_every_version_are_read() {
     }
 }
 
-/// Fields of files up to version 3 are read by the names of today, as rows, as columns and in counts, and written so by a
-/// rewrite.
+/// Fields of files up to version 3 are read by the names of today, as rows, as columns and in
+/// counts, and written so by a rewrite.
 #[test]
 fn fields_of_old_versions_have_the_names_of_today() {
     let temp = tempfile::tempdir().unwrap();
@@ -266,7 +268,8 @@ fn repeats_of_version_2_are_read() {
     file.with_columns(0, &read, compare).unwrap();
 }
 
-/// Lines of which the message is all, so that addresses and what stands between fields are among its words.
+/// Lines of which the message is all, so that addresses and what stands between fields are among
+/// its words.
 fn asked_lines() -> Vec<String> {
     let line = |i: u32| {
         let id = i.wrapping_mul(0x9e37_79b9);
@@ -330,7 +333,8 @@ fn filters_and_counts_of_version_3_are_read() {
     assert_eq!((counts.len(), counts[" "], counts["3 app0"]), (25, 1_200, 50));
 }
 
-/// Frames of two nodes with hints of every kind, as version 4 of sealed segments and version 1 of frames store them.
+/// Frames of two nodes with hints of every kind, as version 4 of sealed segments and version 1 of
+/// frames store them.
 fn hinted_frames() -> Vec<Frame> {
     let hints = record::Hints {
         log_type: Some("shop".to_owned()),

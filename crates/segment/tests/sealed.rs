@@ -407,7 +407,8 @@ proptest! {
     }
 }
 
-/// A line of one of few senders: most have the same head, so that it is folded in some frames and in others not.
+/// A line of one of few senders: most have the same head, so that it is folded in some frames and
+/// in others not.
 fn sender_line() -> impl Strategy<Value = Vec<u8>> {
     let head = prop_oneof![
         8 => Just("<30>Sep 21 14:13:20 web1 sshd[712]: ".to_owned()),
@@ -440,7 +441,8 @@ proptest! {
     ) {
         let first_options = options(clustering, block_bytes, 4 * block_bytes);
         check(&frames, first_options);
-        // Restored rows have other stems than parsed ones; a file of both, and one of that file, has the same lines.
+        // Restored rows have other stems than parsed ones; a file of both, and one of that file,
+        // has the same lines.
         let dir = tempfile::tempdir().unwrap();
         let batches = parse(&frames);
         let expected = rows_of(batches.iter().map(|batch| &**batch));
@@ -625,7 +627,8 @@ fn searching_templates_agrees_with_looking_at_every_line() {
                         let search =
                             |columns: &BlockColumns<'_>| columns.holding(field, text, accept);
                         let found = file.with_columns(place, &read, search).unwrap().unwrap();
-                        // In an access log the message stands around all fields, and no word reaches over what is between.
+                        // In an access log the message stands around all fields, and no word
+                        // reaches over what is between.
                         if effort == Effort::Best && text == b"absenttext" && is_access {
                             assert_eq!(found, Some(Vec::new()), "{place} {field}");
                             access += 1;

@@ -1,5 +1,5 @@
-//! The two ends of an ingest benchmark over HTTP: a sink that only counts newlines, which is the limit that the
-//! server is compared with, and a sender that streams a file as fast as it is taken.
+//! The two ends of an ingest benchmark over HTTP: a sink that only counts newlines, which is the
+//! limit that the server is compared with, and a sender that streams a file as fast as it is taken.
 //!
 //! ```text
 //! http_limit sink ADDRESS                   counts lines of request bodies, with axum and hyper as the server has

@@ -1,8 +1,10 @@
-//! The life of a collector process: sources, delivery to stores elsewhere, and an HTTP side that takes lines.
+//! The life of a collector process: sources, delivery to stores elsewhere, and an HTTP side that
+//! takes lines.
 //!
-//! How far files and the journal are read is written down in the directory of the spool. A line counts as read once a store
-//! or the spool has it, so none is lost; what became so after the last checkpoint, a second's lines or so, comes twice when
-//! this process is killed, since the lines in the stores are not there to be looked at.
+//! How far files and the journal are read is written down in the directory of the spool. A line
+//! counts as read once a store or the spool has it, so none is lost; what became so after the last
+//! checkpoint, a second's lines or so, comes twice when this process is killed, since the lines in
+//! the stores are not there to be looked at.
 //!
 //! Left out: everything that needs a store here, which is queries and the page.
 

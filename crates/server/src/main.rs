@@ -1,7 +1,9 @@
-//! Loginson: collects the logs of an infrastructure, keeps every line, summarises them live and drills down.
+//! Loginson: collects the logs of an infrastructure, keeps every line, summarises them live and
+//! drills down.
 //!
-//! This crate is the binary. [`pipeline`] wires the stages in order and is the place to start reading;
-//! [`http`] answers requests, [`cli`] holds the commands, [`config`] what the server is told.
+//! This crate is the binary. [`pipeline`] wires the stages in order and is the place to start
+//! reading; [`http`] answers requests, [`cli`] holds the commands, [`config`] what the server is
+//! told.
 
 mod cli;
 mod collect;
@@ -17,7 +19,8 @@ mod summaries;
 
 use std::process::ExitCode;
 
-/// An error and its causes on one line; a cause that the error before it tells already is not told twice.
+/// An error and its causes on one line; a cause that the error before it tells already is not told
+/// twice.
 fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

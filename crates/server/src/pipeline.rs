@@ -10,21 +10,25 @@
 //!                   └── query ──────┘  └── Stored ─────────────────────────────────────────┘
 //! ```
 //!
-//! Threads: one for each source (started in [`crate::ingest::sources`]) and each intake (collector), one writer and two that seal in turn (store), the
-//! parse stage and the summary stage (here), one for each running query (`http::select`).
+//! Threads: one for each source (started in [`crate::ingest::sources`]) and each intake
+//! (collector), one writer and two that seal in turn (store), the parse stage and the summary stage
+//! (here), one for each running query (`http::select`).
 //!
 //! Invariants:
-//! - The parse stage sees frames in the order of the store, each once; nobody waits for it: a query parses what it
-//!   has not come to, and senders are acknowledged before it.
-//! - Lines are counted once across crashes: the summary reads in the order of arrival, whatever is sealed meanwhile; a flush
-//!   carries the mark of the frame up to which it counts, and after a start counting goes on behind the greatest such mark
-//!   (see crate `summary`).
-//! - At shutdown the order is that of the line: sources, then what is on its way, then the summary, then the store.
-//! - What is sealed is settled, that is parsed. It waits for nobody who reads lines later, with a cursor.
-//! - A stage that panics is told and counted, and goes on: without it nothing would be sealed until the next start. At shutdown
-//!   it ends, and what it left is done after the next start.
+//! - The parse stage sees frames in the order of the store, each once; nobody waits for it: a query
+//!   parses what it has not come to, and senders are acknowledged before it.
+//! - Lines are counted once across crashes: the summary reads in the order of arrival, whatever is
+//!   sealed meanwhile; a flush carries the mark of the frame up to which it counts, and after a
+//!   start counting goes on behind the greatest such mark (see crate `summary`).
+//! - At shutdown the order is that of the line: sources, then what is on its way, then the summary,
+//!   then the store.
+//! - What is sealed is settled, that is parsed. It waits for nobody who reads lines later, with a
+//!   cursor.
+//! - A stage that panics is told and counted, and goes on: without it nothing would be sealed until
+//!   the next start. At shutdown it ends, and what it left is done after the next start.
 //!
-//! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in a line.
+//! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in
+//! a line.
 
 mod unreadable;
 
@@ -67,12 +71,14 @@ const SUMMARY_TICK: Duration = Duration::from_secs(1);
 const PARSE_TICK: Duration = Duration::from_millis(200);
 /// Frames that each parsing thread is given at a time: some milliseconds of work.
 const PARSE_FRAMES: usize = 4;
-/// Bytes of lines that are counted at a time, and how often before the parse stage looks for new frames.
+/// Bytes of lines that are counted at a time, and how often before the parse stage looks for new
+/// frames.
 const COUNT_BYTES: u64 = 8 << 20;
 const COUNTS_MAX: usize = 8;
 /// Time at shutdown for parsing what has arrived. What is left then is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
-/// The pause before a stage goes on that has panicked, so that one that does so again and again fills no log.
+/// The pause before a stage goes on that has panicked, so that one that does so again and again
+/// fills no log.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// A running Loginson, without its HTTP side.
@@ -107,7 +113,8 @@ struct Shared {
     /// Frames that could not be read to be parsed.
     parse_failures: AtomicU64,
     parse_threads: usize,
-    /// Up to which sequence number lines were counted before this start, where the mark of that does not say it.
+    /// Up to which sequence number lines were counted before this start, where the mark of that
+    /// does not say it.
     counted_before: AtomicU64,
     /// The last frame that is parsed. None until the parse stage has found where to go on.
     parsed_through: Mutex<Option<Position>>,
@@ -121,8 +128,8 @@ struct Shared {
 }
 
 impl Pipeline {
-    /// Opens the store and starts every stage, in the order of a line's way backwards: whoever starts finds the next
-    /// stage ready.
+    /// Opens the store and starts every stage, in the order of a line's way backwards: whoever
+    /// starts finds the next stage ready.
     ///
     /// `memory` is what queries and tails take theirs from; `asked` says whether queries run.
     pub fn start(
@@ -221,7 +228,8 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// Ends every stage in the order of a line's way. Nothing that was acknowledged is lost; what has arrived is kept.
+    /// Ends every stage in the order of a line's way. Nothing that was acknowledged is lost; what
+    /// has arrived is kept.
     pub fn stop(&self) {
         let shared = &self.shared;
         *lock(&self.sources) = Sources::default();
@@ -253,7 +261,8 @@ impl Pipeline {
         Stored::new(Arc::clone(store), Arc::clone(parsers), Arc::clone(answers))
     }
 
-    /// The lines that are durable now. What [`source`](Self::source) reads from now on holds all of them.
+    /// The lines that are durable now. What [`source`](Self::source) reads from now on holds all of
+    /// them.
     pub fn lines_now(&self) -> LineSet {
         let Committed { through, missing } = self.shared.store.durable_now();
         LineSet { through, missing }
@@ -269,9 +278,9 @@ impl Pipeline {
         &self.shared.memory
     }
 
-    /// Calls `each` with the rows of the summary, of one type or all, whose buckets begin between the two instants (the
-    /// second exclusive): open buckets first, then stored rows, so that each line is counted once. None while it is not
-    /// known yet where to go on after a start.
+    /// Calls `each` with the rows of the summary, of one type or all, whose buckets begin between
+    /// the two instants (the second exclusive): open buckets first, then stored rows, so that each
+    /// line is counted once. None while it is not known yet where to go on after a start.
     pub fn summary_rows(
         &self,
         log_type: Option<&str>,
@@ -300,7 +309,8 @@ impl Pipeline {
         self.shared.reruns.list()
     }
 
-    /// Summarises the lines of a type from `start_ns` to before `end_ns` again; blocks. `config` is that of the running summary.
+    /// Summarises the lines of a type from `start_ns` to before `end_ns` again; blocks. `config` is
+    /// that of the running summary.
     pub fn rerun(
         &self,
         config: &SummaryConfig,
@@ -342,8 +352,8 @@ impl Pipeline {
         reruns::run(&with, (whole.rerun().start_ns, whole.rerun().end_ns), start)
     }
 
-    /// Lines that are durable but not parsed yet. Asked of the store, so that lines which are deleted before they are
-    /// parsed are not waited for.
+    /// Lines that are durable but not parsed yet. Asked of the store, so that lines which are
+    /// deleted before they are parsed are not waited for.
     pub fn parse_lag_lines(&self) -> u64 {
         let store = &self.shared.store;
         let through = *lock(&self.shared.parsed_through);
@@ -360,7 +370,8 @@ impl Pipeline {
         self.shared.stage_panics.load(Relaxed)
     }
 
-    /// Frames that could not be read to be parsed, since the start; those that retention deleted before are not among them.
+    /// Frames that could not be read to be parsed, since the start; those that retention deleted
+    /// before are not among them.
     pub fn parse_failures(&self) -> u64 {
         self.shared.parse_failures.load(Relaxed)
     }
@@ -502,8 +513,8 @@ impl Shared {
         })
     }
 
-    /// The records of a frame. None: it was deleted by retention, or brings the parser down, which is a bug and must not
-    /// end the parsing of others.
+    /// The records of a frame. None: it was deleted by retention, or brings the parser down, which
+    /// is a bug and must not end the parsing of others.
     fn parse(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame_once(handle))).unwrap_or_else(
             |_| {
@@ -534,7 +545,8 @@ impl Shared {
         );
     }
 
-    /// Counts the lines that arrived since the last time: hot ones that were just parsed mostly, or sealed ones after a start.
+    /// Counts the lines that arrived since the last time: hot ones that were just parsed mostly, or
+    /// sealed ones after a start.
     fn count_arrivals(&self) {
         let mut counted = lock(&self.counted);
         let cursor = counted.as_mut().expect("found before");
@@ -583,7 +595,8 @@ impl Shared {
         }
     }
 
-    /// The records of a frame to be counted; no records where the parse stage has said that it cannot be read or parsed.
+    /// The records of a frame to be counted; no records where the parse stage has said that it
+    /// cannot be read or parsed.
     fn load_to_count(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         let load = || self.parsers.load_frame_once(handle);
         let loaded = catch_unwind(AssertUnwindSafe(load));
@@ -623,7 +636,8 @@ impl Shared {
     }
 }
 
-/// Calls `stage` until it returns, or panics while the pipeline `ends`: one that did so again and again would never end.
+/// Calls `stage` until it returns, or panics while the pipeline `ends`: one that did so again and
+/// again would never end.
 fn go_on_after_panics(
     name: &str,
     panics: &AtomicU64,

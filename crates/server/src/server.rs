@@ -1,7 +1,7 @@
 //! The life of the server process: take the address, open the store, run, stop.
 //!
-//! The HTTP address is taken first, so that a second instance fails at once, and so that health and status answer while
-//! a large store is being opened.
+//! The HTTP address is taken first, so that a second instance fails at once, and so that health and
+//! status answer while a large store is being opened.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

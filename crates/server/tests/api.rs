@@ -281,7 +281,8 @@ fn a_client_that_reads_nothing_can_be_cancelled() {
             assert_eq!(server.request("DELETE", &path, &[], b"").status, 200);
         }
         server.wait_for("its place is free", |server| entry(server)["state"] == ended);
-        // What was on its way still comes, and then the reason, or a broken connection where there is no place for it.
+        // What was on its way still comes, and then the reason, or a broken connection where there
+        // is no place for it.
         let mut last = Vec::new();
         let whole = loop {
             match read_chunk(&mut reader) {
@@ -467,7 +468,8 @@ fn answers_are_compressed_for_those_who_take_it() {
     let etag = answer.header("etag").unwrap();
     assert_ne!(etag, server.get("/").header("etag").unwrap());
     assert_eq!(in_gzip(&server, "/", &[("If-None-Match", etag)]).0.status, 304);
-    // Exports are files to keep, short answers are short, and other sites do not see how well something is compressed.
+    // Exports are files to keep, short answers are short, and other sites do not see how well
+    // something is compressed.
     for path in ["/api/v1/export?query=*&format=jsonl", "/health"] {
         assert_eq!(in_gzip(&server, path, &[]).0.header("content-encoding"), None, "{path}");
     }
@@ -547,8 +549,8 @@ fn other_sites_are_kept_out() {
     let answer = server.request("GET", "/insert/jsonline", &[], b"");
     assert_eq!(answer.status, 405);
     assert!(answer.json()["error"].as_str().unwrap().contains("GET"));
-    // As much of a head as is read, and not its end. More would be left unread when the connection is closed, and what
-    // is left unread can take the answer with it.
+    // As much of a head as is read, and not its end. More would be left unread when the connection
+    // is closed, and what is left unread can take the answer with it.
     let mut head = format!("GET /health HTTP/1.1\r\nHost: {}\r\nX-Long: ", server.http);
     head.push_str(&"x".repeat((256 << 10) - head.len()));
     let mut stream = server.connect();

@@ -235,7 +235,8 @@ fn there_must_be_room_for_the_copy() {
         Server::start_in(directory.path(), &[], "[store]\ndisk_free_bytes_min = \"900TiB\"\n");
     let refused = server.post("/api/v1/backups?name=a", b"");
     if refused.status == 201 {
-        // The store has closed the segment by then, for want of room: then there is nothing to copy.
+        // The store has closed the segment by then, for want of room: then there is nothing to
+        // copy.
         assert_eq!(refused.json()["bytes_copied"], 0);
         return;
     }

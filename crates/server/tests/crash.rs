@@ -1,8 +1,9 @@
 //! kill -9 at any time loses no acknowledged line and shows none twice.
 //!
-//! Segments are as small as they may be and the summary is written each second, so that rolling, sealing and merging
-//! are under way when the kill comes; now and then it comes during the start before. `LOGINSON_KILLS=200` makes it a
-//! long test (`make test-long`), `LOGINSON_SEED` repeats the moments of a run.
+//! Segments are as small as they may be and the summary is written each second, so that rolling,
+//! sealing and merging are under way when the kill comes; now and then it comes during the start
+//! before. `LOGINSON_KILLS=200` makes it a long test (`make test-long`), `LOGINSON_SEED` repeats
+//! the moments of a run.
 
 mod common;
 
@@ -19,14 +20,14 @@ use std::time::Duration;
 use common::{Server, request_to, serve_command};
 
 const KILLS: usize = 8;
-/// Kills over one directory. Then it is checked as a whole and another one begins, because reading everything after
-/// each kill takes longer the more is there.
+/// Kills over one directory. Then it is checked as a whole and another one begins, because reading
+/// everything after each kill takes longer the more is there.
 const KILLS_OF_A_LIFE: usize = 10;
 const SENDERS: usize = 3;
 /// Between two batches of a sender, so that a run does not end in gigabytes.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The longest time a server has before it is killed. The summary is flushed, and so segments are sealed, from one
-/// second on.
+/// The longest time a server has before it is killed. The summary is flushed, and so segments are
+/// sealed, from one second on.
 const RUN_MS_MAX: u64 = 2_200;
 const CONFIG: &str = r#"
 [store]
@@ -146,7 +147,8 @@ fn check(server: &Server, acknowledged: &HashSet<String>) {
     assert!(foreign.is_empty(), "never sent: {foreign:?}");
 }
 
-/// The summary counts each line once, also those that were not counted yet when the process was killed.
+/// The summary counts each line once, also those that were not counted yet when the process was
+/// killed.
 fn check_summary(server: &Server) {
     server.wait_for("everything is parsed", |server| server.status()["parse_lag_lines"] == 0);
     let types = server.get("/api/v1/summary/types?start=1h").json();

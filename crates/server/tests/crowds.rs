@@ -111,8 +111,8 @@ fn health_is_answered_while_every_connection_works() {
         }
     }
     drop(slow);
-    // Every line that came is kept or counted; connections beyond the share of one address were closed
-    // before their line was read.
+    // Every line that came is kept or counted; connections beyond the share of one address were
+    // closed before their line was read.
     server.wait_for("the account of their lines", |server| {
         let counters = server.ingest("http");
         let of = |name: &str| counters[name].as_u64().unwrap();

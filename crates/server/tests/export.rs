@@ -111,8 +111,9 @@ fn status_kib(pid: u32, name: &str) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// More rows than what is held to bring them into order, all of the same time as far as blocks tell: the worst case.
-/// `LOGINSON_EXPORT_LINES` sets how many; by default few for what a machine can do.
+/// More rows than what is held to bring them into order, all of the same time as far as blocks
+/// tell: the worst case. `LOGINSON_EXPORT_LINES` sets how many; by default few for what a machine
+/// can do.
 #[test]
 fn memory_stays_the_same_whatever_the_size() {
     const LINE_BYTES: usize = 4_000;

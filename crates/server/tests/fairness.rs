@@ -1,8 +1,9 @@
-//! A sender that says little is heard while another says all it can: on the whole server, in lines and not in seconds.
+//! A sender that says little is heard while another says all it can: on the whole server, in lines
+//! and not in seconds.
 //!
-//! The flood may be so far ahead of the last line of the trickle that was found, and then waits. Its lines and those of the
-//! trickle bear no time, so their event time is that of their arrival: how many lines of the flood came before a line of the
-//! trickle is a question to the server.
+//! The flood may be so far ahead of the last line of the trickle that was found, and then waits.
+//! Its lines and those of the trickle bear no time, so their event time is that of their arrival:
+//! how many lines of the flood came before a line of the trickle is a question to the server.
 
 mod common;
 
@@ -19,8 +20,9 @@ const LINE_BYTES: usize = 1_000;
 const BLOCK_LINES: u64 = 256;
 /// Lines by which the flood may be ahead of the last line of the trickle that was found: 64 MB.
 const AHEAD_LINES: u64 = 64_000;
-/// Lines of the flood that may be read before a line of the trickle which the server's kernel has already, beside those sent
-/// before: 16 MB. The receiver looks what else has come after each 4 MiB.
+/// Lines of the flood that may be read before a line of the trickle which the server's kernel has
+/// already, beside those sent before: 16 MB. The receiver looks what else has come after each 4
+/// MiB.
 const OVERTAKING_LINES: u64 = 16_000;
 /// Lines of the trickle.
 const TRICKLE_LINES: u64 = 4;

@@ -1,4 +1,5 @@
-//! Files are followed by the real binary, under a real logrotate, and over kill -9: every line comes once.
+//! Files are followed by the real binary, under a real logrotate, and over kill -9: every line
+//! comes once.
 
 mod common;
 
@@ -234,8 +235,8 @@ fn what_is_no_pattern_is_told_at_the_start() {
     );
 }
 
-/// Behind the last checkpoint stand lines that were sealed meanwhile: in another order, by columns, among others. They are found
-/// there, so none comes twice.
+/// Behind the last checkpoint stand lines that were sealed meanwhile: in another order, by columns,
+/// among others. They are found there, so none comes twice.
 #[test]
 fn what_was_sealed_is_not_read_again_after_a_kill() {
     let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

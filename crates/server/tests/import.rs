@@ -1,5 +1,5 @@
-//! A million lines of real logs through `loginson import`: fields counted by queries equal those counted over the files
-//! by plain means, and the start after that is quick.
+//! A million lines of real logs through `loginson import`: fields counted by queries equal those
+//! counted over the files by plain means, and the start after that is quick.
 
 mod common;
 

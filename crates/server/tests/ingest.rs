@@ -155,7 +155,8 @@ fn a_body_that_is_cut_off() {
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(b"whole line\npart of a li").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    // The client cannot be told any more, or is told that it was cut off; it is never told that all is well.
+    // The client cannot be told any more, or is told that it was cut off; it is never told that all
+    // is well.
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     if !answer.is_empty() {

@@ -1,4 +1,5 @@
-//! The journal of systemd: a real `journalctl` on journals that a real `systemd-journal-remote` wrote.
+//! The journal of systemd: a real `journalctl` on journals that a real `systemd-journal-remote`
+//! wrote.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Parameters and answers of `/select/logsql/` that VictoriaLogs has too, on the real binary. That the answers are those of a real
-//! VictoriaLogs, `make test-victorialogs` checks.
+//! Parameters and answers of `/select/logsql/` that VictoriaLogs has too, on the real binary. That
+//! the answers are those of a real VictoriaLogs, `make test-victorialogs` checks.
 
 mod common;
 

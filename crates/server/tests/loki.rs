@@ -1,7 +1,8 @@
 //! The API of Grafana Loki, asked of the real binary as Grafana and `logcli` ask it.
 //!
-//! The requests are those of Grafana's built-in Loki data source (`public/app/plugins/datasource/loki`, `pkg/tsdb/loki`)
-//! and of `logcli` (`pkg/logcli/client`); `make test-logcli` runs the real `logcli`.
+//! The requests are those of Grafana's built-in Loki data source
+//! (`public/app/plugins/datasource/loki`, `pkg/tsdb/loki`) and of `logcli` (`pkg/logcli/client`);
+//! `make test-logcli` runs the real `logcli`.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Collectors and stores as processes of their own: what happens when one is killed, the network is cut, a disk is full.
+//! Collectors and stores as processes of their own: what happens when one is killed, the network is
+//! cut, a disk is full.
 //!
 //! Every line has a number of its own; at the end each that was sent is at the stores once.
 

@@ -1,7 +1,8 @@
-//! A data directory of the version before the present one of sealed segments is served as if it were written today.
+//! A data directory of the version before the present one of sealed segments is served as if it
+//! were written today.
 //!
-//! The fixture was made by that version: 9,000 lines of five kinds, most of them sealed and the rest hot, 50 lines behind them, and
-//! 121 rows of the summary in both.
+//! The fixture was made by that version: 9,000 lines of five kinds, most of them sealed and the
+//! rest hot, 50 lines behind them, and 121 rows of the summary in both.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Loginson's own lines, rows of the summary, are seen by those who name them and by nobody else: every count is of what
-//! was sent. And what was sent is found under the names that it was sent with.
+//! Loginson's own lines, rows of the summary, are seen by those who name them and by nobody else:
+//! every count is of what was sent. And what was sent is found under the names that it was sent
+//! with.
 
 mod common;
 
@@ -143,7 +144,8 @@ fn counts_are_of_what_was_sent() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Names that Loginson gives fields or computes; without `_time` and `_msg`, which are what the line says they are.
+/// Names that Loginson gives fields or computes; without `_time` and `_msg`, which are what the
+/// line says they are.
 const NAMES: [&str; 32] = [
     "_type",
     "_level",

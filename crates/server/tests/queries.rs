@@ -1,4 +1,5 @@
-//! Background queries of the real binary: asked, fetched page by page, paused, cancelled, and there again after a crash.
+//! Background queries of the real binary: asked, fetched page by page, paused, cancelled, and there
+//! again after a crash.
 
 mod common;
 
@@ -187,7 +188,8 @@ fn mistakes_are_answered() {
     assert_eq!(delete(&server, "9999").status, 404);
 }
 
-/// A query that holds the one place there is for exports and background queries: an export that nobody reads.
+/// A query that holds the one place there is for exports and background queries: an export that
+/// nobody reads.
 struct Holder {
     id: String,
     _stream: std::net::TcpStream,
@@ -384,7 +386,8 @@ fn a_crash_interrupts_and_resuming_goes_on() {
     let next = page(&server, &running, &format!("cursor={cursor}&limit=1"));
     assert!(whole[before.body.len()..].starts_with(&next.body));
 
-    // One whose rows are made runs from the start; its old rows are gone, and so are cursors to them.
+    // One whose rows are made runs from the start; its old rows are gone, and so are cursors to
+    // them.
     let cursor = page(&server, &counted, "").header("x-loginson-cursor").unwrap().to_owned();
     assert_eq!(act(&server, &counted, "resume").status, 200);
     wait_for_state(&server, &counted, "done");
@@ -479,7 +482,8 @@ fn sorted(lines: &[u8]) -> Vec<&[u8]> {
 fn a_client_that_goes_away_ends_its_question_everywhere() {
     let server = Server::start_with(&[], "[query]\nconcurrent_max = 1\nwait_max = '600s'\n");
     let holder = Holder::take(&server);
-    // The one place of questions is taken by an answer that nobody reads; the others wait behind it.
+    // The one place of questions is taken by an answer that nobody reads; the others wait behind
+    // it.
     let ask = |path: &str| {
         let mut stream = server.connect();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.http).unwrap();
@@ -631,7 +635,8 @@ fn a_tail_that_nobody_reads_slows_nobody_and_is_told_what_it_missed() {
     assert!(counted.unwrap().parse::<u64>().unwrap() >= skipped, "{skipped}");
 }
 
-/// Cancelled while its rows are written: to a client that reads nothing, to one that reads, and into a file.
+/// Cancelled while its rows are written: to a client that reads nothing, to one that reads, and
+/// into a file.
 #[test]
 fn a_query_is_cancelled_while_its_rows_are_written() {
     let server = Server::start();

@@ -1,4 +1,5 @@
-//! Summarising a past interval again, with the real binary: what charts show before and after, over crashes.
+//! Summarising a past interval again, with the real binary: what charts show before and after, over
+//! crashes.
 
 mod common;
 

@@ -74,7 +74,8 @@ fn questions_do_not_see_the_difference() {
     }
 }
 
-/// What is counted from the counts of segments is what is counted from their lines: behind another pipe lines are read.
+/// What is counted from the counts of segments is what is counted from their lines: behind another
+/// pipe lines are read.
 fn counts_agree(server: &Server) {
     for (filter, pipe) in [
         ("*", "stats count() n"),

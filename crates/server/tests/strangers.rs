@@ -1,4 +1,5 @@
-//! What strangers may send to the real binary: it can neither be ended, nor filled, nor steered by that; and its files are its own.
+//! What strangers may send to the real binary: it can neither be ended, nor filled, nor steered by
+//! that; and its files are its own.
 
 mod common;
 

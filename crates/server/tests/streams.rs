@@ -1,4 +1,5 @@
-//! Bodies that stream, by real clients (curl, Python) and by clients that are slow, broken, or too many.
+//! Bodies that stream, by real clients (curl, Python) and by clients that are slow, broken, or too
+//! many.
 //!
 //! `LOGINSON_STREAM_BYTES` sets how much curl sends; by default it is little.
 
@@ -184,7 +185,8 @@ fn silent_and_slow_bodies_end_with_what_was_whole() {
     let mut slow = begin(&server, "/insert/lines", "");
     let mut reader = slow.try_clone().unwrap();
     let answer = std::thread::spawn(move || Answer::read(&mut reader));
-    // Never silent for as long as `idle_max`, and far below the least rate however fast the machine is.
+    // Never silent for as long as `idle_max`, and far below the least rate however fast the machine
+    // is.
     while !answer.is_finished() && chunk(&mut slow, b"a line\n").is_ok() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,20 +1,22 @@
-//! How steadily frames are appended: lines per 100 ms, their mean, the standard deviation beside it, and the longest time
-//! in which nothing became durable.
+//! How steadily frames are appended: lines per 100 ms, their mean, the standard deviation beside
+//! it, and the longest time in which nothing became durable.
 //!
 //! ```text
 //! cargo run --release -p loginson-store --example steady_append -- DIR [SECONDS] [LINES_PER_S] [LINE_BYTES]
 //! ```
 //!
-//! Appends frames of 1 MiB for 60 s, as fast as the store takes them, or at the given rate (80 %
-//! of the maximum shows how steady a busy system is). DIR is made, used, and must be empty. The background is not started
-//! and frames are not parsed: what stands out is the writer alone, its rolls included. Prints one line:
+//! Appends frames of 1 MiB for 60 s, as fast as the store takes them, or at the given rate (80 % of
+//! the maximum shows how steady a busy system is). DIR is made, used, and must be empty. The
+//! background is not started and frames are not parsed: what stands out is the writer alone, its
+//! rolls included. Prints one line:
 //!
 //! ```text
 //! steady_append lines=… bytes=… seconds=… lines_per_s=… gbit_per_s=… per_100_ms_mean=… per_100_ms_cv=… gap_ms_max=…
 //!     latency_ms_max=… segments=…
 //! ```
 //!
-//! `cv` is the standard deviation divided by the mean; the first second, in which the file system warms up, does not count.
+//! `cv` is the standard deviation divided by the mean; the first second, in which the file system
+//! warms up, does not count.
 
 use std::path::PathBuf;
 use std::sync::Arc;

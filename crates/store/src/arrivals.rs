@@ -1,16 +1,17 @@
-//! Reading in the order of arrival, with a cursor that outlives everything: what stages that lag behind, such as the
-//! summary, programs and sinks, go on from.
+//! Reading in the order of arrival, with a cursor that outlives everything: what stages that lag
+//! behind, such as the summary, programs and sinks, go on from.
 //!
-//! The order is that of sequence numbers, which a line keeps when it is sealed, merged and encoded again; so a cursor is a
-//! number: all lines of frames up to it were read. It points to a frame that was durable, and thus is there after any
-//! crash, or was deleted.
+//! The order is that of sequence numbers, which a line keeps when it is sealed, merged and encoded
+//! again; so a cursor is a number: all lines of frames up to it were read. It points to a frame
+//! that was durable, and thus is there after any crash, or was deleted.
 //!
-//! Invariants: each line that is acknowledged, and not deleted before it is read, is read once by who goes on with the
-//! cursor of each answer; lines come in the order of their frames, and of their places there. What retention deleted
-//! before it was read is [told](Arrivals::skipped).
+//! Invariants: each line that is acknowledged, and not deleted before it is read, is read once by
+//! who goes on with the cursor of each answer; lines come in the order of their frames, and of
+//! their places there. What retention deleted before it was read is [told](Arrivals::skipped).
 //!
-//! Left out: lines that a deletion or a rule of retention took out of a segment, which are asked to be gone; and frames
-//! that were refused, and are found all the same after a crash behind a failed write: they may have been passed.
+//! Left out: lines that a deletion or a rule of retention took out of a segment, which are asked to
+//! be gone; and frames that were refused, and are found all the same after a crash behind a failed
+//! write: they may have been passed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,7 +37,8 @@ pub(crate) const DEPARTED_MAX: usize = 1_000;
 /// How often reading begins anew because retention deleted what was just found.
 const RETRIES_MAX: usize = 100;
 
-/// Where reading goes on in one store: behind all lines of frames up to a number. Text: `a1-NODE-NUMBER`.
+/// Where reading goes on in one store: behind all lines of frames up to a number. Text:
+/// `a1-NODE-NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArrivalCursor {
     /// The store's node: numbers mean nothing elsewhere.
@@ -82,8 +84,8 @@ pub(crate) struct Departed {
     pub(crate) lines: u64,
 }
 
-/// Adds lines that went; returns what is to be forgotten of the catalog's rows, by the last number: those that became part
-/// of another.
+/// Adds lines that went; returns what is to be forgotten of the catalog's rows, by the last number:
+/// those that became part of another.
 pub(crate) fn note_departed(all: &mut Vec<Departed>, new: Departed) {
     let place = all.partition_point(|known| known.sequence.1 <= new.sequence.1);
     all.insert(place, new);
@@ -100,7 +102,8 @@ pub(crate) fn note_departed(all: &mut Vec<Departed>, new: Departed) {
 pub struct Arrivals {
     /// Records; each batch has lines behind the old cursor and up to the new one, and no others.
     pub batches: Vec<Arc<Batch>>,
-    /// Lines that retention deleted before they were read, at most: of a segment that was read in part, all are counted.
+    /// Lines that retention deleted before they were read, at most: of a segment that was read in
+    /// part, all are counted.
     pub skipped: u64,
     /// Lines that stand in damaged blocks or segments, at most; the log says which.
     pub unreadable: u64,
@@ -158,12 +161,13 @@ impl Store {
         ArrivalCursor { node: self.shared.node, through: 0 }
     }
 
-    /// The lines behind a cursor, hot and sealed, in the order of arrival: those of one frame at least, and of further ones
-    /// while they have no more than about `bytes_max` bytes. And the cursor to go on with, which is the same when nothing
-    /// is there yet. `load` reads and parses frames of hot segments.
+    /// The lines behind a cursor, hot and sealed, in the order of arrival: those of one frame at
+    /// least, and of further ones while they have no more than about `bytes_max` bytes. And the
+    /// cursor to go on with, which is the same when nothing is there yet. `load` reads and parses
+    /// frames of hot segments.
     ///
-    /// Errors: the cursor is of another store; a segment cannot be read, the text names file and byte. Then nothing was
-    /// passed.
+    /// Errors: the cursor is of another store; a segment cannot be read, the text names file and
+    /// byte. Then nothing was passed.
     pub fn read_after(
         &self,
         cursor: ArrivalCursor,
@@ -192,7 +196,8 @@ impl Store {
         Err(StoreError::Refused(text))
     }
 
-    /// Waits until there may be lines behind a cursor, at most for `timeout`; returns at once when the store is closed.
+    /// Waits until there may be lines behind a cursor, at most for `timeout`; returns at once when
+    /// the store is closed.
     pub fn wait_after(&self, cursor: ArrivalCursor, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut groups = lock(&self.shared.groups);
@@ -212,7 +217,8 @@ impl Store {
         }
     }
 
-    /// None: something was deleted meanwhile, and it is to be tried again. Else what is there, and through where that goes.
+    /// None: something was deleted meanwhile, and it is to be tried again. Else what is there, and
+    /// through where that goes.
     fn try_read(
         &self,
         after: u64,
@@ -246,7 +252,8 @@ impl Store {
         Ok(Some((arrivals, through)))
     }
 
-    /// Frames of hot segments that were numbered here, behind a number and before another, in order.
+    /// Frames of hot segments that were numbered here, behind a number and before another, in
+    /// order.
     fn frames_after<'s>(
         &self,
         segments: &'s Segments,
@@ -269,8 +276,9 @@ impl Store {
         frames
     }
 
-    /// Blocks with lines behind a number and before another, by the first number that those may have. None: a segment was
-    /// deleted meanwhile. Of segments that are damaged, the last number, the lines, and what is wrong.
+    /// Blocks with lines behind a number and before another, by the first number that those may
+    /// have. None: a segment was deleted meanwhile. Of segments that are damaged, the last number,
+    /// the lines, and what is wrong.
     fn blocks_after(
         &self,
         segments: &Segments,
@@ -338,8 +346,9 @@ fn read_blocks(
     before: u64,
     bytes_max: u64,
 ) -> Result<Option<(Arrivals, u64)>, StoreError> {
-    // Blocks of one stretch of arrival overlap: all that have lines of the first frame are read, and as many more as there
-    // is room for. What stands before the first that is not read is complete then.
+    // Blocks of one stretch of arrival overlap: all that have lines of the first frame are read,
+    // and as many more as there is room for. What stands before the first that is not read is
+    // complete then.
     let (mut taken, mut bytes) = (0, 0);
     for waiting in blocks {
         if taken > 0 && waiting.first > blocks[0].first && bytes >= bytes_max {

@@ -1,9 +1,9 @@
-//! A data directory, or a backup, that no server has open: looked at without changing a byte, except that SQLite undoes a
-//! change of the catalog that a crash interrupted, as at every opening.
+//! A data directory, or a backup, that no server has open: looked at without changing a byte,
+//! except that SQLite undoes a change of the catalog that a crash interrupted, as at every opening.
 //!
-//! Which files count is decided as a start of the store decides it: rows marked for deletion and sources of a finished
-//! rewrite do not, a rewrite that was not finished does not. What a start would repair is left as it is and told in
-//! [`AtRest::notes`].
+//! Which files count is decided as a start of the store decides it: rows marked for deletion and
+//! sources of a finished rewrite do not, a rewrite that was not finished does not. What a start
+//! would repair is left as it is and told in [`AtRest::notes`].
 //!
 //! Left out: event times, deletions that wait to be carried out, and everything that writes.
 
@@ -170,7 +170,8 @@ impl AtRest {
         Ok(at_rest)
     }
 
-    /// Leaves out the sources of rewrites whose last step, that to the catalog, was not done; returns their numbers.
+    /// Leaves out the sources of rewrites whose last step, that to the catalog, was not done;
+    /// returns their numbers.
     fn leave_out_replaced(&mut self, disk: &dyn Disk) -> BTreeSet<u64> {
         let unlisted = self
             .segments
@@ -192,8 +193,8 @@ impl AtRest {
         replaced
     }
 
-    /// The frames of every hot segment, each frame once: what was written again after a failed write counts in the later
-    /// file. A file that cannot be read comes with its error.
+    /// The frames of every hot segment, each frame once: what was written again after a failed
+    /// write counts in the later file. A file that cannot be read comes with its error.
     pub fn hot_contents(
         &self,
         disk: &dyn Disk,
@@ -220,7 +221,8 @@ impl AtRest {
     }
 }
 
-/// Takes the lock of a data directory. A backup has none, and a directory that cannot be written cannot be in use.
+/// Takes the lock of a data directory. A backup has none, and a directory that cannot be written
+/// cannot be in use.
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreError> {
     let path = dir.join("LOCK");
     if disk.file_bytes(&path).is_err() {
@@ -235,8 +237,8 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreE
     }
 }
 
-/// Copies the catalog of a data directory, whole and as one file. When a server has the directory, it must not change the
-/// catalog meanwhile (see [`Store::freeze`](crate::Store::freeze)).
+/// Copies the catalog of a data directory, whole and as one file. When a server has the directory,
+/// it must not change the catalog meanwhile (see [`Store::freeze`](crate::Store::freeze)).
 pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = dir.join(CATALOG_FILE);
     let copy = || {
@@ -248,13 +250,15 @@ pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     copy().map_err(|source| StoreError::Catalog { file, source })
 }
 
-/// The rows of the catalog, by number; none when there is no catalog. What is read here is in every version of the tables.
+/// The rows of the catalog, by number; none when there is no catalog. What is read here is in every
+/// version of the tables.
 fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, StoreError> {
     let path = dir.join(CATALOG_FILE);
     let Some(path) = disk.os_path(&path).filter(|path| path.exists()) else {
         return Ok(BTreeMap::new());
     };
-    // What is to be undone stands in the journal then; a connection that may not write could not even read.
+    // What is to be undone stands in the journal then; a connection that may not write could not
+    // even read.
     let interrupted =
         fs::metadata(path.with_file_name(JOURNAL_FILE)).is_ok_and(|file| file.len() > 0);
     let read = || {

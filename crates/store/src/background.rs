@@ -1,14 +1,17 @@
 //! The work in the background: two threads, of which one works at a time, with helpers.
 //!
-//! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave. A thread cannot
-//! raise its priority again without privileges, so when sealing must not wait any more (too much is unsealed, or the
-//! disk is nearly full) `store-seal-now` takes over, at normal priority, in the middle of the work if need be. Both
-//! take the same steps, of a few frames or blocks each. The last one, by which a new segment takes the place of its sources,
-//! is always that of `store-seal-now`: it holds a lock that others want, and must not lose the processor meanwhile.
+//! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave.
+//! A thread cannot raise its priority again without privileges, so when sealing must not wait any
+//! more (too much is unsealed, or the disk is nearly full) `store-seal-now` takes over, at normal
+//! priority, in the middle of the work if need be. Both take the same steps, of a few frames or
+//! blocks each. The last one, by which a new segment takes the place of its sources, is always that
+//! of `store-seal-now`: it holds a lock that others want, and must not lose the processor
+//! meanwhile.
 //!
-//! Between steps the work waits while frames wait for the disk, and as [`Throttle`] says, unless it must not wait. A
-//! panic in a step is a failure of that rewrite, which is tried again later; the thread goes on. Nothing is remembered that is
-//! not in files and catalog, so a restart goes on where it was, except for the rewrites under way, which are begun again.
+//! Between steps the work waits while frames wait for the disk, and as [`Throttle`] says, unless it
+//! must not wait. A panic in a step is a failure of that rewrite, which is tried again later; the
+//! thread goes on. Nothing is remembered that is not in files and catalog, so a restart goes on
+//! where it was, except for the rewrites under way, which are begun again.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,7 +90,8 @@ impl Work {
     }
 }
 
-/// A sealed segment that is searched for lines to be deleted, before it is rewritten if there are any.
+/// A sealed segment that is searched for lines to be deleted, before it is rewritten if there are
+/// any.
 struct Search {
     segment: Arc<SealedSegment>,
     file: Arc<SealedFile>,
@@ -147,8 +151,8 @@ impl Background {
         Step::Worked
     }
 
-    /// Seals more of the segment that is written, or puts a sealed one in its place; false when there is nothing to do at
-    /// present.
+    /// Seals more of the segment that is written, or puts a sealed one in its place; false when
+    /// there is nothing to do at present.
     fn trail(&mut self, host: &dyn Host) -> bool {
         self.trailing.drop_overtaken(&self.books);
         if let Some(rewrite) = self.trailing.take_to_publish(&self.shared) {
@@ -196,7 +200,8 @@ impl Background {
         let reserve = self.shared.config.disk_free_bytes_min;
         let (purpose, sources, effort, spare) = match plan {
             Plan::Search(segment) => return self.begin_search(segment, host),
-            // Sealing gives space back, so it may use what is to stay free, but for a rest for the catalog.
+            // Sealing gives space back, so it may use what is to stay free, but for a rest for the
+            // catalog.
             Plan::Seal(hot) => {
                 let rest = reserve / SEAL_RESERVE_PARTS;
                 (Purpose::Seal, vec![AnySegment::Hot(hot)], Effort::Fast, rest)
@@ -247,8 +252,8 @@ impl Background {
         }
     }
 
-    /// Whether the work is to pause, because the machine is not idle any more; drops it when other work must not wait
-    /// for it.
+    /// Whether the work is to pause, because the machine is not idle any more; drops it when other
+    /// work must not wait for it.
     fn gives_way(&mut self, host: &dyn Host, urgent: bool) -> bool {
         let Some(Work::Rewrite(rewrite)) = &mut self.work else { return false };
         let sealable = || plan::is_any_sealable(&self.shared, &self.resting);
@@ -444,7 +449,8 @@ fn is_urgent(shared: &Shared) -> bool {
     (low_disk || too_much) && plan::is_any_sealable(shared, &HashMap::new())
 }
 
-/// Does one step if it is this thread's, and if it need not wait; else says how long to wait before the next look.
+/// Does one step if it is this thread's, and if it need not wait; else says how long to wait before
+/// the next look.
 fn turn(
     background: &Mutex<Background>,
     host: &dyn Host,
@@ -479,7 +485,8 @@ fn turn(
 /// Works until the store is closed, while sealing is as urgent as this thread is for.
 fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urgent: bool) {
     placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
-    // Only one thread takes what ingest needs: where the machine is full, each helper gets a quarter of a processor.
+    // Only one thread takes what ingest needs: where the machine is full, each helper gets a
+    // quarter of a processor.
     helpers::set_role(if for_urgent { Role::UrgentHelper } else { Role::Background });
     let (mut seen, mut worked_at) = (0, Some(Instant::now()));
     loop {
@@ -510,8 +517,8 @@ fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urg
 }
 
 impl Store {
-    /// Begins to seal segments, merge them, delete lines and encode again, in the background, until the store is
-    /// closed. To be called once.
+    /// Begins to seal segments, merge them, delete lines and encode again, in the background, until
+    /// the store is closed. To be called once.
     ///
     /// Errors: no thread can be started.
     pub fn start_background(&self, host: Arc<dyn Host>) -> Result<(), StoreError> {
@@ -529,8 +536,8 @@ impl Store {
         Ok(())
     }
 
-    /// Does one step of the work in the background, in this thread: for tests and simulations, instead of
-    /// [`start_background`](Self::start_background).
+    /// Does one step of the work in the background, in this thread: for tests and simulations,
+    /// instead of [`start_background`](Self::start_background).
     pub fn background_step(&self, host: &dyn Host) -> Step {
         self.attach_background();
         lock(&self.background).step(host)
@@ -540,7 +547,8 @@ impl Store {
         lock(&self.shared.background.state).attached = true;
     }
 
-    /// Ends the threads in the background. What is under way is dropped, and begun again after the next start.
+    /// Ends the threads in the background. What is under way is dropped, and begun again after the
+    /// next start.
     pub(crate) fn stop_background(&self) {
         lock(&self.shared.background.state).stopped = true;
         self.shared.background.changed.notify_all();

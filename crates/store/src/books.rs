@@ -1,15 +1,16 @@
-//! The catalog, and files that are closed or go: everything about segments that a frame need not wait for.
+//! The catalog, and files that are closed or go: everything about segments that a frame need not
+//! wait for.
 //!
-//! The writer's thread appends and syncs, and makes a file when it needs one. What else becomes due it leaves here, where
-//! the thread `store-keeper` does it: rows of the catalog (several syncs each), indexes of closed segments, retention.
-//! Retention by bytes is done a little ahead, so that the writer finds room; it deletes by itself only when the keeper
-//! is behind.
+//! The writer's thread appends and syncs, and makes a file when it needs one. What else becomes due
+//! it leaves here, where the thread `store-keeper` does it: rows of the catalog (several syncs
+//! each), indexes of closed segments, retention. Retention by bytes is done a little ahead, so that
+//! the writer finds room; it deletes by itself only when the keeper is behind.
 //!
-//! A crash before something is done here leaves files that say more than the catalog, as after any failed write of the
-//! catalog: the next start believes the files.
+//! A crash before something is done here leaves files that say more than the catalog, as after any
+//! failed write of the catalog: the next start believes the files.
 //!
-//! Locks are taken in this order: [`Writer`], [`Books`], then those of [`Shared`]. Nobody who holds the books waits for the
-//! writer.
+//! Locks are taken in this order: [`Writer`], [`Books`], then those of [`Shared`]. Nobody who holds
+//! the books waits for the writer.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -31,7 +32,8 @@ pub(crate) struct Books {
     pub(crate) catalog_stale: bool,
     /// Files of segments that left the list and could not be removed yet.
     removing: Vec<Removing>,
-    /// Files that were removed, which a power cut may still undo: their rows stay in the catalog until it cannot.
+    /// Files that were removed, which a power cut may still undo: their rows stay in the catalog
+    /// until it cannot.
     unsynced: Vec<Removing>,
 }
 
@@ -67,7 +69,8 @@ pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>, books: &Mutex<Books>)
     }
 }
 
-/// Does what was left to do, and every few seconds what is due by time. `maintain_ns` says when that is, monotonic.
+/// Does what was left to do, and every few seconds what is due by time. `maintain_ns` says when
+/// that is, monotonic.
 pub(crate) fn turn(
     shared: &Shared,
     writer: &Mutex<Writer>,
@@ -83,7 +86,8 @@ pub(crate) fn turn(
     *maintain_ns = now_ns + ms(MAINTENANCE_INTERVAL_MS);
 }
 
-/// Does what is due at `now_ns`, nanoseconds since 1970 UTC: retention, closing by age, and what could not be done before.
+/// Does what is due at `now_ns`, nanoseconds since 1970 UTC: retention, closing by age, and what
+/// could not be done before.
 pub(crate) fn maintain(writer: &Mutex<Writer>, books: &Mutex<Books>, now_ns: i64) {
     lock(writer).maintain(now_ns);
     let mut books = lock(books);
@@ -108,7 +112,8 @@ impl Books {
         for segment in hot {
             let index = read(&segment.index);
             let (closing, unlisted) = (index.closing, index.unlisted);
-            // Left from a failed write; once it is not the newest any more, which says where numbers go on.
+            // Left from a failed write; once it is not the newest any more, which says where
+            // numbers go on.
             let is_useless = index.state == RowState::Kept && index.frames.is_empty();
             drop(index);
             if is_useless && newest != Some(segment.id) {
@@ -125,8 +130,8 @@ impl Books {
         }
     }
 
-    /// Ends a closed segment's file with its index. When that fails, the frames are in the file all the same, and the
-    /// index is tried again by [`maintain`].
+    /// Ends a closed segment's file with its index. When that fails, the frames are in the file all
+    /// the same, and the index is tried again by [`maintain`].
     fn close_file(&mut self, segment: &Arc<HotSegment>) {
         let more = {
             let mut index = write(&segment.index);
@@ -154,8 +159,9 @@ impl Books {
         self.save(&segment.row());
     }
 
-    /// Writes the row of a listed segment; if that fails, all are written later. A sealed segment may not be in the
-    /// catalog before its sources are marked, so it is not written alone while rows are missing.
+    /// Writes the row of a listed segment; if that fails, all are written later. A sealed segment
+    /// may not be in the catalog before its sources are marked, so it is not written alone while
+    /// rows are missing.
     pub(crate) fn save(&mut self, row: &SegmentRow) {
         if self.catalog_stale {
             self.refresh_catalog();
@@ -194,7 +200,8 @@ impl Books {
         self.shared.leaving_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Removes files of segments that left the list, then their rows. What the disk refuses is tried again later.
+    /// Removes files of segments that left the list, then their rows. What the disk refuses is
+    /// tried again later.
     pub(crate) fn remove_files(&mut self) {
         if !self.is_removing() {
             return;
@@ -214,8 +221,9 @@ impl Books {
         self.removed(removed);
     }
 
-    /// Makes removals of files durable, then removes the rows of those segments. Where the disk refuses, the files may be there
-    /// again after a power cut: the rows stay, so that the next start knows them, and it is tried again later.
+    /// Makes removals of files durable, then removes the rows of those segments. Where the disk
+    /// refuses, the files may be there again after a power cut: the rows stay, so that the next
+    /// start knows them, and it is tried again later.
     pub(crate) fn removed(&mut self, files: impl IntoIterator<Item = Removing>) {
         self.unsynced.extend(files);
         let dir = self.shared.config.segments_dir();

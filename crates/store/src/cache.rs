@@ -1,15 +1,18 @@
 //! Frames, their parsed batches, and chunks of sealed blocks, decompressed, in memory.
 //!
-//! A committed frame goes in unparsed; the parse stage replaces it by its batch, which holds the frame. Three
-//! quarters of the budget may keep what arrived last, by place in the store: live questions never read the disk,
-//! whatever else is asked, and blocks of sealed segments never push a hot frame out. The rest, a quarter at least and
-//! all that hot frames leave, keeps what questions read back from disk. Once that is full, only one in
-//! [`NEWCOMER_CHANCE`] comes in, for another chosen by chance: a scan over more than fits finds a part of it again the
-//! next time (going by last use it would find nothing), and what is asked for again and again gets in. What is larger
-//! than its part of the budget is not kept. What the footers of sealed files take, kept elsewhere, comes out of the rest, too.
+//! A committed frame goes in unparsed; the parse stage replaces it by its batch, which holds the
+//! frame. Three quarters of the budget may keep what arrived last, by place in the store: live
+//! questions never read the disk, whatever else is asked, and blocks of sealed segments never push
+//! a hot frame out. The rest, a quarter at least and all that hot frames leave, keeps what
+//! questions read back from disk. Once that is full, only one in [`NEWCOMER_CHANCE`] comes in, for
+//! another chosen by chance: a scan over more than fits finds a part of it again the next time
+//! (going by last use it would find nothing), and what is asked for again and again gets in. What
+//! is larger than its part of the budget is not kept. What the footers of sealed files take, kept
+//! elsewhere, comes out of the rest, too.
 //!
-//! Of sealed blocks the chunks are kept that were read, and not the records made of them: a question reads some
-//! columns, and to search those again costs little once they are decompressed; records are four times as large.
+//! Of sealed blocks the chunks are kept that were read, and not the records made of them: a
+//! question reads some columns, and to search those again costs little once they are decompressed;
+//! records are four times as large.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -20,12 +23,14 @@ use crate::group::{GROUP_NEVER, GroupState};
 use crate::segments::Position;
 use crate::shared::lock;
 
-/// One in so many of the frames that questions read from disk replaces another, once there is no room.
+/// One in so many of the frames that questions read from disk replaces another, once there is no
+/// room.
 const NEWCOMER_CHANCE: usize = 8;
 
 /// Stands for the filter of words of a frame or block among the numbers of its chunks.
 pub(crate) const FILTER: u32 = u32::MAX;
-/// Stands for the records of a group of frames, which begins with the frame; and for the filter of their words.
+/// Stands for the records of a group of frames, which begins with the frame; and for the filter of
+/// their words.
 pub(crate) const GROUP: u32 = u32::MAX - 1;
 pub(crate) const GROUP_FILTER: u32 = u32::MAX - 2;
 
@@ -88,7 +93,8 @@ impl Cache {
         slots.recent_bytes + slots.visited_bytes + slots.lent_bytes
     }
 
-    /// Lends so many bytes of the budget, in place of those lent before; at most what `recent` leaves.
+    /// Lends so many bytes of the budget, in place of those lent before; at most what `recent`
+    /// leaves.
     pub(crate) fn lend(&self, bytes: usize) {
         let mut slots = lock(&self.slots);
         slots.lent_bytes = bytes.min(self.bytes_max - self.recent_bytes_max);
@@ -134,7 +140,8 @@ impl Cache {
         }
     }
 
-    /// The filter of the words of a frame or group, by the number that stands for it, or how often it was asked for.
+    /// The filter of the words of a frame or group, by the number that stands for it, or how often
+    /// it was asked for.
     pub(crate) fn words(&self, position: Position, number: u32) -> FrameWords {
         match self.kept_or_asked((position, Some(number))) {
             Kept::Chunk(filter) => FrameWords::Filter(filter),
@@ -143,7 +150,8 @@ impl Cache {
         }
     }
 
-    /// The records of a group of frames that begins with this one, or how often they were asked for.
+    /// The records of a group of frames that begins with this one, or how often they were asked
+    /// for.
     pub(crate) fn group(&self, position: Position) -> GroupState {
         match self.kept_or_asked((position, Some(GROUP))) {
             Kept::Batch(batch) => GroupState::Made(batch),

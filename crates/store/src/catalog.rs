@@ -1,13 +1,15 @@
-//! The catalog: one row a segment, in SQLite, for start-up and for people with `sqlite3`; and the deletions that
-//! were asked for.
+//! The catalog: one row a segment, in SQLite, for start-up and for people with `sqlite3`; and the
+//! deletions that were asked for.
 //!
-//! Of segments it repeats what the files say, so nothing is lost with it, with two exceptions that also can be lost:
-//! how much of a file counts that could not be closed properly (state `kept`), and which deletions and rules a
-//! segment has behind it. Deletions, and who other nodes are, stand here alone.
+//! Of segments it repeats what the files say, so nothing is lost with it, with two exceptions that
+//! also can be lost: how much of a file counts that could not be closed properly (state `kept`),
+//! and which deletions and rules a segment has behind it. Deletions, and who other nodes are, stand
+//! here alone.
 //!
-//! The journal is a rollback journal that is truncated: rows change a few times an hour and from one connection,
-//! so a write-ahead log would gain nothing, and would cost two more files, shared memory (none on network file
-//! systems), and a database that is not whole in one file when it is copied.
+//! The journal is a rollback journal that is truncated: rows change a few times an hour and from
+//! one connection, so a write-ahead log would gain nothing, and would cost two more files, shared
+//! memory (none on network file systems), and a database that is not whole in one file when it is
+//! copied.
 
 mod deletions;
 mod departed;

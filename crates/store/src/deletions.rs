@@ -1,9 +1,10 @@
 //! Deletion of lines by a filter, as for requests about privacy.
 //!
-//! A deletion covers the lines that are in the store when it is asked for. It stands in the catalog until it is done,
-//! so it goes on after a restart. Hot segments are closed at once and lose the lines when they are sealed; sealed ones
-//! are searched one after the other, and rewritten without the lines if there are any. Each segment's row says which
-//! deletions it has behind it, so that none is searched twice.
+//! A deletion covers the lines that are in the store when it is asked for. It stands in the catalog
+//! until it is done, so it goes on after a restart. Hot segments are closed at once and lose the
+//! lines when they are sealed; sealed ones are searched one after the other, and rewritten without
+//! the lines if there are any. Each segment's row says which deletions it has behind it, so that
+//! none is searched twice.
 //!
 //! Left out: counts in the summary, which say how many lines there were and not what was in them.
 
@@ -12,7 +13,8 @@ use crate::segments::AnySegment;
 use crate::shared::{Shared, lock, read};
 use crate::store::Store;
 
-/// Deletions that run at a time. Further ones are refused: each segment is searched for all of them.
+/// Deletions that run at a time. Further ones are refused: each segment is searched for all of
+/// them.
 pub const DELETIONS_MAX: usize = 100;
 /// Deletions that ended and are still listed. Beyond that the oldest are forgotten.
 pub const DELETIONS_KEPT: usize = 100;
@@ -142,8 +144,8 @@ impl Shared {
 }
 
 impl Store {
-    /// Deletes the lines that are there now and that `filter` selects, in the background. The filter must be one that
-    /// [`Host::filter`](crate::Host::filter) takes.
+    /// Deletes the lines that are there now and that `filter` selects, in the background. The
+    /// filter must be one that [`Host::filter`](crate::Host::filter) takes.
     ///
     /// Errors: too many run; the filter is too long; the catalog cannot be written.
     pub fn delete_lines(&self, filter: &str) -> Result<Deletion, StoreError> {

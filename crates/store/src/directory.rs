@@ -1,4 +1,5 @@
-//! Opening a store: the directory of segments and the catalog are brought to the same list of files.
+//! Opening a store: the directory of segments and the catalog are brought to the same list of
+//! files.
 //!
 //! | found | done |
 //! |---|---|
@@ -183,8 +184,8 @@ impl Directory<'_> {
             let path = self.dir.join(name);
             self.disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
         }
-        // Also when there was nothing to remove: what is found may be seen and not be durable, when a sync failed before this start,
-        // and new lines go into a file that was found.
+        // Also when there was nothing to remove: what is found may be seen and not be durable, when
+        // a sync failed before this start, and new lines go into a file that was found.
         self.disk.sync_dir(&self.dir).map_err(StoreError::io(&self.dir, "sync"))
     }
 }

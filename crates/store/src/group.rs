@@ -1,9 +1,11 @@
-//! Small frames that stand behind each other in a hot segment, as one: a log of single requests makes a frame each, and a
-//! question that has to look at ten thousand of them spends its time on what each costs beside its line.
+//! Small frames that stand behind each other in a hot segment, as one: a log of single requests
+//! makes a frame each, and a question that has to look at ten thousand of them spends its time on
+//! what each costs beside its line.
 //!
-//! Which frames are one group, is settled by the frames alone, from the segment's first on, and stays so while more are
-//! appended: the last ones, which more may join, are in none. A group that questions came across [`GROUP_QUESTIONS`] times is
-//! handed out; whoever reads it puts the records together and keeps them in the cache, beside those of the frames.
+//! Which frames are one group, is settled by the frames alone, from the segment's first on, and
+//! stays so while more are appended: the last ones, which more may join, are in none. A group that
+//! questions came across [`GROUP_QUESTIONS`] times is handed out; whoever reads it puts the records
+//! together and keeps them in the cache, beside those of the frames.
 //!
 //! Left out: groups over segments, and frames that are not parsed yet with all behind them.
 
@@ -22,12 +24,14 @@ use crate::shared::{Shared, read};
 
 /// Frames of a group. With more, more of the last ones stay alone, by twos as many.
 const GROUP_FRAMES: usize = 128;
-/// Lines of a group, and of a frame that gets into one: what a larger one costs beside its lines is little.
+/// Lines of a group, and of a frame that gets into one: what a larger one costs beside its lines is
+/// little.
 const GROUP_LINES_MAX: u64 = 4_096;
 const FRAME_LINES_MAX: u32 = 512;
 /// Bytes of the lines of a group, for the same.
 const GROUP_BYTES_MAX: u64 = 1 << 20;
-/// Questions that come across a group before it is made: to put its lines together takes as long as to look at them a few times.
+/// Questions that come across a group before it is made: to put its lines together takes as long as
+/// to look at them a few times.
 const GROUP_QUESTIONS: u32 = 4;
 
 /// Stands for as many questions where the records cannot be put together.
@@ -86,7 +90,8 @@ impl FrameGroup {
         self.frames.clone().map(handle).collect()
     }
 
-    /// Keeps the records of all its frames in memory, as long as there is room; none: they cannot be put together.
+    /// Keeps the records of all its frames in memory, as long as there is room; none: they cannot
+    /// be put together.
     pub fn put(&mut self, batch: Option<Arc<Batch>>) {
         let position = self.position();
         self.shared.keep(self.segment.id, &self.segment.fate, |cache| {
@@ -114,8 +119,8 @@ impl FrameGroup {
     }
 }
 
-/// The groups of a segment that hold event times from the first to the second instant, and were asked for often enough.
-/// Ascending, as are their frames.
+/// The groups of a segment that hold event times from the first to the second instant, and were
+/// asked for often enough. Ascending, as are their frames.
 pub(crate) fn groups_of(
     shared: &Arc<Shared>,
     segment: &Arc<HotSegment>,

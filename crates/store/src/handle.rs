@@ -16,12 +16,13 @@ use crate::shared::Shared;
 /// Lines of a frame that is worth a filter of its words: fewer are looked at as quickly.
 const FILTER_LINES_MIN: u64 = 64;
 
-/// Questions after which a frame gets a filter of its words. To find its words takes as long as to look at its lines a few times;
-/// who asks again and again whether new lines are there has asked less often before they are sealed.
+/// Questions after which a frame gets a filter of its words. To find its words takes as long as to
+/// look at its lines a few times; who asks again and again whether new lines are there has asked
+/// less often before they are sealed.
 const FILTER_QUESTIONS: u32 = 16;
 
-/// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted, but can be read on when its
-/// segment is sealed meanwhile.
+/// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted, but can
+/// be read on when its segment is sealed meanwhile.
 #[derive(Clone)]
 pub struct FrameHandle {
     pub(crate) shared: Arc<Shared>,
@@ -72,8 +73,8 @@ impl FrameHandle {
         self.entry.flags & FRAME_INTERNAL != 0
     }
 
-    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC, as known when the handle was
-    /// made; none before parsing.
+    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC, as known when
+    /// the handle was made; none before parsing.
     pub fn time_range(&self) -> Option<(i64, i64)> {
         self.entry.time_range_ns()
     }
@@ -100,11 +101,12 @@ impl FrameHandle {
         self.shared.keep(self.segment.id, &self.segment.fate, put)
     }
 
-    /// For each set of words whether a line of it may have all of them in values of its fields. None where that is not known
-    /// without looking at the lines.
+    /// For each set of words whether a line of it may have all of them in values of its fields.
+    /// None where that is not known without looking at the lines.
     ///
-    /// A frame in memory gets a filter of its words once it was asked for often enough: someone who looks up one key after
-    /// the other then finds each without looking at all lines that are not sealed yet.
+    /// A frame in memory gets a filter of its words once it was asked for often enough: someone who
+    /// looks up one key after the other then finds each without looking at all lines that are not
+    /// sealed yet.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
         let (position, lines) = (self.position(), self.lines());
         let (shared, segment) = (&self.shared, &self.segment);
@@ -112,15 +114,17 @@ impl FrameHandle {
             .may_contain(sets, || self.cached())
     }
 
-    /// The frame, from memory or from disk. None when it was deleted by retention meanwhile. A frame read from
-    /// disk is not kept in memory: its reader parses it and calls [`put`](Self::put).
+    /// The frame, from memory or from disk. None when it was deleted by retention meanwhile. A
+    /// frame read from disk is not kept in memory: its reader parses it and calls
+    /// [`put`](Self::put).
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn read_frame(&self) -> Result<Option<Arc<Frame>>, StoreError> {
         self.read_from(|file| read_frame(file, &self.segment.path, &self.entry))
     }
 
-    /// As [`read_frame`](Self::read_frame), for who reads each frame once: what comes from disk passes the page cache by.
+    /// As [`read_frame`](Self::read_frame), for who reads each frame once: what comes from disk
+    /// passes the page cache by.
     pub fn read_frame_once(&self) -> Result<Option<Arc<Frame>>, StoreError> {
         self.read_from(|file| read_frame(&ReadOnce(file), &self.segment.path, &self.entry))
     }

@@ -14,7 +14,8 @@ pub enum SegmentState {
     Hot,
     /// Closed with an index; waits to be sealed.
     Rolled,
-    /// Closed without an index after a failed write; only bytes up to `data_end` count. Waits to be sealed.
+    /// Closed without an index after a failed write; only bytes up to `data_end` count. Waits to be
+    /// sealed.
     Kept,
     /// Damaged; what can be read of it can be read, and it is not sealed.
     Damaged,
@@ -61,7 +62,8 @@ pub struct SegmentInfo {
     pub bytes_raw: u64,
     /// Length of the file, with what is preallocated.
     pub bytes_disk: u64,
-    /// How much of the file counts: of a hot segment, up to behind its last durable frame; of others all.
+    /// How much of the file counts: of a hot segment, up to behind its last durable frame; of
+    /// others all.
     pub data_end: u64,
     /// Least and greatest sequence number.
     pub sequence: Option<(u64, u64)>,
@@ -97,9 +99,10 @@ impl Store {
         self.shared.list().by_age().iter().filter_map(SegmentInfo::of).collect()
     }
 
-    /// As [`segments`](Self::segments), and while `work` runs no file is written, replaced or removed: for taking
-    /// second names of the files (hard links), which are a consistent copy then. Senders wait meanwhile, so this is
-    /// for milliseconds. The file of a hot segment goes on growing afterwards; of it, only `data_end` bytes count.
+    /// As [`segments`](Self::segments), and while `work` runs no file is written, replaced or
+    /// removed: for taking second names of the files (hard links), which are a consistent copy
+    /// then. Senders wait meanwhile, so this is for milliseconds. The file of a hot segment goes on
+    /// growing afterwards; of it, only `data_end` bytes count.
     pub fn freeze<R>(&self, work: impl FnOnce(&[SegmentInfo]) -> R) -> R {
         let _writer = lock(&self.writer);
         let mut books = lock(&self.books);

@@ -8,14 +8,19 @@
 //! ```
 //!
 //! Invariants:
-//! - A frame becomes visible, and its `on_durable` is called with success, only after it is durable.
-//! - An acknowledged frame is there after any crash, once; the order of frames is that in which they were taken.
-//! - Segment files are the truth; the catalog says the same faster, and is made again from them when it is lost.
-//! - Only who holds the writer's lock appends; only who holds that of the books closes, replaces and removes files. Locks
-//!   are taken in the order writer, books, list of segments, one segment, cache; the queue's alone.
+//! - A frame becomes visible, and its `on_durable` is called with success, only after it is
+//!   durable.
+//! - An acknowledged frame is there after any crash, once; the order of frames is that in which
+//!   they were taken.
+//! - Segment files are the truth; the catalog says the same faster, and is made again from them
+//!   when it is lost.
+//! - Only who holds the writer's lock appends; only who holds that of the books closes, replaces
+//!   and removes files. Locks are taken in the order writer, books, list of segments, one segment,
+//!   cache; the queue's alone.
 //!
-//! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is in a line: records
-//! come from a [`Host`], event times from the parse stage by [`Store::set_times`].
+//! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is
+//! in a line: records come from a [`Host`], event times from the parse stage by
+//! [`Store::set_times`].
 
 mod arrivals;
 mod at_rest;

@@ -1,8 +1,9 @@
 //! Frames that other nodes built and sent: each is taken once, across crashes on both sides.
 //!
-//! The number of such a frame stands in the frame's own header, so it is durable with the lines, not before and not
-//! after. Which numbers are there is known from the header of a segment (all up to when it was made) and the frames
-//! behind it; so there is always a hot segment newer than any that is sealed or deleted, if it must be an empty one.
+//! The number of such a frame stands in the frame's own header, so it is durable with the lines,
+//! not before and not after. Which numbers are there is known from the header of a segment (all up
+//! to when it was made) and the frames behind it; so there is always a hot segment newer than any
+//! that is sealed or deleted, if it must be an empty one.
 //!
 //! Invariants: a number is [held](Store::held) once its frame is durable, and only then: what a
 //! node says of its numbers makes none held, so that none is acknowledged whose frame is not there.
@@ -14,8 +15,8 @@
 //! back for them: [`FORGET_NODE_NS`] after it was seen last. If it comes back later still, frames
 //! may be taken twice that it sent before and that were not acknowledged; none is lost.
 //!
-//! Who a node is stands in the catalog alone. When that is lost, numbers are still known, and only a copy of a node's
-//! directory would go unnoticed.
+//! Who a node is stands in the catalog alone. When that is lost, numbers are still known, and only
+//! a copy of a node's directory would go unnoticed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -31,10 +32,10 @@ use crate::segments::AnySegment;
 use crate::shared::{Shared, lock, read};
 use crate::store::Store;
 
-/// Nodes that a store takes frames from, ever. Each needs a place in every segment's header, and one more for each gap
-/// in its numbers. Beyond, a node that is away is forgotten: the one seen first of those that
-/// brought nothing, else of those that were not seen for [`FORGET_NODE_NS`]; else a new one is
-/// refused.
+/// Nodes that a store takes frames from, ever. Each needs a place in every segment's header, and
+/// one more for each gap in its numbers. Beyond, a node that is away is forgotten: the one seen
+/// first of those that brought nothing, else of those that were not seen for [`FORGET_NODE_NS`];
+/// else a new one is refused.
 pub const NODES_MAX: usize = 128;
 /// Ranges of numbers that are remembered of a node even when it says that it will not send them
 /// again: a connection that it gave up may still bring some.
@@ -42,10 +43,11 @@ const RANGES_KEPT: usize = 64;
 /// How many starts of a node a store may have missed. Beyond, the number is forged, and would lock
 /// the node out.
 const STARTS_JUMP_MAX: u64 = 1 << 20;
-/// After so long without a connection a node may be forgotten: what it would send again is long acknowledged, or given
-/// up.
+/// After so long without a connection a node may be forgotten: what it would send again is long
+/// acknowledged, or given up.
 const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
-/// Numbers must not jump further than the low half of a number can tell; beyond, a new segment says where they are.
+/// Numbers must not jump further than the low half of a number can tell; beyond, a new segment says
+/// where they are.
 const JUMP_MAX: u64 = 1 << 30;
 
 /// Who another node says it is.
@@ -175,7 +177,8 @@ impl HeldNumbers {
 }
 
 impl Shared {
-    /// Whether this segment may not go before a newer hot one says which frames of other nodes are here.
+    /// Whether this segment may not go before a newer hot one says which frames of other nodes are
+    /// here.
     pub(crate) fn is_last_witness_of_nodes(&self, segment: &AnySegment) -> bool {
         let AnySegment::Hot(hot) = segment else { return false };
         !lock(&self.held).nodes.is_empty()
@@ -184,8 +187,8 @@ impl Shared {
 }
 
 impl Store {
-    /// Takes another node up, or says why not. `first` is the least number that it may still send: those before it are
-    /// with other stores, or were never used.
+    /// Takes another node up, or says why not. `first` is the least number that it may still send:
+    /// those before it are with other stores, or were never used.
     pub fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<(), NodeRefusal> {
         let node = identity.node;
         if node == self.shared.node || node == 0 {
@@ -299,9 +302,10 @@ impl Store {
         lock(&self.shared.held).of(node)
     }
 
-    /// Takes a frame of another node that was [admitted](Self::admit); its sequence is its number on the way from there.
-    /// Whoever calls sees to it that none is given twice, which [`held`](Self::held) tells of those that are durable.
-    /// Waits for room as [`append_patiently`](Self::append_patiently) does.
+    /// Takes a frame of another node that was [admitted](Self::admit); its sequence is its number
+    /// on the way from there. Whoever calls sees to it that none is given twice, which
+    /// [`held`](Self::held) tells of those that are durable. Waits for room as
+    /// [`append_patiently`](Self::append_patiently) does.
     pub fn append_forwarded(
         &self,
         mut frame: Frame,

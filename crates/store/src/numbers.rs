@@ -1,19 +1,22 @@
-//! Sequence numbers of frames: who has one, and up to which number it is decided of each whether it is there.
+//! Sequence numbers of frames: who has one, and up to which number it is decided of each whether it
+//! is there.
 //!
-//! A number is drawn when a frame is made, some time before the frame is durable, so frames become durable in another
-//! order than that of their numbers. Whoever reads in the order of numbers, and goes on behind the last one, must not
-//! pass a number whose frame is still on its way. So each number is *open* from when it is drawn until its frame is
-//! durable or given up, and readers stop before the first open one.
+//! A number is drawn when a frame is made, some time before the frame is durable, so frames become
+//! durable in another order than that of their numbers. Whoever reads in the order of numbers, and
+//! goes on behind the last one, must not pass a number whose frame is still on its way. So each
+//! number is *open* from when it is drawn until its frame is durable or given up, and readers stop
+//! before the first open one.
 //!
-//! A number that is drawn and for which no frame comes is open for [`DRAWN_NS_MAX`] only. A frame that comes later still,
-//! when readers have passed its number, gets another.
+//! A number that is drawn and for which no frame comes is open for [`DRAWN_NS_MAX`] only. A frame
+//! that comes later still, when readers have passed its number, gets another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use crate::shared::lock;
 
-/// Time between the drawing of a number and the frame, monotonic nanoseconds: making a frame takes some microseconds.
+/// Time between the drawing of a number and the frame, monotonic nanoseconds: making a frame takes
+/// some microseconds.
 const DRAWN_NS_MAX: u64 = 10_000_000_000;
 
 /// The numbers of one store.
@@ -78,7 +81,8 @@ impl Numbers {
         lock(&self.state).draw()
     }
 
-    /// Takes the number of a frame that is to be made durable; another one, if readers may have passed it.
+    /// Takes the number of a frame that is to be made durable; another one, if readers may have
+    /// passed it.
     pub(crate) fn enter(self: &Arc<Self>, number: u64) -> OpenNumber {
         let mut state = lock(&self.state);
         let was_drawn = state.drawn.remove(&number).is_some();

@@ -1,21 +1,27 @@
 //! What the background does next. Only decides; [`rewrite`](crate::rewrite) does it.
 //!
-//! In this order: seal the oldest closed segment, or the youngest where retention would delete it meanwhile; search a sealed one for lines to be deleted; merge; encode again. Before all that comes the segment that is written, see [`crate::trailing`].
+//! In this order: seal the oldest closed segment, or the youngest where retention would delete it
+//! meanwhile; search a sealed one for lines to be deleted; merge; encode again. Before all that
+//! comes the segment that is written, see [`crate::trailing`].
 //!
-//! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks close small ones, too.
-//! Neighbours (by arrival) that together fit one full segment are merged when there are at least
-//! [`MERGE_FILES_MIN`] of them and together they are at least [`MERGE_GROWTH_MIN`] times the largest of them, or half
-//! a full segment, and span no more than an eighth of the shortest age of retention. So a line's segment grows
-//! eightfold, or to its final size, with each time the line is written again.
+//! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks
+//! close small ones, too. Neighbours (by arrival) that together fit one full segment are merged
+//! when there are at least [`MERGE_FILES_MIN`] of them and together they are at least
+//! [`MERGE_GROWTH_MIN`] times the largest of them, or half a full segment, and span no more than an
+//! eighth of the shortest age of retention. So a line's segment grows eightfold, or to its final
+//! size, with each time the line is written again.
 //!
-//! **Write amplification**, bytes written for each byte of raw log, where `s` is the size of a sealed line beside
-//! its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00), sealing `s`, `m` merges `s` each, encoding
-//! again when idle `s`/2. A system that fills a sixteenth of a segment an hour or more needs one merge at most, since
-//! 16 × 1/16 is a full segment; one that closes segments daily of a sixteenth down to 1/1024 needs two. With s = 1/15,
-//! as measured on syslog, that is 1 + (1 + 1 + 1/2)/15 = 1.17, and 1.23 for the quietest; with s = 1/10, 1.25 and 1.35.
+//! **Write amplification**, bytes written for each byte of raw log, where `s` is the size of a
+//! sealed line beside its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00),
+//! sealing `s`, `m` merges `s` each, encoding again when idle `s`/2. A system that fills a
+//! sixteenth of a segment an hour or more needs one merge at most, since 16 × 1/16 is a full
+//! segment; one that closes segments daily of a sixteenth down to 1/1024 needs two. With s = 1/15,
+//! as measured on syslog, that is 1 + (1 + 1 + 1/2)/15 = 1.17, and 1.23 for the quietest; with s =
+//! 1/10, 1.25 and 1.35.
 //!
-//! **Files.** Whatever sizes segments have when they are sealed, and however old the store is, there are fewer than
-//! 60 files beside four for each full segment's worth of lines: a test merges thousands of each kind.
+//! **Files.** Whatever sizes segments have when they are sealed, and however old the store is,
+//! there are fewer than 60 files beside four for each full segment's worth of lines: a test merges
+//! thousands of each kind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +42,8 @@ const MERGE_FILES_MAX: usize = 256;
 const MERGE_GROWTH_MIN: u64 = 8;
 /// So many times its own bytes may come in while a segment is sealed.
 const INGEST_WHILE_SEALING: u64 = 4;
-/// A segment of less than this part of a full one is encoded again only when it is old: it will be merged.
+/// A segment of less than this part of a full one is encoded again only when it is old: it will be
+/// merged.
 const REENCODE_PARTS: u64 = 16;
 /// When a small segment is encoded again all the same, nanoseconds after its last line.
 const REENCODE_AGE_NS: i64 = 7 * 24 * 3_600_000_000_000;
@@ -96,11 +103,12 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
     None
 }
 
-/// The hot segment to be sealed next: the oldest that can be; the youngest, where the oldest would be deleted meanwhile for the
-/// limit on bytes.
+/// The hot segment to be sealed next: the oldest that can be; the youngest, where the oldest would
+/// be deleted meanwhile for the limit on bytes.
 ///
-/// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted: sealing it would be in vain,
-/// and so on for ever. The youngest stays for long once it takes so little, and the more there are of those, the longer stays all.
+/// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted:
+/// sealing it would be in vain, and so on for ever. The youngest stays for long once it takes so
+/// little, and the more there are of those, the longer stays all.
 fn to_be_sealed(shared: &Shared, now: &Circumstances<'_>) -> Option<Arc<HotSegment>> {
     let mut candidates = sealable(shared, now.resting);
     candidates.retain(|hot| !now.trailed.contains(&hot.id));
@@ -116,7 +124,8 @@ fn to_be_sealed(shared: &Shared, now: &Circumstances<'_>) -> Option<Arc<HotSegme
     Some(if lasts { oldest } else { youngest })
 }
 
-/// The segment that is written, if it is not too small to be sealed soon, parsing has begun, and all of it is in memory.
+/// The segment that is written, if it is not too small to be sealed soon, parsing has begun, and
+/// all of it is in memory.
 ///
 /// None while a segment stands before it that was left after a failed write, see [`sealable`].
 pub(crate) fn to_be_trailed(
@@ -149,11 +158,13 @@ pub(crate) fn is_any_sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> b
     !sealable(shared, resting).is_empty()
 }
 
-/// The hot segments that are closed and parsed, and not left alone, from the oldest on. A frame that the parse stage
-/// could not read is found to be damaged by sealing, too, which says so and leaves the segment as it is.
+/// The hot segments that are closed and parsed, and not left alone, from the oldest on. A frame
+/// that the parse stage could not read is found to be damaged by sealing, too, which says so and
+/// leaves the segment as it is.
 ///
-/// Behind its last frame that counts, a segment that was left after a failed write may hold frames that a later one
-/// has, too. Only the catalog, and beside it the later hot file, tell them apart; so nothing later is sealed before it.
+/// Behind its last frame that counts, a segment that was left after a failed write may hold frames
+/// that a later one has, too. Only the catalog, and beside it the later hot file, tell them apart;
+/// so nothing later is sealed before it.
 fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
     let settled = *lock(&shared.settled);
     let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
@@ -178,8 +189,8 @@ fn is_settled(hot: &HotSegment, settled: Position) -> bool {
     closed && !index.frames.is_empty() && (hot.id, last) <= (settled.segment, settled.frame)
 }
 
-/// Bytes of the hot segments that could be sealed, as far as their lines go. What is not parsed yet does not count: no
-/// haste in sealing makes parsing quicker.
+/// Bytes of the hot segments that could be sealed, as far as their lines go. What is not parsed yet
+/// does not count: no haste in sealing makes parsing quicker.
 pub(crate) fn backlog_bytes(shared: &Shared) -> u64 {
     let settled = *lock(&shared.settled);
     let waits = |hot: &Arc<HotSegment>| match is_settled(hot, settled) {
@@ -239,8 +250,9 @@ struct Part {
     received_ns: (i64, i64),
 }
 
-/// The longest stretch of arrivals that merging may make. Lines leave by segments, when the newest is too old: without
-/// this, a quiet system would keep its lines up to twice as long as it was told.
+/// The longest stretch of arrivals that merging may make. Lines leave by segments, when the newest
+/// is too old: without this, a quiet system would keep its lines up to twice as long as it was
+/// told.
 fn merged_span_ns(config: &StoreConfig) -> i64 {
     let ages = config.rules.iter().map(|rule| rule.age_ns).chain(config.age_ns);
     ages.min().map_or(i64::MAX, |age_ns| age_ns / RETENTION_PARTS as i64)
@@ -318,7 +330,8 @@ mod tests {
         check(&[0; 4], Some(0..4));
     }
 
-    /// Whatever sizes segments have when they are sealed, merging ends, few are left, and a line is rarely rewritten.
+    /// Whatever sizes segments have when they are sealed, merging ends, few are left, and a line is
+    /// rarely rewritten.
     #[test]
     fn merging_ends_with_few_files_and_little_writing() {
         let full = 1 << 30;

@@ -11,8 +11,8 @@ use crate::plan::{due_rules, rules_stamp};
 use crate::segments::AnySegment;
 use crate::shared::{Shared, lock};
 
-/// A rule is carried out on a segment when it takes at least this part of its bytes; else the lines stay until the
-/// segment goes as a whole. For what must go there are deletions.
+/// A rule is carried out on a segment when it takes at least this part of its bytes; else the lines
+/// stay until the segment goes as a whole. For what must go there are deletions.
 const WORTH_PARTS: u64 = 8;
 
 /// Filters of lines that are to go, understood, and how many lines each has named.
@@ -56,8 +56,8 @@ impl Findings {
 }
 
 impl Pruning {
-    /// The filters that concern a rewrite of `sources`. A deletion whose filter is not understood has failed; a rule's
-    /// is reported, and left out.
+    /// The filters that concern a rewrite of `sources`. A deletion whose filter is not understood
+    /// has failed; a rule's is reported, and left out.
     pub(crate) fn of(
         shared: &Shared,
         books: &std::sync::Mutex<Books>,
@@ -108,7 +108,8 @@ impl Pruning {
         self.filters.iter().any(overlaps)
     }
 
-    /// For each row whether it goes; None: none does. Each is counted for the first filter that names it.
+    /// For each row whether it goes; None: none does. Each is counted for the first filter that
+    /// names it.
     pub(crate) fn select(
         &mut self,
         batch: &Arc<Batch>,

@@ -1,7 +1,7 @@
 //! Frames that wait for the disk, in order, bounded in bytes.
 //!
-//! They stay here until they are durable or given up, so that the bound holds for everything not yet on disk.
-//! Only the writer takes frames away.
+//! They stay here until they are durable or given up, so that the bound holds for everything not
+//! yet on disk. Only the writer takes frames away.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -14,8 +14,9 @@ use crate::error::AppendError;
 use crate::numbers::OpenNumber;
 use crate::shared::lock;
 
-/// Called exactly once: with success when the frame is durable and visible, or with the reason when it is
-/// certain that it will not be. Called from the writer's thread, which waits for it: it must not block.
+/// Called exactly once: with success when the frame is durable and visible, or with the reason when
+/// it is certain that it will not be. Called from the writer's thread, which waits for it: it must
+/// not block.
 pub type OnDurable = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
 
 pub(crate) struct Pending {

@@ -1,5 +1,5 @@
-//! Opening a store: what a crash left of hot segments. Which files are there is brought in order before, by
-//! [`Directory`].
+//! Opening a store: what a crash left of hot segments. Which files are there is brought in order
+//! before, by [`Directory`].
 //!
 //! | found | done |
 //! |---|---|
@@ -131,8 +131,8 @@ pub(crate) fn recover(
     let own = sealed.iter().filter(|s| s.node == node);
     let sealed_through = own.filter_map(|s| s.sequence).map(|(_, last)| last).max();
     let deletions = catalog.deletions()?;
-    // Frames that were lost with the power may have had numbers that a deletion covers. Later ones must not get them: their
-    // lines came after it was asked for.
+    // Frames that were lost with the power may have had numbers that a deletion covers. Later ones
+    // must not get them: their lines came after it was asked for.
     let sequence_covered = deletions.iter().map(|d| d.scope.sequence_before).max().unwrap_or(1);
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
@@ -256,7 +256,8 @@ impl Recovered {
                     report.dropped.push(Dropped { segment: id, bytes: tail_bytes });
                 }
                 let writer = HotWriter::resume(disk, &path, id, data_end, COMMIT_BYTES_MAX)?;
-                // One that could not be closed is older than what was sealed since: new lines would stay, and go, with its old ones.
+                // One that could not be closed is older than what was sealed since: new lines would
+                // stay, and go, with its old ones.
                 let is_newest = frames.last().is_none_or(|f| Some(f.sequence) > sealed_through);
                 if is_last && is_newest && data_end < config.segment_bytes() {
                     self.active = Some(writer);
@@ -283,7 +284,8 @@ fn warn_damage(report: &mut RecoveryReport, damages: &[SegmentError], consequenc
     report.warnings.extend(damages.iter().map(|damage| format!("{damage}; {consequence}")));
 }
 
-/// Closes a file with its index; on a full disk it stays without, which only costs a scan at the next start.
+/// Closes a file with its index; on a full disk it stays without, which only costs a scan at the
+/// next start.
 fn close(writer: HotWriter, frames: &[FrameEntry], file_bytes: u64) -> u64 {
     writer.roll(frames).unwrap_or_else(|error| {
         tracing::warn!("{error}");

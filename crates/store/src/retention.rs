@@ -1,8 +1,8 @@
 //! Deletes whole segments, the oldest first, when they are too old or too much.
 //!
-//! A row is marked before its file is removed and removed after it, so that a crash in between leaves a mark to
-//! finish by, never lines that come back. There is always a file left that says which sequence numbers were given,
-//! so that none is given again after everything else is deleted.
+//! A row is marked before its file is removed and removed after it, so that a crash in between
+//! leaves a mark to finish by, never lines that come back. There is always a file left that says
+//! which sequence numbers were given, so that none is given again after everything else is deleted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,8 +16,9 @@ use crate::stats::add;
 use crate::writer::Writer;
 
 impl Writer {
-    /// Closes the active segment when lines in it will soon be too old, and makes a new one when only those would say which
-    /// sequence numbers were given, that are too old at `now_ns`, nanoseconds since 1970 UTC.
+    /// Closes the active segment when lines in it will soon be too old, and makes a new one when
+    /// only those would say which sequence numbers were given, that are too old at `now_ns`,
+    /// nanoseconds since 1970 UTC.
     pub(crate) fn prepare_retention(&mut self, now_ns: i64) {
         let Some(age_ns) = self.shared.config.age_ns else { return };
         self.roll_expiring(now_ns);
@@ -34,7 +35,8 @@ impl Writer {
         }
     }
 
-    /// Closes the active segment when its first line is so old at `now_ns` that younger ones would keep it too long.
+    /// Closes the active segment when its first line is so old at `now_ns` that younger ones would
+    /// keep it too long.
     pub(crate) fn roll_expiring(&mut self, now_ns: i64) {
         if let Some(age_ns) = self.shared.config.age_ns {
             self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);
@@ -102,7 +104,8 @@ impl Books {
         }
     }
 
-    /// Deletes a segment that is not the last witness; false when the disk refused, to be tried again later.
+    /// Deletes a segment that is not the last witness; false when the disk refused, to be tried
+    /// again later.
     pub(crate) fn delete(&mut self, segment: &AnySegment) -> bool {
         let mut row = segment.row();
         let before = std::mem::replace(&mut row.state, RowState::Deleting);
@@ -144,7 +147,8 @@ impl Books {
 }
 
 impl Books {
-    /// What goes with a segment, for those who have not read it; none of lines that have numbers of another store.
+    /// What goes with a segment, for those who have not read it; none of lines that have numbers of
+    /// another store.
     fn departed(&self, row: &SegmentRow) -> Option<Departed> {
         let is_ours = row.node == self.shared.node && row.lines > 0;
         row.sequence.filter(|_| is_ours).map(|sequence| Departed { sequence, lines: row.lines })
@@ -160,8 +164,8 @@ impl Shared {
         hot + sealed + self.leaving_bytes.load(Relaxed) + self.reserved_bytes.load(Relaxed)
     }
 
-    /// Whether no other file says that the sequence numbers up to this segment's were given, so that another must be
-    /// there before it may go.
+    /// Whether no other file says that the sequence numbers up to this segment's were given, so
+    /// that another must be there before it may go.
     pub(crate) fn is_last_witness(&self, segment: &AnySegment) -> bool {
         if self.is_last_witness_of_nodes(segment) {
             return true;

@@ -1,18 +1,19 @@
 //! One rewrite: lines of some segments, without those that are to go, into one new sealed segment.
 //!
-//! Sealing, merging, deleting lines and encoding again are all this. It goes in steps of a few frames or blocks, so that
-//! whoever drives it can stop between any two. A segment that is still written can be sealed as far as it is there: then it
-//! [waits](Stepped::Waits) for more.
+//! Sealing, merging, deleting lines and encoding again are all this. It goes in steps of a few
+//! frames or blocks, so that whoever drives it can stop between any two. A segment that is still
+//! written can be sealed as far as it is there: then it [waits](Stepped::Waits) for more.
 //!
 //! ```text
 //! N.sealing written → synced → N.sealed → directory synced → one transaction: row of N, sources `deleting`
 //!     → one lock: N in the list, sources out → files of the sources removed → their rows removed
 //! ```
 //!
-//! A crash before the transaction leaves the sources, and perhaps a `.sealed` that names them, which counts then; a
-//! crash behind it leaves marks to finish by. A source is not rewritten again, and no other rewrite begins, while a
-//! file that was replaced cannot be removed: a file names only its own sources. Snapshots see the sources or the new segment, never both; those taken
-//! before read on from the open files of the sources.
+//! A crash before the transaction leaves the sources, and perhaps a `.sealed` that names them,
+//! which counts then; a crash behind it leaves marks to finish by. A source is not rewritten again,
+//! and no other rewrite begins, while a file that was replaced cannot be removed: a file names only
+//! its own sources. Snapshots see the sources or the new segment, never both; those taken before
+//! read on from the open files of the sources.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -37,14 +38,17 @@ use crate::shared::{Shared, lock, read, write};
 use crate::stats::add;
 use crate::writer::Writer;
 
-/// A sealed segment is assumed to take at most this part of the raw bytes when room for it is looked for. Logs take a
-/// tenth; where lines cannot be compressed, the disk says so and the rewrite is tried again later.
+/// A sealed segment is assumed to take at most this part of the raw bytes when room for it is
+/// looked for. Logs take a tenth; where lines cannot be compressed, the disk says so and the
+/// rewrite is tried again later.
 const ROOM_PARTS: u64 = 4;
 /// And this much for what is not lines.
 const ROOM_BYTES: u64 = 64 << 10;
-/// Frames or blocks that each thread reads in a step, where several do: they wait for each other at its end.
+/// Frames or blocks that each thread reads in a step, where several do: they wait for each other at
+/// its end.
 const UNITS_EACH: usize = 4;
-/// Bytes of lines that are read in a step, but for the last unit: however many threads there are, a step takes no more memory.
+/// Bytes of lines that are read in a step, but for the last unit: however many threads there are, a
+/// step takes no more memory.
 const STEP_BYTES_MAX: u64 = 32 << 20;
 
 /// Why segments are rewritten.
@@ -100,8 +104,8 @@ impl Source {
         }
     }
 
-    /// Bytes of the lines of units from this one on, at most `count`, that can be read: of a hot segment those that are parsed, or
-    /// that the parse stage has given up.
+    /// Bytes of the lines of units from this one on, at most `count`, that can be read: of a hot
+    /// segment those that are parsed, or that the parse stage has given up.
     fn readable(&self, from: usize, count: usize, settled: Position) -> Vec<u64> {
         match self {
             Source::Sealed(_, file) => {
@@ -131,7 +135,8 @@ pub(crate) enum Stepped {
     Worked,
     /// Of a segment that is still written, or parsed, nothing more can be written yet.
     Waits,
-    /// None is left, and the new file is whole and durable: it is to be [published](Rewrite::finish).
+    /// None is left, and the new file is whole and durable: it is to be
+    /// [published](Rewrite::finish).
     Whole,
 }
 
@@ -149,7 +154,8 @@ pub(crate) enum RewriteError {
 }
 
 impl Rewrite {
-    /// Makes the new file. `spare` bytes of the disk must stay free besides what the new segment may take.
+    /// Makes the new file. `spare` bytes of the disk must stay free besides what the new segment
+    /// may take.
     pub(crate) fn begin(
         shared: &Arc<Shared>,
         books: &Mutex<Books>,

@@ -1,11 +1,13 @@
-//! Sealed segments in memory: their row, and nothing of what is in the file until a question needs it.
+//! Sealed segments in memory: their row, and nothing of what is in the file until a question needs
+//! it.
 //!
-//! Footers are read when they are needed and kept, with the open file, in a bounded cache: a store of ten thousand
-//! segments opens without reading one, and stays far from the limit on open files.
+//! Footers are read when they are needed and kept, with the open file, in a bounded cache: a store
+//! of ten thousand segments opens without reading one, and stays far from the limit on open files.
 //!
-//! A segment whose lines were rewritten into another is *replaced*: it leaves the list, its file is removed, but is
-//! kept open by the segment, so that whoever took a snapshot before reads on. The disk gives the space back when
-//! the last handle is dropped; questions end after a minute, so this is bounded by what is rewritten in that time.
+//! A segment whose lines were rewritten into another is *replaced*: it leaves the list, its file is
+//! removed, but is kept open by the segment, so that whoever took a snapshot before reads on. The
+//! disk gives the space back when the last handle is dropped; questions end after a minute, so this
+//! is bounded by what is rewritten in that time.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,9 +26,10 @@ use crate::shared::lock;
 
 /// Sealed files kept open with their footers.
 const FILES_OPEN_MAX: usize = 256;
-/// Bytes of the footers in memory: some hundred for each block, and 24 for each count, of which a segment of millions of
-/// lines may have a million. Beyond either, one chosen by chance is closed, and read again when it is needed: a question over
-/// all of a store that is larger finds a part of them again, where going by last use it would find none.
+/// Bytes of the footers in memory: some hundred for each block, and 24 for each count, of which a
+/// segment of millions of lines may have a million. Beyond either, one chosen by chance is closed,
+/// and read again when it is needed: a question over all of a store that is larger finds a part of
+/// them again, where going by last use it would find none.
 const FOOTER_BYTES_MAX: usize = 128 << 20;
 /// Nor more than this part of the cache, which [lends](crate::cache::Cache::lend) it.
 const FOOTER_CACHE_PARTS: usize = 4;
@@ -179,7 +182,8 @@ impl SealedFiles {
         SealedFiles { footer_bytes_max, open: Mutex::default() }
     }
 
-    /// The file of a segment with its footer, from memory or opened now; what footers take is told to the `cache`.
+    /// The file of a segment with its footer, from memory or opened now; what footers take is told
+    /// to the `cache`.
     pub(crate) fn get(
         &self,
         segment: &SealedSegment,

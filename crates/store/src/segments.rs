@@ -1,4 +1,5 @@
-//! The segments in memory: hot ones with all that is known of their frames, sealed ones with their row.
+//! The segments in memory: hot ones with all that is known of their frames, sealed ones with their
+//! row.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,8 +13,8 @@ use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
 use crate::sealed::SealedSegment;
 use crate::shared::{lock, read};
 
-/// Which segments there are: one list for both kinds, so that one lock lets a sealed segment take the place of its
-/// sources at once.
+/// Which segments there are: one list for both kinds, so that one lock lets a sealed segment take
+/// the place of its sources at once.
 #[derive(Clone, Default)]
 pub(crate) struct Segments {
     /// By id, which is the order of their frames.
@@ -152,11 +153,13 @@ impl AnySegment {
 pub(crate) enum Fate {
     /// It is there, and its file is.
     Listed = 0,
-    /// Its lines stand in another segment now. Handles go on reading the old file, which is kept open for them.
+    /// Its lines stand in another segment now. Handles go on reading the old file, which is kept
+    /// open for them.
     Replaced = 1,
     /// Its lines were deleted. Handles find nothing.
     Deleted = 2,
-    /// Its file is being removed, which takes a while. What can be read still is; the disk may refuse, and it is there again.
+    /// Its file is being removed, which takes a while. What can be read still is; the disk may
+    /// refuse, and it is there again.
     Deleting = 3,
 }
 
@@ -188,8 +191,8 @@ impl FateCell {
     }
 }
 
-/// Names a frame in this store: its segment, and its place there. Positions grow in the order in which frames
-/// became durable.
+/// Names a frame in this store: its segment, and its place there. Positions grow in the order in
+/// which frames became durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
     /// Number of the segment, from 1.

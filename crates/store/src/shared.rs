@@ -202,8 +202,8 @@ impl Shared {
         self.sealed_files.get(segment, &*self.disk, &self.cache)
     }
 
-    /// Drops what is kept in memory of a segment that left the list. The file of a replaced one stays open for its
-    /// handles.
+    /// Drops what is kept in memory of a segment that left the list. The file of a replaced one
+    /// stays open for its handles.
     pub(crate) fn forget(&self, segment: &AnySegment, fate: Fate) {
         segment.mark(fate);
         match segment {
@@ -234,7 +234,8 @@ impl Shared {
     }
 }
 
-// A panic elsewhere must not stop everyone: what these locks guard is consistent between statements.
+// A panic elsewhere must not stop everyone: what these locks guard is consistent between
+// statements.
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

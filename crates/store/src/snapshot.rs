@@ -17,8 +17,9 @@ use crate::stats::StoreState;
 use crate::store::Store;
 use crate::unit::{BlockHandle, Unit};
 
-/// Numbers that frames which are on their way may be behind the greatest durable one. A frame that more than so many
-/// overtake between its numbering and the disk would be taken for one that is there.
+/// Numbers that frames which are on their way may be behind the greatest durable one. A frame that
+/// more than so many overtake between its numbering and the disk would be taken for one that is
+/// there.
 const OVERTAKEN_MAX: u64 = 1_024;
 
 /// Which frames were durable at one moment.
@@ -26,22 +27,24 @@ const OVERTAKEN_MAX: u64 = 1_024;
 pub struct Committed {
     /// The greatest number of one that was.
     pub through: u64,
-    /// Numbers below it that were not, in order: of frames that were on their way, or that no frame ever has.
+    /// Numbers below it that were not, in order: of frames that were on their way, or that no frame
+    /// ever has.
     pub missing: Vec<u64>,
 }
 
 impl Store {
-    /// The units that may hold event times from the first to the second instant, both inclusive, nanoseconds since
-    /// 1970 UTC. Newest first by their latest event time; those whose times are not known come before. Each line is in
-    /// one of them, also while segments are being sealed or merged.
+    /// The units that may hold event times from the first to the second instant, both inclusive,
+    /// nanoseconds since 1970 UTC. Newest first by their latest event time; those whose times are
+    /// not known come before. Each line is in one of them, also while segments are being sealed or
+    /// merged.
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn snapshot(&self, range_ns: (i64, i64)) -> Result<Vec<Unit>, StoreError> {
         self.units_in(range_ns, None)
     }
 
-    /// As [`snapshot`](Self::snapshot), with those small frames apart that may be read as one: each line is in one of the
-    /// groups or units. A group may hold other event times as well.
+    /// As [`snapshot`](Self::snapshot), with those small frames apart that may be read as one: each
+    /// line is in one of the groups or units. A group may hold other event times as well.
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn snapshot_in_groups(
@@ -76,7 +79,8 @@ impl Store {
         Ok(units)
     }
 
-    /// Which frames are durable now; a [`snapshot`](Self::snapshot) that is taken later holds all of them.
+    /// Which frames are durable now; a [`snapshot`](Self::snapshot) that is taken later holds all
+    /// of them.
     pub fn durable_now(&self) -> Committed {
         let segments = self.shared.list();
         let sealed = segments.sealed.iter().filter_map(|segment| segment.sequence);
@@ -109,8 +113,9 @@ impl Store {
         Ok(units)
     }
 
-    /// The units that may hold lines of this node's frames with a number greater than `sequence`: frames in the order of
-    /// their numbers, then blocks of sealed segments, in which other lines may stand as well.
+    /// The units that may hold lines of this node's frames with a number greater than `sequence`:
+    /// frames in the order of their numbers, then blocks of sealed segments, in which other lines
+    /// may stand as well.
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn since(&self, sequence: u64) -> Result<Vec<Unit>, StoreError> {
@@ -135,8 +140,8 @@ impl Store {
         Ok(units)
     }
 
-    /// The cursor just before the first frame of a hot segment whose event times are not known: where the parse stage
-    /// begins. What is sealed is parsed.
+    /// The cursor just before the first frame of a hot segment whose event times are not known:
+    /// where the parse stage begins. What is sealed is parsed.
     pub fn first_unparsed(&self) -> Position {
         let mut end = Position::START;
         for segment in &self.shared.hot() {
@@ -177,9 +182,9 @@ impl Store {
         frames
     }
 
-    /// The first frames behind a cursor, in the order in which they became durable, at most 64; those of segments that
-    /// are sealed already are left out. Waits for one up to `timeout`; empty when none came, or at once when the store
-    /// is closed and none is left.
+    /// The first frames behind a cursor, in the order in which they became durable, at most 64;
+    /// those of segments that are sealed already are left out. Waits for one up to `timeout`; empty
+    /// when none came, or at once when the store is closed and none is left.
     pub fn wait_committed(&self, after: Position, timeout: Duration) -> Vec<CommittedFrame> {
         let deadline = std::time::Instant::now() + timeout;
         let mut groups = lock(&self.shared.groups);

@@ -21,7 +21,8 @@ pub enum StoreState {
     Closed,
 }
 
-/// Numbers of a store at one moment. Totals named `_expired`, `_committed` and `commit_` count since it was opened.
+/// Numbers of a store at one moment. Totals named `_expired`, `_committed` and `commit_` count
+/// since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Whether it takes lines.
@@ -101,13 +102,15 @@ pub struct SealingStats {
     pub lines_deleted: u64,
     /// Rewrites that failed; each is tried again after a minute.
     pub failures: u64,
-    /// Times at which sealing stopped giving way, because too much waited or the disk was nearly full.
+    /// Times at which sealing stopped giving way, because too much waited or the disk was nearly
+    /// full.
     pub urgent: u64,
     /// Bytes of frames and indexes written to hot segments.
     pub hot_bytes_written: u64,
     /// Bytes written to sealed segments: sealing, merging, deleting, encoding again.
     pub sealed_bytes_written: u64,
-    /// Bytes of the lines that became durable, with their newlines: what the bytes written are to be compared with.
+    /// Bytes of the lines that became durable, with their newlines: what the bytes written are to
+    /// be compared with.
     pub bytes_raw_committed: u64,
 }
 

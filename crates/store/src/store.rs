@@ -45,8 +45,8 @@ enum Turns {
 impl Store {
     /// Opens a data directory, makes it if it is missing, and brings it in order after a crash.
     ///
-    /// Errors: another instance has it; a setting cannot work; a file cannot be read, or was written by a newer
-    /// version.
+    /// Errors: another instance has it; a setting cannot work; a file cannot be read, or was
+    /// written by a newer version.
     pub fn open(
         config: StoreConfig,
         disk: Arc<dyn Disk>,
@@ -78,9 +78,10 @@ impl Store {
         Ok((Arc::new(store), report))
     }
 
-    /// As [`open`](Self::open), without a thread: nothing is written but by [`writer_step`](Self::writer_step) and
-    /// [`background_step`](Self::background_step), in the order in which they are called. For simulations, which then
-    /// do the same again from the same seed. [`append`](Self::append) must not be given more than the queue takes.
+    /// As [`open`](Self::open), without a thread: nothing is written but by
+    /// [`writer_step`](Self::writer_step) and [`background_step`](Self::background_step), in the
+    /// order in which they are called. For simulations, which then do the same again from the same
+    /// seed. [`append`](Self::append) must not be given more than the queue takes.
     pub fn open_stepped(
         config: StoreConfig,
         disk: Arc<dyn Disk>,
@@ -107,7 +108,8 @@ impl Store {
         let books = Arc::new(Mutex::new(Books::new(shared.clone(), catalog)));
         let mut writer =
             Writer { shared: shared.clone(), books: books.clone(), active, in_reserve: false };
-        // Before a line is taken: one of today would keep those of before a long stop for another age.
+        // Before a line is taken: one of today would keep those of before a long stop for another
+        // age.
         writer.roll_expiring(shared.clock.now_ns());
         let writer = Arc::new(Mutex::new(writer));
         let background = Background::new(shared.clone(), writer.clone(), books.clone());
@@ -124,8 +126,8 @@ impl Store {
         Ok((store, report))
     }
 
-    /// Writes what waits, and does what is due every few seconds, as the threads of the writer and of the keeper do each
-    /// time they wake. Nothing on a store that has those threads.
+    /// Writes what waits, and does what is due every few seconds, as the threads of the writer and
+    /// of the keeper do each time they wake. Nothing on a store that has those threads.
     pub fn writer_step(&self) {
         if let Some(Turns::Caller(pace, maintain_ns)) = &mut *lock(&self.turns) {
             writer::turn(&self.shared, &self.writer, pace, false);
@@ -138,8 +140,8 @@ impl Store {
         self.shared.node
     }
 
-    /// Numbers the next frame: this node's id and a sequence number above all that are in the store or were given
-    /// before.
+    /// Numbers the next frame: this node's id and a sequence number above all that are in the store
+    /// or were given before.
     pub fn next_sequence(&self) -> (u32, u64) {
         let now_ns = self.shared.clock.monotonic_ns();
         (self.shared.node, self.shared.numbers.draw(now_ns))
@@ -150,17 +152,19 @@ impl Store {
         self.shared.numbers.mark()
     }
 
-    /// Takes a frame, to be made durable with others within some milliseconds. Blocks while the queue is full.
+    /// Takes a frame, to be made durable with others within some milliseconds. Blocks while the
+    /// queue is full.
     ///
-    /// `on_durable` is called exactly once, also when an error is returned. Frames with it are given up, with an
-    /// error, when the disk takes nothing for [`StoreConfig::unacknowledged_ms_max`]; frames without it wait as
-    /// long as it takes, and so does who brings more.
+    /// `on_durable` is called exactly once, also when an error is returned. Frames with it are
+    /// given up, with an error, when the disk takes nothing for
+    /// [`StoreConfig::unacknowledged_ms_max`]; frames without it wait as long as it takes, and so
+    /// does who brings more.
     pub fn append(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), AppendError> {
         self.append_all(vec![(frame, on_durable)])
     }
 
-    /// As [`append`](Self::append), but the frame is never given up for want of room: it waits as long as it takes,
-    /// and so does who brings more. For lines that nobody would send again.
+    /// As [`append`](Self::append), but the frame is never given up for want of room: it waits as
+    /// long as it takes, and so does who brings more. For lines that nobody would send again.
     pub fn append_patiently(&self, frame: Frame, on_durable: OnDurable) -> Result<(), AppendError> {
         let number = self.shared.numbers.enter(frame.header().sequence);
         self.append_numbered(frame, on_durable, number)
@@ -179,8 +183,8 @@ impl Store {
         self.enqueue(vec![Pending { frame, on_durable, awaited, since_ns, number }], since_ns)
     }
 
-    /// As [`append`](Self::append), for several frames that go into the queue together, in this order. Together
-    /// they may exceed the queue's limit, once; the caller bounds them.
+    /// As [`append`](Self::append), for several frames that go into the queue together, in this
+    /// order. Together they may exceed the queue's limit, once; the caller bounds them.
     pub fn append_all(&self, frames: Vec<(Frame, Option<OnDurable>)>) -> Result<(), AppendError> {
         let since_ns = self.shared.clock.monotonic_ns();
         let pending = |(frame, on_durable): (Frame, Option<OnDurable>)| {
@@ -221,7 +225,8 @@ impl Store {
         Err(error)
     }
 
-    /// Whether frames are written and at most half of what may wait does: then a further one is taken at once.
+    /// Whether frames are written and at most half of what may wait does: then a further one is
+    /// taken at once.
     pub fn has_room(&self) -> bool {
         let shared = &self.shared;
         shared.state() == StoreState::Ok
@@ -233,16 +238,17 @@ impl Store {
         refusal(&self.shared.state())
     }
 
-    /// Tells the event times of a frame, earliest and latest, both inclusive, nanoseconds since 1970 UTC. Nothing
-    /// happens if the frame was deleted meanwhile.
+    /// Tells the event times of a frame, earliest and latest, both inclusive, nanoseconds since
+    /// 1970 UTC. Nothing happens if the frame was deleted meanwhile.
     pub fn set_times(&self, position: Position, range_ns: (i64, i64)) {
         if let Some(segment) = self.shared.hot_segment(position.segment) {
             write(&segment.index).set_times(position.frame, range_ns);
         }
     }
 
-    /// Tells that all frames up to this one are parsed: their segment may be sealed once it is closed. Whoever reads lines
-    /// later does so by [`read_after`](Self::read_after), and is not waited for.
+    /// Tells that all frames up to this one are parsed: their segment may be sealed once it is
+    /// closed. Whoever reads lines later does so by [`read_after`](Self::read_after), and is not
+    /// waited for.
     pub fn set_settled(&self, position: Position) {
         let mut settled = lock(&self.shared.settled);
         let segment_changed = position.segment > settled.segment;
@@ -253,14 +259,14 @@ impl Store {
         }
     }
 
-    /// The greatest mark of the summary ([`Hints::summarised_through`](record::Hints)) in sealed segments, deleted
-    /// ones included: lines up to there are counted.
+    /// The greatest mark of the summary ([`Hints::summarised_through`](record::Hints)) in sealed
+    /// segments, deleted ones included: lines up to there are counted.
     pub fn summarised_through(&self) -> Option<u64> {
         *lock(&self.shared.summarised_through)
     }
 
-    /// Deletes what is beyond the limits at `now_ns`, nanoseconds since 1970 UTC. Also done by itself every few
-    /// seconds and before the store grows.
+    /// Deletes what is beyond the limits at `now_ns`, nanoseconds since 1970 UTC. Also done by
+    /// itself every few seconds and before the store grows.
     pub fn run_retention(&self, now_ns: i64) {
         books::maintain(&self.writer, &self.books, now_ns);
     }
@@ -277,8 +283,8 @@ impl Store {
         self.shared.disk.space(dir).map_err(StoreError::io(dir, "get free space"))
     }
 
-    /// Ends the background, takes nothing more, makes durable what waits, and ends the writer. What is there can still be read. A
-    /// second call does nothing. Dropping the store does the same.
+    /// Ends the background, takes nothing more, makes durable what waits, and ends the writer. What
+    /// is there can still be read. A second call does nothing. Dropping the store does the same.
     ///
     /// Errors: frames that waited could not be written; those with `on_durable` were told so.
     pub fn close(&self) -> Result<(), StoreError> {

@@ -1,15 +1,18 @@
 //! How fast the background reads and writes while lines come in.
 //!
-//! A disk does not know that one of its users must not wait; where its scheduler ignores priorities (most NVMe disks have
-//! none) a rewrite that reads and writes as fast as it can makes syncs of ingest late. So while ingest is busy the
-//! background keeps to a rate: behind each step it waits until as much time went by since its beginning as its bytes take at
-//! that rate. Where nothing comes in it is not held back, nor when it must not wait ([`Role::Urgent`](platform::placement::Role::Urgent)); what it did then is not
-//! made up for by waiting later.
+//! A disk does not know that one of its users must not wait; where its scheduler ignores priorities
+//! (most NVMe disks have none) a rewrite that reads and writes as fast as it can makes syncs of
+//! ingest late. So while ingest is busy the background keeps to a rate: behind each step it waits
+//! until as much time went by since its beginning as its bytes take at that rate. Where nothing
+//! comes in it is not held back, nor when it must not wait
+//! ([`Role::Urgent`](platform::placement::Role::Urgent)); what it did then is not made up for by
+//! waiting later.
 //!
-//! Left out: bursts. A step is a frame or a chunk of some tens of MiB, so the rate holds over a second, not over less.
+//! Left out: bursts. A step is a frame or a chunk of some tens of MiB, so the rate holds over a
+//! second, not over less.
 
-/// Ingest is busy when so many bytes a second are committed: above that, what it writes is more than the syncs of a
-/// quiet system.
+/// Ingest is busy when so many bytes a second are committed: above that, what it writes is more
+/// than the syncs of a quiet system.
 const BUSY_BYTES_PER_S: u64 = 8 << 20;
 /// Over which time ingest is looked at, nanoseconds.
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -33,7 +36,8 @@ impl Throttle {
         Throttle { bytes_per_s, due_ns: 0, window: (0, 0), busy: false }
     }
 
-    /// Takes down bytes that were read or written by a step that began at `began_ns` (monotonic), unless that was `urgent`.
+    /// Takes down bytes that were read or written by a step that began at `began_ns` (monotonic),
+    /// unless that was `urgent`.
     pub(crate) fn charge(&mut self, bytes: u64, began_ns: u64, urgent: bool) {
         let Some(rate) = self.bytes_per_s.filter(|_| !urgent) else { return };
         let takes_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
@@ -41,8 +45,8 @@ impl Throttle {
         self.due_ns = self.due_ns.max(began_ns).saturating_add(takes_ns);
     }
 
-    /// How long the background is to wait at `now_ns` (monotonic), nanoseconds; `committed_bytes` is what ingest wrote
-    /// since the start.
+    /// How long the background is to wait at `now_ns` (monotonic), nanoseconds; `committed_bytes`
+    /// is what ingest wrote since the start.
     pub(crate) fn pause_ns(&mut self, now_ns: u64, committed_bytes: u64) -> u64 {
         let (since_ns, before) = self.window;
         let elapsed_ns = now_ns.saturating_sub(since_ns);

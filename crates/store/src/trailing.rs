@@ -1,9 +1,10 @@
 //! Sealing of the segment that is written, while its parsed frames are still in memory.
 //!
-//! To read what was written a gibibyte ago and to parse it again took a seventh of the processor time of sealing.
-//! So the background seals the active segment as far as it is parsed, some MiB behind the writer. It comes first, whatever
-//! else is to be done: what is not sealed now will have left the cache. Segments that were not trailed from their first frame
-//! on, because the background did something else or came not so far, are sealed when they are closed, from the disk.
+//! To read what was written a gibibyte ago and to parse it again took a seventh of the processor
+//! time of sealing. So the background seals the active segment as far as it is parsed, some MiB
+//! behind the writer. It comes first, whatever else is to be done: what is not sealed now will have
+//! left the cache. Segments that were not trailed from their first frame on, because the background
+//! did something else or came not so far, are sealed when they are closed, from the disk.
 //!
 //! ```text
 //! frames   committed → parsed ──────────────► sealed, some MiB at a time      the segment is closed
@@ -11,7 +12,8 @@
 //!                                                       → published
 //! ```
 //!
-//! A few whole files may wait for the parse stage while later segments are trailed already. A crash, or the end of the process, costs the work on files that are not published.
+//! A few whole files may wait for the parse stage while later segments are trailed already. A
+//! crash, or the end of the process, costs the work on files that are not published.
 
 use crate::books::Books;
 use crate::plan;
@@ -23,7 +25,8 @@ const STEP_PARTS: u64 = 64;
 /// Files that are whole, or will be, at most. No further segment is trailed then.
 const REWRITES_MAX: usize = 8;
 
-/// Rewrites of segments that were being written when they began, by age. All but the last are whole.
+/// Rewrites of segments that were being written when they began, by age. All but the last are
+/// whole.
 #[derive(Default)]
 pub(crate) struct Trailing {
     rewrites: Vec<Rewrite>,

@@ -15,8 +15,9 @@ use crate::sealed::SealedSegment;
 use crate::segments::Position;
 use crate::shared::Shared;
 
-/// A piece of the store that is read as a whole. Each line is in one unit of a snapshot, whatever is sealed, merged
-/// or rewritten while it is in use: a unit reads what was there when the snapshot was taken, unless that was deleted.
+/// A piece of the store that is read as a whole. Each line is in one unit of a snapshot, whatever
+/// is sealed, merged or rewritten while it is in use: a unit reads what was there when the snapshot
+/// was taken, unless that was deleted.
 #[derive(Clone)]
 pub enum Unit {
     /// A frame of a hot segment; whoever reads it parses it.
@@ -26,7 +27,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC; none before parsing.
+    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC; none before
+    /// parsing.
     pub fn time_range(&self) -> Option<(i64, i64)> {
         match self {
             Unit::Frame(frame) => frame.time_range(),
@@ -42,8 +44,8 @@ impl Unit {
         }
     }
 
-    /// For each set of words whether a line of it may have all of them in values of its fields. None where that is not known
-    /// without reading the lines.
+    /// For each set of words whether a line of it may have all of them in values of its fields.
+    /// None where that is not known without reading the lines.
     ///
     /// Errors: a file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {
@@ -61,7 +63,8 @@ impl Unit {
         }
     }
 
-    /// Whether all its lines were made by Loginson itself: rows of the summary are in such units only.
+    /// Whether all its lines were made by Loginson itself: rows of the summary are in such units
+    /// only.
     pub fn is_internal(&self) -> bool {
         match self {
             Unit::Frame(frame) => frame.is_internal(),
@@ -69,8 +72,8 @@ impl Unit {
         }
     }
 
-    /// Segment, and place there of the frame or block. Says nothing about the order of lines when segments of both
-    /// kinds are compared.
+    /// Segment, and place there of the frame or block. Says nothing about the order of lines when
+    /// segments of both kinds are compared.
     pub fn position(&self) -> Position {
         match self {
             Unit::Frame(frame) => frame.position(),
@@ -79,8 +82,8 @@ impl Unit {
     }
 }
 
-/// Refers to a block of a sealed segment. Cheap to clone; does not keep its lines from being deleted, but can be
-/// read on when the segment is rewritten meanwhile.
+/// Refers to a block of a sealed segment. Cheap to clone; does not keep its lines from being
+/// deleted, but can be read on when the segment is rewritten meanwhile.
 #[derive(Clone)]
 pub struct BlockHandle {
     pub(crate) shared: Arc<Shared>,
@@ -139,8 +142,8 @@ impl BlockHandle {
         }
     }
 
-    /// Calls `with` with its columns; what is read of them is kept in memory as long as there is room. None when it was
-    /// deleted meanwhile.
+    /// Calls `with` with its columns; what is read of them is kept in memory as long as there is
+    /// room. None when it was deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn with_columns<T>(
@@ -152,8 +155,8 @@ impl BlockHandle {
         Ok(Some(file.with_columns(self.block as usize, &read, with)?))
     }
 
-    /// For each set of words whether a line of it may have all of them in values of its fields. None where that is not known
-    /// without reading the lines, or it was deleted meanwhile.
+    /// For each set of words whether a line of it may have all of them in values of its fields.
+    /// None where that is not known without reading the lines, or it was deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {

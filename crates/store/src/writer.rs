@@ -1,9 +1,9 @@
 //! The one thread that writes frames.
 //!
-//! It takes the frames that wait, appends them, syncs once, makes them visible, and calls back. When the disk is
-//! full it takes back what was half written and waits; when writing fails otherwise, the segment is left as it is
-//! (nothing is known of its last writes) and the frames go to a new one. What a frame need not wait for is done by the
-//! [`Books`].
+//! It takes the frames that wait, appends them, syncs once, makes them visible, and calls back.
+//! When the disk is full it takes back what was half written and waits; when writing fails
+//! otherwise, the segment is left as it is (nothing is known of its last writes) and the frames go
+//! to a new one. What a frame need not wait for is done by the [`Books`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -105,7 +105,8 @@ fn wait_for_work(shared: &Shared, pace: &Pace) -> bool {
         }
         let failing = *lock(&shared.state) != StoreState::Ok;
         let idle = waiting.frames.is_empty() && !failing;
-        // Whoever waits for an answer waits for the disk alone; what comes while it syncs is the next group.
+        // Whoever waits for an answer waits for the disk alone; what comes while it syncs is the
+        // next group.
         let urgent = (waiting.bytes >= GROUP_BYTES_FULL || waiting.awaited > 0) && !failing;
         if !idle && (now_ns >= pace.commit_ns || urgent) {
             return false;
@@ -162,8 +163,8 @@ pub(crate) fn ms(ms: u64) -> u64 {
 }
 
 impl Writer {
-    /// Makes the frames that wait durable and visible, up to a group. An error other than a full disk is given
-    /// only when a fresh segment failed as well.
+    /// Makes the frames that wait durable and visible, up to a group. An error other than a full
+    /// disk is given only when a fresh segment failed as well.
     fn commit_group(&mut self) -> Result<(), SegmentError> {
         let mut group = self.shared.queue.first(GROUP_BYTES_MAX);
         if group.is_empty() && self.shared.state() != StoreState::Ok {
@@ -263,8 +264,8 @@ impl Writer {
         self.shared.grown.notify_all();
     }
 
-    /// Makes a segment that says which sequence numbers were given, before the last other one that does is deleted. From what
-    /// is left free, if need be: what is deleted then is larger.
+    /// Makes a segment that says which sequence numbers were given, before the last other one that
+    /// does is deleted. From what is left free, if need be: what is deleted then is larger.
     pub(crate) fn create_witness(&mut self) -> Result<(), SegmentError> {
         self.roll();
         self.with_reserve(|writer| writer.create(0))
@@ -368,7 +369,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Fails as a full disk does when taking `bytes` would leave less free than is to be, and room for sealing.
+    /// Fails as a full disk does when taking `bytes` would leave less free than is to be, and room
+    /// for sealing.
     fn check_free(&self, bytes: u64) -> Result<(), SegmentError> {
         let shared = &self.shared;
         let free_min = self.free_min();
@@ -384,7 +386,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes that writing leaves free: what is to be, and room to seal the largest segment that is not sealed.
+    /// Bytes that writing leaves free: what is to be, and room to seal the largest segment that is
+    /// not sealed.
     fn free_min(&self) -> u64 {
         let shared = &self.shared;
         let wanted = shared.config.disk_free_bytes_min;
@@ -407,8 +410,9 @@ impl Writer {
         self.shared.background.set_low_disk(free_bytes < wanted);
     }
 
-    /// Makes rows of the summary durable that wait behind other frames while the disk is full, from what is left free:
-    /// without them nothing more is settled, nothing is sealed, and the disk stays full.
+    /// Makes rows of the summary durable that wait behind other frames while the disk is full, from
+    /// what is left free: without them nothing more is settled, nothing is sealed, and the disk
+    /// stays full.
     fn commit_internal(&mut self) {
         if !self.shared.background.is_attached() {
             return;
@@ -423,8 +427,8 @@ impl Writer {
         }
     }
 
-    /// The disk is full: lets the background seal what is closed, and closes the active segment when there is nothing
-    /// else to seal.
+    /// The disk is full: lets the background seal what is closed, and closes the active segment
+    /// when there is nothing else to seal.
     fn seal_for_room(&mut self) {
         let shared = self.shared.clone();
         shared.background.set_low_disk(true);
@@ -490,8 +494,8 @@ impl Writer {
 }
 
 impl Active {
-    /// Whether so many more frames of so many bytes together stay within the size of a segment. The first frame
-    /// always does.
+    /// Whether so many more frames of so many bytes together stay within the size of a segment. The
+    /// first frame always does.
     fn fits(&self, frames: usize, bytes: u64, segment_bytes: u64, frames_max: usize) -> bool {
         let all = read(&self.segment.index).frames.len() + frames;
         let end = self.file.end() + bytes + index_bytes(all);

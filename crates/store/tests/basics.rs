@@ -1,4 +1,5 @@
-//! A store on a real disk: what goes in comes out, also after it was closed, killed, or opened twice.
+//! A store on a real disk: what goes in comes out, also after it was closed, killed, or opened
+//! twice.
 
 mod common;
 

@@ -82,7 +82,8 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
     assert_eq!(store.refusal(), Some(AppendError::DiskFull));
     assert!(!store.has_room(), "whoever must not block does not come now");
     assert_eq!(store.stats().state, StoreState::DiskFull);
-    // A frame of lines that nobody sends again stays; one with a waiter is given up once its time is over.
+    // A frame of lines that nobody sends again stays; one with a waiter is given up once its time
+    // is over.
     let (kept, fate_of_kept) = mpsc::channel();
     let done: store::OnDurable = Box::new(move |result| kept.send(result).unwrap());
     store.append_patiently(frame(&store), done).unwrap();
@@ -110,11 +111,13 @@ fn full_disk_keeps_the_reserve_free() {
         (setup.config.disk_free_bytes_min, setup.config.unacknowledged_ms_max) = (100 << 20, 0);
         let (store, _) = setup.open();
         let frame = frame(&store);
-        // A segment for one frame needs header, frame and index: what is asked for before it is made.
+        // A segment for one frame needs header, frame and index: what is asked for before it is
+        // made.
         let needed = 4096 + frame.bytes().len() as i64 + 128;
         setup.disk.set_capacity(((100 << 20) + needed + spare) as u64);
         let made = append(&store, vec![frame]);
-        // The file grows by blocks, so that the exact fit is refused one step later, never past the reserve.
+        // The file grows by blocks, so that the exact fit is refused one step later, never past the
+        // reserve.
         assert!(good || made == [Err(AppendError::DiskFull)]);
         let free = store.disk_space().unwrap().free_bytes;
         assert!(free >= 100 << 20, "{free} bytes free with {spare} spare");
@@ -151,7 +154,8 @@ fn a_disk_that_only_fails_is_reported_with_file_and_cause() {
     let Err(AppendError::Failed(text)) = &results[0] else { panic!("{results:?}") };
     assert!(text.contains("/data/segments/") && text.contains("sync"), "{text}");
     setup.disk.clear_faults();
-    // A frame that comes while the last failing attempt is made would be given up with it: no patience is set.
+    // A frame that comes while the last failing attempt is made would be given up with it: no
+    // patience is set.
     while store.refusal().is_some() {
         std::thread::yield_now();
     }

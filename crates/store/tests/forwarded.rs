@@ -1,5 +1,5 @@
-//! Frames of other nodes: which of them are there is known after every end, also when the segments that held them are
-//! sealed or gone.
+//! Frames of other nodes: which of them are there is known after every end, also when the segments
+//! that held them are sealed or gone.
 
 mod common;
 

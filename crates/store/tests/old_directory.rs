@@ -1,9 +1,10 @@
 //! A data directory that the program before this one wrote is opened, read, and written on.
 //!
-//! The fixture was written with that program (catalog version 4, hot segments and frames of version 1, sealed segments
-//! of version 4) by `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store --test old_directory`, and is never written
-//! again: frames of the store's own and of another node, of which some are sealed, some are in a closed hot segment, and
-//! some in one that was being written when the process ended.
+//! The fixture was written with that program (catalog version 4, hot segments and frames of version
+//! 1, sealed segments of version 4) by `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store
+//! --test old_directory`, and is never written again: frames of the store's own and of another
+//! node, of which some are sealed, some are in a closed hot segment, and some in one that was being
+//! written when the process ended.
 
 mod common;
 
@@ -37,8 +38,8 @@ fn own(store: &Store) {
     assert!(append(store, vec![frame]).iter().all(Result::is_ok));
 }
 
-/// Own frames 1, 4, 6, 9 and the frames 1 to 5 of another node: 1 to 3 are sealed, 4 to 6 closed, 7 to 9 were being
-/// written.
+/// Own frames 1, 4, 6, 9 and the frames 1 to 5 of another node: 1 to 3 are sealed, 4 to 6 closed, 7
+/// to 9 were being written.
 fn write() {
     let dir = fixture();
     std::fs::create_dir_all(&dir).unwrap();

@@ -114,7 +114,8 @@ fn bytes_on_disk_never_exceed_the_limit() {
     assert_eq!(left, (oldest..=200).collect::<Vec<_>>(), "the newest are kept");
 }
 
-/// A disk on which somebody reads right behind the removal of a file, before the store hears of its end.
+/// A disk on which somebody reads right behind the removal of a file, before the store hears of its
+/// end.
 struct Slow {
     disk: SimDisk,
     reader: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -244,7 +245,8 @@ fn an_empty_segment_that_must_stay_keeps_no_old_lines() {
     store.run_retention(1_900);
     assert_eq!(sequences(&store), [1], "the disk does not delete it");
     assert_eq!(store.stats().segments, 2, "one without lines says which numbers were given");
-    // Nothing can be written after the next start: no other segment can take the place of the empty one.
+    // Nothing can be written after the next start: no other segment can take the place of the empty
+    // one.
     drop(store);
     let store = start(&config, Arc::new(disk.clone()), 0);
     disk.set_capacity(disk.used_bytes());

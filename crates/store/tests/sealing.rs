@@ -1,4 +1,5 @@
-//! The life of a segment: sealed, merged, searched, rewritten; nothing lost, nothing twice, also across restarts.
+//! The life of a segment: sealed, merged, searched, rewritten; nothing lost, nothing twice, also
+//! across restarts.
 
 mod common;
 
@@ -210,7 +211,8 @@ fn what_the_limit_on_bytes_will_soon_delete_is_not_sealed_first() {
         assert_eq!(lines(&bench.store, &bench.host).len(), 8_000);
         order
     };
-    // Of about 100 kB each: while the oldest is sealed, four times as much may come in, and it would be deleted.
+    // Of about 100 kB each: while the oldest is sealed, four times as much may come in, and it
+    // would be deleted.
     assert_eq!(order(Some(1_000_000)), [8, 7, 6, 1, 2, 3, 4, 5]);
     assert_eq!(order(Some(100_000_000)), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(order(None), [1, 2, 3, 4, 5, 6, 7, 8]);

@@ -11,7 +11,8 @@ use crate::summariser::{FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, VALUE
 
 /// Upper bound of the JSON of one count besides its value: quotes, colon, comma, 20 digits.
 const COUNT_JSON_BYTES: usize = 24;
-/// Upper bound of the JSON of a row without type, dimensions and sums: fixed keys, numbers, message.
+/// Upper bound of the JSON of a row without type, dimensions and sums: fixed keys, numbers,
+/// message.
 const ROW_JSON_BYTES: usize = 640;
 
 /// What all open buckets together may still grow by.
@@ -19,7 +20,8 @@ pub(crate) struct Room {
     /// Upper bound of their JSON. At most [`FLUSH_BYTES_MAX`] and a row.
     json_bytes: usize,
     values_max: usize,
-    /// Hashes of the different names of counts. Two names that share one count as one, which only makes room.
+    /// Hashes of the different names of counts. Two names that share one count as one, which only
+    /// makes room.
     names: HashSet<u64, foldhash::fast::RandomState>,
     hasher: foldhash::fast::RandomState,
 }
@@ -148,8 +150,8 @@ impl Counter {
         }
     }
 
-    /// The counts by name; bytes that are not UTF-8 are shown as U+FFFD, and values that then look alike fall
-    /// together.
+    /// The counts by name; bytes that are not UTF-8 are shown as U+FFFD, and values that then look
+    /// alike fall together.
     fn named(&self) -> BTreeMap<String, u64> {
         let mut named = BTreeMap::new();
         for (value, lines) in &self.values {
@@ -172,8 +174,8 @@ pub(crate) fn empty_json_bytes(log_type: &str, programs: &[&Program]) -> usize {
     ROW_JSON_BYTES + 2 * text_json_bytes(log_type.as_bytes()) + dimensions + sums
 }
 
-/// Bytes of a text in JSON without its quotes. At most six for each byte (`\u0000`); three where it is not
-/// UTF-8.
+/// Bytes of a text in JSON without its quotes. At most six for each byte (`\u0000`); three where it
+/// is not UTF-8.
 fn text_json_bytes(text: &[u8]) -> usize {
     text.iter()
         .map(|b| match b {

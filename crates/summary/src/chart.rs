@@ -1,8 +1,9 @@
-//! Summary rows into evenly spaced series, and into the list of types: what `GET /api/v1/summary` and
-//! `GET /api/v1/summary/types` answer.
+//! Summary rows into evenly spaced series, and into the list of types: what `GET /api/v1/summary`
+//! and `GET /api/v1/summary/types` answer.
 //!
-//! Rows may come in any order and any number for a bucket; they are added. Memory grows with the rows given, not
-//! with points times values: counts are kept sparse until the values to be shown are chosen.
+//! Rows may come in any order and any number for a bucket; they are added. Memory grows with the
+//! rows given, not with points times values: counts are kept sparse until the values to be shown
+//! are chosen.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -56,8 +57,8 @@ pub struct ChartRange {
 }
 
 impl ChartRange {
-    /// The points that cover `start_ns..end_ns`, nanoseconds since 1970 UTC, with `step_s` rounded up to whole
-    /// buckets of `bucket_s`, or without it a step that gives about 100 points.
+    /// The points that cover `start_ns..end_ns`, nanoseconds since 1970 UTC, with `step_s` rounded
+    /// up to whole buckets of `bucket_s`, or without it a step that gives about 100 points.
     pub fn new(
         start_ns: i64,
         end_ns: i64,
@@ -83,8 +84,8 @@ impl ChartRange {
         Ok(ChartRange { start_ns, step_s, bucket_s, points })
     }
 
-    /// The event times to read rows of, from the first to before the second: whole steps, so no point shows less
-    /// than there is.
+    /// The event times to read rows of, from the first to before the second: whole steps, so no
+    /// point shows less than there is.
     pub fn time_range_ns(&self) -> (i64, i64) {
         (self.start_ns, self.point_ns(self.points))
     }
@@ -104,7 +105,8 @@ impl ChartRange {
     }
 }
 
-/// The smallest step of the usual ones that gives no more than [`POINTS_AUTO`] points; whole days beyond.
+/// The smallest step of the usual ones that gives no more than [`POINTS_AUTO`] points; whole days
+/// beyond.
 fn step_auto_s(range_s: u64) -> u64 {
     let least_s = range_s.div_ceil(POINTS_AUTO);
     let usual = STEPS_S.into_iter().find(|&step_s| step_s >= least_s);
@@ -146,7 +148,8 @@ pub struct ChartBuilder {
     sums: BTreeMap<String, Vec<u64>>,
 }
 
-/// Counts of one value at the points that have any, in the order of the rows; a point may occur again.
+/// Counts of one value at the points that have any, in the order of the rows; a point may occur
+/// again.
 #[derive(Default)]
 struct Sparse {
     total: u64,
@@ -293,7 +296,8 @@ impl TypesBuilder {
     }
 }
 
-/// Stored rows are input: numbers in them may be anything, so sums stop at the end instead of wrapping.
+/// Stored rows are input: numbers in them may be anything, so sums stop at the end instead of
+/// wrapping.
 fn add_to(sum: &mut u64, n: u64) {
     *sum = sum.saturating_add(n);
 }

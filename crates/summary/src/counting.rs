@@ -1,8 +1,9 @@
 //! Lines of one batch that are counted at once.
 //!
-//! Rows of one stem have the same values in most fields. Those of one bucket that have no counted field for themselves
-//! are one step: their lines and bytes are added up here, and looked up in the tables of values once. Other rows, as
-//! those of access logs with a status each, are a step of their own.
+//! Rows of one stem have the same values in most fields. Those of one bucket that have no counted
+//! field for themselves are one step: their lines and bytes are added up here, and looked up in the
+//! tables of values once. Other rows, as those of access logs with a status each, are a step of
+//! their own.
 
 use record::{Batch, FieldId, Row};
 
@@ -108,7 +109,8 @@ mod tests {
 
     use super::*;
 
-    /// Lines of some hosts, applications and seconds, access lines and lines that came in no format among them.
+    /// Lines of some hosts, applications and seconds, access lines and lines that came in no format
+    /// among them.
     fn batch() -> Batch {
         let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
         let mut builder = FrameBuilder::new();

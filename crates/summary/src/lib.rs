@@ -6,7 +6,8 @@
 //!                                 stored rows  →  ChartBuilder → series
 //! ```
 //!
-//! A summary row is a log line like any other. Its type, `summary`, comes from the hints of its frame:
+//! A summary row is a log line like any other. Its type, `summary`, comes from the hints of its
+//! frame:
 //!
 //! ```json
 //! {"_time":"2026-01-31T12:00:00Z","summary_of":"access","bucket_s":10,"lines":123,
@@ -14,13 +15,15 @@
 //!  "status":{"200":120,"500":3},"response_bytes":123456,"_msg":"summary of access: 123 lines"}
 //! ```
 //!
-//! `level` counts the field `_level`, the others the fields of their names. Nested keys are flattened with a dot when the row is parsed (`level.error`, `hostname.web2.example.com`):
-//! names of dimensions contain no dot, so the first dot divides and values may contain any.
+//! `level` counts the field `_level`, the others the fields of their names. Nested keys are
+//! flattened with a dot when the row is parsed (`level.error`, `hostname.web2.example.com`): names
+//! of dimensions contain no dot, so the first dot divides and values may contain any.
 //!
 //! Invariants:
 //!
-//! - *Rows are additive.* Of one type and bucket there may be many rows (late lines, a flush in the middle of a
-//!   bucket); their sum is what was seen. Nothing is ever taken back; [`Reruns`] says which rows a rerun replaced.
+//! - *Rows are additive.* Of one type and bucket there may be many rows (late lines, a flush in the
+//!   middle of a bucket); their sum is what was seen. Nothing is ever taken back; [`Reruns`] says
+//!   which rows a rerun replaced.
 //! - *Every line is counted once*, also across crashes; [`Summariser`] says how.
 //! - *Memory is bounded*, whatever the lines contain: values beyond a limit are counted under
 //!   [`OTHER`], never left out of `lines` and `bytes`.
@@ -51,6 +54,6 @@ pub use summariser::{
 
 /// The type of summary rows.
 pub const SUMMARY_TYPE: &str = record::batch::OWN_TYPE;
-/// What is counted beyond a limit is counted under this name. A value that is really called so falls together
-/// with it.
+/// What is counted beyond a limit is counted under this name. A value that is really called so
+/// falls together with it.
 pub const OTHER: &str = "other";

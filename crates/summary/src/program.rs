@@ -1,4 +1,5 @@
-//! Programs: what is counted of the rows of a type, besides lines and bytes. Built in, one file each.
+//! Programs: what is counted of the rows of a type, besides lines and bytes. Built in, one file
+//! each.
 
 mod access;
 mod counts;

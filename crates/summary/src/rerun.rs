@@ -1,9 +1,11 @@
-//! Summarising lines again: the rows of one type over a past interval are made anew, and take the place of the old.
+//! Summarising lines again: the rows of one type over a past interval are made anew, and take the
+//! place of the old.
 //!
-//! Rows are never taken back. A rerun writes rows that bear its number, and when all of them are durable it is put on a list;
-//! from then on its rows count, and those that they replace do not. What a rerun counts is cut where a flush was
-//! settled ([`Rerun::through`]), so that it is known of each row of the running summary whether its lines are among
-//! those counted again: rows of later flushes count on, and so does what arrives late.
+//! Rows are never taken back. A rerun writes rows that bear its number, and when all of them are
+//! durable it is put on a list; from then on its rows count, and those that they replace do not.
+//! What a rerun counts is cut where a flush was settled ([`Rerun::through`]), so that it is known
+//! of each row of the running summary whether its lines are among those counted again: rows of
+//! later flushes count on, and so does what arrives late.
 //!
 //! Rows of a rerun that is not on the list (it was cancelled, or crashed) count nothing.
 
@@ -60,7 +62,8 @@ impl Reruns {
         &self.0
     }
 
-    /// The list with one more; those that it covers are not needed any more. None when it is too long.
+    /// The list with one more; those that it covers are not needed any more. None when it is too
+    /// long.
     pub fn with(&self, rerun: Rerun) -> Option<Reruns> {
         let covered = |old: &Rerun| {
             old.summary_of == rerun.summary_of
@@ -78,7 +81,8 @@ impl Reruns {
         match (row.rerun, last) {
             (Some(id), last) => last.is_some_and(|last| last.id == id),
             (None, None) => true,
-            // Rows that came from elsewhere have no mark: their lines are not here to be counted again.
+            // Rows that came from elsewhere have no mark: their lines are not here to be counted
+            // again.
             (None, Some(last)) => row.through.is_none_or(|through| Some(through) > last.through),
         }
     }
@@ -95,8 +99,8 @@ pub struct Recount {
 }
 
 impl Recount {
-    /// Counts lines of `summary_of` from `start_ns` to before `end_ns`, both moved outwards to whole buckets; of frames
-    /// up to `through`, which the caller sees to.
+    /// Counts lines of `summary_of` from `start_ns` to before `end_ns`, both moved outwards to
+    /// whole buckets; of frames up to `through`, which the caller sees to.
     pub fn new(
         config: SummaryConfig,
         id: u64,
@@ -129,14 +133,16 @@ impl Recount {
         self.lines
     }
 
-    /// The origin of its rows. They have no mark: they say nothing about what is counted of later lines.
+    /// The origin of its rows. They have no mark: they say nothing about what is counted of later
+    /// lines.
     pub fn origin() -> Origin {
         let hints = Hints { log_type: Some(SUMMARY_TYPE.to_owned()), ..Hints::default() };
         let internal = Origin::new(Transport::Internal, Format::Json, None);
         Origin { hints: std::sync::Arc::new(hints), ..internal }
     }
 
-    /// Counts the lines of a batch whose frames have a sequence number up to `sequence_max`. Calls `write` with rows as JSON lines whenever they are many; they are at most
+    /// Counts the lines of a batch whose frames have a sequence number up to `sequence_max`. Calls
+    /// `write` with rows as JSON lines whenever they are many; they are at most
     /// [`FLUSH_BYTES_MAX`](crate::FLUSH_BYTES_MAX).
     pub fn observe<E>(
         &mut self,
@@ -145,7 +151,8 @@ impl Recount {
         write: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let summary_of = self.rerun.summary_of.clone();
-        // What has no name of its own is counted under the common one, which cannot be told apart later.
+        // What has no name of its own is counted under the common one, which cannot be told apart
+        // later.
         let programs = programs(&summary_of);
         let type_id = batch.field_id("_type");
         let fields = Fields::resolve(programs, batch);

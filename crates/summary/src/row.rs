@@ -12,7 +12,8 @@ use crate::time::rfc3339;
 pub(crate) const FIXED_KEYS: [&str; 8] =
     ["_time", "_msg", "type", "summary_of", "bucket_s", "lines", "bytes", "rerun"];
 
-/// Counts of one type over one bucket of event time; part of them, when there are several rows for it.
+/// Counts of one type over one bucket of event time; part of them, when there are several rows for
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryRow {
     /// Start of the bucket, nanoseconds since 1970 UTC.
@@ -79,15 +80,16 @@ impl SummaryRow {
         out.extend_from_slice(b"}\n");
     }
 
-    /// A sentence for people who read the rows as lines. It names no level: who looks for the word `error` looks for
-    /// errors, not for their count.
+    /// A sentence for people who read the rows as lines. It names no level: who looks for the word
+    /// `error` looks for errors, not for their count.
     fn message(&self) -> String {
         let plural = if self.lines == 1 { "" } else { "s" };
         format!("summary of {}: {} line{plural}", self.summary_of, self.lines)
     }
 
-    /// Reads a row back from the time and the fields of a parsed line. None when it is no summary row. Fields
-    /// that are neither fixed nor numbers are passed over: what a parser adds does no harm.
+    /// Reads a row back from the time and the fields of a parsed line. None when it is no summary
+    /// row. Fields that are neither fixed nor numbers are passed over: what a parser adds does no
+    /// harm.
     pub fn from_fields<'a>(
         time_ns: i64,
         fields: impl Iterator<Item = (&'a str, &'a [u8])>,
@@ -130,9 +132,10 @@ impl SummaryRow {
     }
 }
 
-/// The summary rows of a batch read from the store, without those of flushes that `settled_through` (of a
-/// [`Snapshot`](crate::Snapshot)) does not cover: the snapshot still has their counts. Lines of type `summary` that
-/// came from elsewhere (an import of exported rows) carry no such mark and count as settled.
+/// The summary rows of a batch read from the store, without those of flushes that `settled_through`
+/// (of a [`Snapshot`](crate::Snapshot)) does not cover: the snapshot still has their counts. Lines
+/// of type `summary` that came from elsewhere (an import of exported rows) carry no such mark and
+/// count as settled.
 pub fn stored_rows(
     batch: &Batch,
     settled_through: Option<u64>,

@@ -2,28 +2,32 @@
 //!
 //! # Every line once, also across crashes
 //!
-//! The caller observes frames in the order in which they arrived and names each by a *position* that grows
-//! along this order and is the same after a restart, also when the frame was sealed meanwhile. A [`Flush`] is a full drain: its rows hold the counts of all
-//! lines observed since the flush before, none held back, so `through`, the position observed last, says it all:
+//! The caller observes frames in the order in which they arrived and names each by a *position*
+//! that grows along this order and is the same after a restart, also when the frame was sealed
+//! meanwhile. A [`Flush`] is a full drain: its rows hold the counts of all lines observed since the
+//! flush before, none held back, so `through`, the position observed last, says it all:
 //!
-//! > The rows of all flushes up to one `through` count each line at a position ≤ `through` once, and no other line.
+//! > The rows of all flushes up to one `through` count each line at a position ≤ `through` once,
+//! and no other line.
 //!
-//! The caller delivers the rows of a flush as one frame of [`Flush::origin`], which marks it with `through`
-//! ([`Hints::summarised_through`]). A frame is there as a whole or not at all, and it stands behind
-//! the frames it counts, so it never survives a crash without them. After a restart the caller looks for the greatest
-//! mark, gives it to [`Summariser::new`], and observes again the frames at greater positions.
+//! The caller delivers the rows of a flush as one frame of [`Flush::origin`], which marks it with
+//! `through` ([`Hints::summarised_through`]). A frame is there as a whole or not at all, and it
+//! stands behind the frames it counts, so it never survives a crash without them. After a restart
+//! the caller looks for the greatest mark, gives it to [`Summariser::new`], and observes again the
+//! frames at greater positions.
 //!
 //! While a flush is under way it stays pending, and new lines are counted apart. It is settled by
-//! [`Summariser::settled`] once durable; when writing failed, [`Summariser::flush`] gives the same rows again. There is never
-//! more than one pending, because a mark must not overtake rows that may yet fail.
+//! [`Summariser::settled`] once durable; when writing failed, [`Summariser::flush`] gives the same
+//! rows again. There is never more than one pending, because a mark must not overtake rows that may
+//! yet fail.
 //!
 //! # Limits
 //!
-//! The unit is bytes of JSON, a count that memory is a small multiple of. Above [`FLUSH_BYTES_DUE`], or half of
-//! [`FLUSH_NAMES_MAX`], a flush is due.
-//! At [`FLUSH_BYTES_MAX`], which only a single frame full of absurd timestamps can reach, or a store that cannot
-//! write, and at [`FLUSH_NAMES_MAX`], new values are counted as `other`, and lines that would open one more bucket are counted as of type
-//! `other` at the time of arrival.
+//! The unit is bytes of JSON, a count that memory is a small multiple of. Above
+//! [`FLUSH_BYTES_DUE`], or half of [`FLUSH_NAMES_MAX`], a flush is due. At [`FLUSH_BYTES_MAX`],
+//! which only a single frame full of absurd timestamps can reach, or a store that cannot write, and
+//! at [`FLUSH_NAMES_MAX`], new values are counted as `other`, and lines that would open one more
+//! bucket are counted as of type `other` at the time of arrival.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,16 +43,18 @@ use crate::{OTHER, SUMMARY_TYPE};
 
 /// Size of a flush, in bytes of JSON, at which it is due without waiting.
 pub const FLUSH_BYTES_DUE: usize = 2 << 20;
-/// The largest flush; as much as the longest line, so that it fits one frame. See the module's documentation for what
-/// happens there.
+/// The largest flush; as much as the longest line, so that it fits one frame. See the module's
+/// documentation for what happens there.
 pub const FLUSH_BYTES_MAX: usize = record::frame::LINE_BYTES_MAX;
-/// Different counts (dimension and value) that all rows of a flush name together; half of the field names that one
-/// parsed frame can have ([`record::batch::BATCH_NAMES_MAX`]). Further values count as `other`.
+/// Different counts (dimension and value) that all rows of a flush name together; half of the field
+/// names that one parsed frame can have ([`record::batch::BATCH_NAMES_MAX`]). Further values count
+/// as `other`.
 pub const FLUSH_NAMES_MAX: usize = record::batch::BATCH_NAMES_MAX / 2;
-/// The most that [`SummaryConfig::values_max`] may be: a row's dimensions together stay below the fields that one
-/// line can have ([`record::batch::ROW_FIELDS_MAX`]).
+/// The most that [`SummaryConfig::values_max`] may be: a row's dimensions together stay below the
+/// fields that one line can have ([`record::batch::ROW_FIELDS_MAX`]).
 pub const VALUES_MAX: usize = 200;
-/// The longest value, and name of a type, counted under its own name. A longer one counts as `other`.
+/// The longest value, and name of a type, counted under its own name. A longer one counts as
+/// `other`.
 pub const VALUE_BYTES_MAX: usize = 128;
 
 /// The widest bucket and the longest interval: a year, in seconds.
@@ -59,10 +65,11 @@ pub const WIDTH_S_MAX: u64 = 366 * 86_400;
 pub struct SummaryConfig {
     /// Width of a bucket, seconds; 1 to [`WIDTH_S_MAX`].
     pub bucket_s: u64,
-    /// Values of one dimension that a row names; at most [`VALUES_MAX`]. Lines with further values count as `other` in that row.
+    /// Values of one dimension that a row names; at most [`VALUES_MAX`]. Lines with further values
+    /// count as `other` in that row.
     pub values_max: usize,
-    /// How often rows are written, seconds; 1 to [`WIDTH_S_MAX`]. More often means more rows for a bucket, less often more to
-    /// observe again after a crash.
+    /// How often rows are written, seconds; 1 to [`WIDTH_S_MAX`]. More often means more rows for a
+    /// bucket, less often more to observe again after a crash.
     pub flush_interval_s: u64,
     /// How long after the end of an interval to wait for lines that are a little late, seconds.
     pub flush_delay_s: u64,
@@ -77,7 +84,8 @@ impl Default for SummaryConfig {
 /// Rows to be written, as one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flush {
-    /// Rows as JSON objects, each followed by a newline; oldest bucket first. At most [`FLUSH_BYTES_MAX`].
+    /// Rows as JSON objects, each followed by a newline; oldest bucket first. At most
+    /// [`FLUSH_BYTES_MAX`].
     pub lines: Vec<u8>,
     /// Number of rows.
     pub rows: usize,
@@ -86,7 +94,8 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// The origin that the rows' frame must have: their type, and the mark by which they are counted once.
+    /// The origin that the rows' frame must have: their type, and the mark by which they are
+    /// counted once.
     pub fn origin(&self) -> Origin {
         let hints = Hints {
             log_type: Some(SUMMARY_TYPE.to_owned()),
@@ -106,7 +115,8 @@ pub struct Snapshot {
     pub settled_through: Option<u64>,
 }
 
-/// Counts lines as they are observed. Not synchronised: the caller shares it behind a lock, held for one call.
+/// Counts lines as they are observed. Not synchronised: the caller shares it behind a lock, held
+/// for one call.
 pub struct Summariser {
     config: SummaryConfig,
     types: Types,
@@ -128,8 +138,8 @@ impl Summariser {
     /// A summariser that goes on behind `settled_through`, the greatest mark found in the store.
     ///
     /// # Panics
-    /// When a width or interval of `config` is 0 or above [`WIDTH_S_MAX`], or `values_max` above [`VALUES_MAX`]: the
-    /// caller's configuration checks that.
+    /// When a width or interval of `config` is 0 or above [`WIDTH_S_MAX`], or `values_max` above
+    /// [`VALUES_MAX`]: the caller's configuration checks that.
     pub fn new(config: SummaryConfig, settled_through: Option<u64>) -> Self {
         let widths = 1..=WIDTH_S_MAX;
         assert!(widths.contains(&config.bucket_s) && widths.contains(&config.flush_interval_s));
@@ -148,8 +158,8 @@ impl Summariser {
         }
     }
 
-    /// Counts the lines of a frame, each in the bucket of its event time and type. `now_ns` is the wall clock,
-    /// nanoseconds since 1970 UTC.
+    /// Counts the lines of a frame, each in the bucket of its event time and type. `now_ns` is the
+    /// wall clock, nanoseconds since 1970 UTC.
     ///
     /// # Panics
     /// When `position` is not greater than all before: a frame would count twice.
@@ -157,7 +167,8 @@ impl Summariser {
         self.observe_all([batch], position, now_ns);
     }
 
-    /// The same for batches that together have the lines behind the position before, up to this one.
+    /// The same for batches that together have the lines behind the position before, up to this
+    /// one.
     ///
     /// # Panics
     /// As [`observe`](Self::observe).
@@ -211,9 +222,10 @@ impl Summariser {
         bucket.add(alike, fields, &mut self.room);
     }
 
-    /// Everything counted so far as rows to be written, when it is time: the interval and the delay are over, or
-    /// a limit is near (see the module), or with `force`. After a flush that was not settled, that one again. To be
-    /// called about once a second and after each [`observe`](Self::observe), not while a flush is being written.
+    /// Everything counted so far as rows to be written, when it is time: the interval and the delay
+    /// are over, or a limit is near (see the module), or with `force`. After a flush that was not
+    /// settled, that one again. To be called about once a second and after each
+    /// [`observe`](Self::observe), not while a flush is being written.
     pub fn flush(&mut self, now_ns: i64, force: bool) -> Option<Flush> {
         if self.pending.is_none() {
             let interval_ns = self.config.flush_interval_s as i64 * SECOND_NS;
@@ -249,9 +261,9 @@ impl Summariser {
         self.settled_through = pending;
     }
 
-    /// The unsettled counts of one type, or of all, whose buckets begin in `start_ns..end_ns` (`i64::MAX`: no end).
-    /// Take it before reading stored rows with [`stored_rows`](crate::stored_rows), and both together count each
-    /// line once.
+    /// The unsettled counts of one type, or of all, whose buckets begin in `start_ns..end_ns`
+    /// (`i64::MAX`: no end). Take it before reading stored rows with
+    /// [`stored_rows`](crate::stored_rows), and both together count each line once.
     pub fn snapshot(&self, log_type: Option<&str>, start_ns: i64, end_ns: i64) -> Snapshot {
         let pending = self.pending.iter().flat_map(|p| &p.rows).filter(|row| {
             log_type.is_none_or(|t| t == row.summary_of) && within(row.time_ns, start_ns, end_ns)
@@ -261,14 +273,14 @@ impl Summariser {
         Snapshot { rows, settled_through: self.settled_through }
     }
 
-    /// Position up to which lines have been counted, written or not. What the caller compares with the store's end
-    /// to tell the lag.
+    /// Position up to which lines have been counted, written or not. What the caller compares with
+    /// the store's end to tell the lag.
     pub fn observed_through(&self) -> Option<u64> {
         self.observed_through
     }
 
-    /// Position up to which every line is counted in rows that are durable, or is not counted at all: what need not be
-    /// observed again after a crash.
+    /// Position up to which every line is counted in rows that are durable, or is not counted at
+    /// all: what need not be observed again after a crash.
     pub fn durable_through(&self) -> Option<u64> {
         let nothing_open = self.buckets.is_empty() && self.pending.is_none();
         if nothing_open { self.observed_through } else { self.settled_through }

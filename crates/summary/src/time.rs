@@ -3,8 +3,9 @@
 /// Nanoseconds of a second.
 pub(crate) const SECOND_NS: i64 = 1_000_000_000;
 
-/// The start of the bucket of `width_ns` that `time_ns` lies in. Buckets are aligned to 1970, also before it.
-/// The one bucket that would begin before the earliest representable instant begins there.
+/// The start of the bucket of `width_ns` that `time_ns` lies in. Buckets are aligned to 1970, also
+/// before it. The one bucket that would begin before the earliest representable instant begins
+/// there.
 pub(crate) fn bucket_start(time_ns: i64, width_ns: i64) -> i64 {
     time_ns.div_euclid(width_ns).saturating_mul(width_ns)
 }

@@ -53,7 +53,8 @@ fn flush_batch(flush: &Flush) -> Batch {
     batch
 }
 
-/// What rows should add up to: (type, bucket, key, value) → count, with keys `lines`, `bytes`, dimensions, sums.
+/// What rows should add up to: (type, bucket, key, value) → count, with keys `lines`, `bytes`,
+/// dimensions, sums.
 type Counts = BTreeMap<(String, i64, String, String), u64>;
 
 fn naive(lines: &[Line]) -> Counts {
@@ -112,8 +113,8 @@ struct Store {
 #[derive(Clone, Debug)]
 enum Step {
     Lines(Vec<Line>),
-    /// Seconds pass; what is due is written: `Some(true)` and settled, `Some(false)` and not yet settled when
-    /// the process dies, `None` not written at all.
+    /// Seconds pass; what is due is written: `Some(true)` and settled, `Some(false)` and not yet
+    /// settled when the process dies, `None` not written at all.
     Flush {
         after_s: i64,
         force: bool,

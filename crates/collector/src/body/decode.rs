@@ -1,18 +1,18 @@
-//! Undoes the compression of a body, a bounded piece at a time. Several members (gzip) or frames (zstd) behind one
-//! another are one body.
+//! Undoes the compression of a body, a bounded piece at a time. Several members (gzip) or frames
+//! (zstd) behind one another are one body.
 
 use std::io::{self, Write};
 
 use flate2::write::MultiGzDecoder;
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
-/// The largest window that a zstd stream may ask for, as a power of two: 8 MiB, which RFC 9659 sets for HTTP. It is
-/// held in memory; a stream that asks for more is refused with an error.
+/// The largest window that a zstd stream may ask for, as a power of two: 8 MiB, which RFC 9659 sets
+/// for HTTP. It is held in memory; a stream that asks for more is refused with an error.
 pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// Bytes that a compressed body may become in any case.
 const DECODED_BYTES_MIN: u64 = 64 << 20;
-/// Bytes beyond them that each byte of a compressed body may become. A body of more is refused there: it was made to fill the disk, as
-/// lines compress by ten to a hundred times.
+/// Bytes beyond them that each byte of a compressed body may become. A body of more is refused
+/// there: it was made to fill the disk, as lines compress by ten to a hundred times.
 const DECODED_PER_BYTE_MAX: u64 = 250;
 /// Memory of a decoder of gzip: its window and buffers.
 const GZIP_BYTES: usize = 80 << 10;
@@ -69,8 +69,9 @@ impl Decoder {
         Ok(Decoder { state, sent: 0, decoded: 0 })
     }
 
-    /// The next piece of the body, taken from the front of `input`; none when `input` is used up. A plain body comes
-    /// as it is, without a copy. [`io::ErrorKind::FileTooLarge`]: it becomes more than it may.
+    /// The next piece of the body, taken from the front of `input`; none when `input` is used up. A
+    /// plain body comes as it is, without a copy. [`io::ErrorKind::FileTooLarge`]: it becomes more
+    /// than it may.
     pub fn next<'a, 'b: 'a>(&'a mut self, input: &mut &'b [u8]) -> io::Result<Option<&'a [u8]>> {
         let before = input.len();
         let piece = match &mut self.state {

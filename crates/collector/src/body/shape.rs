@@ -40,8 +40,8 @@ impl Shape {
     /// `_bulk`, at its start.
     pub const BULK: Shape = Shape::Bulk { lines: 0, document: false };
 
-    /// The records among whole lines, either `block` itself or copied to `scratch`; before an error, what came before
-    /// it is in `scratch`.
+    /// The records among whole lines, either `block` itself or copied to `scratch`; before an
+    /// error, what came before it is in `scratch`.
     pub fn records<'a>(
         &mut self,
         block: &'a [u8],

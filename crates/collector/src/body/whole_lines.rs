@@ -4,13 +4,14 @@ use record::frame::LINE_BYTES_MAX;
 
 /// Pieces of fewer bytes are collected; larger ones are handed on where they are, without a copy.
 const SMALL_BYTES: usize = 16 << 10;
-/// Small pieces are handed on when so many bytes of them are there, or when [`WholeLines::flush`] says so.
+/// Small pieces are handed on when so many bytes of them are there, or when [`WholeLines::flush`]
+/// says so.
 const COLLECTED_BYTES_MAX: usize = 64 << 10;
 
 /// Cuts one stream. Holds at most a line and [`COLLECTED_BYTES_MAX`].
 ///
-/// A line over [`LINE_BYTES_MAX`] comes one byte longer than that, so that whoever takes it sees that it is too long;
-/// its rest is skipped and counted in [`WholeLines::take_skipped_bytes`].
+/// A line over [`LINE_BYTES_MAX`] comes one byte longer than that, so that whoever takes it sees
+/// that it is too long; its rest is skipped and counted in [`WholeLines::take_skipped_bytes`].
 #[derive(Default)]
 pub struct WholeLines {
     /// Whole lines that were collected, then the start of a line.
@@ -28,7 +29,8 @@ impl WholeLines {
         WholeLines::default()
     }
 
-    /// Takes the next piece and calls `emit` with blocks of whole lines, each line with its newline.
+    /// Takes the next piece and calls `emit` with blocks of whole lines, each line with its
+    /// newline.
     pub fn take<E>(
         &mut self,
         mut piece: &[u8],

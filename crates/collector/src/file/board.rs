@@ -1,7 +1,7 @@
 //! What is told of the files: to metrics, to the API, and to the checkpoint.
 //!
-//! The thread that follows and the writer of the store change numbers here; whoever asks reads them and holds nobody
-//! up.
+//! The thread that follows and the writer of the store change numbers here; whoever asks reads them
+//! and holds nobody up.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,12 @@
 //! How far each file was read, kept over a crash: `files.checkpoint` in the data directory.
 //!
-//! Invariant: no line of a file is handed on before a checkpoint that names the file is on disk. So every line in the
-//! store bears the number of a file that is known, and after a crash the lines behind the checkpoint are found in the
-//! store and skipped in their file (see [`super::recall`]).
+//! Invariant: no line of a file is handed on before a checkpoint that names the file is on disk. So
+//! every line in the store bears the number of a file that is known, and after a crash the lines
+//! behind the checkpoint are found in the store and skipped in their file (see [`super::recall`]).
 //!
-//! The file is JSON, written beside the old one and renamed over it, synced before and after: it is there whole, the old
-//! or the new. It is written at most once a second, and less often when it is large.
+//! The file is JSON, written beside the old one and renamed over it, synced before and after: it is
+//! there whole, the old or the new. It is written at most once a second, and less often when it is
+//! large.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,12 +28,13 @@ const BYTES_MAX: u64 = 256 << 20;
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
     version: u32,
-    /// All lines of files in frames up to this number are counted in the positions below; lines in later frames are
-    /// not.
+    /// All lines of files in frames up to this number are counted in the positions below; lines in
+    /// later frames are not.
     pub sequence: u64,
     /// Numbers from this one on were never given to a file.
     pub id_next: u64,
-    /// Patterns that were searched for before: a file that appears later is read from its beginning.
+    /// Patterns that were searched for before: a file that appears later is read from its
+    /// beginning.
     pub patterns: Vec<String>,
     /// The files.
     pub files: Vec<Entry>,

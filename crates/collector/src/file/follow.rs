@@ -1,7 +1,7 @@
 //! One file that is followed: how far it is read, and whether it is still the same.
 //!
-//! Nothing of a file is kept in memory but numbers: what is not a whole record yet is read again. A file that is
-//! read to its end may be closed at any time, and is opened again when it has grown.
+//! Nothing of a file is kept in memory but numbers: what is not a whole record yet is read again. A
+//! file that is read to its end may be closed at any time, and is opened again when it has grown.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -45,7 +45,8 @@ pub(crate) enum Look {
     Same,
     /// It is longer.
     Grown,
-    /// It is shorter than what was read of it, begins otherwise, or was made later: it was truncated or written anew.
+    /// It is shorter than what was read of it, begins otherwise, or was made later: it was
+    /// truncated or written anew.
     Anew,
     /// It is not there any more under its name.
     Elsewhere,
@@ -224,7 +225,8 @@ impl Follow {
         Ok(if has_grown { Look::Grown } else { Look::Same })
     }
 
-    /// Begins again at its start, as another file. Returns the bytes of the old one that were not read.
+    /// Begins again at its start, as another file. Returns the bytes of the old one that were not
+    /// read.
     pub fn begin_anew(&mut self, id: u64, settings: &FileRule, now_ns: u64) -> io::Result<u64> {
         let file = self.open()?;
         let (metadata, start) = (file.metadata()?, start(file)?);
@@ -311,7 +313,8 @@ impl Follow {
     }
 }
 
-/// Where to begin in a file of which only what comes is wanted: behind the last newline, if there is one near.
+/// Where to begin in a file of which only what comes is wanted: behind the last newline, if there
+/// is one near.
 pub(crate) fn last_line_end(file: &File, size: u64) -> io::Result<u64> {
     let mut end = vec![0; (READ_BYTES as u64).min(size) as usize];
     let from = size - end.len() as u64;
@@ -360,7 +363,8 @@ mod tests {
         let rule = FileRule::new(Vec::new());
         let mut follow = Follow::new(1, (0, &rule), path.clone(), (file, &metadata), b"same\n", 5);
         assert_eq!(follow.look(0).unwrap(), Look::Same);
-        // The file was made at another time than the one that was followed, and begins as that one did.
+        // The file was made at another time than the one that was followed, and begins as that one
+        // did.
         follow.born_ns -= 1;
         follow.file = None;
         fs::write(&path, "same\nmore\n").unwrap();

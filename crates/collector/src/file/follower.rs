@@ -1,8 +1,8 @@
-//! Follows all files: finds them (`find`), looks what became of them (`look`), reads them in turn, and writes down how
-//! far (`save`).
+//! Follows all files: finds them (`find`), looks what became of them (`look`), reads them in turn,
+//! and writes down how far (`save`).
 //!
-//! A state machine without a thread: [`Follower::step`] does what is due at the time of its clock, so that tests
-//! move time and files as they like.
+//! A state machine without a thread: [`Follower::step`] does what is due at the time of its clock,
+//! so that tests move time and files as they like.
 
 mod find;
 mod look;
@@ -29,7 +29,8 @@ use super::watch::Change;
 use crate::deliver::Deliver;
 use crate::source::LogLimit;
 
-/// Files are looked for and looked at for this part of the time at most, when there are many or a slow file system.
+/// Files are looked for and looked at for this part of the time at most, when there are many or a
+/// slow file system.
 const BUSY_PARTS: u64 = 20;
 /// When frames were not kept, nothing is read for so long.
 const PAUSE_MS: u64 = 1_000;
@@ -131,8 +132,8 @@ impl Follower {
         std::mem::take(&mut self.directories_changed).then_some(&self.directories)
     }
 
-    /// Does what is due, and reads a turn of each file that has more. Returns how long nothing will be due, in
-    /// nanoseconds; 0 when there is more to read, `None` when the source is to stop.
+    /// Does what is due, and reads a turn of each file that has more. Returns how long nothing will
+    /// be due, in nanoseconds; 0 when there is more to read, `None` when the source is to stop.
     pub fn step(&mut self) -> Option<u64> {
         let now_ns = self.now_ns();
         // In this order: the rest of a file that was renamed comes before the new one of its name.
@@ -163,7 +164,8 @@ impl Follower {
             if self.may_read() {
                 return Some(0);
             }
-            // Or, when that is over, once what is on its way has landed: it is looked again with the rest.
+            // Or, when that is over, once what is on its way has landed: it is looked again with
+            // the rest.
             due_ns = due_ns.min(if self.pause_ns > now_ns { self.pause_ns } else { u64::MAX });
         }
         if self.checkpoint_wanted {

@@ -1,12 +1,13 @@
 //! Which files a pattern means: `/var/log/*.log`, `/srv/**/log/*.{log,txt}`.
 //!
-//! A pattern is matched name by name on the way down from its first directory, so only directories that can lead to
-//! a match are read. `*`, `?` (a byte), `[…]` and `{…,…}` match within a name, `**` any number of directories. As in a
-//! shell, a name that begins with a dot is matched only by a pattern that says so.
+//! A pattern is matched name by name on the way down from its first directory, so only directories
+//! that can lead to a match are read. `*`, `?` (a byte), `[…]` and `{…,…}` match within a name,
+//! `**` any number of directories. As in a shell, a name that begins with a dot is matched only by
+//! a pattern that says so.
 //!
-//! Symbolic links to files are followed, and links to directories that a pattern names; below `**` links to
-//! directories are not, so that a walk ends. Left out: what is compressed (see [`is_compressed`]), unless the
-//! pattern names it.
+//! Symbolic links to files are followed, and links to directories that a pattern names; below `**`
+//! links to directories are not, so that a walk ends. Left out: what is compressed (see
+//! [`is_compressed`]), unless the pattern names it.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,13 +19,15 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::FileError;
 
-/// Entries of directories that one search looks at. What lies beyond is not found, which is reported.
+/// Entries of directories that one search looks at. What lies beyond is not found, which is
+/// reported.
 const ENTRIES_MAX: usize = 1_000_000;
 /// Directories below one another that `**` goes down.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a pattern, as of a path; a longer one is refused.
 const PATTERN_BYTES_MAX: usize = 4_096;
-/// `{…}` inside each other, of which the library takes any number, with a stack as deep; more are refused.
+/// `{…}` inside each other, of which the library takes any number, with a stack as deep; more are
+/// refused.
 const BRACES_MAX: usize = 10;
 /// `**` in a pattern; more are refused, as each is tried at each directory.
 const BELOW_MAX: usize = 4;

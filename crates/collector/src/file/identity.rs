@@ -1,11 +1,12 @@
-//! Which file it is, whatever it is called: so that a file that was renamed is not read twice, and another one that
-//! was given its name, or its inode, is.
+//! Which file it is, whatever it is called: so that a file that was renamed is not read twice, and
+//! another one that was given its name, or its inode, is.
 //!
-//! Alive, a file is its device and inode; when it was closed meanwhile also the time it was made, since an inode is
-//! given again when its file is gone and nobody holds it open. Over a restart it is its inode, the time it was made
-//! (where the file system keeps it), and a fingerprint of its first bytes: the numbers of devices may change with a
-//! restart of the machine. The fingerprint also tells that a file was written anew in its place, although it is longer
-//! than what was read of it.
+//! Alive, a file is its device and inode; when it was closed meanwhile also the time it was made,
+//! since an inode is given again when its file is gone and nobody holds it open. Over a restart it
+//! is its inode, the time it was made (where the file system keeps it), and a fingerprint of its
+//! first bytes: the numbers of devices may change with a restart of the machine. The fingerprint
+//! also tells that a file was written anew in its place, although it is longer than what was read
+//! of it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -44,7 +45,8 @@ pub struct Fingerprint {
     pub hash: u64,
 }
 
-/// Bytes that a fingerprint is of, at most. Files that begin with the same ones are told apart by inode only.
+/// Bytes that a fingerprint is of, at most. Files that begin with the same ones are told apart by
+/// inode only.
 pub const FINGERPRINT_BYTES_MAX: usize = 1024;
 
 impl Fingerprint {

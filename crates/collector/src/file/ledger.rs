@@ -1,8 +1,8 @@
 //! Frames of lines from files on their way, and how far each file is durable.
 //!
-//! Invariants: the number of the last durable frame and the positions of the files change together, so that a
-//! checkpoint never says more or less of a file than of the frames. A line counts as received when its frame is handed
-//! on: what was only read is still in its file.
+//! Invariants: the number of the last durable frame and the positions of the files change together,
+//! so that a checkpoint never says more or less of a file than of the frames. A line counts as
+//! received when its frame is handed on: what was only read is still in its file.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,7 +70,8 @@ impl Ledger {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
-    /// Counts everything up to a frame in the positions of the files. Only before the first frame is on its way.
+    /// Counts everything up to a frame in the positions of the files. Only before the first frame
+    /// is on its way.
     pub fn count_up_to(&self, sequence: u64) {
         let mut state = self.lock();
         assert!(state.flights.is_empty(), "positions are counted up to the frames on their way");
@@ -103,7 +104,8 @@ impl Ledger {
         self.changed.notify_all();
     }
 
-    /// Counts positions behind which no frame comes; gives them back when frames before them are on their way.
+    /// Counts positions behind which no frame comes; gives them back when frames before them are on
+    /// their way.
     fn settle(&self, positions: Positions) -> Option<Positions> {
         let state = self.lock();
         if !state.flights.is_empty() {
@@ -115,7 +117,8 @@ impl Ledger {
         None
     }
 
-    /// Looks at the last durable frame (none when all that were given are counted), with the positions held still.
+    /// Looks at the last durable frame (none when all that were given are counted), with the
+    /// positions held still.
     pub fn look<R>(&self, look: impl FnOnce(Option<u64>) -> R) -> R {
         let state = self.lock();
         // Behind one that was not kept, some may be durable and not counted.
@@ -123,12 +126,14 @@ impl Ledger {
         look(Some(state.sequence).filter(|_| !all_counted))
     }
 
-    /// Whether a frame was not kept: then nothing more is to be read until [`Ledger::take_failure`].
+    /// Whether a frame was not kept: then nothing more is to be read until
+    /// [`Ledger::take_failure`].
     pub fn has_failed(&self) -> bool {
         self.lock().failed
     }
 
-    /// Whether a frame was not kept and no other is on its way: then reading goes back to what is durable.
+    /// Whether a frame was not kept and no other is on its way: then reading goes back to what is
+    /// durable.
     pub fn take_failure(&self) -> bool {
         let mut state = self.lock();
         state.flights.is_empty() && std::mem::take(&mut state.failed)
@@ -182,8 +187,8 @@ impl Frames {
         self.destination.counters()
     }
 
-    /// Takes a piece of a file, which is read up to `position` with it. Blocks while delivery does. False when
-    /// stopping: then the piece was not taken.
+    /// Takes a piece of a file, which is read up to `position` with it. Blocks while delivery does.
+    /// False when stopping: then the piece was not taken.
     pub fn push(
         &mut self,
         origin: &Origin,
@@ -246,8 +251,8 @@ impl Frames {
         }
     }
 
-    /// Delivers what is there. Blocks while delivery does and while the disk is full. False when stopping: then
-    /// what is there is given up, which costs nothing, since it is in the files.
+    /// Delivers what is there. Blocks while delivery does and while the disk is full. False when
+    /// stopping: then what is there is given up, which costs nothing, since it is in the files.
     pub fn flush(&mut self) -> bool {
         if !self.destination.wait_for_room(&self.stop) {
             self.clear();

@@ -8,18 +8,20 @@
 //! - `watch`: notice from the kernel. `board`: what is told of the files.
 //!
 //! Invariants:
-//! - Every line comes once, whatever happens to this process and to the names of the files. It comes twice only where
-//!   frames leave this machine, so that nothing can be recalled, and this process is killed, or ends before a frame is
-//!   durable.
+//! - Every line comes once, whatever happens to this process and to the names of the files. It
+//!   comes twice only where frames leave this machine, so that nothing can be recalled, and this
+//!   process is killed, or ends before a frame is durable.
 //! - Bytes stay as they are: NULs, carriage returns, invalid UTF-8.
 //! - Memory does not grow with the files' lines: what is not a whole record yet stays in the file.
-//! - One thread reads all files in turn, so a flood in one does not hold up the others for more than their turns.
+//! - One thread reads all files in turn, so a flood in one does not hold up the others for more
+//!   than their turns.
 //!
-//! Limits: a file whose bytes are overwritten in place is not noticed beyond its first KiB. What stood in a file and
-//! was not read when it was truncated is lost (`copytruncate` of logrotate; the bytes are counted), as is what is
-//! written between logrotate's copy and its truncation. Where the file system does not keep when a file was made, one
-//! that has a name now that no pattern means, and that was truncated while this process did not run, is not known again.
-//! Left out: compressed files, which `loginson import` reads.
+//! Limits: a file whose bytes are overwritten in place is not noticed beyond its first KiB. What
+//! stood in a file and was not read when it was truncated is lost (`copytruncate` of logrotate; the
+//! bytes are counted), as is what is written between logrotate's copy and its truncation. Where the
+//! file system does not keep when a file was made, one that has a name now that no pattern means,
+//! and that was truncated while this process did not run, is not known again. Left out: compressed
+//! files, which `loginson import` reads.
 
 mod board;
 mod checkpoint;
@@ -71,9 +73,11 @@ use watch::Watch;
 pub const FILES_MAX: usize = 65_536;
 /// The longest record that a rule may ask for.
 pub const RECORD_BYTES_MAX: usize = LINE_BYTES_MAX;
-/// Files that are open at a time, if the process may have four times as many; others are closed when they are quiet.
+/// Files that are open at a time, if the process may have four times as many; others are closed
+/// when they are quiet.
 pub const OPEN_FILES_MAX: usize = 1024;
-/// After a notice of the kernel, how long to wait for further ones: lines that come one by one are read together.
+/// After a notice of the kernel, how long to wait for further ones: lines that come one by one are
+/// read together.
 const GATHER: Duration = Duration::from_millis(5);
 
 const WAKE: Token = Token(0);
@@ -133,7 +137,8 @@ pub struct FileRule {
     pub level_fields: Vec<String>,
     /// Fields that each line gets in addition.
     pub fields: Vec<(String, String)>,
-    /// Whether files that are there when a pattern is used for the first time are read from their end.
+    /// Whether files that are there when a pattern is used for the first time are read from their
+    /// end.
     pub from_end: bool,
     /// How they are cut into records.
     pub shape: Shape,
@@ -141,8 +146,8 @@ pub struct FileRule {
     pub record_age_ms: u64,
     /// A last line without newline is taken when its file has not grown for this long.
     pub line_age_ms: u64,
-    /// Whether lines bear the number of their file, by which they are recalled. On another machine it would be that of
-    /// another file.
+    /// Whether lines bear the number of their file, by which they are recalled. On another machine
+    /// it would be that of another file.
     pub(crate) numbered: bool,
 }
 
@@ -194,8 +199,9 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Starts to follow. Files are looked for by the thread, so this does not take longer when there are many. `recall` gives
-    /// back what is durable behind the last checkpoint; none where frames leave this machine: then that comes again.
+    /// Starts to follow. Files are looked for by the thread, so this does not take longer when
+    /// there are many. `recall` gives back what is durable behind the last checkpoint; none where
+    /// frames leave this machine: then that comes again.
     ///
     /// # Errors
     /// When the checkpoint cannot be read, or there is no thread to be had.
@@ -240,7 +246,8 @@ impl FileSource {
         Ok(FileSource { board, thread })
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// again.
     pub fn has_failed(&self) -> bool {
         self.thread.has_failed()
     }
@@ -250,7 +257,8 @@ impl FileSource {
         self.board.totals()
     }
 
-    /// The files, those that cannot be read first, then by path; from the `skip`th on, at most `take`.
+    /// The files, those that cannot be read first, then by path; from the `skip`th on, at most
+    /// `take`.
     pub fn list(&self, skip: usize, take: usize) -> Vec<FileInfo> {
         self.board.list(skip, take)
     }

@@ -1,9 +1,10 @@
 //! After a crash: lines that are durable, but behind the last checkpoint, are not taken again.
 //!
-//! Whoever keeps the frames gives the lines that came behind the checkpoint ([`Recall`]). Each bears the number of its
-//! file, and in its file the same bytes stand at the position of the checkpoint; so the position moves on behind
-//! them, line by line. Where the two do not agree (the line was deleted from the store, the file was changed in its
-//! middle) it stays, and what follows comes a second time.
+//! Whoever keeps the frames gives the lines that came behind the checkpoint ([`Recall`]). Each
+//! bears the number of its file, and in its file the same bytes stand at the position of the
+//! checkpoint; so the position moves on behind them, line by line. Where the two do not agree (the
+//! line was deleted from the store, the file was changed in its middle) it stays, and what follows
+//! comes a second time.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +14,8 @@ use record::Origin;
 
 /// Gives back what is durable.
 pub trait Recall: Send {
-    /// Calls `each` with the origin and the bytes of the lines of this node in frames with a greater number, in the
-    /// order in which they were delivered.
+    /// Calls `each` with the origin and the bytes of the lines of this node in frames with a
+    /// greater number, in the order in which they were delivered.
     ///
     /// # Errors
     /// When they cannot be read; the text says why.
@@ -25,8 +26,8 @@ pub trait Recall: Send {
     ) -> Result<(), String>;
 }
 
-/// Recalls nothing: for frames that leave this machine. Then what was delivered after the last checkpoint, a second's
-/// lines or so, comes twice after a crash.
+/// Recalls nothing: for frames that leave this machine. Then what was delivered after the last
+/// checkpoint, a second's lines or so, comes twice after a crash.
 pub(crate) struct NoRecall;
 
 impl Recall for NoRecall {
@@ -51,7 +52,8 @@ impl Window {
         self.bytes.clear();
     }
 
-    /// Where `line`, which stands at `at` in the file, ends with its newline. None when it does not stand there.
+    /// Where `line`, which stands at `at` in the file, ends with its newline. None when it does not
+    /// stand there.
     pub fn behind(&mut self, file: &File, at: u64, line: &[u8]) -> io::Result<Option<u64>> {
         let at = match self.bytes(file, at.saturating_sub(1), 2)? {
             // The newline of a line that was taken before it came.

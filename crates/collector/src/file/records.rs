@@ -1,10 +1,11 @@
 //! Cuts what was read of a file into records: lines, or several lines that belong together.
 //!
-//! Nothing is copied and nothing is remembered: what is not a whole record yet stays in the file, and is read again
-//! with what came behind it. So the cutting of a file is the same however the reads fell.
+//! Nothing is copied and nothing is remembered: what is not a whole record yet stays in the file,
+//! and is read again with what came behind it. So the cutting of a file is the same however the
+//! reads fell.
 //!
-//! Fast path: without a rule for several lines, and where no line can be too long, all is taken up to the last
-//! newline. Slow path: line by line; the tests compare the two.
+//! Fast path: without a rule for several lines, and where no line can be too long, all is taken up
+//! to the last newline. Slow path: line by line; the tests compare the two.
 
 use regex::bytes::Regex;
 
@@ -119,8 +120,8 @@ pub struct Done {
     pub cuts: u64,
 }
 
-/// Cuts `bytes`, calling `each` with every piece and the number of bytes that are done with behind it. Of more than
-/// twice `record_bytes_max` bytes some are always consumed.
+/// Cuts `bytes`, calling `each` with every piece and the number of bytes that are done with behind
+/// it. Of more than twice `record_bytes_max` bytes some are always consumed.
 pub fn cut<'a>(
     bytes: &'a [u8],
     shape: &Shape,

@@ -1,4 +1,5 @@
-//! The follower under a clock that tests move, over real files, with a keeper of frames that may lose the last ones.
+//! The follower under a clock that tests move, over real files, with a keeper of frames that may
+//! lose the last ones.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -283,12 +284,12 @@ fn deleted_files_are_read_to_their_end_and_closed() {
     rig.check(&["1", "2", "last", "3"]);
 }
 
-/// Inodes are given again: the checkpoint may name a file that is gone beside the one that has its inode now. A test
-/// cannot ask the file system for the same inode, so it writes the checkpoint.
+/// Inodes are given again: the checkpoint may name a file that is gone beside the one that has its
+/// inode now. A test cannot ask the file system for the same inode, so it writes the checkpoint.
 #[test]
 fn a_file_that_had_the_inode_before_is_told_from_the_one_that_has_it() {
-    // Made at another time: empty, or with the same beginning, and numbered earlier or later. Made at the same time, as
-    // far as the file system says: empty, or with another beginning.
+    // Made at another time: empty, or with the same beginning, and numbered earlier or later. Made
+    // at the same time, as far as the file system says: empty, or with another beginning.
     for (id, made_before_ns, start, position) in [
         (1, 1, "", 0),
         (1, 1, "1\n", 2),
@@ -512,7 +513,8 @@ fn act() -> impl Strategy<Value = Act> {
 #[derive(Default)]
 struct Model {
     written: Vec<Vec<String>>,
-    /// Number in `written`, and name, of the files there are, the newest last; the newest is called `a`.
+    /// Number in `written`, and name, of the files there are, the newest last; the newest is called
+    /// `a`.
     files: Vec<(usize, String)>,
     /// Lines whose newline was not written yet.
     open: HashMap<usize, String>,
@@ -618,7 +620,8 @@ fn check_model(pattern: &str, open_files_max: usize, acts: Vec<Act>) {
                 rig.keeper.crash(frames);
             }
             Act::Start if rig.follower.is_none() => {
-                // What a process that was stopped left on its way is kept before it ends, unless it is killed.
+                // What a process that was stopped left on its way is kept before it ends, unless it
+                // is killed.
                 rig.keeper.release(usize::MAX);
                 rig.start();
             }

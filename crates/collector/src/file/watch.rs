@@ -1,9 +1,9 @@
-//! Is told by the kernel (inotify) where something changes, so that a line is read some milliseconds after it was
-//! written.
+//! Is told by the kernel (inotify) where something changes, so that a line is read some
+//! milliseconds after it was written.
 //!
-//! Nothing depends on it: each file is also looked at every second, which is all there is on network file systems
-//! and where the kernel's limits are reached. So lost events need no care. Directories are watched, not files: one
-//! watch serves all files in it.
+//! Nothing depends on it: each file is also looked at every second, which is all there is on
+//! network file systems and where the kernel's limits are reached. So lost events need no care.
+//! Directories are watched, not files: one watch serves all files in it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};

@@ -1,14 +1,16 @@
 //! One entry of the journal, from the JSON that `journalctl` writes to the JSON line that is kept.
 //!
-//! Fields get the names that the same things have in syslog; what only says where the entry stands in the journal goes,
-//! everything else stays under its name. A value with bytes that are no text comes from `journalctl` as an array of
-//! numbers, and a field with several values as an array; both become text.
+//! Fields get the names that the same things have in syslog; what only says where the entry stands
+//! in the journal goes, everything else stays under its name. A value with bytes that are no text
+//! comes from `journalctl` as an array of numbers, and a field with several values as an array;
+//! both become text.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Where an entry stands in the journal. The cursor is random in part, and would be most of what is stored.
+/// Where an entry stands in the journal. The cursor is random in part, and would be most of what is
+/// stored.
 const POSITION: [&str; 5] =
     ["__CURSOR", "__REALTIME_TIMESTAMP", "__MONOTONIC_TIMESTAMP", "__SEQNUM", "__SEQNUM_ID"];
 /// Journal fields and the names they get; the first that is there gives the value.
@@ -58,8 +60,8 @@ pub fn parse(json: &[u8]) -> Option<Entry> {
     Some(Entry { line: serde_json::to_vec(&line).expect("text and numbers only"), cursor })
 }
 
-/// The cursor in the start of what `journalctl` wrote; none when it stands behind that. Within a value its quotation
-/// marks would be escaped.
+/// The cursor in the start of what `journalctl` wrote; none when it stands behind that. Within a
+/// value its quotation marks would be escaped.
 pub fn cursor(json: &[u8]) -> Option<String> {
     let name = b"\"__CURSOR\"";
     let rest = &json[memchr::memmem::find(json, name)? + name.len()..];
@@ -109,7 +111,8 @@ mod tests {
                "proc_id":"7","_SYSTEMD_UNIT":"x.service""#,
         );
         check(r#","_COMM":"b","PRIORITY":"9""#, r#","app_name":"b","severity":"9""#);
-        // Bytes that are no text, several values, values too long for journalctl, names that are taken.
+        // Bytes that are no text, several values, values too long for journalctl, names that are
+        // taken.
         check(r#","MESSAGE":[104,105,10,255]"#, ",\"_msg\":\"hi\\n\u{fffd}\"");
         check(r#","MESSAGE":["one",[116,119,111]]"#, r#","_msg":"one\ntwo""#);
         check(r#","MESSAGE":null,"_msg":"x""#, r#","_msg":"""#);

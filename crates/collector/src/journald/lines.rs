@@ -1,7 +1,8 @@
 //! The lines of a stream that comes in reads of any size.
 //!
-//! Bounded: of a line that is longer than `bytes_max` only the start is held, `start_bytes`; the rest passes by and is
-//! counted. The lines do not depend on how the reads fell. Left out: a last line without newline.
+//! Bounded: of a line that is longer than `bytes_max` only the start is held, `start_bytes`; the
+//! rest passes by and is counted. The lines do not depend on how the reads fell. Left out: a last
+//! line without newline.
 
 use std::io::{self, Read};
 
@@ -46,8 +47,8 @@ impl Lines {
         Ok(read)
     }
 
-    /// Gives the lines that are there to `each`, until it returns false: then what is left of them is lost. Returns
-    /// whether all were given.
+    /// Gives the lines that are there to `each`, until it returns false: then what is left of them
+    /// is lost. Returns whether all were given.
     pub fn take(&mut self, mut each: impl FnMut(Line<'_>) -> bool) -> bool {
         let unscanned = &self.buffer[self.scanned..self.filled];
         if let Some(last) = memchr::memrchr(b'\n', unscanned) {

@@ -1,14 +1,15 @@
-//! The journal of systemd, read through `journalctl`: no library of systemd is needed, and its formats are its own
-//! affair.
+//! The journal of systemd, read through `journalctl`: no library of systemd is needed, and its
+//! formats are its own affair.
 //!
-//! A child process writes entries as JSON, one a line, from a cursor on, and goes on as they come. It is started again
-//! when it ends, after a pause that grows. The cursor of the last durable entry is the checkpoint. After a
-//! crash the entries behind it that are durable are recalled from the store, and left out when `journalctl` gives them
-//! again: by their content, since the journal may give older entries of another file later than before. The same is
-//! done when a frame was not kept.
+//! A child process writes entries as JSON, one a line, from a cursor on, and goes on as they come.
+//! It is started again when it ends, after a pause that grows. The cursor of the last durable entry
+//! is the checkpoint. After a crash the entries behind it that are durable are recalled from the
+//! store, and left out when `journalctl` gives them again: by their content, since the journal may
+//! give older entries of another file later than before. The same is done when a frame was not
+//! kept.
 //!
-//! Bounded: delivery blocks, then the pipe is full, and `journalctl` waits. Left out: reading the journal of other
-//! machines, for which systemd has its own service, and which this one then reads.
+//! Bounded: delivery blocks, then the pipe is full, and `journalctl` waits. Left out: reading the
+//! journal of other machines, for which systemd has its own service, and which this one then reads.
 
 mod entry;
 mod lines;
@@ -45,8 +46,8 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A checkpoint is written at most this often.
 const CHECKPOINT_MS: u64 = 1_000;
-/// Of an entry in JSON that is longer (a message of 8 MiB of bytes that are no text) the start is kept as it is, as of
-/// any line that is too long.
+/// Of an entry in JSON that is longer (a message of 8 MiB of bytes that are no text) the start is
+/// kept as it is, as of any line that is too long.
 const ENTRY_BYTES_MAX: usize = 8 * LINE_BYTES_MAX;
 /// Of what `journalctl` says on standard error, the end that is told when it ends.
 const COMPLAINTS_BYTES_MAX: usize = 4096;
@@ -106,12 +107,13 @@ struct Checkpoint {
 }
 
 impl JournalSource {
-    /// Starts to read: behind the checkpoint, or from the beginning of the journal. `recall` gives back what is durable behind
-    /// the checkpoint; none where frames leave this machine: then that comes again.
+    /// Starts to read: behind the checkpoint, or from the beginning of the journal. `recall` gives
+    /// back what is durable behind the checkpoint; none where frames leave this machine: then that
+    /// comes again.
     ///
     /// # Errors
-    /// When the checkpoint cannot be read, or there is no thread to be had. A `journalctl` that is missing is no error
-    /// here: it is told in the log, and tried again.
+    /// When the checkpoint cannot be read, or there is no thread to be had. A `journalctl` that is
+    /// missing is no error here: it is told in the log, and tried again.
     pub fn start(
         config: JournalConfig,
         deliver: Arc<dyn Deliver>,
@@ -188,7 +190,8 @@ impl JournalSource {
         board(&self.board).clone()
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// again.
     pub fn has_failed(&self) -> bool {
         self.thread.has_failed()
     }
@@ -222,7 +225,8 @@ struct Reader {
     sequence: u64,
     /// A frame that was durable before, and how many entries with it.
     look_before: (u64, u64),
-    /// Entries behind this frame were recalled. It stays in the checkpoint until the cursor is behind all of them.
+    /// Entries behind this frame were recalled. It stays in the checkpoint until the cursor is
+    /// behind all of them.
     sequence_recalled: u64,
     /// The last entry that came again and was left out.
     skipped: u64,
@@ -326,8 +330,8 @@ impl Reader {
         result
     }
 
-    /// Takes the entries of a process. Returns without an error when the source stops, or when what it read is to be
-    /// read again.
+    /// Takes the entries of a process. Returns without an error when the source stops, or when what
+    /// it read is to be read again.
     fn entries(&mut self, mut stdout: ChildStdout, mut stderr: ChildStderr) -> io::Result<()> {
         let mut events = Events::with_capacity(8);
         let mut lines = Lines::new(ENTRY_BYTES_MAX, LINE_BYTES_MAX);
@@ -456,8 +460,9 @@ impl Reader {
         }
     }
 
-    /// Writes down a cursor and a frame such that no entry behind the cursor is in that frame or an earlier one: those
-    /// are recalled. Entries before the cursor that are recalled as well do no harm.
+    /// Writes down a cursor and a frame such that no entry behind the cursor is in that frame or an
+    /// earlier one: those are recalled. Entries before the cursor that are recalled as well do no
+    /// harm.
     fn checkpoint(&mut self) {
         let now_ns = self.clock.monotonic_ns();
         self.checkpoint_ns = now_ns + CHECKPOINT_MS * 1_000_000;
@@ -470,7 +475,8 @@ impl Reader {
             let (number, cursor) = self.marks.pop_front().expect("it was looked at");
             (self.cursor, self.cursor_number, moved) = (Some(cursor), number, true);
         }
-        // What is durable may end between two marks; then the look before tells of a frame that suits.
+        // What is durable may end between two marks; then the look before tells of a frame that
+        // suits.
         let suits = |look: &(u64, u64)| look.1 <= self.cursor_number;
         let Some((sequence, _)) = [look, self.look_before].into_iter().find(suits) else { return };
         self.look_before = look;

@@ -1,5 +1,5 @@
-//! The source over a program that stands for `journalctl` and follows a file of entries, with a keeper of frames that
-//! may lose some.
+//! The source over a program that stands for `journalctl` and follows a file of entries, with a
+//! keeper of frames that may lose some.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -10,7 +10,8 @@ use platform::{RealClock, RealDisk};
 use super::*;
 use crate::keeper::Keeper;
 
-/// Gives the entries of a file, which bear the numbers of their lines as cursors, from the one behind the cursor on.
+/// Gives the entries of a file, which bear the numbers of their lines as cursors, from the one
+/// behind the cursor on.
 const JOURNALCTL: &str = "#!/bin/sh
 for word; do case $word in --after-cursor=*) after=${word#*=}; esac; done
 exec tail -n +$((${after:-0} + 1)) -f ${0%/*}/entries
@@ -71,7 +72,8 @@ impl Rig {
         source
     }
 
-    /// As after a crash that came before the next checkpoint: all that is durable is behind the cursor.
+    /// As after a crash that came before the next checkpoint: all that is durable is behind the
+    /// cursor.
     fn forget(&self) {
         let slot = Slot::new(self.dir.path(), "journald.checkpoint");
         slot.write(&RealDisk, &Checkpoint { version: 1, sequence: 0, cursor: None }).unwrap();

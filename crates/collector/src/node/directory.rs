@@ -1,8 +1,9 @@
-//! What a collector knows over restarts: who it is, and which numbers it may have given. A small file in its spool
-//! directory, `node.json`, replaced as a whole.
+//! What a collector knows over restarts: who it is, and which numbers it may have given. A small
+//! file in its spool directory, `node.json`, replaced as a whole.
 //!
-//! Invariant: a number is given only after a greater or equal one stands in the file, durably, as reserved. So no number
-//! is given twice, whatever ends the process; a crash leaves at most [`RESERVED`] unused.
+//! Invariant: a number is given only after a greater or equal one stands in the file, durably, as
+//! reserved. So no number is given twice, whatever ends the process; a crash leaves at most
+//! [`RESERVED`] unused.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,10 +18,12 @@ use super::wire::NodeIdentity;
 
 /// Numbers reserved at once: the file is written every so many frames.
 const RESERVED: u64 = 1 << 20;
-/// Numbers that are for one store: each has a range of its own, so that a number names a frame of this collector wherever it
-/// is. A store that had numbers before ranges were given keeps those from 1 on.
+/// Numbers that are for one store: each has a range of its own, so that a number names a frame of
+/// this collector wherever it is. A store that had numbers before ranges were given keeps those
+/// from 1 on.
 const RANGE: u64 = 1 << 40;
-/// Ranges that there are below the greatest number that a frame can have. Stores beyond get numbers of the last one.
+/// Ranges that there are below the greatest number that a frame can have. Stores beyond get numbers
+/// of the last one.
 const RANGES: u64 = (FORWARDED_NUMBER_MAX + 1) / RANGE;
 const FILE: &str = "node.json";
 /// A longer file is none of ours.

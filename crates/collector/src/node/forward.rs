@@ -1,16 +1,19 @@
 //! Delivery to stores in other processes: [`Forwarder`] is a [`Deliver`] like the store itself.
 //!
-//! Threads: one a store (`lane-…`), which connects, sends and reads acknowledgements; one for the disk (`spool`).
+//! Threads: one a store (`lane-…`), which connects, sends and reads acknowledgements; one for the
+//! disk (`spool`).
 //!
-//! - With a healthy store a frame goes from memory to the socket. It is spooled when it found no room for [`SPOOL_AFTER`],
-//!   at once when no store is connected, and when the connection broke before it was acknowledged.
+//! - With a healthy store a frame goes from memory to the socket. It is spooled when it found no
+//!   room for [`SPOOL_AFTER`], at once when no store is connected, and when the connection broke
+//!   before it was acknowledged.
 //! - A frame counts as kept when a store has acknowledged it, or it is durable in the spool.
-//! - When this process is killed, frames in memory are lost: at most the window of each store and [`WAITING_BYTES_MAX`].
-//!   With `spool_always` none is, and each is written once more.
-//! - A frame that was sent to a store stays with it until that store says what it has. Everything else goes to whoever has
-//!   room first.
-//! - A thread that panics goes on after [`PANIC_PAUSE`]. Frames that it had in hand are in a place that outlives the panic:
-//!   those that a store may have go to it again, under the same number; others wait again.
+//! - When this process is killed, frames in memory are lost: at most the window of each store and
+//!   [`WAITING_BYTES_MAX`]. With `spool_always` none is, and each is written once more.
+//! - A frame that was sent to a store stays with it until that store says what it has. Everything
+//!   else goes to whoever has room first.
+//! - A thread that panics goes on after [`PANIC_PAUSE`]. Frames that it had in hand are in a place
+//!   that outlives the panic: those that a store may have go to it again, under the same number;
+//!   others wait again.
 //!
 //! Locks are taken in the order spool, directory; the queue's alone.
 
@@ -37,9 +40,11 @@ use super::spool::Spool;
 use super::status::{ForwardStatus, SpoolStatus};
 use crate::deliver::{Deliver, DeliverError, OnDurable, Patience};
 
-/// Bytes of frames that wait for a store with room or for the spool. Beyond, whoever brings more waits.
+/// Bytes of frames that wait for a store with room or for the spool. Beyond, whoever brings more
+/// waits.
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
-/// A frame that no store had room for goes to the spool after so long: a store that only pauses does not make a disk busy.
+/// A frame that no store had room for goes to the spool after so long: a store that only pauses
+/// does not make a disk busy.
 pub const SPOOL_AFTER: Duration = Duration::from_secs(1);
 /// Frames are written to the spool, and synced, up to so many bytes at once.
 const SPOOL_GROUP_BYTES: usize = 8 << 20;
@@ -47,7 +52,8 @@ const SPOOL_GROUP_BYTES: usize = 8 << 20;
 const SPOOL_RETRY: Duration = Duration::from_millis(500);
 /// How long frames that someone waits for wait for room.
 const AWAITED_MAX: Duration = Duration::from_secs(10);
-/// The pause before a thread goes on that has panicked, so that one that does so again and again fills no log.
+/// The pause before a thread goes on that has panicked, so that one that does so again and again
+/// fills no log.
 pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(1);
 /// At an orderly end stores get so long to acknowledge; the rest goes to the spool.
 const STOP_DRAIN: Duration = Duration::from_secs(3);
@@ -144,8 +150,8 @@ impl Shared {
         spool
     }
 
-    /// What `work` gives, unless it panics, which is counted and told. What it leaves half done is in `Shared` or in places
-    /// of its thread that are looked at before it goes on.
+    /// What `work` gives, unless it panics, which is counted and told. What it leaves half done is
+    /// in `Shared` or in places of its thread that are looked at before it goes on.
     pub(super) fn survive<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let result = catch_unwind(AssertUnwindSafe(work)).ok();
         if result.is_none() {
@@ -161,7 +167,8 @@ impl Shared {
     }
 }
 
-/// A poisoned lock means that a thread of ours panicked; what it guards is consistent between statements.
+/// A poisoned lock means that a thread of ours panicked; what it guards is consistent between
+/// statements.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -238,14 +245,15 @@ impl Forwarder {
         Ok(forwarder)
     }
 
-    /// From now on nobody waits for room: what finds none is dropped, and counted. To be called before sources are
-    /// stopped.
+    /// From now on nobody waits for room: what finds none is dropped, and counted. To be called
+    /// before sources are stopped.
     pub fn begin_stop(&self) {
         self.shared.queue().closing = true;
         self.shared.notify();
     }
 
-    /// Gives stores a few seconds to acknowledge, spools the rest, and ends. A second call does nothing.
+    /// Gives stores a few seconds to acknowledge, spools the rest, and ends. A second call does
+    /// nothing.
     pub fn stop(&self) {
         self.begin_stop();
         let shared = &self.shared;
@@ -330,7 +338,8 @@ impl Drop for Forwarder {
 }
 
 impl Deliver for Forwarder {
-    /// Numbers of this process alone: a frame gets its number when it is known which store it goes to.
+    /// Numbers of this process alone: a frame gets its number when it is known which store it goes
+    /// to.
     fn next_sequence(&self) -> (u32, u64) {
         (self.node, self.sequence.fetch_add(1, Relaxed))
     }
@@ -422,8 +431,8 @@ impl Shared {
         }
     }
 
-    /// Frames that could not be spooled wait again, once none of them can be found in the spool. False when that is not
-    /// known yet. At the end they are given up.
+    /// Frames that could not be spooled wait again, once none of them can be found in the spool.
+    /// False when that is not known yet. At the end they are given up.
     fn put_back(&self, hand: &mut InHand) -> bool {
         let sure = self.spool().be_sure();
         let mut queue = self.queue();

@@ -1,10 +1,13 @@
-//! The thread of one store: connects, sends, takes acknowledgements, and keeps what was not acknowledged.
+//! The thread of one store: connects, sends, takes acknowledgements, and keeps what was not
+//! acknowledged.
 //!
-//! What happens to a frame when the connection breaks: one that was sent, even in part, is bound to the store in the spool
-//! (or kept in memory while the disk refuses), and sent again with the same number; one that was not goes back to the queue.
+//! What happens to a frame when the connection breaks: one that was sent, even in part, is bound to
+//! the store in the spool (or kept in memory while the disk refuses), and sent again with the same
+//! number; one that was not goes back to the queue.
 //!
-//! Invariant: a frame is in one place, and in none that a panic takes away: the queue, [`Connection`], `unsettled`, or a
-//! file of the spool; one whose source is about to be told in `settled`, or in `acknowledged`.
+//! Invariant: a frame is in one place, and in none that a panic takes away: the queue,
+//! [`Connection`], `unsettled`, or a file of the spool; one whose source is about to be told in
+//! `settled`, or in `acknowledged`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -32,8 +35,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
 /// A side that is not heard of for so long is gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// The first pause before another attempt; each next is twice as long, up to the second, and up to a quarter shorter or
-/// longer, so that many collectors do not come at once.
+/// The first pause before another attempt; each next is twice as long, up to the second, and up to
+/// a quarter shorter or longer, so that many collectors do not come at once.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Bytes of replies read at once.
@@ -138,8 +141,8 @@ pub(super) struct Lane {
     shared: Arc<Shared>,
     place: usize,
     poll: Poll,
-    /// Frames from memory that were sent to this store and not acknowledged, while no connection is open and the spool did
-    /// not take them. Their bytes are counted in the queue.
+    /// Frames from memory that were sent to this store and not acknowledged, while no connection is
+    /// open and the spool did not take them. Their bytes are counted in the queue.
     unsettled: VecDeque<Item>,
     unsettled_of: Option<u32>,
     /// Frames that their store or the spool has, and that nobody was told of.
@@ -539,8 +542,8 @@ impl Connection {
         }
     }
 
-    /// The oldest file that belongs to no store becomes this store's. None while the disk's thread is busy with the spool:
-    /// it wakes all lanes when it is done.
+    /// The oldest file that belongs to no store becomes this store's. None while the disk's thread
+    /// is busy with the spool: it wakes all lanes when it is done.
     fn take_file(&self, lane: &Lane) -> Result<Option<BoundReader>, String> {
         let Some(mut spool) = lane.shared.try_spool() else { return Ok(None) };
         let frames = spool.free_frames().map_err(|error| error.to_string())?;

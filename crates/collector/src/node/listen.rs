@@ -1,7 +1,8 @@
 //! The listener of a store: takes frames of collectors and hands each to the store once.
 //!
-//! Threads: `nodes` for all connections, `nodes-keep` which waits for the store where it must. So a store that is behind, or
-//! whose disk is full, stops the reading of frames, while connections are kept up and told why.
+//! Threads: `nodes` for all connections, `nodes-keep` which waits for the store where it must. So a
+//! store that is behind, or whose disk is full, stops the reading of frames, while connections are
+//! kept up and told why.
 //!
 //! A stranger gets little: until a collector has proved that it knows the secret, its connection
 //! has a few bytes of memory, ends after [`GREETING_MAX`], and is one of [`UNGREETED_MAX`], of
@@ -14,9 +15,10 @@
 //! for frames that are being read is bounded by [`READING_BYTES_MAX`], for those that wait by
 //! [`WAITING_BYTES_MAX`].
 //!
-//! A thread that panics is counted and told, and ends the other and all connections: collectors keep what was not acknowledged, and
-//! send it again. [`NodeListener::has_failed`] says so once nothing of it is on its way to the disk any more: from then on the
-//! store knows each number that it has, and a new listener takes none twice.
+//! A thread that panics is counted and told, and ends the other and all connections: collectors
+//! keep what was not acknowledged, and send it again. [`NodeListener::has_failed`] says so once
+//! nothing of it is on its way to the disk any more: from then on the store knows each number that
+//! it has, and a new listener takes none twice.
 
 #[cfg(test)]
 mod tests;
@@ -81,8 +83,8 @@ const TURN_BYTES: usize = 8 << 20;
 const UNREAD_MAX: u64 = 1 << 20;
 /// A connection must have said who it is after so long.
 const GREETING_MAX: Duration = Duration::from_secs(10);
-/// Bytes that wait to be written to a connection. Beyond, it is told less often what is durable: one acknowledgement stands
-/// for all before it.
+/// Bytes that wait to be written to a connection. Beyond, it is told less often what is durable:
+/// one acknowledgement stands for all before it.
 const OUT_BYTES_MAX: usize = 4 << 10;
 /// How often it is asked whether there is room on the disk again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -98,10 +100,11 @@ const FIRST: usize = 2;
 pub trait NodeStore: Send + Sync {
     /// The store's node id.
     fn id(&self) -> u32;
-    /// Takes a collector up; gives the numbers that are there, those before `first` included. An error is told to it.
+    /// Takes a collector up; gives the numbers that are there, those before `first` included. An
+    /// error is told to it.
     fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String>;
-    /// Makes a frame durable whose number did not come before. Waits as long as there is no room. The numbers that
-    /// [`admit`](Self::admit) gives have this one before `on_durable` is called.
+    /// Makes a frame durable whose number did not come before. Waits as long as there is no room.
+    /// The numbers that [`admit`](Self::admit) gives have this one before `on_durable` is called.
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError>;
     /// Notes that a connection of a collector that was admitted has ended: once for each time that
     /// it was.
@@ -129,7 +132,8 @@ impl NodeListenConfig {
     }
 }
 
-/// Listens for collectors. Dropping it closes their connections, and returns when what was read is with the store.
+/// Listens for collectors. Dropping it closes their connections, and returns when what was read is
+/// with the store.
 pub struct NodeListener {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -273,7 +277,8 @@ impl Shared {
         self.failed.store(true, Relaxed);
     }
 
-    /// Drops the frames that wait, when no thread brings or takes any more: the collectors have them still.
+    /// Drops the frames that wait, when no thread brings or takes any more: the collectors have
+    /// them still.
     fn give_back(&self, reason: DropReason) {
         let counters = self.accounting.source(SourceKind::Node);
         let mut waiting = lock(&self.waiting);
@@ -304,8 +309,8 @@ impl Shared {
         }
     }
 
-    /// Waits for a frame, and until the disk has room for it. None at the end: frames that wait then are not acknowledged, and
-    /// sent again to whoever is here next.
+    /// Waits for a frame, and until the disk has room for it. None at the end: frames that wait
+    /// then are not acknowledged, and sent again to whoever is here next.
     fn next_to_keep(&self) -> Option<Frame> {
         let mut waiting = lock(&self.waiting);
         loop {

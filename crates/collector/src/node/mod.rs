@@ -1,4 +1,5 @@
-//! Delivery between processes: collectors that keep nothing but what waits, and stores that keep lines.
+//! Delivery between processes: collectors that keep nothing but what waits, and stores that keep
+//! lines.
 //!
 //! ```text
 //! sources → Forwarder ┬ lane → TCP → NodeListener → NodeStore      one of several stores
@@ -6,15 +7,16 @@
 //!                     └ spool: frames on disk while no store takes them
 //! ```
 //!
-//! - [`wire`]: the protocol (`docs/format/node-protocol.md`). [`sender`] and [`session`] are its two sides without input
-//!   and output, so that a test can cut, delay and repeat as it likes.
-//! - [`Forwarder`]: a [`Deliver`](crate::Deliver), the collector's side. [`spool`] and [`directory`] are what it keeps on
-//!   disk.
+//! - [`wire`]: the protocol (`docs/format/node-protocol.md`). [`sender`] and [`session`] are its
+//!   two sides without input and output, so that a test can cut, delay and repeat as it likes.
+//! - [`Forwarder`]: a [`Deliver`](crate::Deliver), the collector's side. [`spool`] and
+//!   [`directory`] are what it keeps on disk.
 //! - [`NodeListener`]: the store's side, over a [`NodeStore`].
 //!
-//! Each frame gets a number for the store it is sent to, and keeps it however often it is sent. The store keeps a number
-//! once, and says when it is durable. So: what a store acknowledged it has, once; what it did not acknowledge is sent to it
-//! again; what was never sent to it may go to another.
+//! Each frame gets a number for the store it is sent to, and keeps it however often it is sent. The
+//! store keeps a number once, and says when it is durable. So: what a store acknowledged it has,
+//! once; what it did not acknowledge is sent to it again; what was never sent to it may go to
+//! another.
 //!
 //! Stores and collectors prove to each other that they know a [`secret`]; without one, a store is
 //! to listen on loopback alone.

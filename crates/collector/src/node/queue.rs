@@ -153,8 +153,8 @@ impl Queue {
         self.lanes[lane].open = true;
     }
 
-    /// A lane is not connected any more: its frames that were not sent wait again, before all others. Of those that were,
-    /// `kept` bytes stay with it.
+    /// A lane is not connected any more: its frames that were not sent wait again, before all
+    /// others. Of those that were, `kept` bytes stay with it.
     pub(super) fn close(&mut self, lane: usize, kept: usize) {
         self.lanes[lane].open = false;
         while let Some(ready) = self.lanes[lane].ready.pop_back() {
@@ -164,7 +164,8 @@ impl Queue {
         self.lanes[lane].bytes = kept;
     }
 
-    /// Whether at most half of what may wait does: then a further frame has its place, whatever the stores take.
+    /// Whether at most half of what may wait does: then a further frame has its place, whatever the
+    /// stores take.
     pub(super) fn has_room_to_wait(&self) -> bool {
         !self.closed && self.waiting_bytes <= self.waiting_bytes_max / 2
     }
@@ -179,8 +180,8 @@ impl Queue {
         self.waiting.front().map(|waiting| waiting.since)
     }
 
-    /// Takes the first frames that wait, up to `bytes` and at least one, for the spool. Their room is given back by
-    /// [`spooled`](Self::spooled).
+    /// Takes the first frames that wait, up to `bytes` and at least one, for the spool. Their room
+    /// is given back by [`spooled`](Self::spooled).
     pub(super) fn take_for_spool(&mut self, bytes: usize) -> VecDeque<Waiting> {
         let mut sum = 0;
         let fits = |waiting: &&Waiting| {

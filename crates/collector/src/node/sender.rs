@@ -3,8 +3,9 @@
 //! A store is believed once it has proved that it knows the secret, if there is one: no frame is
 //! sent to another.
 //!
-//! Invariants: an item is given back exactly once, when its frame is acknowledged, or by [`Sender::into_unacknowledged`]
-//! when the connection ended; items are acknowledged in the order in which they were sent.
+//! Invariants: an item is given back exactly once, when its frame is acknowledged, or by
+//! [`Sender::into_unacknowledged`] when the connection ended; items are acknowledged in the order
+//! in which they were sent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -135,7 +136,8 @@ impl<T> Sender<T> {
         self.reader.push(bytes);
     }
 
-    /// What the next message comes to; none when no whole one is there. After an error the connection is over.
+    /// What the next message comes to; none when no whole one is there. After an error the
+    /// connection is over.
     pub fn hear(&mut self) -> Result<Option<Heard<T>>, SenderError> {
         let Some(message) = self.reader.take()? else { return Ok(None) };
         Ok(Some(match (message, self.state) {

@@ -1,12 +1,13 @@
-//! The store's side: one [`Session`] a connection, and the [`Ledger`] of what came from each collector. No input and output:
-//! bytes in, what is to be done out.
+//! The store's side: one [`Session`] a connection, and the [`Ledger`] of what came from each
+//! collector. No input and output: bytes in, what is to be done out.
 //!
 //! A collector is believed once it has proved that it knows the secret; what a frame says is
 //! checked all the same ([`check_frame`]), since a fault of one collector must not harm the lines
 //! of others.
 //!
-//! Invariants: a number of a node is kept once, over however many connections it comes; a connection acknowledges its
-//! frames in the order in which they came on it, each once it is durable, also when another connection brought it first.
+//! Invariants: a number of a node is kept once, over however many connections it comes; a
+//! connection acknowledges its frames in the order in which they came on it, each once it is
+//! durable, also when another connection brought it first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

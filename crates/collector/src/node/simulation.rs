@@ -1,5 +1,6 @@
-//! Both sides of the protocol in one thread, from a seed: connections are cut at any byte, what is on its way arrives late or
-//! on a connection that the collector has given up, the store crashes and keeps any part of what was not acknowledged.
+//! Both sides of the protocol in one thread, from a seed: connections are cut at any byte, what is
+//! on its way arrives late or on a connection that the collector has given up, the store crashes
+//! and keeps any part of what was not acknowledged.
 //!
 //! The oracle is naive: a list of what the store has, and a set of what it acknowledged.
 
@@ -44,7 +45,8 @@ struct World {
     connection_next: u64,
     /// The collector's connection.
     current: Option<(u64, Sender<u64>)>,
-    /// Numbers that were sent or are to be sent, not acknowledged, and not on the current connection.
+    /// Numbers that were sent or are to be sent, not acknowledged, and not on the current
+    /// connection.
     unsettled: VecDeque<u64>,
     number_next: u64,
     given: BTreeSet<u64>,

@@ -1,4 +1,5 @@
-//! Frames that wait on the disk of a collector: files in the format of hot segments (`docs/format/hot-segment.md`).
+//! Frames that wait on the disk of a collector: files in the format of hot segments
+//! (`docs/format/hot-segment.md`).
 //!
 //! | name | holds |
 //! |---|---|
@@ -6,12 +7,13 @@
 //! | `<id>-<store>-<first>.hot` | frames *bound* to a store, which may have them: their number there is `first` plus their sequence |
 //! | `<id>.part` | a file that was not finished; removed |
 //!
-//! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames go to no other store,
-//! because nobody could tell which of them the first one has.
+//! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames
+//! go to no other store, because nobody could tell which of them the first one has.
 //!
-//! Invariants: what [`Spool::append`] and [`Spool::bind`] returned for is there after any crash, and what they returned an
-//! error for is not, once [`Spool::be_sure`] has succeeded; files together stay within the limit. Left out: frames in
-//! memory, and what becomes of frames when there is no room.
+//! Invariants: what [`Spool::append`] and [`Spool::bind`] returned for is there after any crash,
+//! and what they returned an error for is not, once [`Spool::be_sure`] has succeeded; files
+//! together stay within the limit. Left out: frames in memory, and what becomes of frames when
+//! there is no room.
 
 #[cfg(test)]
 mod tests;
@@ -81,7 +83,8 @@ pub struct Spool {
     id_next: u64,
     /// A file was renamed, and that may not be durable.
     renames_pending: bool,
-    /// A write could not be taken back, or a thread panicked here: the files are to be looked at before anything is done.
+    /// A write could not be taken back, or a thread panicked here: the files are to be looked at
+    /// before anything is done.
     in_doubt: bool,
 }
 
@@ -95,8 +98,8 @@ pub struct BoundReader {
 }
 
 impl Spool {
-    /// Opens a directory that is there and locked, and brings it in order after a crash. The second value says what could
-    /// not be read.
+    /// Opens a directory that is there and locked, and brings it in order after a crash. The second
+    /// value says what could not be read.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -122,7 +125,8 @@ impl Spool {
             spool.id_next = spool.id_next.max(kind.id() + 1);
             spool.adopt(&name, kind, &mut warnings)?;
         }
-        // What is found, names given to files among it, may be seen and not be durable, when a sync failed before this start.
+        // What is found, names given to files among it, may be seen and not be durable, when a sync
+        // failed before this start.
         spool.sync_dir()?;
         Ok((spool, warnings))
     }
@@ -160,8 +164,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Makes frames durable that were sent to no store. After an error none of them is here, once it is
-    /// [sure](Self::be_sure).
+    /// Makes frames durable that were sent to no store. After an error none of them is here, once
+    /// it is [sure](Self::be_sure).
     pub fn append(&mut self, frames: &mut [&mut Frame]) -> Result<(), SegmentError> {
         self.be_sure()?;
         let bytes: u64 = frames.iter().map(|frame| frame.bytes().len() as u64).sum();
@@ -196,8 +200,9 @@ impl Spool {
         self.in_doubt = true;
     }
 
-    /// After a panic, or a failed write that could not be taken back: finds out what the files hold, and takes frames out
-    /// of them that nobody was told are here. Without doubt it does nothing; all that changes or reads files calls it.
+    /// After a panic, or a failed write that could not be taken back: finds out what the files
+    /// hold, and takes frames out of them that nobody was told are here. Without doubt it does
+    /// nothing; all that changes or reads files calls it.
     pub fn be_sure(&mut self) -> Result<(), SegmentError> {
         if !self.in_doubt {
             return Ok(());
@@ -299,8 +304,8 @@ impl Spool {
         Ok(closed.or_else(|| self.active.as_ref().map(|active| active.entries.len() as u64)))
     }
 
-    /// Binds the oldest file that is not bound to a store, its frames with numbers from `first` on. After an error it may
-    /// be bound all the same; then [`Spool::read`] makes sure of it.
+    /// Binds the oldest file that is not bound to a store, its frames with numbers from `first` on.
+    /// After an error it may be bound all the same; then [`Spool::read`] makes sure of it.
     pub fn take(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
         self.be_sure()?;
         if self.free.is_empty() {
@@ -334,7 +339,8 @@ impl Spool {
         stores
     }
 
-    /// Lets the frames bound to a store go to any: that store will not come back. Frames that it has might be kept twice.
+    /// Lets the frames bound to a store go to any: that store will not come back. Frames that it
+    /// has might be kept twice.
     pub fn unbind(&mut self, store: u32) -> Result<(), SegmentError> {
         for bound in self.bound_to(store)? {
             self.rename(&self.path(&bound), &self.dir.join(format!("{}.hot", bound.id)))?;
@@ -354,7 +360,8 @@ impl Spool {
         Ok(BoundReader { bound: bound.clone(), path, file, entries })
     }
 
-    /// Removes a bound file: all its frames are acknowledged. A crash may bring it back; its store knows its numbers.
+    /// Removes a bound file: all its frames are acknowledged. A crash may bring it back; its store
+    /// knows its numbers.
     pub fn remove(&mut self, id: u64) -> Result<(), SegmentError> {
         self.be_sure()?;
         let Some((bound, _)) = self.bound.get(&id) else { return Ok(()) };
@@ -470,8 +477,8 @@ impl BoundReader {
         self.entries.retain(|entry| self.bound.first + entry.sequence > through);
     }
 
-    /// The next frame, with its number in its header; an error for one that is damaged, with its lines, and the next call
-    /// gives the one behind it.
+    /// The next frame, with its number in its header; an error for one that is damaged, with its
+    /// lines, and the next call gives the one behind it.
     pub fn next_frame(&mut self) -> Option<Result<Frame, (SegmentError, u64)>> {
         let entry = self.entries.pop_front()?;
         let number = self.bound.first + entry.sequence;

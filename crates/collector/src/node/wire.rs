@@ -1,4 +1,5 @@
-//! The messages between a collector and a store, byte by byte (`docs/format/node-protocol.md` draws them).
+//! The messages between a collector and a store, byte by byte (`docs/format/node-protocol.md` draws
+//! them).
 //!
 //! ```text
 //! collector                               store
@@ -12,7 +13,8 @@
 //!
 //! Before a start is taken no frame is: a stranger has no more than a greeting's bytes in memory.
 //!
-//! Either side may end it at any time; a store says why by a refusal. All numbers are little-endian, all checksums CRC32C.
+//! Either side may end it at any time; a store says why by a refusal. All numbers are
+//! little-endian, all checksums CRC32C.
 
 use record::frame::{FRAME_MAGIC, FrameHeader, HEADER_BYTES};
 use record::{Frame, FrameError};
@@ -110,7 +112,8 @@ pub enum ToCollector {
         /// Whether it will prove that.
         guarded: Guarded,
     },
-    /// What is there already: all numbers from the one of the start through this one; that one minus 1 if none.
+    /// What is there already: all numbers from the one of the start through this one; that one
+    /// minus 1 if none.
     Held {
         /// The last.
         through: u64,
@@ -304,7 +307,8 @@ impl ToCollector {
 }
 
 /// Takes the stream from a collector apart. Bytes are read straight to where a frame stays: ask for
-/// [`buffer`](Self::buffer) and [`wanted`](Self::wanted), append at most so many, call [`take`](Self::take).
+/// [`buffer`](Self::buffer) and [`wanted`](Self::wanted), append at most so many, call
+/// [`take`](Self::take).
 #[derive(Debug, Default)]
 pub struct StoreReader {
     buffer: Vec<u8>,

@@ -1,20 +1,21 @@
 //! One thread that serves connections.
 //!
-//! `epoll` says which connections have something, and each of those gives one bounded read a turn. A connection
-//! that was empty and has something again comes before those that were not emptied by their last turn, and `epoll`
-//! is asked again after every [`ROUND_BYTES`] of the latter: a trickle waits for one round of the floods, however many
-//! they are. All connections share the frame under construction. When delivery blocks, nothing is read, the kernel's
-//! buffers fill, and senders are pushed back: nothing is lost here.
+//! `epoll` says which connections have something, and each of those gives one bounded read a turn.
+//! A connection that was empty and has something again comes before those that were not emptied by
+//! their last turn, and `epoll` is asked again after every [`ROUND_BYTES`] of the latter: a trickle
+//! waits for one round of the floods, however many they are. All connections share the frame under
+//! construction. When delivery blocks, nothing is read, the kernel's buffers fill, and senders are
+//! pushed back: nothing is lost here.
 //!
 //! Decided:
 //! - A connection may be silent for as long as it likes, also in the middle of a line, unless
-//!   [`TcpConfig::idle_timeout`](super::TcpConfig::idle_timeout) is set: a quiet machine is not an error. Peers that
-//!   vanished are found by keep-alive after about two minutes.
-//! - A connection that ends in the middle of a line leaves what came of the line as a line. It is counted as
-//!   [`DropReason::Reset`] if it ended by an error, by our closing it, or inside a counted message; a missing last
-//!   newline alone is common and no loss.
-//! - Beyond [`TcpConfig::connections_max`](super::TcpConfig::connections_max) a connection is accepted and closed at
-//!   once, counted, and logged.
+//!   [`TcpConfig::idle_timeout`](super::TcpConfig::idle_timeout) is set: a quiet machine is not an
+//!   error. Peers that vanished are found by keep-alive after about two minutes.
+//! - A connection that ends in the middle of a line leaves what came of the line as a line. It is
+//!   counted as [`DropReason::Reset`] if it ended by an error, by our closing it, or inside a
+//!   counted message; a missing last newline alone is common and no loss.
+//! - Beyond [`TcpConfig::connections_max`](super::TcpConfig::connections_max) a connection is
+//!   accepted and closed at once, counted, and logged.
 //! - A connection of another protocol ([`record::framing::foreign`]) is closed, counted as one line
 //!   ([`DropReason::WrongProtocol`]), and told in the log with the sender's address and the remedy;
 //!   nothing of it is kept.
@@ -55,7 +56,8 @@ const ROUND_BYTES: usize = 4 << 20;
 const EVENTS_MAX: usize = 1024;
 /// Connections accepted before those that are open get their turn.
 const ACCEPTS_MAX: usize = 64;
-/// When no connection can be accepted (no file descriptor is left), it is tried again this much later.
+/// When no connection can be accepted (no file descriptor is left), it is tried again this much
+/// later.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How often it is looked for connections that were silent for too long.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
@@ -77,8 +79,8 @@ struct Connection<S> {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Reads once, into the frame if the lines can stay there, and puts the lines that are complete into the frame.
-    /// Returns how much was read, and how much could have been.
+    /// Reads once, into the frame if the lines can stay there, and puts the lines that are complete
+    /// into the frame. Returns how much was read, and how much could have been.
     fn read(
         &mut self,
         outlet: &mut Outlet,
@@ -245,8 +247,8 @@ impl<A: Accept> Receiver<A> {
     }
 
     fn make_ready(&mut self, place: usize, is_ending: bool) {
-        // An event may be left over from a connection that is closed by now, even when its place is taken
-        // again: then reading finds nothing.
+        // An event may be left over from a connection that is closed by now, even when its place is
+        // taken again: then reading finds nothing.
         if let Some(Some(connection)) = self.connections.get_mut(place) {
             connection.is_ending |= is_ending;
             if !connection.is_ready {
@@ -522,7 +524,8 @@ impl<A: Accept> Receiver<A> {
         any_open && (A::Stream::HAS_HANDSHAKE || self.shared.config.idle_timeout.is_some())
     }
 
-    /// Closes connections that were silent for too long, or did not come to an end with their handshake.
+    /// Closes connections that were silent for too long, or did not come to an end with their
+    /// handshake.
     fn close_overdue(&mut self) {
         if self.now < self.overdue_at {
             return;

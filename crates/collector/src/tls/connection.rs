@@ -1,20 +1,23 @@
 //! One TLS connection, read without blocking: handshake, decryption, and the end.
 //!
-//! What is read from the socket goes straight into the caller's buffer, [`GAP_BYTES`] behind its start. The library
-//! decrypts each record there, and its content moves to the front, where there is always room for it: a record's
-//! content is shorter than the record, and no longer than the gap. So one system call brings as much as the buffer
-//! holds, and a connection keeps nothing between reads but the start of a record that is not complete. The library's
-//! buffered interface, which reads 4 KiB at a time and copies once more, is a fifth slower (`bulk` and `bulk-buffered` of
-//! `examples/tls_limit.rs`).
+//! What is read from the socket goes straight into the caller's buffer, [`GAP_BYTES`] behind its
+//! start. The library decrypts each record there, and its content moves to the front, where there
+//! is always room for it: a record's content is shorter than the record, and no longer than the
+//! gap. So one system call brings as much as the buffer holds, and a connection keeps nothing
+//! between reads but the start of a record that is not complete. The library's buffered interface,
+//! which reads 4 KiB at a time and copies once more, is a fifth slower (`bulk` and `bulk-buffered`
+//! of `examples/tls_limit.rs`).
 //!
-//! Invariants: what the caller gets does not depend on how the stream was split into reads; what was sent before an
-//! error, an alert or a cut is handed out first; nothing that a peer sends makes more than [`CARRY_BYTES_MAX`] wait.
+//! Invariants: what the caller gets does not depend on how the stream was split into reads; what
+//! was sent before an error, an alert or a cut is handed out first; nothing that a peer sends makes
+//! more than [`CARRY_BYTES_MAX`] wait.
 //!
 //! Decided:
-//! - A connection that ends without `close_notify` ends by an error ([`io::ErrorKind::UnexpectedEof`]): the network,
-//!   or somebody in it, may have cut it (RFC 5425, §4.4).
-//! - What cannot be sent at once (the server's part of the handshake, an alert) is sent when the socket takes it, and
-//!   nothing is read before: a peer cannot make answers pile up.
+//! - A connection that ends without `close_notify` ends by an error
+//!   ([`io::ErrorKind::UnexpectedEof`]): the network, or somebody in it, may have cut it (RFC 5425,
+//!   §4.4).
+//! - What cannot be sent at once (the server's part of the handshake, an alert) is sent when the
+//!   socket takes it, and nothing is read before: a peer cannot make answers pile up.
 //!
 //! Left out: kernel TLS, see docs/decisions; lines back to the sender, which syslog has not.
 
@@ -30,8 +33,8 @@ use rustls::unbuffered::{
 
 /// The content of a record is not longer (RFC 8446, §5.1).
 const GAP_BYTES: usize = 16 << 10;
-/// What waits for the rest of a record, or of a message of the handshake, in a connection. A message that is longer
-/// ends the connection; certificates of clients take a few KiB.
+/// What waits for the rest of a record, or of a message of the handshake, in a connection. A
+/// message that is longer ends the connection; certificates of clients take a few KiB.
 const CARRY_BYTES_MAX: usize = 32 << 10;
 /// There is room for the gap, for what waits, and to go on.
 const _: () = assert!(GAP_BYTES + CARRY_BYTES_MAX < READ_BYTES_MIN);
@@ -111,8 +114,8 @@ impl<S: Read + Write> Connection<S> {
     }
 
     /// Reads once from the socket and decrypts. 0: the peer has closed the connection as it should.
-    /// [`io::ErrorKind::WouldBlock`]: nothing is there; [`io::ErrorKind::Interrupted`]: what was there is not for the
-    /// caller, and there may be more.
+    /// [`io::ErrorKind::WouldBlock`]: nothing is there; [`io::ErrorKind::Interrupted`]: what was
+    /// there is not for the caller, and there may be more.
     ///
     /// # Panics
     /// When the buffer is smaller than [`READ_BYTES_MIN`].
@@ -147,8 +150,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Has the library process what lies behind the gap. Returns how many bytes of content there are now at the front,
-    /// and how many behind the gap are done with.
+    /// Has the library process what lies behind the gap. Returns how many bytes of content there
+    /// are now at the front, and how many behind the gap are done with.
     fn process(&mut self, buffer: &mut [u8]) -> (usize, usize) {
         let (mut content_bytes, mut from) = (0, GAP_BYTES);
         loop {
@@ -202,8 +205,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Takes over what tells the peer of an error. The library must not be asked for more than that: what it would
-    /// process next is not there any more.
+    /// Takes over what tells the peer of an error. The library must not be asked for more than
+    /// that: what it would process next is not there any more.
     fn take_alert(&mut self) {
         while self.tls.wants_write()
             && let Ok(ConnectionState::EncodeTlsData(data)) =

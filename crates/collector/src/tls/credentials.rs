@@ -1,19 +1,23 @@
-//! What a TLS server shows and believes: its certificate and key, and whose client certificates it accepts. Read from
-//! PEM files (RFC 7468), and read again while connections go on.
+//! What a TLS server shows and believes: its certificate and key, and whose client certificates it
+//! accepts. Read from PEM files (RFC 7468), and read again while connections go on.
 //!
-//! Invariants: what is in use was read as a whole and fits together. When the files do not, what was in use before
-//! stays, and the status says why. A connection keeps what was in use when it began; sessions are resumed only
-//! under the credentials they began under, so that nobody gets in by a CA that is no longer believed.
+//! Invariants: what is in use was read as a whole and fits together. When the files do not, what
+//! was in use before stays, and the status says why. A connection keeps what was in use when it
+//! began; sessions are resumed only under the credentials they began under, so that nobody gets in
+//! by a CA that is no longer believed.
 //!
 //! Decided:
-//! - The files are looked at every [`LOOK_INTERVAL`], and read when they have changed and rested for one interval:
-//!   programs that renew certificates write one file after the other. [`Credentials::reload`] reads them at once.
-//! - TLS 1.3 sessions are not resumed. Tickets for that are sent by the server when the handshake is over; syslog
-//!   senders never read, and the kernel of a sender that closes with unread bytes throws away what it has not sent
-//!   yet. TLS 1.2 resumes within the handshake, from a cache of [`SESSIONS_MAX`].
+//! - The files are looked at every [`LOOK_INTERVAL`], and read when they have changed and rested
+//!   for one interval: programs that renew certificates write one file after the other.
+//!   [`Credentials::reload`] reads them at once.
+//! - TLS 1.3 sessions are not resumed. Tickets for that are sent by the server when the handshake
+//!   is over; syslog senders never read, and the kernel of a sender that closes with unread bytes
+//!   throws away what it has not sent yet. TLS 1.2 resumes within the handshake, from a cache of
+//!   [`SESSIONS_MAX`].
 //! - No ALPN: RFC 5425 has none.
 //!
-//! Left out: revocation lists, OCSP stapling, encrypted keys, keys in hardware, several names with a certificate each.
+//! Left out: revocation lists, OCSP stapling, encrypted keys, keys in hardware, several names with
+//! a certificate each.
 
 use std::fs::Metadata;
 use std::io;
@@ -32,7 +36,8 @@ use super::validity::not_after_s;
 
 /// How often the files are looked at.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Sessions of TLS 1.2 that can be resumed. Beyond, the oldest is forgotten and its sender negotiates anew.
+/// Sessions of TLS 1.2 that can be resumed. Beyond, the oldest is forgotten and its sender
+/// negotiates anew.
 const SESSIONS_MAX: usize = 1024;
 /// A file larger than this is not read: it is something else.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -218,7 +223,8 @@ impl Credentials {
         self.lock().status.clone()
     }
 
-    /// Reads the files now. When they cannot be used, what was in use stays. Returns whether they are used.
+    /// Reads the files now. When they cannot be used, what was in use stays. Returns whether they
+    /// are used.
     pub fn reload(&self) -> bool {
         let stamps = self.files.stamps();
         let read = self.files.read();

@@ -1,22 +1,22 @@
 //! Syslog over TLS (RFC 5425): TLS 1.2 and 1.3, with rustls.
 //!
-//! How connections are served, and what bounds them, is in [`crate::stream`]; framing is as over TCP: octet counting
-//! as the RFC asks for, and newlines as senders do. Here is what TLS adds: [`credentials`], and a connection that is
-//! decrypted.
+//! How connections are served, and what bounds them, is in [`crate::stream`]; framing is as over
+//! TCP: octet counting as the RFC asks for, and newlines as senders do. Here is what TLS adds:
+//! [`credentials`], and a connection that is decrypted.
 //!
 //! Decided:
-//! - Handshakes are done by the threads that read, a step a turn. No more than [`HANDSHAKES_MAX`] are under way;
-//!   further connections wait in the kernel until one of those is done or has run into its time limit, and nobody
-//!   is refused when all senders come back at once.
+//! - Handshakes are done by the threads that read, a step a turn. No more than [`HANDSHAKES_MAX`]
+//!   are under way; further connections wait in the kernel until one of those is done or has run
+//!   into its time limit, and nobody is refused when all senders come back at once.
 //! - A peer that sends something else than TLS is counted as of a wrong protocol besides, and told
 //!   what to do.
 //! - A failed handshake is counted and logged with the peer's address, each peer once in ten
 //!   seconds. A peer that connects and goes without a byte, as health checks do, has not failed.
-//! - A connection that ends without `close_notify` is counted as truncated, and a line that it cut as
-//!   [`DropReason::Reset`](crate::DropReason::Reset).
+//! - A connection that ends without `close_notify` is counted as truncated, and a line that it cut
+//!   as [`DropReason::Reset`](crate::DropReason::Reset).
 //!
-//! Left out: the subject of a client's certificate is not kept with its lines (every line of a connection would
-//! carry it; the sender's address is there).
+//! Left out: the subject of a client's certificate is not kept with its lines (every line of a
+//! connection would carry it; the sender's address is there).
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,7 +44,8 @@ pub use credentials::{
     ClientCertificates, Credentials, LOOK_INTERVAL, TlsError, TlsFiles, TlsStatus,
 };
 
-/// Handshakes under way at once. Further connections wait to be accepted. Each takes some 100 KiB at most.
+/// Handshakes under way at once. Further connections wait to be accepted. Each takes some 100 KiB
+/// at most.
 const HANDSHAKES_MAX: usize = 1024;
 
 /// The first byte of a record of a handshake (RFC 8446, §5.1),
@@ -100,13 +101,14 @@ impl TlsSource {
         &self.credentials
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// again.
     pub fn has_failed(&self) -> bool {
         self.source.has_failed()
     }
 
-    /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes the
-    /// connections, and ends the threads.
+    /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes
+    /// the connections, and ends the threads.
     pub fn stop(self) {
         drop(self.source);
     }

@@ -1,7 +1,9 @@
-//! Until when a certificate is valid: the one thing about certificates that the TLS library does not tell.
+//! Until when a certificate is valid: the one thing about certificates that the TLS library does
+//! not tell.
 //!
-//! X.509 (RFC 5280, §4.1) in DER: `notAfter` is the second time in the fifth or sixth member of the first member.
-//! Nothing is checked that does not lie on the way there. Left out: every other field.
+//! X.509 (RFC 5280, §4.1) in DER: `notAfter` is the second time in the fifth or sixth member of the
+//! first member. Nothing is checked that does not lie on the way there. Left out: every other
+//! field.
 
 use record::civil::days_from_civil;
 
@@ -48,7 +50,8 @@ fn take(bytes: &[u8], expected: u8) -> Option<(&[u8], &[u8])> {
     take_any(bytes).filter(|element| element.0 == expected).map(|element| (element.1, element.2))
 }
 
-/// `YYMMDDHHMMSSZ`, of which years from 50 on are of the last century, or `YYYYMMDDHHMMSSZ` (§4.1.2.5).
+/// `YYMMDDHHMMSSZ`, of which years from 50 on are of the last century, or `YYYYMMDDHHMMSSZ`
+/// (§4.1.2.5).
 fn time_s(tag: u8, text: &[u8]) -> Option<i64> {
     let text = text.strip_suffix(b"Z")?;
     if text.len() % 2 != 0 || !text.iter().all(u8::is_ascii_digit) {

@@ -1,14 +1,16 @@
-//! Room for the datagrams of one recvmmsg(2): one call of the kernel for up to [`BATCH_DATAGRAMS_MAX`] of them.
+//! Room for the datagrams of one recvmmsg(2): one call of the kernel for up to
+//! [`BATCH_DATAGRAMS_MAX`] of them.
 //!
-//! Each has a slot as long as a datagram can be, since nobody knows the lengths beforehand. For the same reason they
-//! are not read into the frame itself: the gaps between them would have to be closed by moving them, and one copy out
-//! of a slot, while it is in the cache, is no more than that. Pages of a slot that no datagram reached are never
-//! touched, so that the room costs as much memory as the datagrams are long, 4.2 MiB at most.
+//! Each has a slot as long as a datagram can be, since nobody knows the lengths beforehand. For the
+//! same reason they are not read into the frame itself: the gaps between them would have to be
+//! closed by moving them, and one copy out of a slot, while it is in the cache, is no more than
+//! that. Pages of a slot that no datagram reached are never touched, so that the room costs as much
+//! memory as the datagrams are long, 4.2 MiB at most.
 //!
-//! Left out: generic receive offload (UDP_GRO). It joins datagrams of one sender and one size before they are queued;
-//! senders of logs are many and their lines differ. And what was joined counts as one when the receive buffer is full:
-//! of 10,000 datagrams sent in stretches of 50 to a full socket, 1,250 were received and 175 counted as dropped. The
-//! rest would be lost unseen.
+//! Left out: generic receive offload (UDP_GRO). It joins datagrams of one sender and one size
+//! before they are queued; senders of logs are many and their lines differ. And what was joined
+//! counts as one when the receive buffer is full: of 10,000 datagrams sent in stretches of 50 to a
+//! full socket, 1,250 were received and 175 counted as dropped. The rest would be lost unseen.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -18,12 +20,13 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
 
 use crate::source::canonical;
 
-/// Datagrams of one call. More would save little (the call is a hundredth of their cost), and cost cache.
+/// Datagrams of one call. More would save little (the call is a hundredth of their cost), and cost
+/// cache.
 pub(crate) const BATCH_DATAGRAMS_MAX: usize = 64;
 /// Longest datagram, more than IPv4 or IPv6 without jumbograms can carry: none is cut.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
-/// From slot to slot. An odd number of cache lines beyond a power of two, so that the slots, of which mostly only the
-/// beginning is used, do not share the same few sets of the caches.
+/// From slot to slot. An odd number of cache lines beyond a power of two, so that the slots, of
+/// which mostly only the beginning is used, do not share the same few sets of the caches.
 const SLOT_BYTES: usize = DATAGRAM_BYTES_MAX + 33 * 64;
 
 /// One that was received.
@@ -66,8 +69,8 @@ impl Datagrams {
         }
     }
 
-    /// Takes what the kernel holds, up to [`BATCH_DATAGRAMS_MAX`], in the order of arrival: as many as there are, or
-    /// [`io::ErrorKind::WouldBlock`]. Does not wait and does not allocate.
+    /// Takes what the kernel holds, up to [`BATCH_DATAGRAMS_MAX`], in the order of arrival: as many
+    /// as there are, or [`io::ErrorKind::WouldBlock`]. Does not wait and does not allocate.
     pub fn receive<'a>(
         &'a mut self,
         socket: BorrowedFd<'_>,

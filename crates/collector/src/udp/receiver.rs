@@ -1,8 +1,9 @@
-//! The thread of one socket: reads batches of datagrams into a frame until nothing is left, then waits.
+//! The thread of one socket: reads batches of datagrams into a frame until nothing is left, then
+//! waits.
 //!
-//! To be woken costs more than to take a datagram, for this thread and for whoever brings the datagram. So where they
-//! come one by one the thread is woken for each, and where they come faster than that, it looks again after a short
-//! pause.
+//! To be woken costs more than to take a datagram, for this thread and for whoever brings the
+//! datagram. So where they come one by one the thread is woken for each, and where they come faster
+//! than that, it looks again after a short pause.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -25,16 +26,16 @@ use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal};
 
 /// How often the kernel's count of drops is read.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
-/// The pause while datagrams come fast. The smallest receive buffer that a kernel gives unasked (208 KiB, without its
-/// overhead) holds what comes in it: 500 datagrams of 300 bytes, 50 of 4 KiB.
+/// The pause while datagrams come fast. The smallest receive buffer that a kernel gives unasked
+/// (208 KiB, without its overhead) holds what comes in it: 500 datagrams of 300 bytes, 50 of 4 KiB.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The state of the receiving thread.
 pub(super) struct Receiver {
     number: usize,
     socket: UdpSocket,
-    /// Only for the waker. The socket is not registered: for each datagram that arrives the kernel would tell the
-    /// poll of it, although the thread nearly never waits when they are many.
+    /// Only for the waker. The socket is not registered: for each datagram that arrives the kernel
+    /// would tell the poll of it, although the thread nearly never waits when they are many.
     poll: Poll,
     stop: Arc<StopSignal>,
     clock: Arc<dyn Clock>,
@@ -99,19 +100,22 @@ impl Receiver {
         }
         self.drain(&mut datagrams);
         self.outlet.flush();
-        // One that was between its lookup and the queue while the socket was connected has come by now.
+        // One that was between its lookup and the queue while the socket was connected has come by
+        // now.
         self.receive(&mut datagrams);
         self.outlet.flush();
         self.count_kernel_drops();
     }
 
-    /// Waits for a datagram, until the frame is old or the drops are to be read, or the source stops.
+    /// Waits for a datagram, until the frame is old or the drops are to be read, or the source
+    /// stops.
     fn wait(&mut self) {
         let drops_due = DROPS_INTERVAL.saturating_sub(self.drops_read.elapsed());
         let time = self.outlet.due_in().map_or(drops_due, |due| due.min(drops_due));
         let mut waited = [self.socket.as_fd(), self.poll.registry().as_fd()]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        // Rounded up: rounded down, the last part of a millisecond would be spent in asking again and again.
+        // Rounded up: rounded down, the last part of a millisecond would be spent in asking again
+        // and again.
         let time_ms = time.as_micros().div_ceil(1000) as u16;
         match poll(&mut waited, time_ms) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -119,8 +123,9 @@ impl Receiver {
         }
     }
 
-    /// Takes what the kernel holds. A socket that is connected to itself gets nothing more from others, so that
-    /// this comes to an end under any flood, and nothing that was accepted is thrown away uncounted.
+    /// Takes what the kernel holds. A socket that is connected to itself gets nothing more from
+    /// others, so that this comes to an end under any flood, and nothing that was accepted is
+    /// thrown away uncounted.
     fn drain(&mut self, datagrams: &mut Datagrams) {
         let connected = self.socket.local_addr().and_then(|itself| self.socket.connect(itself));
         if let Err(error) = &connected {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Sockets for datagrams, at most: each has a thread and a receive buffer.
 pub const UDP_SOCKETS_MAX: usize = 64;
 
-/// What the kernel dropped because the receive buffer of a socket was full, by socket. One that is full while the others
-/// are not says that one sender is too fast.
+/// What the kernel dropped because the receive buffer of a socket was full, by socket. One that is
+/// full while the others are not says that one sender is too fast.
 #[derive(Debug)]
 pub struct SocketDrops {
     opened: AtomicUsize,

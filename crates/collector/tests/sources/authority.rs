@@ -1,4 +1,5 @@
-//! A certificate authority for tests: made anew for each, in files of a directory that goes with it.
+//! A certificate authority for tests: made anew for each, in files of a directory that goes with
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +39,8 @@ impl Authority {
         self.file("ca.pem")
     }
 
-    /// Issues a certificate for 127.0.0.1 and localhost, to files of that name. Those of the same name before are
-    /// replaced.
+    /// Issues a certificate for 127.0.0.1 and localhost, to files of that name. Those of the same
+    /// name before are replaced.
     pub fn issue(&self, name: &str) -> Issued {
         self.issue_until(name, (2049, 12, 31))
     }

@@ -96,7 +96,8 @@ impl Recorder {
         self.wait_until(&format!("{lines} lines"), |state| state.lines >= lines);
     }
 
-    /// From now on keeps nothing, and counts the lines that contain `text`: for more than fits into memory.
+    /// From now on keeps nothing, and counts the lines that contain `text`: for more than fits into
+    /// memory.
     pub fn count_lines_with(&self, text: &[u8]) {
         self.change(|state| {
             state.frames.clear();

@@ -1,6 +1,6 @@
-//! The invariant of the accounting: with every source busy, deliveries that fail, a disk that fills up, and a stop in
-//! the middle, what was received is what was kept and dropped, for each source, at rest; and no look at any moment
-//! shows more kept and dropped than received.
+//! The invariant of the accounting: with every source busy, deliveries that fail, a disk that fills
+//! up, and a stop in the middle, what was received is what was kept and dropped, for each source,
+//! at rest; and no look at any moment shows more kept and dropped than received.
 
 use std::net::{TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -21,8 +21,8 @@ const WAITING_FRAMES_MAX: usize = 8;
 /// Rounds, each with seeds of its own.
 const ROUNDS: u64 = 6;
 
-/// Takes frames and decides by chance, on a thread of its own, what becomes of them. The lines that it says are kept
-/// are the truth that the accounting is compared with.
+/// Takes frames and decides by chance, on a thread of its own, what becomes of them. The lines that
+/// it says are kept are the truth that the accounting is compared with.
 struct Unreliable {
     waiting: Mutex<Option<mpsc::SyncSender<(Frame, OnDurable)>>>,
     full: AtomicBool,

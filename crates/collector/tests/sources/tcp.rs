@@ -385,7 +385,8 @@ fn blocked_delivery_pushes_the_sender_back_and_loses_nothing() {
     };
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     recorder.wait_until_blocked();
-    // What was sent is in the kernel's buffers and in the two frames: the one that is delivered, and the next.
+    // What was sent is in the kernel's buffers and in the two frames: the one that is delivered,
+    // and the next.
     let kernel_bytes = kernel_limit("tcp_wmem") + kernel_limit("tcp_rmem");
     assert!(sent < kernel_bytes + 2 * PAYLOAD_BYTES_TARGET, "{sent} bytes were taken");
     recorder.block(false);

@@ -1,4 +1,5 @@
-//! Syslog over TLS: what it adds to TCP. Who gets in, how connections end, and certificates that change meanwhile.
+//! Syslog over TLS: what it adds to TCP. Who gets in, how connections end, and certificates that
+//! change meanwhile.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -192,8 +193,8 @@ fn a_sender_that_never_reads_and_just_closes_loses_nothing() {
     let text = b"<13>one of many\n".repeat(10_000);
     client.write_all(&text).unwrap();
     rig.recorder.wait_until_blocked();
-    // Nothing that we sent lies there unread: then the kernel would answer with a reset, and drop what it has not
-    // sent.
+    // Nothing that we sent lies there unread: then the kernel would answer with a reset, and drop
+    // what it has not sent.
     client.conn.send_close_notify();
     client.flush().unwrap();
     drop(client);

@@ -16,7 +16,8 @@ use crate::trial::{Share, Trial};
 /// Longest wait for an agent to answer a connection and its greeting.
 pub(super) const GREET_S_MAX: u64 = 10;
 
-/// Longest wait for all agents to be connected to the store: theirs for each connection, and some more.
+/// Longest wait for all agents to be connected to the store: theirs for each connection, and some
+/// more.
 const READY_S_MAX: u64 = 120;
 
 /// From when all agents are ready until they start: longer than it takes to tell all of them.
@@ -28,8 +29,9 @@ const STOP_S_MAX: u64 = 3;
 /// What came from an agent.
 type From = (usize, Result<Message, String>);
 
-/// Runs `trial` on all `agents` (`host:port`), each with its share, as [`crate::load::run`] does on this process alone.
-/// `watched` are the processes here that are measured besides, with the whole machine.
+/// Runs `trial` on all `agents` (`host:port`), each with its share, as [`crate::load::run`] does on
+/// this process alone. `watched` are the processes here that are measured besides, with the whole
+/// machine.
 pub async fn run(
     agents: &[String],
     trial: &Trial,
@@ -49,7 +51,8 @@ struct Coordinator<'a> {
     writers: Vec<OwnedWriteHalf>,
     received: mpsc::Receiver<From>,
     ends: Vec<Option<End>>,
-    /// For how many seconds each agent has said nothing; none of an agent that has nothing more to say, or is lost.
+    /// For how many seconds each agent has said nothing; none of an agent that has nothing more to
+    /// say, or is lost.
     silent_s: Vec<Option<u32>>,
 }
 
@@ -86,7 +89,8 @@ impl<'a> Coordinator<'a> {
     async fn run(&mut self, watched: Vec<Watched>, lines: &Lines, stop: &mut Stop) -> Option<End> {
         let mut merger = Merger::new(self.agents.len());
         let mut sampler = Sampler::new(watched, true);
-        // Agents that are ready to start. After all are, the seconds of the trial are counted here too.
+        // Agents that are ready to start. After all are, the seconds of the trial are counted here
+        // too.
         let mut ready = 0;
         let started = Instant::now();
         let mut seconds =
@@ -217,7 +221,8 @@ impl<'a> Coordinator<'a> {
         Err(reason)
     }
 
-    /// A second has gone by. Why the trial cannot go on, when an agent was silent for too many of them.
+    /// A second has gone by. Why the trial cannot go on, when an agent was silent for too many of
+    /// them.
     fn listen(&mut self, merger: &mut Merger) -> Option<String> {
         for silent_s in self.silent_s.iter_mut().flatten() {
             *silent_s += 1;

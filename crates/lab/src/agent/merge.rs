@@ -1,7 +1,9 @@
-//! One result of several agents': histograms of the same second and label are added, and so are counts, errors and threads.
+//! One result of several agents': histograms of the same second and label are added, and so are
+//! counts, errors and threads.
 //!
-//! A second is given out when every agent is past it or at its end. Values are added up at the end, and a note that several
-//! agents make is made once. What all agents use of their machines is one sum for each second.
+//! A second is given out when every agent is past it or at its end. Values are added up at the end,
+//! and a note that several agents make is made once. What all agents use of their machines is one
+//! sum for each second.
 
 use std::collections::{BTreeMap, BTreeSet};
 

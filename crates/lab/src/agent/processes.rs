@@ -1,4 +1,5 @@
-//! Agents on this machine, one process each (`--processes N`): for when a single process is the limit.
+//! Agents on this machine, one process each (`--processes N`): for when a single process is the
+//! limit.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,8 +11,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Starts `count` agents, each `program` with the arguments `agent --listen 127.0.0.1:0`, which says its address in the
-    /// first line of its output. Blocks until all have.
+    /// Starts `count` agents, each `program` with the arguments `agent --listen 127.0.0.1:0`, which
+    /// says its address in the first line of its output. Blocks until all have.
     pub fn start(program: &std::path::Path, count: u32) -> std::io::Result<Processes> {
         let mut processes = Processes { children: Vec::new(), addresses: Vec::new() };
         for _ in 0..count {

@@ -10,11 +10,12 @@ use super::{Message, Open, SILENCE_S_MAX, every_second, messages, send};
 use crate::load::{self, Gate, Setting, Stop, stopped};
 use crate::measure::process::Watched;
 
-/// Longest wait for the trial before to come to its end, s: that of a coordinator that was lost is seen as such a little later
-/// on this side than on its own.
+/// Longest wait for the trial before to come to its end, s: that of a coordinator that was lost is
+/// seen as such a little later on this side than on its own.
 const BUSY_S_MAX: u64 = 5;
 
-/// Takes trials until it is asked to stop, one at a time: load from two coordinators would be measured by none.
+/// Takes trials until it is asked to stop, one at a time: load from two coordinators would be
+/// measured by none.
 pub async fn serve(listener: TcpListener, open: Open, mut stop: Stop) -> std::io::Result<()> {
     let busy = Arc::new(Semaphore::new(1));
     loop {

@@ -64,7 +64,8 @@ enum Command {
     Compare(crate::compare::cli::Args),
     /// Send a share of the load for a run on another machine, which names this one with --agents
     Agent {
-        /// Where it listens. There is no password: other addresses than loopback only in a network of your own
+        /// Where it listens. There is no password: other addresses than loopback only in a network
+        /// of your own
         #[arg(long, default_value = "127.0.0.1:9614", value_name = "HOST:PORT")]
         listen: String,
     },

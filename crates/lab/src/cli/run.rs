@@ -22,7 +22,8 @@ use crate::servers::{self, Home};
 /// What a run is asked to be.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct RunArgs {
-    /// A study (`loginson-lab list`), a definition of your own: ./mine.toml, or a property file of YCSB: ./workloada
+    /// A study (`loginson-lab list`), a definition of your own: ./mine.toml, or a property file of
+    /// YCSB: ./workloada
     study: String,
     /// A property before those of YCSB's file: recordcount=100000, threadcount=64
     #[arg(short = 'p', long = "property", value_name = "NAME=VALUE", value_parser = pair)]
@@ -31,7 +32,8 @@ pub struct RunArgs {
     /// Sizes of the paper, of minutes on 2 cores, or of seconds
     #[arg(long, value_enum, default_value = "small")]
     scale: Scale,
-    /// The stores, each with options of its driver: postgres,cassandra,cassandra+index=none [default: those of the study]
+    /// The stores, each with options of its driver: postgres,cassandra,cassandra+index=none
+    /// [default: those of the study]
     #[arg(long, value_delimiter = ',', value_name = "STORE[+OPTION=VALUE]")]
     stores: Vec<String>,
     /// Only these experiments [default: all]
@@ -46,7 +48,8 @@ pub struct RunArgs {
     /// A server that runs already, its tables are replaced: redis=db7:6379,db8:6379
     #[arg(long = "endpoint", value_name = "STORE=HOST:PORT[,…]", value_parser = pair)]
     endpoints: Vec<(String, String)>,
-    /// An option of a server that is started here: cassandra.heap=2g (`loginson-lab stores options`)
+    /// An option of a server that is started here: cassandra.heap=2g (`loginson-lab stores
+    /// options`)
     #[arg(long = "set", value_name = "STORE.OPTION=VALUE", value_parser = pair)]
     settings: Vec<(String, String)>,
     #[command(flatten)]

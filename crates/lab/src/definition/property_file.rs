@@ -1,7 +1,9 @@
-//! A study out of a property file of YCSB, as `ycsb load` and `ycsb run` would take it: one table, loaded and then worked on.
+//! A study out of a property file of YCSB, as `ycsb load` and `ycsb run` would take it: one table,
+//! loaded and then worked on.
 //!
-//! What YCSB's client reads of such a file besides the workload becomes the load: `threadcount`, `target`, `operationcount`,
-//! `maxexecutiontime`. A target makes an open loop here, with latency from the moment an operation was due.
+//! What YCSB's client reads of such a file besides the workload becomes the load: `threadcount`,
+//! `target`, `operationcount`, `maxexecutiontime`. A target makes an open loop here, with latency
+//! from the moment an operation was due.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +16,8 @@ use crate::workload::{Phase, Workload, WorkloadError, ycsb};
 /// Rows of one insert while the table is loaded.
 const BATCH_ROWS: u32 = 100;
 
-/// Repetitions where the command line does not say: the fewest that have an interval of confidence worth the name.
+/// Repetitions where the command line does not say: the fewest that have an interval of confidence
+/// worth the name.
 const REPETITIONS: u32 = 3;
 
 /// The study of a file; `given` goes before what the file says.

@@ -1,16 +1,20 @@
-//! Cassandra, over CQL: a table is a table with the key as partition key, and a row is a partition of one row.
+//! Cassandra, over CQL: a table is a table with the key as partition key, and a row is a partition
+//! of one row.
 //!
-//! As with the store's own clients, all threads of a process share one session with a few connections to each node
-//! (`connections`); a request goes straight to a node that holds its key. Statements are prepared. Nothing is tried twice
-//! or sent ahead of need: a request that failed is an error to be counted.
+//! As with the store's own clients, all threads of a process share one session with a few
+//! connections to each node (`connections`); a request goes straight to a node that holds its key.
+//! Statements are prepared. Nothing is tried twice or sent ahead of need: a request that failed is
+//! an error to be counted.
 //!
-//! Columns that counts ask for get a secondary index each (`index = 2i`, as in the 2015 study; `sai` are those of
-//! Cassandra 5; `none` finds them by reading everything). A count by several columns uses one index and filters what it finds
-//! (`ALLOW FILTERING`). Keys are stored in the order of their hashes, and that is the order of a scan, as in YCSB's binding.
-//! An update of a row that is not there makes it, as every write of Cassandra does.
+//! Columns that counts ask for get a secondary index each (`index = 2i`, as in the 2015 study;
+//! `sai` are those of Cassandra 5; `none` finds them by reading everything). A count by several
+//! columns uses one index and filters what it finds (`ALLOW FILTERING`). Keys are stored in the
+//! order of their hashes, and that is the order of a scan, as in YCSB's binding. An update of a row
+//! that is not there makes it, as every write of Cassandra does.
 //!
-//! Flushing and merging are no part of CQL: they are asked for with the command in the option `nodetool`, in which `{host}`
-//! stands for each endpoint's host, as in `nodetool -h {host}` or `ssh {host} nodetool`. Without it they are refused.
+//! Flushing and merging are no part of CQL: they are asked for with the command in the option
+//! `nodetool`, in which `{host}` stands for each endpoint's host, as in `nodetool -h {host}` or
+//! `ssh {host} nodetool`. Without it they are refused.
 //!
 //! Left out: authentication, TLS, several data centres.
 
@@ -48,11 +52,12 @@ use crate::row::{Kind, Row, Schema, Value};
 /// Time to make a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Rows that a node reads before it answers: more would have to be in its memory at once. CQL's usual size.
+/// Rows that a node reads before it answers: more would have to be in its memory at once. CQL's
+/// usual size.
 const PAGE_ROWS: i32 = 5000;
 
-/// Single writes under way at once in one [`Operation::InsertMany`]. One batch of many keys would be slower: a node would
-/// have to take it apart.
+/// Single writes under way at once in one [`Operation::InsertMany`]. One batch of many keys would
+/// be slower: a node would have to take it apart.
 const INSERTS_AT_ONCE: usize = 64;
 
 /// Copies of a row; more than there are nodes are refused by Cassandra when they are written.
@@ -162,7 +167,8 @@ impl Driver for Cassandra {
         self.indexes_built(schema).await
     }
 
-    /// A row is visible once it is acknowledged, to a consistency that overlaps with that of its write.
+    /// A row is visible once it is acknowledged, to a consistency that overlaps with that of its
+    /// write.
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError> {
         let table = &schema.table;
         if settle != Settle::Visible {

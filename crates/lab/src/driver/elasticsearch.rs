@@ -1,12 +1,14 @@
 //! Elasticsearch, over its HTTP interface: a table is an index, a row a document under its key.
 //!
-//! The mapping is strict. A column that counts ask for is a `keyword` or a `long`; any other is kept in the source of the
-//! document alone. The key is the document's `_id`, and once more the field [`KEY`], because Elasticsearch sorts by no `_id`:
-//! that field is what scans are ordered by. Requests go to the nodes in turn.
+//! The mapping is strict. A column that counts ask for is a `keyword` or a `long`; any other is
+//! kept in the source of the document alone. The key is the document's `_id`, and once more the
+//! field [`KEY`], because Elasticsearch sorts by no `_id`: that field is what scans are ordered by.
+//! Requests go to the nodes in turn.
 //!
-//! A read by key sees what was acknowledged; a count and a scan see it after the next refresh, a second later by default
-//! (option `refresh`). An answer in which a shard is missing is an error, never a smaller count. Left out: authentication,
-//! TLS, and full-text search, which no study asks for.
+//! A read by key sees what was acknowledged; a count and a scan see it after the next refresh, a
+//! second later by default (option `refresh`). An answer in which a shard is missing is an error,
+//! never a smaller count. Left out: authentication, TLS, and full-text search, which no study asks
+//! for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +31,8 @@ use crate::row::{Kind, Row, Schema, Value};
 /// The field of the key. No column is called so: they have no capitals.
 const KEY: &str = "Key";
 
-/// Bytes of the documents of one `_bulk` request; more go in several. Elasticsearch takes 100 MB and advises 5 to 15.
+/// Bytes of the documents of one `_bulk` request; more go in several. Elasticsearch takes 100 MB
+/// and advises 5 to 15.
 const BULK_BYTES_MAX: usize = 8 << 20;
 
 /// Rows of one `_search` (`index.max_result_window`); a longer scan goes on from the last key.
@@ -153,7 +156,8 @@ impl Driver for Elasticsearch {
         Ok(())
     }
 
-    /// Of all copies of all shards, as `_stats` has it; the log of what is not flushed is apart from it.
+    /// Of all copies of all shards, as `_stats` has it; the log of what is not flushed is apart
+    /// from it.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
         #[derive(Deserialize)]
         struct Stats {

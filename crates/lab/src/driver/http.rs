@@ -1,7 +1,8 @@
-//! HTTP, for the stores that are spoken to in it: a client with connections of its own for each thread of load.
+//! HTTP, for the stores that are spoken to in it: a client with connections of its own for each
+//! thread of load.
 //!
-//! Requests go to the endpoints in turn. Nothing is tried twice: a request that failed is an error to be counted. Proxies
-//! of the environment are not used, and there is no TLS.
+//! Requests go to the endpoints in turn. Nothing is tried twice: a request that failed is an error
+//! to be counted. Proxies of the environment are not used, and there is no TLS.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +45,8 @@ impl Http {
         Http { store, endpoints, next: AtomicUsize::new(first), client, timeout }
     }
 
-    /// Sends a request to the next endpoint, and reads the whole answer. The path begins with `/` and is encoded.
+    /// Sends a request to the next endpoint, and reads the whole answer. The path begins with `/`
+    /// and is encoded.
     pub async fn send(
         &self,
         method: Method,

@@ -1,13 +1,15 @@
-//! Loginson, over its HTTP interface like any other store: a row is a JSON line of the type that the table is called.
+//! Loginson, over its HTTP interface like any other store: a row is a JSON line of the type that
+//! the table is called.
 //!
-//! The key is the field [`KEY`] and read back as an exact question; counts are questions in LogsQL. The message (a column
-//! `message`) and the time (option `time`) have the places that they have in any log store, so that the store may use what it
-//! knows of them. A column of the time holds whole seconds since 1970; a number that is no time between then and 2255 is kept
-//! as a field. An insert is acknowledged when its line is durable.
+//! The key is the field [`KEY`] and read back as an exact question; counts are questions in LogsQL.
+//! The message (a column `message`) and the time (option `time`) have the places that they have in
+//! any log store, so that the store may use what it knows of them. A column of the time holds whole
+//! seconds since 1970; a number that is no time between then and 2255 is kept as a field. An insert
+//! is acknowledged when its line is durable.
 //!
-//! A store of logs changes no line and has no order of keys: updates, scans and single deletes are not supported. Making a
-//! table deletes its lines of before. With several endpoints each is a shard ([`Ring`]). Left out: syslog, whose senders get
-//! no answer to measure.
+//! A store of logs changes no line and has no order of keys: updates, scans and single deletes are
+//! not supported. Making a table deletes its lines of before. With several endpoints each is a
+//! shard ([`Ring`]). Left out: syslog, whose senders get no answer to measure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,10 +36,12 @@ const KEY: &str = "Key";
 /// The column that is the message of a line where the schema has it; Loginson knows it by itself.
 const MESSAGE: &str = "message";
 
-/// Seconds since 1970 that are times of lines: Loginson counts nanoseconds in 64 bits, and takes no time for the arrival.
+/// Seconds since 1970 that are times of lines: Loginson counts nanoseconds in 64 bits, and takes no
+/// time for the arrival.
 const TIMES: std::ops::Range<i64> = 1..9_000_000_000;
 
-/// The time of lines whose time column holds none: a second that is not in [`TIMES`], so that no count meets them.
+/// The time of lines whose time column holds none: a second that is not in [`TIMES`], so that no
+/// count meets them.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
 
 /// Time between two questions whether something in the background has ended.
@@ -164,9 +168,9 @@ async fn status(node: &Http) -> Result<Status, StoreError> {
     parsed(node, reply)
 }
 
-/// Waits for what the store does in the background: what is acknowledged is on disk, and parsed. With
-/// `seal` the segment being written is closed first, and all lines are sealed, as users have them
-/// after the first minutes or hours.
+/// Waits for what the store does in the background: what is acknowledged is on disk, and parsed.
+/// With `seal` the segment being written is closed first, and all lines are sealed, as users have
+/// them after the first minutes or hours.
 async fn settled(node: &Http, seal: bool) -> Result<(), StoreError> {
     if seal {
         good(node, node.send(Method::POST, "/api/v1/seal", FORM, "").await?)?;
@@ -250,7 +254,8 @@ struct Table {
 impl Table {
     fn new(store: &str, schema: &Schema, time: &str) -> Table {
         let time = schema.column(time).filter(|at| schema.columns[*at].kind == Kind::Integer);
-        // Names that Loginson would take for the time by itself are fields, apart from the one that is meant.
+        // Names that Loginson would take for the time by itself are fields, apart from the one that
+        // is meant.
         let insert = format!("/insert/jsonline?_type={}&_time_field=_time", schema.table);
         Table { store: store.to_owned(), schema: schema.clone(), time, insert }
     }

@@ -1,12 +1,14 @@
-//! PostgreSQL: a table with the key as primary key, and one index for each column that counts ask for, as in the 2015 study.
+//! PostgreSQL: a table with the key as primary key, and one index for each column that counts ask
+//! for, as in the 2015 study.
 //!
-//! Statements are prepared once for each connection: the common ones with the connection, those that depend on the columns
-//! named (updates, counts) when they are first used. With several endpoints each is a shard of its own, as the studies did it
-//! with MySQL: keys are spread by [`Ring`], scans and counts ask all. A connection that broke or timed out is made anew by the
+//! Statements are prepared once for each connection: the common ones with the connection, those
+//! that depend on the columns named (updates, counts) when they are first used. With several
+//! endpoints each is a shard of its own, as the studies did it with MySQL: keys are spread by
+//! [`Ring`], scans and counts ask all. A connection that broke or timed out is made anew by the
 //! next operation.
 //!
-//! The password is that of `PGPASSWORD`, as for PostgreSQL's own programs: options stand in results, and it must not. Left
-//! out: TLS, connection poolers, partitions.
+//! The password is that of `PGPASSWORD`, as for PostgreSQL's own programs: options stand in
+//! results, and it must not. Left out: TLS, connection poolers, partitions.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -478,7 +480,8 @@ impl PostgresSession {
     }
 }
 
-/// Errors of the server are its own; a server that goes down says so in one, and is then as good as gone.
+/// Errors of the server are its own; a server that goes down says so in one, and is then as good as
+/// gone.
 fn failed(store: &str, e: &tokio_postgres::Error) -> StoreError {
     let going = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
     let store = store.to_owned();

@@ -1,11 +1,14 @@
-//! Redis, as the 2012 study and YCSB's binding use it: a hash for each row, and a sorted set of all keys for scans.
+//! Redis, as the 2012 study and YCSB's binding use it: a hash for each row, and a sorted set of all
+//! keys for scans.
 //!
-//! All members of the sorted set have the same score, so that Redis keeps them in the order of their bytes and a scan is in
-//! the order of keys (YCSB orders by a hash of the key). With several endpoints each is a shard, keys are spread by [`Ring`],
-//! and scans ask all. A row and its entry for scans are sent together, yet not as a transaction, as in the binding.
+//! All members of the sorted set have the same score, so that Redis keeps them in the order of
+//! their bytes and a scan is in the order of keys (YCSB orders by a hash of the key). With several
+//! endpoints each is a shard, keys are spread by [`Ring`], and scans ask all. A row and its entry
+//! for scans are sent together, yet not as a transaction, as in the binding.
 //!
-//! Redis has no index of values, and the studies made none for it: counts are not supported. The password is that of
-//! `REDISCLI_AUTH`, as for Redis's own client. Left out: Redis Cluster, TLS, other databases than 0.
+//! Redis has no index of values, and the studies made none for it: counts are not supported. The
+//! password is that of `REDISCLI_AUTH`, as for Redis's own client. Left out: Redis Cluster, TLS,
+//! other databases than 0.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +122,8 @@ impl Driver for Redis {
         if settle == Settle::Visible {
             return Ok(());
         }
-        // A store of memory: its file is written when it is asked to, whole each time, so there is nothing to merge.
+        // A store of memory: its file is written when it is asked to, whole each time, so there is
+        // nothing to merge.
         let save = |mut connection: MultiplexedConnection| async move {
             redis::cmd("SAVE").query_async(&mut connection).await
         };

@@ -1,9 +1,11 @@
-//! Consistent hashing by the client: which of several servers that know nothing of each other has a key.
+//! Consistent hashing by the client: which of several servers that know nothing of each other has a
+//! key.
 //!
-//! Each server has [`POINTS`] points on a ring of 64-bit hashes, and a key belongs to the next point after its own hash: one
-//! server more takes its share from all and moves no other key. Shares differ by about 8% (one by the square root of the
-//! points), as with the client of the 2012 study, which noted it. The place of a point depends on the number of its server
-//! alone, so the same servers have to be named in the same order as long as their data is used.
+//! Each server has [`POINTS`] points on a ring of 64-bit hashes, and a key belongs to the next
+//! point after its own hash: one server more takes its share from all and moves no other key.
+//! Shares differ by about 8% (one by the square root of the points), as with the client of the 2012
+//! study, which noted it. The place of a point depends on the number of its server alone, so the
+//! same servers have to be named in the same order as long as their data is used.
 
 use crate::row::{Row, Value};
 
@@ -55,8 +57,8 @@ impl Ring {
     }
 }
 
-/// FNV-1a, and the last mixing of MurmurHash3 so that all bits depend on all bytes: the same on every machine and in every
-/// version, which data that is there relies on.
+/// FNV-1a, and the last mixing of MurmurHash3 so that all bits depend on all bytes: the same on
+/// every machine and in every version, which data that is there relies on.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {

@@ -1,4 +1,5 @@
-//! The closed loop: each thread sends its next operation when it has the answer of the last, as the studies' clients did.
+//! The closed loop: each thread sends its next operation when it has the answer of the last, as the
+//! studies' clients did.
 
 use tokio::time::{Instant, sleep_until};
 

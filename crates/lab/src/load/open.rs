@@ -1,12 +1,15 @@
-//! The open loop: operations are due at fixed moments, whether or not earlier ones were answered, and latency counts from the
-//! moment an operation was due, not from when a thread was free to send it (no coordinated omission).
+//! The open loop: operations are due at fixed moments, whether or not earlier ones were answered,
+//! and latency counts from the moment an operation was due, not from when a thread was free to send
+//! it (no coordinated omission).
 //!
-//! A pacer releases operations when they are due, in order; the threads take them. At most as many operations as there are
-//! threads are under way; what waits behind them is late, and its lateness is part of its latency. Operations that were due
-//! before the end of the measured time and never sent are counted.
+//! A pacer releases operations when they are due, in order; the threads take them. At most as many
+//! operations as there are threads are under way; what waits behind them is late, and its lateness
+//! is part of its latency. Operations that were due before the end of the measured time and never
+//! sent are counted.
 //!
-//! The pacer sleeps on a thread of the system, whose timer is good to about 0.1 ms; the runtime's is good to 1 or 2 ms, which
-//! would be most of the latency of a fast store. With a simulated clock it must be the runtime's.
+//! The pacer sleeps on a thread of the system, whose timer is good to about 0.1 ms; the runtime's
+//! is good to 1 or 2 ms, which would be most of the latency of a fast store. With a simulated clock
+//! it must be the runtime's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +20,8 @@ use tokio::time::{Duration, Instant, sleep_until};
 use super::ramp::Schedule;
 use super::worker::{Shared, Worker};
 
-/// Shortest sleep of the pacer: what is due within it is released together, so that high rates do not cost a processor.
+/// Shortest sleep of the pacer: what is due within it is released together, so that high rates do
+/// not cost a processor.
 const SLEEP_MIN: Duration = Duration::from_micros(100);
 
 /// Longest sleep of the pacer: how late it sees that the trial is over.
@@ -68,7 +72,8 @@ impl Due {
         self.scheduled().saturating_sub(self.taken.load(Ordering::Relaxed))
     }
 
-    /// Releases what is due by `now` and before `until`; says when the next is due, none at the end.
+    /// Releases what is due by `now` and before `until`; says when the next is due, none at the
+    /// end.
     fn release(&self, now: Instant, until: Option<Instant>) -> Option<Instant> {
         let before = self.released_count.load(Ordering::Relaxed);
         let mut count = before;

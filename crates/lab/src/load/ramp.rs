@@ -1,13 +1,14 @@
 //! When threads start, and when operations are due.
 //!
-//! A closed loop ramps by its threads, an open loop by its rate. The parts of several generators interleave: together they
-//! start threads and send operations as one generator would.
+//! A closed loop ramps by its threads, an open loop by its rate. The parts of several generators
+//! interleave: together they start threads and send operations as one generator would.
 
 use tokio::time::{Duration, Instant};
 
 use crate::trial::Share;
 
-/// When the thread `thread` of this generator starts: `threads` of all generators start evenly over `ramp_s`.
+/// When the thread `thread` of this generator starts: `threads` of all generators start evenly over
+/// `ramp_s`.
 pub fn thread_start(
     begin: Instant,
     ramp_s: f64,

@@ -1,10 +1,12 @@
-//! The real-time experiment of the 2015 study: log records with one time stamp are written at a steady rate; from the moment
-//! the last is acknowledged they are counted again and again, until all are found.
+//! The real-time experiment of the 2015 study: log records with one time stamp are written at a
+//! steady rate; from the moment the last is acknowledged they are counted again and again, until
+//! all are found.
 //!
-//! The delay goes from the last acknowledgement to the answer that counts all records, so it is at least the time of one
-//! count. A store that does not show all of them after the last count has no delay, and a note says so: that is its answer
-//! and not a wrong one. More records than were written are a wrong answer. The table is made anew for each trial, which is
-//! how the study's "deleted in preparation for the next run" is done here.
+//! The delay goes from the last acknowledgement to the answer that counts all records, so it is at
+//! least the time of one count. A store that does not show all of them after the last count has no
+//! delay, and a note says so: that is its answer and not a wrong one. More records than were
+//! written are a wrong answer. The table is made anew for each trial, which is how the study's
+//! "deleted in preparation for the next run" is done here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,9 @@
 //! What was measured, second by second: a histogram of latencies and the errors of each label.
 //!
-//! Threads record into a few shards, so that they hardly wait for each other; once a second the shards are emptied of the
-//! seconds that are over and merged. A second is given out once, one second after its end, because an answer is recorded a
-//! little after it came; [`Recorder::rest`] gives out what is left.
+//! Threads record into a few shards, so that they hardly wait for each other; once a second the
+//! shards are emptied of the seconds that are over and merged. A second is given out once, one
+//! second after its end, because an answer is recorded a little after it came; [`Recorder::rest`]
+//! gives out what is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -42,7 +43,8 @@ struct Cell {
 struct Given {
     /// Seconds before this one.
     before: u32,
-    /// Each has a line for every second from its first on, also for those without an answer: a store that stalls shows.
+    /// Each has a line for every second from its first on, also for those without an answer: a
+    /// store that stalls shows.
     labels: BTreeSet<&'static str>,
     /// Threads at work at the end of each second that was not given out yet.
     threads: BTreeMap<u32, u32>,
@@ -81,7 +83,8 @@ impl Recorder {
         record(&mut shard.cells[place]);
     }
 
-    /// Called about once a second, with the threads that are at work: the lines of the seconds that are over.
+    /// Called about once a second, with the threads that are at work: the lines of the seconds that
+    /// are over.
     pub fn over(&self, now: Instant, threads: u32) -> Vec<Second> {
         let seconds = now.saturating_duration_since(self.from).as_secs() as u32;
         let mut given = self.given.lock().expect("nothing panics while it gives out");
@@ -137,7 +140,8 @@ impl Recorder {
                 lines.push(line(second, label, merged.remove(&(second, *label)), threads));
             }
         }
-        // An answer that was recorded more than a second after it came: its second has a further line.
+        // An answer that was recorded more than a second after it came: its second has a further
+        // line.
         lines.extend(
             merged.into_iter().map(|((second, label), cell)| line(second, label, Some(cell), 0)),
         );

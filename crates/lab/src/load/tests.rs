@@ -267,7 +267,8 @@ async fn the_warm_up_is_sent_and_not_measured() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_loop_keeps_its_rate_and_counts_from_when_an_operation_was_due() {
-    // The store stalls for a second at its hundredth operation: one thread, so that all that is due meanwhile is late.
+    // The store stalls for a second at its hundredth operation: one thread, so that all that is due
+    // meanwhile is late.
     let script: Arc<Script> = Arc::new(|number, _| {
         (if number == 100 { 1000 * MS } else { Duration::ZERO }, Ok(Answer::Done))
     });

@@ -16,7 +16,8 @@ use crate::workload::{self, Plan, Request, Step, Steps, Verdict};
 /// Longest wait for a connection; then the trial fails.
 pub const CONNECT_S_MAX: u64 = 30;
 
-/// Errors without a right answer in between, for each thread, after which the trial fails: the store is full or gone.
+/// Errors without a right answer in between, for each thread, after which the trial fails: the
+/// store is full or gone.
 const ERRORS_IN_A_ROW_PER_THREAD: u64 = 20;
 
 /// What the threads of one trial share.
@@ -191,7 +192,8 @@ impl Worker {
         }
     }
 
-    /// Goes on after an error, with a new connection where the old one broke, unless the store is gone.
+    /// Goes on after an error, with a new connection where the old one broke, unless the store is
+    /// gone.
     async fn after_error(&mut self, error: StoreError) -> ControlFlow<()> {
         let shared = &self.shared;
         if let StoreError::NotSupported { ability, .. } = error {

@@ -1,4 +1,5 @@
-//! The machine that a run was made on, from `/proc` and `/etc/os-release`. What cannot be read is left empty.
+//! The machine that a run was made on, from `/proc` and `/etc/os-release`. What cannot be read is
+//! left empty.
 
 use crate::results::Machine;
 

@@ -1,9 +1,10 @@
 //! Processor time, memory and disk of processes and of the host, from `/proc`.
 //!
-//! A process is watched with all its descendants, where that is asked for: servers that fork for each connection are seen
-//! whole. A descendant that comes later counts from its beginning; what one did between the last sample and its end is not
-//! seen. Memory that processes of one server map together, as the buffers of PostgreSQL, counts once: of the largest of them.
-//! Where `/proc` does not let us read (another user's disk counters), the number is 0.
+//! A process is watched with all its descendants, where that is asked for: servers that fork for
+//! each connection are seen whole. A descendant that comes later counts from its beginning; what
+//! one did between the last sample and its end is not seen. Memory that processes of one server map
+//! together, as the buffers of PostgreSQL, counts once: of the largest of them. Where `/proc` does
+//! not let us read (another user's disk counters), the number is 0.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,8 @@ struct Counters {
 /// Takes a sample of all that is watched, again and again.
 pub struct Sampler {
     watched: Vec<Watched>,
-    /// Counters of each process when it was last seen. A number that is used again has another time of its start.
+    /// Counters of each process when it was last seen. A number that is used again has another time
+    /// of its start.
     last: BTreeMap<(u32, u64), Counters>,
     /// Also the whole machine.
     host: Option<Counters>,
@@ -118,7 +120,8 @@ fn add(sum: &mut Resource, before: Counters, now: Counters) {
     sum.network_bytes += now.network_bytes.saturating_sub(before.network_bytes);
 }
 
-/// One of the processes that are watched, and where they belong to it, its descendants at this moment.
+/// One of the processes that are watched, and where they belong to it, its descendants at this
+/// moment.
 fn members(watched: &Watched, root: u32) -> Vec<u32> {
     if watched.descendants { trees(&[root]) } else { vec![root] }
 }
@@ -187,7 +190,8 @@ fn parse_diskstats(text: &str, is_disk: impl Fn(&str) -> bool) -> (u64, u64) {
     bytes
 }
 
-/// Bytes received and sent by all interfaces. What goes over loopback is received as often as it is sent, and counts once.
+/// Bytes received and sent by all interfaces. What goes over loopback is received as often as it is
+/// sent, and counts once.
 fn parse_network(text: &str) -> u64 {
     let interfaces = text.lines().filter_map(|line| line.split_once(':'));
     interfaces

@@ -9,7 +9,8 @@ fn line(name: String, points: impl Iterator<Item = (f64, f64)>) -> Series {
     Series { name, points: points.map(|(x, y)| Point { x, y, interval: None }).collect() }
 }
 
-/// Rate against threads, where threads were started one after the other (figures 4.1 to 4.3 of the 2015 study).
+/// Rate against threads, where threads were started one after the other (figures 4.1 to 4.3 of the
+/// 2015 study).
 pub fn saturation(document: &mut Document, experiment: &Experiment) {
     if experiment.measure != Measure::Peak {
         return;
@@ -17,7 +18,8 @@ pub fn saturation(document: &mut Document, experiment: &Experiment) {
     let by_threads = |value: fn(&Second) -> Option<f64>| {
         let of_group = |group: &Group| {
             let mut sums: std::collections::BTreeMap<u32, (f64, u32)> = Default::default();
-            // The last second is seldom whole; after the ramp threads only end, which is another state of the store.
+            // The last second is seldom whole; after the ramp threads only end, which is another
+            // state of the store.
             for trial in group.completed() {
                 let peak = trial.series.iter().map(|second| second.threads).max().unwrap_or(0);
                 let rising =
@@ -55,7 +57,8 @@ pub fn saturation(document: &mut Document, experiment: &Experiment) {
     );
 }
 
-/// Box plots of the measure (figures 4.4, 4.9, 4.16 to 4.19), and of each operation where its time is looked at (4.13 to 4.16).
+/// Box plots of the measure (figures 4.4, 4.9, 4.16 to 4.19), and of each operation where its time
+/// is looked at (4.13 to 4.16).
 pub fn boxes(document: &mut Document, experiment: &Experiment) {
     let boxed = |measure: &Measure, title: &dyn Fn(&Group) -> String| -> Vec<Boxed> {
         let one = |group: &Group| {
@@ -248,7 +251,8 @@ pub fn series(document: &mut Document, experiment: &Experiment) {
     }
 }
 
-/// What servers used in each second, and apart the generator; the network is counted by the machine.
+/// What servers used in each second, and apart the generator; the network is counted by the
+/// machine.
 pub fn resources(document: &mut Document, experiment: &Experiment) {
     let of = |whose: fn(&str) -> bool, value: fn(&Usage) -> Vec<f64>| -> Vec<Series> {
         let mut series = Vec::new();

@@ -1,5 +1,6 @@
-//! The conclusion in plain words. Every sentence follows from a test or a count in the tables below it; what is not significant
-//! is called that, and nothing is ranked by a difference that could be chance.
+//! The conclusion in plain words. Every sentence follows from a test or a count in the tables below
+//! it; what is not significant is called that, and nothing is ranked by a difference that could be
+//! chance.
 
 use super::number::{interval, percent, plain, probability};
 use super::ranking::{Pair, Ranked, pairs, ranked};
@@ -7,9 +8,10 @@ use super::summary::{ALL, Experiment, Group, Measure};
 use crate::results::Outcome;
 use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, trend};
 
-/// A store that reaches more than this share of what the generator does against the driver that does nothing may be held back
-/// by the generator: near its limit the generator's own queueing is a large part of every answer. The rest is what the null
-/// driver spares it, the encoding of requests and the reading of answers.
+/// A store that reaches more than this share of what the generator does against the driver that
+/// does nothing may be held back by the generator: near its limit the generator's own queueing is a
+/// large part of every answer. The rest is what the null driver spares it, the encoding of requests
+/// and the reading of answers.
 pub const GENERATOR_SHARE_MAX: f64 = 0.8;
 
 /// The name of our own store's driver.
@@ -37,7 +39,8 @@ pub fn sentences(experiment: &Experiment) -> Vec<String> {
     sentences
 }
 
-/// For each size and rate: where it stands, and the stores from best to worst with what is known of neighbours between them.
+/// For each size and rate: where it stands, and the stores from best to worst with what is known of
+/// neighbours between them.
 pub fn orders(experiment: &Experiment) -> Vec<(String, String)> {
     let pairs = pairs(experiment);
     let order = |set: &&[Group]| {
@@ -195,7 +198,8 @@ fn own(measure: &Measure, place: &str, all: &[Ranked<'_>], pairs: &[&Pair<'_>]) 
     ))
 }
 
-/// Less than this share of a rate that was asked for is called missed; what is due in the last moments is always late.
+/// Less than this share of a rate that was asked for is called missed; what is due in the last
+/// moments is always late.
 const TARGET_SHARE_MIN: f64 = 0.95;
 
 /// Scheduled rates that were not reached.

@@ -1,7 +1,7 @@
 //! What a report says, apart from how it is written: headings, sentences, tables and charts.
 //!
-//! All texts are plain text. What writes a document (Markdown, HTML) marks up or escapes every one of them, so that a name or a
-//! message of a server is never taken for markup.
+//! All texts are plain text. What writes a document (Markdown, HTML) marks up or escapes every one
+//! of them, so that a name or a message of a server is never taken for markup.
 
 use crate::statistics::{BoxPlot, Estimate};
 

@@ -1,8 +1,9 @@
-//! A document as one HTML file: no other file, no network, readable in print and in the dark, charts that can be explored.
+//! A document as one HTML file: no other file, no network, readable in print and in the dark,
+//! charts that can be explored.
 //!
-//! Every text goes through [`escape`]; the page allows itself no source but its own style and script. Without scripts the
-//! charts stand as they are drawn; the script adds values under the pointer, lines that can be hidden, and a part of the x axis
-//! that is drawn larger.
+//! Every text goes through [`escape`]; the page allows itself no source but its own style and
+//! script. Without scripts the charts stand as they are drawn; the script adds values under the
+//! pointer, lines that can be hidden, and a part of the x axis that is drawn larger.
 
 use super::document::{Axis, Block, Chart, Data, Document, Series, Table};
 use super::plot;

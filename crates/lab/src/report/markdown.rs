@@ -1,7 +1,8 @@
-//! A document as Markdown with tables, as it is read on a page of a repository and, its columns aligned, in a terminal.
+//! A document as Markdown with tables, as it is read on a page of a repository and, its columns
+//! aligned, in a terminal.
 //!
-//! Box plots and charts of means with intervals become tables; of the others only the caption is written, since the HTML has
-//! them.
+//! Box plots and charts of means with intervals become tables; of the others only the caption is
+//! written, since the HTML has them.
 
 use super::document::{Block, Chart, Data, Document, Series, Table};
 use super::number::{interval, plain};
@@ -30,7 +31,8 @@ pub fn write(document: &Document) -> String {
     out
 }
 
-/// Text without markup: what Markdown or HTML would take as such is escaped, and no text begins a new line.
+/// Text without markup: what Markdown or HTML would take as such is escaped, and no text begins a
+/// new line.
 fn escape(text: &str) -> String {
     let letters: Vec<char> = text.chars().collect();
     let word =

@@ -1,8 +1,9 @@
-//! Charts as SVG: drawn here once, sharp in print and on screen; colours come from the style sheet of the page, so that light,
-//! dark and print each have their own.
+//! Charts as SVG: drawn here once, sharp in print and on screen; colours come from the style sheet
+//! of the page, so that light, dark and print each have their own.
 //!
-//! Written here rather than with a plotting library: those put fixed colours into the SVG and leave nothing to tell a line
-//! from its neighbour, while this page needs classes for colours and for hiding lines, and the values for hovering.
+//! Written here rather than with a plotting library: those put fixed colours into the SVG and leave
+//! nothing to tell a line from its neighbour, while this page needs classes for colours and for
+//! hiding lines, and the values for hovering.
 
 use super::document::{Axis, Boxed, Chart, Data, Series};
 use super::html::escape;

@@ -1,4 +1,5 @@
-//! Who is first, and which differences are more than chance: the tests behind the tables and the conclusion.
+//! Who is first, and which differences are more than chance: the tests behind the tables and the
+//! conclusion.
 
 use super::summary::{Experiment, Group, Measure};
 use crate::statistics::{Estimate, SIGNIFICANCE, Welch, estimate, holm, welch};
@@ -62,8 +63,8 @@ impl Pair<'_> {
     }
 }
 
-/// All pairs of an experiment that are tested together: stores of equal size and target, best first; then each store with
-/// itself on the next size.
+/// All pairs of an experiment that are tested together: stores of equal size and target, best
+/// first; then each store with itself on the next size.
 pub fn pairs(experiment: &Experiment) -> Vec<Pair<'_>> {
     let mut pairs = Vec::new();
     for set in experiment.sets() {

@@ -1,4 +1,5 @@
-//! What a report contains: the conclusion first, then what was measured on, then each experiment with its tables and charts.
+//! What a report contains: the conclusion first, then what was measured on, then each experiment
+//! with its tables and charts.
 
 use super::charts;
 use super::conclusion::{GENERATOR_SHARE_MAX, orders, sentences};

@@ -1,7 +1,9 @@
-//! From the lines of trials to samples: for each experiment and store one number for each repetition, histograms of all
-//! repetitions together, seconds, errors, and what servers and generator used.
+//! From the lines of trials to samples: for each experiment and store one number for each
+//! repetition, histograms of all repetitions together, seconds, errors, and what servers and
+//! generator used.
 //!
-//! Only trials that were completed count. One that failed, was wrong, or was not supported is told in words and has no number.
+//! Only trials that were completed count. One that failed, was wrong, or was not supported is told
+//! in words and has no number.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +73,8 @@ pub struct Group {
     pub threads: u32,
     /// In the order in which they were run.
     pub repetitions: Vec<Repetition>,
-    /// Latencies of all completed repetitions, µs, by label; with [`ALL`] where there are several labels.
+    /// Latencies of all completed repetitions, µs, by label; with [`ALL`] where there are several
+    /// labels.
     pub histograms: BTreeMap<String, Histogram<u64>>,
 }
 
@@ -271,8 +274,8 @@ impl Repetition {
         (self.seconds > 0.0).then(|| operations.count as f64 / self.seconds)
     }
 
-    /// The highest rate kept for [`PEAK_SECONDS`], and the threads then; the last second, which is seldom whole, is left out
-    /// where there are others.
+    /// The highest rate kept for [`PEAK_SECONDS`], and the threads then; the last second, which is
+    /// seldom whole, is left out where there are others.
     pub fn peak(&self) -> Option<(f64, u32)> {
         let whole =
             &self.series[..self.series.len().saturating_sub(1).max(1).min(self.series.len())];
@@ -314,7 +317,8 @@ impl Group {
         self.repetitions.iter().filter(|trial| trial.completed())
     }
 
-    /// The repetition that stands for all in charts of seconds: the one with the median of the measure.
+    /// The repetition that stands for all in charts of seconds: the one with the median of the
+    /// measure.
     pub fn typical(&self, measure: &Measure) -> Option<&Repetition> {
         let mut trials: Vec<(f64, &Repetition)> =
             self.completed().map(|trial| (measure.of(trial).unwrap_or(f64::NAN), trial)).collect();
@@ -347,7 +351,8 @@ impl Group {
 }
 
 impl Experiment {
-    /// What the generator reached against the driver that does nothing: the highest rate, or the lowest of a value.
+    /// What the generator reached against the driver that does nothing: the highest rate, or the
+    /// lowest of a value.
     pub fn limit(&self) -> Option<f64> {
         let completed = self.limits.iter().filter(|trial| trial.completed());
         match &self.measure {
@@ -358,8 +363,9 @@ impl Experiment {
         }
     }
 
-    /// How much of what was found with `group` may be the generator's own doing: the share of its limit that was reached, or of
-    /// a value the part that it has against the driver that does nothing.
+    /// How much of what was found with `group` may be the generator's own doing: the share of its
+    /// limit that was reached, or of a value the part that it has against the driver that does
+    /// nothing.
     pub fn share_of_limit(&self, group: &Group) -> Option<f64> {
         let sample = group.sample(&self.rate_measure());
         let mean =
@@ -391,8 +397,8 @@ impl Experiment {
         group.name(self.has_sizes(), self.has_targets())
     }
 
-    /// The groups that charts of seconds and of single operations show: all, or where they are too many to be told apart, for
-    /// each store that of the largest cluster and the highest rate.
+    /// The groups that charts of seconds and of single operations show: all, or where they are too
+    /// many to be told apart, for each store that of the largest cluster and the highest rate.
     pub fn shown(&self) -> Vec<&Group> {
         let rank = |group: &Group| (group.nodes, group.target_per_s.unwrap_or(0.0));
         let largest = |group: &&Group| {
@@ -575,7 +581,8 @@ pub fn read_trial(
         notes: Vec::new(),
     };
     let mut histograms = Histograms::new();
-    // Of each second: operations, latencies, and the sum of these, µs. What is made of parts is one operation and two latencies.
+    // Of each second: operations, latencies, and the sum of these, µs. What is made of parts is one
+    // operation and two latencies.
     let mut sums: Vec<(i64, u64, f64)> = Vec::new();
     let mut operations_all = 0;
     for line in lines {

@@ -1,10 +1,12 @@
-//! Cassandra, from the jars that are published of it. Several nodes are one cluster, each at an address of its own on
-//! loopback, as Cassandra wants the same ports everywhere; they join one after the other.
+//! Cassandra, from the jars that are published of it. Several nodes are one cluster, each at an
+//! address of its own on loopback, as Cassandra wants the same ports everywhere; they join one
+//! after the other.
 //!
-//! There is no authentication. Writes are acknowledged from the commit log's buffer, which reaches the disk every 10 s: the
-//! store's own default, and the 2015 study's. Other settings are the defaults too, but for memory, which is bounded, and
-//! for times, which are longer, as a machine that runs the generator too may be slow. A cluster keeps its number of nodes;
-//! wipe it to have fewer.
+//! There is no authentication. Writes are acknowledged from the commit log's buffer, which reaches
+//! the disk every 10 s: the store's own default, and the 2015 study's. Other settings are the
+//! defaults too, but for memory, which is bounded, and for times, which are longer, as a machine
+//! that runs the generator too may be slow. A cluster keeps its number of nodes; wipe it to have
+//! fewer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -249,7 +251,8 @@ impl Server for Cassandra {
         240
     }
 
-    /// How the driver flushes, merges and asks for sizes: Java with a file of arguments for each node.
+    /// How the driver flushes, merges and asks for sizes: Java with a file of arguments for each
+    /// node.
     fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
         let Some(directory) = nodes.first().and_then(|node| node.data.parent()) else {
             return Vec::new();
@@ -260,7 +263,8 @@ impl Server for Cassandra {
     }
 }
 
-/// Arguments in a file, as Java reads them: each in quotes, in which a backslash takes the next character as it is.
+/// Arguments in a file, as Java reads them: each in quotes, in which a backslash takes the next
+/// character as it is.
 fn argument_file(arguments: &[String]) -> String {
     let quote = |argument: &String| {
         format!("\"{}\"\n", argument.replace('\\', "\\\\").replace('"', "\\\""))

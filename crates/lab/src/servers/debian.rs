@@ -1,4 +1,5 @@
-//! Software from the system's package manager, as on Debian: installed for all, without starting a service of its own.
+//! Software from the system's package manager, as on Debian: installed for all, without starting a
+//! service of its own.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,8 @@ pub fn installed(package: &str) -> bool {
     output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).ends_with("ok installed"))
 }
 
-/// A policy that lets no service start, for as long as packages are installed; the administrator's own is left as it is.
+/// A policy that lets no service start, for as long as packages are installed; the administrator's
+/// own is left as it is.
 struct Policy {
     ours: bool,
 }

@@ -1,8 +1,9 @@
-//! Elasticsearch 7, as it is published for integration tests: the whole server without scripts, ingest and language
-//! analysers. Several nodes are one cluster.
+//! Elasticsearch 7, as it is published for integration tests: the whole server without scripts,
+//! ingest and language analysers. Several nodes are one cluster.
 //!
-//! There is no authentication, it listens on loopback only, and the watermarks of the disk are off: a test machine is
-//! often fuller than they allow. A cluster keeps its number of nodes; wipe it to have fewer.
+//! There is no authentication, it listens on loopback only, and the watermarks of the disk are off:
+//! a test machine is often fuller than they allow. A cluster keeps its number of nodes; wipe it to
+//! have fewer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -48,8 +48,8 @@ impl Home {
         Home::new(&path).ok()
     }
 
-    /// The same software with data, logs and processes of its own below `path`: two may run beside each other on ports of
-    /// their own.
+    /// The same software with data, logs and processes of its own below `path`: two may run beside
+    /// each other on ports of their own.
     pub fn apart(&self, path: &Path) -> std::io::Result<Home> {
         Ok(Home { software: self.software.clone(), state: std::path::absolute(path)? })
     }
@@ -124,7 +124,8 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), ServerError> {
     write().map_err(io(path))
 }
 
-/// The last `lines` of a log, as far as they are in its last 8 KiB; what is not text in them is replaced, as a log is data.
+/// The last `lines` of a log, as far as they are in its last 8 KiB; what is not text in them is
+/// replaced, as a log is data.
 pub(crate) fn tail(path: &Path, lines: usize) -> String {
     let read = || {
         let mut file = File::open(path)?;

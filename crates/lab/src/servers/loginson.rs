@@ -1,5 +1,5 @@
-//! Loginson's own server, a program that was built beside this one or is named. Several nodes are servers that know nothing
-//! of each other: the driver's shards.
+//! Loginson's own server, a program that was built beside this one or is named. Several nodes are
+//! servers that know nothing of each other: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Software for Java from Maven repositories: fetched by the `mvn` command, so that the user's own mirrors and proxies hold,
-//! and run by a Java that is there.
+//! Software for Java from Maven repositories: fetched by the `mvn` command, so that the user's own
+//! mirrors and proxies hold, and run by a Java that is there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,8 @@ pub const DIRECT: Known =
 /// The option of a server in Java: see [`java`].
 pub const JAVA: Known = Known { name: "java", default: "java", help: "a Java 17" };
 
-/// Copies jars, each `group:name:version`, and all that they need at run time into `directory`. Blocks.
+/// Copies jars, each `group:name:version`, and all that they need at run time into `directory`.
+/// Blocks.
 pub fn copy_with_dependencies(
     site: &Site,
     directory: &Path,
@@ -54,7 +55,8 @@ pub fn unpack_once(
 ) -> Result<(), ServerError> {
     once(directory, |part| {
         say(&format!("fetches {artifact}"));
-        // Without a project, what the plugin notes would go to a directory below whatever the current one is.
+        // Without a project, what the plugin notes would go to a directory below whatever the
+        // current one is.
         let project = part.join("pom.xml");
         std::fs::write(&project, project_of(&[])).map_err(io(&project))?;
         let launch = Launch::new(
@@ -136,7 +138,8 @@ fn mvn() -> Result<PathBuf, ServerError> {
     })
 }
 
-/// The `java` to run a server with: the option `java`, a path or a name, checked to be one of `versions`.
+/// The `java` to run a server with: the option `java`, a path or a name, checked to be one of
+/// `versions`.
 pub fn java(options: &Options, versions: &[u32]) -> Result<PathBuf, ServerError> {
     let name = options.text("java");
     let list = versions.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ");

@@ -1,4 +1,5 @@
-//! PostgreSQL, as the system packages it. Several nodes are servers that know nothing of each other: the driver's shards.
+//! PostgreSQL, as the system packages it. Several nodes are servers that know nothing of each
+//! other: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

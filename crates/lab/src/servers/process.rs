@@ -1,4 +1,5 @@
-//! Processes of servers: started in a session of their own, known again by the moment they began, signalled only then.
+//! Processes of servers: started in a session of their own, known again by the moment they began,
+//! signalled only then.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,7 +25,8 @@ const TAIL_LINES: usize = 10;
 pub struct Process {
     /// Its number, which another process may have after it ended.
     pub pid: u32,
-    /// When it began, in clock ticks since the machine booted: no later process of the same number has the same.
+    /// When it began, in clock ticks since the machine booted: no later process of the same number
+    /// has the same.
     began_ticks: u64,
     /// Which boot of the machine.
     boot: String,
@@ -46,7 +48,8 @@ impl Process {
             return false;
         }
         if stat.state == b'Z' {
-            // Asked for here where this process is the parent; where it is not, that fails and the parent does so.
+            // Asked for here where this process is the parent; where it is not, that fails and the
+            // parent does so.
             if let Some(pid) = Pid::from_raw(self.pid as i32) {
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
             }
@@ -55,7 +58,8 @@ impl Process {
         true
     }
 
-    /// Sends a signal to it, and to no process that has its number after it. False where it is gone.
+    /// Sends a signal to it, and to no process that has its number after it. False where it is
+    /// gone.
     pub fn signal(&self, signal: Signal) -> bool {
         let Some(pid) = Pid::from_raw(self.pid as i32) else { return false };
         // The handle is taken first: if it is ours now, the handle means it for good.
@@ -107,8 +111,8 @@ impl Launch {
         self
     }
 
-    /// Starts it in a session of its own, so that Ctrl-C and the end of a terminal are not for it, with output to `log`.
-    /// `data` is what it has to be able to write.
+    /// Starts it in a session of its own, so that Ctrl-C and the end of a terminal are not for it,
+    /// with output to `log`. `data` is what it has to be able to write.
     pub fn start(&self, log: &Path, data: &Path) -> Result<Process, ServerError> {
         let output = File::create(log).map_err(io(log))?;
         let errors = output.try_clone().map_err(io(log))?;
@@ -116,7 +120,8 @@ impl Launch {
         let words: Vec<&OsStr> = std::iter::once("setsid").chain(prefix).map(OsStr::new).collect();
         let mut command = self.command(&words);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        // `setsid`, `unshare` and `setpriv` each become the program they are given: the number stays the same.
+        // `setsid`, `unshare` and `setpriv` each become the program they are given: the number
+        // stays the same.
         let child = command.spawn().map_err(io(&self.program))?;
         Process::of(child.id()).ok_or_else(|| ServerError::Ended {
             node: self.program.display().to_string(),
@@ -125,7 +130,8 @@ impl Launch {
         })
     }
 
-    /// Runs it to its end, with output to `log`; an error where it fails. `data` is what it has to be able to write.
+    /// Runs it to its end, with output to `log`; an error where it fails. `data` is what it has to
+    /// be able to write.
     pub fn run(&self, log: &Path, data: &Path) -> Result<(), ServerError> {
         if let Some(parent) = log.parent() {
             std::fs::create_dir_all(parent).map_err(io(parent))?;

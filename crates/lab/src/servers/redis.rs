@@ -1,4 +1,5 @@
-//! Redis, as the system packages it. Several nodes are servers that know nothing of each other: the driver's shards.
+//! Redis, as the system packages it. Several nodes are servers that know nothing of each other: the
+//! driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

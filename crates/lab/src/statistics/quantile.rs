@@ -1,6 +1,7 @@
 //! Order statistics of a sample: quantiles and the five numbers of a box plot.
 
-/// The quantile as R computes it by default (its type 7: linear between the two nearest values); none of an empty sample.
+/// The quantile as R computes it by default (its type 7: linear between the two nearest values);
+/// none of an empty sample.
 pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
     interpolated(&sorted(sample), share)
 }
@@ -10,7 +11,8 @@ pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
 pub struct BoxPlot {
     /// Lowest value within one and a half boxes below the box.
     pub whisker_low: f64,
-    /// Lower hinge: the median of the lower half, to which the median belongs where the count is odd.
+    /// Lower hinge: the median of the lower half, to which the median belongs where the count is
+    /// odd.
     pub low: f64,
     /// Median.
     pub median: f64,
@@ -61,8 +63,8 @@ mod tests {
 
     use super::*;
 
-    /// The example of R's manual page of `boxplot.stats`: `x <- c(1:100, 1000)` has the five numbers 1, 26, 51, 76, 100 and the
-    /// outlier 1000.
+    /// The example of R's manual page of `boxplot.stats`: `x <- c(1:100, 1000)` has the five
+    /// numbers 1, 26, 51, 76, 100 and the outlier 1000.
     #[test]
     fn a_box_plot_is_that_of_r() {
         let mut sample: Vec<f64> = (1..=100).map(f64::from).collect();

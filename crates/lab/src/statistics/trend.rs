@@ -1,4 +1,5 @@
-//! Whether repetitions drift: the test of Mann and Kendall on their order, and how much by the slope of Theil and Sen.
+//! Whether repetitions drift: the test of Mann and Kendall on their order, and how much by the
+//! slope of Theil and Sen.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -11,15 +12,17 @@ pub struct Trend {
     pub score: i64,
     /// How probable as strong a score of either sign is without a trend.
     pub p: f64,
-    /// Change from the first to the last by the median of the slopes of all pairs, in the unit of the values.
+    /// Change from the first to the last by the median of the slopes of all pairs, in the unit of
+    /// the values.
     pub change: f64,
 }
 
-/// Fewer values than this have no order that could be told from chance at 5%: of four values in perfect order p is 0.083.
+/// Fewer values than this have no order that could be told from chance at 5%: of four values in
+/// perfect order p is 0.083.
 const VALUES_MIN: usize = 5;
 
-/// Up to this many values without ties the distribution of the score is counted out; beyond, and with ties, it is taken as
-/// normal with a correction for continuity.
+/// Up to this many values without ties the distribution of the score is counted out; beyond, and
+/// with ties, it is taken as normal with a correction for continuity.
 const EXACT_MAX: usize = 40;
 
 /// The trend in a sample that is in the order of its making; none of fewer than five values.
@@ -49,7 +52,8 @@ fn exact(count: usize, score: usize) -> f64 {
     if score == 0 {
         return 1.0;
     }
-    // orders[k]: share of the orders with k pairs out of order. A further value stands before 0 to n of the n before it.
+    // orders[k]: share of the orders with k pairs out of order. A further value stands before 0 to
+    // n of the n before it.
     let mut orders = vec![1.0_f64];
     for before in 1..count {
         let mut next = vec![0.0; orders.len() + before];
@@ -82,8 +86,9 @@ fn normal(sample: &[f64], score: i64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The example of R's manual page of `cor.test` (Hollander and Wolfe 1973, p. 187): T = 26 of 36 pairs, one-sided
-    /// p = 0.05972; the value of two sides is twice that. Here in the order of the first variable.
+    /// The example of R's manual page of `cor.test` (Hollander and Wolfe 1973, p. 187): T = 26 of
+    /// 36 pairs, one-sided p = 0.05972; the value of two sides is twice that. Here in the order of
+    /// the first variable.
     #[test]
     fn a_trend_is_that_of_r() {
         let x = [44.4, 45.9, 41.9, 53.3, 44.7, 44.1, 50.7, 45.2, 60.1];

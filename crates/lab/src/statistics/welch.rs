@@ -1,4 +1,5 @@
-//! Whether two stores differ: Welch's test, the size of the effect, and what many comparisons at once ask for.
+//! Whether two stores differ: Welch's test, the size of the effect, and what many comparisons at
+//! once ask for.
 
 use statrs::distribution::ContinuousCDF;
 use statrs::function::gamma::ln_gamma;
@@ -18,13 +19,14 @@ pub struct Welch {
     pub p: f64,
     /// The interval of the difference at [`CONFIDENCE`](super::CONFIDENCE).
     pub interval: (f64, f64),
-    /// Hedges' g: the difference in standard deviations (pooled), corrected for the bias of small samples. Cohen's d without
-    /// the correction is a quarter too large at three repetitions each. None where it has no finite value.
+    /// Hedges' g: the difference in standard deviations (pooled), corrected for the bias of small
+    /// samples. Cohen's d without the correction is a quarter too large at three repetitions each.
+    /// None where it has no finite value.
     pub effect: Option<f64>,
 }
 
-/// Welch's two-sample t-test of two sides. None where a sample has fewer than two values, or where neither sample varies (R:
-/// "data are essentially constant"): there nothing is estimated from.
+/// Welch's two-sample t-test of two sides. None where a sample has fewer than two values, or where
+/// neither sample varies (R: "data are essentially constant"): there nothing is estimated from.
 pub fn welch(first: &[f64], second: &[f64]) -> Option<Welch> {
     if first.len() < 2 || second.len() < 2 {
         return None;
@@ -62,8 +64,8 @@ fn hedges(freedom: f64) -> f64 {
     (ln_gamma(freedom / 2.0) - ln_gamma((freedom - 1.0) / 2.0)).exp() / (freedom / 2.0).sqrt()
 }
 
-/// Adjusts the p of several comparisons so that, with all of them taken together, one is called significant by chance with at
-/// most the given probability (Holm 1979). In the order given.
+/// Adjusts the p of several comparisons so that, with all of them taken together, one is called
+/// significant by chance with at most the given probability (Holm 1979). In the order given.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -158,8 +160,8 @@ mod tests {
         assert_eq!((holm(&[]), holm(&[0.7, 0.9])), (vec![], vec![1.0, 1.0]));
     }
 
-    /// Closed forms of Hedges' correction for 2 and 10 degrees of freedom, and the usual approximation
-    /// 1 − 3/(4m − 1) (Hedges 1981), which is good to 0.001 from 10 on.
+    /// Closed forms of Hedges' correction for 2 and 10 degrees of freedom, and the usual
+    /// approximation 1 − 3/(4m − 1) (Hedges 1981), which is good to 0.001 from 10 on.
     #[test]
     fn the_effect_is_corrected() {
         let root_of_pi = std::f64::consts::PI.sqrt();

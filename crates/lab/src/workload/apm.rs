@@ -1,7 +1,8 @@
 //! The records and workloads of the 2012 study of application performance monitoring.
 //!
-//! The study ran them with YCSB, so they are its core workload with other properties: keys of 25 bytes, five fields of ten,
-//! keys hashed and chosen uniformly among the loaded records, scans of up to 50 rows. Records are only inserted, never updated.
+//! The study ran them with YCSB, so they are its core workload with other properties: keys of 25
+//! bytes, five fields of ten, keys hashed and chosen uniformly among the loaded records, scans of
+//! up to 50 rows. Records are only inserted, never updated.
 
 use std::collections::BTreeMap;
 

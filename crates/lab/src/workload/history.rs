@@ -1,8 +1,9 @@
 //! The questions of the 2015 study about historical data, whose answers are known.
 //!
-//! The number n (from 0) of a record decides its time stamp, machine, service and severity, each by the remainder of n in a
-//! cycle. How many records below the table's size have given remainders follows from the Chinese remainder theorem: they
-//! repeat with the least common multiple of the cycles, also where a definition's cycles share a divisor.
+//! The number n (from 0) of a record decides its time stamp, machine, service and severity, each by
+//! the remainder of n in a cycle. How many records below the table's size have given remainders
+//! follows from the Chinese remainder theorem: they repeat with the least common multiple of the
+//! cycles, also where a definition's cycles share a divisor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +51,8 @@ fn count(records: u64, remainders: &[(u64, u64)]) -> u64 {
     let (mut first, mut period) = (u128::from(remainders[0].0), u128::from(remainders[0].1));
     for &(remainder, cycle) in &remainders[1..] {
         let (remainder, cycle) = (u128::from(remainder), u128::from(cycle));
-        // One of the next `cycle` candidates fits, or none ever does. Cycles are short, and this is once for each question.
+        // One of the next `cycle` candidates fits, or none ever does. Cycles are short, and this is
+        // once for each question.
         match (0..cycle).map(|k| first + k * period).find(|n| n % cycle == remainder) {
             Some(fits) => first = fits,
             None => return 0,
@@ -130,8 +132,8 @@ struct QuerySteps {
     asked: Arc<AtomicU64>,
 }
 
-/// The number that the turn `turn` takes in a cycle: every number once before one comes again, in an order that the seed
-/// decides.
+/// The number that the turn `turn` takes in a cycle: every number once before one comes again, in
+/// an order that the seed decides.
 fn in_turn(turn: u64, cycle: u64, seed: u64) -> u64 {
     let mut stride = 1 + seed % cycle;
     while greatest_common_divisor(u128::from(stride), u128::from(cycle)) != 1 {

@@ -1,9 +1,12 @@
-//! Which record an operation is about: the choosers of YCSB, by the published definitions of its core workload.
+//! Which record an operation is about: the choosers of YCSB, by the published definitions of its
+//! core workload.
 //!
-//! A chooser gives the number of a record, from 0. Their shapes are YCSB's: zipfian with the constant 0.99 after Gray et al.,
-//! "Quickly Generating Billion-Record Synthetic Databases" (SIGMOD 1994), scattered over the records by FNV-1a; latest is the
-//! same skew counted back from the newest record; hotspot and exponential as named. Where YCSB sums zeta term by term, the sum
-//! of many terms is had here from the Euler-Maclaurin formula, which agrees with it to ten digits and takes no time.
+//! A chooser gives the number of a record, from 0. Their shapes are YCSB's: zipfian with the
+//! constant 0.99 after Gray et al., "Quickly Generating Billion-Record Synthetic Databases" (SIGMOD
+//! 1994), scattered over the records by FNV-1a; latest is the same skew counted back from the
+//! newest record; hotspot and exponential as named. Where YCSB sums zeta term by term, the sum of
+//! many terms is had here from the Euler-Maclaurin formula, which agrees with it to ten digits and
+//! takes no time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,7 +39,8 @@ pub fn zeta(n: u64) -> f64 {
     if n <= SUMMED {
         return (1..=n).map(|i| term(i as f64)).sum();
     }
-    // Terms after the first thousand: their integral, half of the difference of the ends, and the first correction.
+    // Terms after the first thousand: their integral, half of the difference of the ends, and the
+    // first correction.
     let (a, b) = (SUMMED as f64, n as f64);
     let integral = (b.powf(1.0 - THETA) - a.powf(1.0 - THETA)) / (1.0 - THETA);
     let ends = (term(b) - term(a)) / 2.0;
@@ -77,10 +81,11 @@ impl Zipfian {
     }
 }
 
-/// The records that can be asked for: those that were loaded, and those inserted since and acknowledged.
-///
-/// Several generators insert numbers that interleave; each asks for its own, because it does not know what others got
+/// The records that can be asked for: those that were loaded, and those inserted since and
 /// acknowledged.
+///
+/// Several generators insert numbers that interleave; each asks for its own, because it does not
+/// know what others got acknowledged.
 #[derive(Debug)]
 pub struct Records {
     loaded: u64,
@@ -178,8 +183,9 @@ pub enum Chooser {
         /// How many.
         count: u64,
     },
-    /// Some records far more often than others, scattered over `count` places from `from` on. Places that are not inserted
-    /// yet are passed over, so that the favourites stay the same while records come in.
+    /// Some records far more often than others, scattered over `count` places from `from` on.
+    /// Places that are not inserted yet are passed over, so that the favourites stay the same while
+    /// records come in.
     Zipfian {
         /// The first.
         from: u64,
@@ -193,7 +199,8 @@ pub enum Chooser {
         /// Of as many items as there were records when it was last made.
         zipfian: Zipfian,
     },
-    /// The first `hot` of `count` records in a share of the operations, each of them as often as the others; likewise the rest.
+    /// The first `hot` of `count` records in a share of the operations, each of them as often as
+    /// the others; likewise the rest.
     Hotspot {
         /// The first.
         from: u64,
@@ -269,7 +276,8 @@ impl Chooser {
             Chooser::Exponential { gamma } => {
                 // 1 - u is never 0, whose logarithm has no end.
                 let back = -(1.0 - random.f64()).ln() / *gamma;
-                // Further back than there are records: `places` itself is not there, and another is drawn.
+                // Further back than there are records: `places` itself is not there, and another is
+                // drawn.
                 match (back as u64) < places {
                     true => places - 1 - back as u64,
                     false => places,
@@ -333,7 +341,8 @@ mod tests {
 
     #[test]
     fn zipfian_numbers_have_the_share_of_their_rank() {
-        // Gray's method is exact for the first two ranks and close for the rest: compared by groups of ranks.
+        // Gray's method is exact for the first two ranks and close for the rest: compared by groups
+        // of ranks.
         let (zipfian, mut random) = (Zipfian::new(1000), random());
         let mut drawn = [0u64; 4];
         for _ in 0..200_000 {

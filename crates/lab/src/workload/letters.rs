@@ -1,5 +1,5 @@
-//! Text made from a number: the same number always gives the same letters, so that a row read back is checked in every
-//! column without being kept anywhere.
+//! Text made from a number: the same number always gives the same letters, so that a row read back
+//! is checked in every column without being kept anywhere.
 
 /// Mixes a number so that neighbours have nothing in common (the finaliser of SplitMix64).
 pub fn mix(number: u64) -> u64 {
@@ -25,7 +25,8 @@ pub fn push(text: &mut String, from: u64, count: usize) {
     }
 }
 
-/// Adds `digits` letters that stand for `number` to the base of 26: different for different numbers below `26^digits`.
+/// Adds `digits` letters that stand for `number` to the base of 26: different for different numbers
+/// below `26^digits`.
 pub fn push_number(text: &mut String, number: u64, digits: usize) {
     let mut rest = number;
     for _ in 0..digits {

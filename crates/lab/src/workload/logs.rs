@@ -1,8 +1,10 @@
-//! The log records of the 2015 study, and the workloads that write them one by one and read them by key.
+//! The log records of the 2015 study, and the workloads that write them one by one and read them by
+//! key.
 //!
-//! Record number n (from 1, and n is its key) has the columns of table 3.1: a time stamp of 10 digits, a machine and a
-//! service of 30 letters, a severity from 0 to 7 and a message of 255 letters. The first four go round in cycles of
-//! [`History`]; the message follows from the number. Nothing depends on a seed: data that one trial wrote is known to all.
+//! Record number n (from 1, and n is its key) has the columns of table 3.1: a time stamp of 10
+//! digits, a machine and a service of 30 letters, a severity from 0 to 7 and a message of 255
+//! letters. The first four go round in cycles of [`History`]; the message follows from the number.
+//! Nothing depends on a seed: data that one trial wrote is known to all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,14 +1,15 @@
-//! YCSB's core workload: reads, updates, inserts, scans and read-modify-writes on records of equal fields, by its own
-//! property files.
+//! YCSB's core workload: reads, updates, inserts, scans and read-modify-writes on records of equal
+//! fields, by its own property files.
 //!
-//! Keys are `user` and a number, hashed or in order, as YCSB makes them. A field is a pure function of its key, its place and
-//! a version that stands, hidden, in its first letters: whoever wrote a field last, what is read back is checked, and nothing
-//! is kept of what was written. With `dataintegrity=true` fields are YCSB's own deterministic values, which updates do not
-//! change.
+//! Keys are `user` and a number, hashed or in order, as YCSB makes them. A field is a pure function
+//! of its key, its place and a version that stands, hidden, in its first letters: whoever wrote a
+//! field last, what is read back is checked, and nothing is kept of what was written. With
+//! `dataintegrity=true` fields are YCSB's own deterministic values, which updates do not change.
 //!
-//! Where this differs from YCSB: records inserted by the run are asked for only once they are acknowledged, under every
-//! distribution, and an insert that failed is never asked for; several generators insert different keys. Left out, and
-//! refused with a message: reads of single fields, field lengths from a zipfian distribution or a histogram, and retries.
+//! Where this differs from YCSB: records inserted by the run are asked for only once they are
+//! acknowledged, under every distribution, and an insert that failed is never asked for; several
+//! generators insert different keys. Left out, and refused with a message: reads of single fields,
+//! field lengths from a zipfian distribution or a histogram, and retries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +53,8 @@ pub struct Ycsb {
     phase: Phase,
     opening: Opening,
     chooser: Chooser,
-    /// The numbers that the load phase inserts: the next, and the first that is not this generator's.
+    /// The numbers that the load phase inserts: the next, and the first that is not this
+    /// generator's.
     load: (Arc<AtomicU64>, u64),
     records: Arc<Records>,
 }
@@ -216,7 +218,8 @@ impl Data {
     }
 }
 
-/// YCSB's value for checking: the key and the name of the field, and then hashes of what stands there.
+/// YCSB's value for checking: the key and the name of the field, and then hashes of what stands
+/// there.
 fn deterministic(key: &str, field: &str, length: usize) -> String {
     // Java's String.hashCode, which goes on from what it was.
     let hash = |hash: i32, text: &str| {
@@ -473,7 +476,8 @@ mod tests {
         assert_eq!(keys, (0..100).map(|n| Value::Text(plan.data.key(n))).collect());
     }
 
-    /// Two samples of one distribution? Pearson's test; the draws are seeded, so that it never fails by chance.
+    /// Two samples of one distribution? Pearson's test; the draws are seeded, so that it never
+    /// fails by chance.
     #[test]
     fn records_are_chosen_as_often_as_by_ycsb_itself() {
         let text = include_str!("../../reference/ycsb-keys.toml");
@@ -538,7 +542,8 @@ mod tests {
             let other = if field.as_bytes()[at] == b'z' { "y" } else { "z" };
             let mut damaged = field.clone();
             damaged.replace_range(at..=at, other);
-            // A letter of the version changes which letters must follow; a field of so few letters may be right by chance.
+            // A letter of the version changes which letters must follow; a field of so few letters
+            // may be right by chance.
             if integrity || length >= 24 || at >= VERSION_LETTERS.min(length / 2) {
                 row.values[column] = Value::Text(damaged);
                 prop_assert!(plan.verify(&row).is_err());

@@ -108,7 +108,8 @@ impl Subject {
             for rows_max in [0, 1, rest.len() - 1, rest.len()] {
                 assert_eq!(client.scan(from, rows_max).await, rest[..rows_max], "{rows_max} rows");
             }
-            // Whatever the order is, it is one order: a scan from a row in the middle goes on as this one did.
+            // Whatever the order is, it is one order: a scan from a row in the middle goes on as
+            // this one did.
             let middle = rest.len() / 2;
             assert_eq!(client.scan(&rest[middle].key, all).await, rest[middle..]);
             if self.ordered {

@@ -47,7 +47,8 @@ impl Table {
         Table { schema: Schema { table: name.to_owned(), key, columns }, rows: BTreeMap::new() }
     }
 
-    /// Rows with few different values where counts ask for them, and every trouble elsewhere. Not yet in the table.
+    /// Rows with few different values where counts ask for them, and every trouble elsewhere. Not
+    /// yet in the table.
     pub fn random_rows(&self, random: &mut fastrand::Rng, rows: u64) -> Vec<Row> {
         let mut row = |at: u64| {
             let key = match (self.schema.key, TEXTS.get(at as usize)) {
@@ -83,7 +84,8 @@ impl Table {
         self.rows.values().filter(holds).count() as u64
     }
 
-    /// Conditions on 0 to 3 of the columns that are counted by; mostly those of a row that is there.
+    /// Conditions on 0 to 3 of the columns that are counted by; mostly those of a row that is
+    /// there.
     pub fn random_conditions(&self, random: &mut fastrand::Rng) -> Vec<(usize, Value)> {
         let mut columns = [TIMESTAMP, MACHINE, SEVERITY];
         random.shuffle(&mut columns);

@@ -1,4 +1,5 @@
-//! Results of stores that do not exist: rates and latencies of known distributions, written through the same code as real ones.
+//! Results of stores that do not exist: rates and latencies of known distributions, written through
+//! the same code as real ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,8 @@ use lab::row::{Kind, Schema};
 use lab::trial::{Load, RealTime, Role, Share, Trial, Work};
 use lab::workload::{History, Phase, Workload};
 
-/// Numbers that look random and are the same on every machine and with every version of every library.
+/// Numbers that look random and are the same on every machine and with every version of every
+/// library.
 pub struct Noise(u64);
 
 impl Noise {
@@ -229,7 +231,8 @@ pub fn study1(path: &Path, scale: &str, repetitions: u32, seed: u64) -> Result<(
     let history = History { records: 215_441, timestamps: 29, machines: 23, services: 17 };
     for store in stores {
         let mut loaded = Outcomes::of(20_000.0, "insert_many", 20.0);
-        // What is visible before the flush is no size: it is 0 where the store still holds it in memory.
+        // What is visible before the flush is no size: it is 0 where the store still holds it in
+        // memory.
         loaded.values = vec![
             ("table_bytes_visible", 0.0),
             ("directory_bytes_visible", 0.0),

@@ -1,7 +1,7 @@
 //! Operations between two values, time by time.
 //!
-//! Series are matched as in Prometheus: by all labels, by those of `on`, or by those that `ignoring` leaves; one to one, or
-//! many to one with `group_left` and `group_right`.
+//! Series are matched as in Prometheus: by all labels, by those of `on`, or by those that
+//! `ignoring` leaves; one to one, or many to one with `group_left` and `group_right`.
 
 use std::collections::HashMap;
 

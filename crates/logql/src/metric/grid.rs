@@ -1,8 +1,9 @@
 //! The times at which a query is evaluated, and which of them a line counts for.
 //!
-//! At a time t an aggregation looks at lines from after t − range up to t, both as in Loki. Times of lines are put into
-//! buckets that lie wholly inside or outside of every such window: between two times of the grid there is at most one
-//! edge of a window, so there are two buckets for each step.
+//! At a time t an aggregation looks at lines from after t − range up to t, both as in Loki. Times
+//! of lines are put into buckets that lie wholly inside or outside of every such window: between
+//! two times of the grid there is at most one edge of a window, so there are two buckets for each
+//! step.
 
 use query::source::TimeRange;
 
@@ -25,7 +26,8 @@ impl Grid {
         Grid { start_ns: time_ns, step_ns: 1, steps: 1 }
     }
 
-    /// Times from `start_ns` to `end_ns`, both inside, nanoseconds since 1970 UTC. The error is for the user.
+    /// Times from `start_ns` to `end_ns`, both inside, nanoseconds since 1970 UTC. The error is for
+    /// the user.
     pub fn new(start_ns: i64, end_ns: i64, step_ns: i64) -> Result<Grid, String> {
         if end_ns < start_ns {
             return Err("end timestamp must not be before or equal to start time".to_owned());

@@ -1,7 +1,8 @@
 //! Aggregations over lines: one pass, whose lines come in any order.
 //!
-//! What is kept is a state for each series and bucket that has lines ([`super::grid`], [`super::state`]); windows are
-//! put together of those. Where lines are only counted by their fields, the store counts them, and no line comes here.
+//! What is kept is a state for each series and bucket that has lines ([`super::grid`],
+//! [`super::state`]); windows are put together of those. Where lines are only counted by their
+//! fields, the store counts them, and no line comes here.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -24,8 +25,8 @@ use crate::{CHECK_BYTES, CHECK_ROWS};
 const BUCKET_BYTES: usize = 64;
 /// Memory of a series beside its labels and buckets.
 const SERIES_BYTES: usize = 200;
-/// Steps at least so long are counted by the store where it can: it keeps counts of whole seconds, in which a line stamped
-/// exactly at the end of a window counts for the next one.
+/// Steps at least so long are counted by the store where it can: it keeps counts of whole seconds,
+/// in which a line stamped exactly at the end of a window counts for the next one.
 const COUNTED_STEP_NS_MIN: i64 = 60_000_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -204,7 +205,8 @@ impl Evaluation<'_> {
         failed.map_or(Ok(collected), Err)
     }
 
-    /// Lets the store count lines by fields, where it can: no line is changed, and series are told apart by fields.
+    /// Lets the store count lines by fields, where it can: no line is changed, and series are told
+    /// apart by fields.
     fn counted(
         &mut self,
         range: &RangeAggregation,

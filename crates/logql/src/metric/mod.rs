@@ -1,8 +1,8 @@
-//! Queries for numbers: each aggregation over lines is one pass over the store, and what it gives, series of points
-//! on a grid of times, is put together in memory.
+//! Queries for numbers: each aggregation over lines is one pass over the store, and what it gives,
+//! series of points on a grid of times, is put together in memory.
 //!
-//! Limits: memory of buckets, series and points counts against that of the query; the number of points of a series and
-//! of series is limited as in Loki.
+//! Limits: memory of buckets, series and points counts against that of the query; the number of
+//! points of a series and of series is limited as in Loki.
 
 mod binary;
 mod grid;
@@ -61,7 +61,8 @@ pub fn run(
 }
 
 impl Evaluation<'_> {
-    /// Evaluates a part. `wanted` are labels that parts around it name, so that fields of lines may be asked for.
+    /// Evaluates a part. `wanted` are labels that parts around it name, so that fields of lines may
+    /// be asked for.
     fn value(&mut self, metric: &Metric, wanted: &mut Vec<String>) -> Result<Value, EvalError> {
         self.check()?;
         match metric {

@@ -1,4 +1,5 @@
-//! What is kept of the lines of a bucket, so that the number of a window can be made of those of its buckets.
+//! What is kept of the lines of a bucket, so that the number of a window can be made of those of
+//! its buckets.
 
 use record::LineId;
 

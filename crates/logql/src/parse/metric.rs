@@ -34,7 +34,8 @@ impl Parser<'_> {
         op.filter(|op| op.precedence() >= least)
     }
 
-    /// `left`, and what operators that bind at least so close make of it and of the operands behind it.
+    /// `left`, and what operators that bind at least so close make of it and of the operands behind
+    /// it.
     fn operations(&mut self, mut left: Part, least: u8) -> Result<Part> {
         while let Some(op) = self.peek_operator(least) {
             self.next();
@@ -55,7 +56,8 @@ impl Parser<'_> {
                 );
                 return Err(self.error_before(message));
             }
-            // A chain of operators makes a tree as deep as it is long, without any nesting in the text.
+            // A chain of operators makes a tree as deep as it is long, without any nesting in the
+            // text.
             let height = self.above(left.height.max(right.height))?;
             let metric = Metric::Binary {
                 op,

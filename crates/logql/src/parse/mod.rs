@@ -1,6 +1,7 @@
 //! LogQL text to a tree, by recursive descent.
 //!
-//! What Loki's language has and this does not is refused by name: `rate_counter`, `approx_topk`, `variants`.
+//! What Loki's language has and this does not is refused by name: `rate_counter`, `approx_topk`,
+//! `variants`.
 
 mod label_test;
 mod metric;
@@ -12,8 +13,9 @@ use crate::ast::{Expr, LogQuery, MatchOp, Matcher, Regex};
 use crate::error::ParseError;
 use crate::lex::{Token, tokens};
 
-/// Most expressions inside each other, and most tests of labels. Deeper ones are refused. It bounds the recursion of everything that
-/// walks a tree: parsing, evaluation, writing, dropping. Each operator of a chain (`a + b + c`) is inside the next one.
+/// Most expressions inside each other, and most tests of labels. Deeper ones are refused. It bounds
+/// the recursion of everything that walks a tree: parsing, evaluation, writing, dropping. Each
+/// operator of a chain (`a + b + c`) is inside the next one.
 pub const NESTING_MAX: usize = 100;
 /// Most stages of a query. Longer ones are refused.
 pub const STAGES_MAX: usize = 100;

@@ -9,7 +9,8 @@ use crate::stage::path::Path;
 use crate::stage::pattern::Pattern;
 use crate::stage::template::Template;
 
-/// Labels that `json` and `logfmt` are told to take. More are refused, as a line is searched for each.
+/// Labels that `json` and `logfmt` are told to take. More are refused, as a line is searched for
+/// each.
 const EXTRACTIONS_MAX: usize = 100;
 
 impl Parser<'_> {
@@ -89,7 +90,8 @@ impl Parser<'_> {
             Token::Sign("(") => return self.label_test().map(Stage::Label),
             _ => return Err(self.unexpected("a stage, such as json, or a test of a label")),
         };
-        // A label may be named as a stage is, but behind a stage without arguments `!=` is a line filter.
+        // A label may be named as a stage is, but behind a stage without arguments `!=` is a line
+        // filter.
         let stands_alone = matches!(word.as_str(), "json" | "logfmt" | "unpack" | "decolorize");
         let is_test = match self.peek_behind() {
             Token::Sign("!=" | "!~") => !stands_alone,

@@ -1,7 +1,8 @@
-//! Tests of labels: `level="error"`, `size > 10KB`, `addr = ip("10.0.0.0/8")`, with `and`, `or` and parentheses.
+//! Tests of labels: `level="error"`, `size > 10KB`, `addr = ip("10.0.0.0/8")`, with `and`, `or` and
+//! parentheses.
 //!
-//! As in Loki, a line with an error passes every test but those of text, so that errors are seen until somebody
-//! filters `__error__`; and a value that is no number makes an error, not a miss.
+//! As in Loki, a line with an error passes every test but those of text, so that errors are seen
+//! until somebody filters `__error__`; and a value that is no number makes an error, not a miss.
 
 use std::fmt;
 
@@ -144,7 +145,8 @@ impl LabelTest {
 
 impl fmt::Display for LabelTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `and` binds closer, so that each pair of parentheses that is written was read: the nesting stays within its limit.
+        // `and` binds closer, so that each pair of parentheses that is written was read: the
+        // nesting stays within its limit.
         let all = |test: &LabelTest| match test {
             LabelTest::All(_) | LabelTest::Any(_) => format!("({test})"),
             _ => test.to_string(),

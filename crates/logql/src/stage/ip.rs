@@ -1,4 +1,5 @@
-//! Ranges of addresses: one, `10.0.0.1-10.0.0.9`, or a network in CIDR notation (RFC 4632, RFC 4291 section 2.3).
+//! Ranges of addresses: one, `10.0.0.1-10.0.0.9`, or a network in CIDR notation (RFC 4632, RFC 4291
+//! section 2.3).
 
 use std::net::IpAddr;
 

@@ -1,17 +1,19 @@
-//! What `json` and `unpack` make of a line. The text is taken apart by what reads lines that are JSON, and `unpack_json` of
-//! LogsQL ([`record::parse::json_members_by`]): the grammar is that of RFC 8259, and of a broken object nothing is taken.
+//! What `json` and `unpack` make of a line. The text is taken apart by what reads lines that are
+//! JSON, and `unpack_json` of LogsQL ([`record::parse::json_members_by`]): the grammar is that of
+//! RFC 8259, and of a broken object nothing is taken.
 //!
-//! Loki differs from `unpack_json` in names, which are made of letters, digits and `_` and joined by `_`; in leaving out
-//! arrays, empty objects and null; and in taking values by their place ([`super::path`]). Left out: what Loki's reader
-//! takes beyond the grammar, such as control characters in texts.
+//! Loki differs from `unpack_json` in names, which are made of letters, digits and `_` and joined
+//! by `_`; in leaving out arrays, empty objects and null; and in taking values by their place
+//! ([`super::path`]). Left out: what Loki's reader takes beyond the grammar, such as control
+//! characters in texts.
 
 use record::parse::{JsonKind, json_members_by};
 
 /// Objects nested deeper than that give no labels.
 pub const DEPTH_MAX: usize = 64;
 
-/// Calls `each` with the labels that an object gives: texts as they are, numbers and literals as they are written. None,
-/// without a call, when the text is no object.
+/// Calls `each` with the labels that an object gives: texts as they are, numbers and literals as
+/// they are written. None, without a call, when the text is no object.
 pub fn labels(text: &str, mut each: impl FnMut(&str, &str)) -> Option<()> {
     let join = |name: &mut String, _depth: usize, key: &str| append(name, key);
     checked(text, DEPTH_MAX, join, &mut |name, kind, value| {
@@ -21,13 +23,14 @@ pub fn labels(text: &str, mut each: impl FnMut(&str, &str)) -> Option<()> {
     })
 }
 
-/// Calls `each` with the members of an object: key, and what the value is and says. None, without a call, when the text is no
-/// object.
+/// Calls `each` with the members of an object: key, and what the value is and says. None, without a
+/// call, when the text is no object.
 pub fn members(text: &str, mut each: impl FnMut(&str, JsonKind, &str)) -> Option<()> {
     checked(text, 1, by_key, &mut each)
 }
 
-/// As [`members`] of a text of which `each` may be told a part before it is found to be none: for what was looked at before.
+/// As [`members`] of a text of which `each` may be told a part before it is found to be none: for
+/// what was looked at before.
 pub fn members_at_once(text: &str, each: impl FnMut(&str, JsonKind, &str)) -> Option<()> {
     json_members_by(text.as_bytes(), 1, by_key, each)
 }
@@ -47,14 +50,16 @@ fn checked(
     json_members_by(text.as_bytes(), depth_max, &join, each)
 }
 
-/// The name of a label for a key: other characters than letters, digits and `_` become `_`, and none begins with a digit.
+/// The name of a label for a key: other characters than letters, digits and `_` become `_`, and
+/// none begins with a digit.
 pub fn label_name(key: &str) -> String {
     let mut name = String::with_capacity(key.len() + 1);
     append(&mut name, key);
     name
 }
 
-/// Appends a key to the name of the label for the object around it, which is empty for the outermost.
+/// Appends a key to the name of the label for the object around it, which is empty for the
+/// outermost.
 fn append(name: &mut String, key: &str) {
     let key = key.trim();
     if key.is_empty() {

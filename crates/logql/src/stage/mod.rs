@@ -1,8 +1,9 @@
 //! What the stages of a query do with a line: tests, parsers, formats.
 //!
-//! A line ([`Item`]) has three kinds of labels. Those of its stream, with `detected_level`, and those that stages made
-//! are shown and tell series apart. The fields that Loginson found in the line when it came can be asked for by name,
-//! but tell nothing apart, so that a process id does not make a series of each process.
+//! A line ([`Item`]) has three kinds of labels. Those of its stream, with `detected_level`, and
+//! those that stages made are shown and tell series apart. The fields that Loginson found in the
+//! line when it came can be asked for by name, but tell nothing apart, so that a process id does
+//! not make a series of each process.
 
 pub(crate) mod filter;
 pub(crate) mod functions;
@@ -29,10 +30,11 @@ pub const DETECTED_LEVEL: &str = "detected_level";
 /// The label that says which stage could not take a line.
 pub const ERROR: &str = "__error__";
 const ERROR_DETAILS: &str = "__error_details__";
-/// Labels of one line; what stages make beyond it is left out, as a hostile line could be nothing but keys.
+/// Labels of one line; what stages make beyond it is left out, as a hostile line could be nothing
+/// but keys.
 pub const LABELS_MAX: usize = 1_000;
-/// Bytes of those labels with their names: keys of objects in each other are repeated in the name of each label. A line with more has
-/// an error, and what stages make beyond it is left out.
+/// Bytes of those labels with their names: keys of objects in each other are repeated in the name
+/// of each label. A line with more has an error, and what stages make beyond it is left out.
 pub const LABELS_BYTES_MAX: usize = 16 << 20;
 
 /// Gives the fields of a line by name; empty when there is none.
@@ -133,7 +135,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Sets a label that a parser found; one of the stream keeps its value, and the other gets a name of its own.
+    /// Sets a label that a parser found; one of the stream keeps its value, and the other gets a
+    /// name of its own.
     fn set_parsed(&mut self, name: &str, value: &str) {
         let taken = self.stream.iter().any(|(label, _)| label == name)
             && !self.gone.iter().any(|gone| gone == name);

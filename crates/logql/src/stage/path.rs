@@ -58,7 +58,8 @@ impl Path {
         &self.text
     }
 
-    /// What is there in a text that was found to be a JSON object or array, as the value of a label; empty where nothing is.
+    /// What is there in a text that was found to be a JSON object or array, as the value of a
+    /// label; empty where nothing is.
     pub fn find(&self, text: &str) -> String {
         let mut kind = match text.trim_ascii_start().starts_with('[') {
             true => JsonKind::Array,

@@ -1,8 +1,10 @@
-//! Patterns such as `<ip> - - <_> "<method> <path> <_>" <status>`: literals, and captures between them.
+//! Patterns such as `<ip> - - <_> "<method> <path> <_>" <status>`: literals, and captures between
+//! them.
 //!
-//! They look like those of `extract` in LogsQL and mean something else, so that nothing is shared: a literal at the start
-//! has to stand at the start of the line; a capture whose end is not found takes the rest, where `extract` takes nothing;
-//! quotes and `&lt;` are texts like others; and what is no name in `<…>` is a literal, where `extract` says that it is wrong.
+//! They look like those of `extract` in LogsQL and mean something else, so that nothing is shared:
+//! a literal at the start has to stand at the start of the line; a capture whose end is not found
+//! takes the rest, where `extract` takes nothing; quotes and `&lt;` are texts like others; and what
+//! is no name in `<…>` is a literal, where `extract` says that it is wrong.
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +77,8 @@ impl Pattern {
         &self.text
     }
 
-    /// Calls `each` with the names of captures and what they hold. A line that ends too early fills as many as it can.
+    /// Calls `each` with the names of captures and what they hold. A line that ends too early fills
+    /// as many as it can.
     pub fn captures(&self, line: &str, mut each: impl FnMut(&str, &str)) {
         let mut parts = &self.parts[..];
         let mut rest = line;

@@ -1,8 +1,8 @@
 //! Templates of `line_format` and `label_format`: a part of Go's text/template.
 //!
-//! There are texts, labels (`{{.level}}`), functions with arguments, pipes (`{{.level | ToUpper}}`), parentheses,
-//! `if`/`else if`/`else`/`end`, comments, and `-` to trim spaces. `docs/grafana.md` lists the functions.
-//! Left out: `range`, `with`, `define`, variables, methods.
+//! There are texts, labels (`{{.level}}`), functions with arguments, pipes (`{{.level |
+//! ToUpper}}`), parentheses, `if`/`else if`/`else`/`end`, comments, and `-` to trim spaces.
+//! `docs/grafana.md` lists the functions. Left out: `range`, `with`, `define`, variables, methods.
 
 use super::Item;
 use super::functions::{self, Function, Value};
@@ -165,7 +165,8 @@ enum Token {
     Close,
 }
 
-/// The tokens of an action up to its `}}`, what stands behind it, and whether spaces there are trimmed.
+/// The tokens of an action up to its `}}`, what stands behind it, and whether spaces there are
+/// trimmed.
 fn action(text: &str) -> Result<(Vec<Token>, &str, bool), String> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -249,7 +250,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Nodes up to the end, or to `else`, `else if` or `end`, which is given back with what stands behind it.
+    /// Nodes up to the end, or to `else`, `else if` or `end`, which is given back with what stands
+    /// behind it.
     fn nodes(&mut self, depth: usize) -> Result<(Vec<Node>, Option<String>), String> {
         if depth > NESTING_MAX {
             return Err(format!("more than {NESTING_MAX} actions in each other"));

@@ -7,8 +7,8 @@ use std::io;
 pub enum Operation {
     /// [`DiskFile::write_at`](crate::DiskFile::write_at); half of the bytes are written.
     Write,
-    /// [`DiskFile::sync_data`](crate::DiskFile::sync_data); what was pending is lost in part at the next power cut,
-    /// though it is still read.
+    /// [`DiskFile::sync_data`](crate::DiskFile::sync_data); what was pending is lost in part at the
+    /// next power cut, though it is still read.
     Sync,
     /// [`DiskFile::read_at`](crate::DiskFile::read_at).
     Read,

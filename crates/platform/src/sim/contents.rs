@@ -1,7 +1,8 @@
 //! The bytes of one simulated file: as a process reads them, and as they are on the medium.
 //!
-//! Writes and changes of length are pending until a sync. A power cut leaves none of them, all, or any subset in
-//! which writes are torn into sectors: what a volatile write cache may do, which keeps no order.
+//! Writes and changes of length are pending until a sync. A power cut leaves none of them, all, or
+//! any subset in which writes are torn into sectors: what a volatile write cache may do, which
+//! keeps no order.
 
 /// What a torn write is torn into. A sector is written whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -51,8 +52,8 @@ impl Contents {
         }
     }
 
-    /// Some of what is pending reaches the medium. The rest never will, though it is still read: Linux marks pages
-    /// whose writing failed as clean.
+    /// Some of what is pending reaches the medium. The rest never will, though it is still read:
+    /// Linux marks pages whose writing failed as clean.
     pub(super) fn fail_sync(&mut self, rng: &mut fastrand::Rng) {
         survive(&mut self.durable, std::mem::take(&mut self.pending), rng);
     }

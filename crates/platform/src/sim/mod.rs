@@ -7,11 +7,12 @@
 //! | operations fail, once or by chance; the power is cut at any of them; bits flip | [`accidents`] |
 //! | the disk is full: [`SimDisk::set_capacity`] | here |
 //!
-//! After a power cut every operation fails until [`SimDisk::restart`]; files and locks from before stay dead.
-//! A disk does the same again for the same seed and the same operations in the same order; threads that race
-//! change that order.
+//! After a power cut every operation fails until [`SimDisk::restart`]; files and locks from before
+//! stay dead. A disk does the same again for the same seed and the same operations in the same
+//! order; threads that race change that order.
 //!
-//! Left out: latency, and anything but one machine. Bits flip only where a test asks for it, and are counted.
+//! Left out: latency, and anything but one machine. Bits flip only where a test asks for it, and
+//! are counted.
 
 mod accidents;
 mod contents;
@@ -130,7 +131,8 @@ impl SimDisk {
         self.state().accidents.changes
     }
 
-    /// Cuts the power at sync number `n` from now, counted from 1: perhaps it is carried out, never answered.
+    /// Cuts the power at sync number `n` from now, counted from 1: perhaps it is carried out, never
+    /// answered.
     pub fn crash_at_sync(&self, n: u64) {
         self.state().accidents.cut_at_sync(n);
     }
@@ -145,7 +147,8 @@ impl SimDisk {
         self.state().crash();
     }
 
-    /// Has `look` called at each power cut, before any operation fails of it. It must not use the disk.
+    /// Has `look` called at each power cut, before any operation fails of it. It must not use the
+    /// disk.
     pub fn on_crash(&self, look: impl Fn() + Send + 'static) {
         self.state().on_crash = Some(Box::new(look));
     }
@@ -155,8 +158,8 @@ impl SimDisk {
         self.state().crashed
     }
 
-    /// Power comes back: what is left is read from now on. Also cuts it first if it was not. Failures to come are
-    /// forgotten.
+    /// Power comes back: what is left is read from now on. Also cuts it first if it was not.
+    /// Failures to come are forgotten.
     pub fn restart(&self) {
         self.state().restart();
     }
@@ -171,8 +174,8 @@ impl SimDisk {
         state.restart();
     }
 
-    /// Whoever asks for the `n`-th change from now, syncs among them, panics before it or behind it: a fault of the program
-    /// that a thread of it outlives.
+    /// Whoever asks for the `n`-th change from now, syncs among them, panics before it or behind
+    /// it: a fault of the program that a thread of it outlives.
     pub fn panic_at_change(&self, n: u64) {
         self.state().accidents.panic_at_change(n);
     }
@@ -198,7 +201,8 @@ impl SimDisk {
         self.state().accidents.clear();
     }
 
-    /// From now on one in `one_in` reads shows one bit flipped, and the next read of it perhaps not. 0: none.
+    /// From now on one in `one_in` reads shows one bit flipped, and the next read of it perhaps
+    /// not. 0: none.
     pub fn flip_reads(&self, one_in: u32) {
         self.state().accidents.flip_reads(one_in);
     }
@@ -251,7 +255,8 @@ impl SimDisk {
         self.attempt_in_part(operation, |state, failure| failure.and_then(|()| f(state)))
     }
 
-    /// Carries out an operation that may leave something behind when it fails: `f` is given the failure.
+    /// Carries out an operation that may leave something behind when it fails: `f` is given the
+    /// failure.
     fn attempt_in_part<R>(
         &self,
         operation: Operation,
@@ -555,7 +560,8 @@ mod tests {
         }
     }
 
-    /// Creates, writes, syncs, links, renames and removes: each operation that changes something, once or twice.
+    /// Creates, writes, syncs, links, renames and removes: each operation that changes something,
+    /// once or twice.
     fn scenario(disk: &SimDisk) -> io::Result<()> {
         let (dir, second, third) = (Path::new("/d"), Path::new("/d/g"), Path::new("/d/h"));
         let f = disk.open(Path::new(FILE), Access::Create)?;

@@ -1,8 +1,8 @@
 //! Names of simulated files: as a process sees them, and as they are on the medium.
 //!
-//! Creations, links, renames and removals are pending until their directory is synced. A power cut leaves none of
-//! them, all, the first few (a file system with a journal), or any subset in order (one that writes directories
-//! apart). A rename is never seen half done.
+//! Creations, links, renames and removals are pending until their directory is synced. A power cut
+//! leaves none of them, all, the first few (a file system with a journal), or any subset in order
+//! (one that writes directories apart). A rename is never seen half done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

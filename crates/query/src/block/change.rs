@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::exec::{Meter, RunError};
 
-/// Fields that rows may have behind a pipe that copies or unpacks some. With more the query ends with an error: `copy
-/// a* as b*` doubles them, and a few such pipes would fill any memory.
+/// Fields that rows may have behind a pipe that copies or unpacks some. With more the query ends
+/// with an error: `copy a* as b*` doubles them, and a few such pipes would fill any memory.
 pub(crate) const FIELDS_MAX: usize = 1 << 17;
 /// Bytes of the names that one pair of `rename` or `copy` makes; with more, the same.
 const NAMES_BYTES_MAX: usize = 16 << 20;
@@ -75,11 +75,13 @@ pub(super) trait Named: Clone {
     fn set_hidden(&mut self, hidden: bool);
 }
 
-/// The names that a change makes: each is made once, and all rows share it. Pipes behind the change may keep rows until the
-/// query ends, long after their block. So the names stay counted until then, unless they are given back.
+/// The names that a change makes: each is made once, and all rows share it. Pipes behind the change
+/// may keep rows until the query ends, long after their block. So the names stay counted until
+/// then, unless they are given back.
 #[derive(Default)]
 pub(crate) struct NewNames {
-    /// The new name by the place of the pair and the old name; without an old name where the pair has no beginnings.
+    /// The new name by the place of the pair and the old name; without an old name where the pair
+    /// has no beginnings.
     names: HashMap<(usize, Option<Arc<str>>), Arc<str>, foldhash::fast::RandomState>,
     counted: usize,
 }
@@ -110,8 +112,8 @@ impl NewNames {
 }
 
 impl Change {
-    /// Hidden columns come along until they are named, so that what the client included is still there. Gives the memory
-    /// that was counted for the work, and is still counted.
+    /// Hidden columns come along until they are named, so that what the client included is still
+    /// there. Gives the memory that was counted for the work, and is still counted.
     pub(super) fn apply<C: Named>(
         &self,
         columns: &mut Vec<C>,
@@ -163,7 +165,8 @@ fn numbered(
     pairs.map(|(place, (from, to))| (place, from, to))
 }
 
-/// Memory that is taken to change so many columns, about: they are there twice, and their names are in a table.
+/// Memory that is taken to change so many columns, about: they are there twice, and their names are
+/// in a table.
 pub(super) fn work_bytes<C>(columns: usize) -> usize {
     match columns > UNCOUNTED_COLUMNS_MAX {
         true => columns * (2 * size_of::<C>() + SET_BYTES),

@@ -1,10 +1,11 @@
 //! Columns that pipes compute: one buffer of bytes a column, and for each row where its value is.
 //!
-//! A pipe fills [`Computed`] row by row and adds it to the block ([`Computed::add_to`]); rows that got no value keep the
-//! one they had under that name. Lines are not copied for that, and a block that is narrowed afterwards keeps the buffers.
+//! A pipe fills [`Computed`] row by row and adds it to the block ([`Computed::add_to`]); rows that
+//! got no value keep the one they had under that name. Lines are not copied for that, and a block
+//! that is narrowed afterwards keeps the buffers.
 //!
-//! Limits: a value is at most [`VALUE_BYTES_MAX`], and a block for which columns are computed at most [`COMPUTED_ROWS_MAX`]
-//! rows, so that a column stays below 4 GiB.
+//! Limits: a value is at most [`VALUE_BYTES_MAX`], and a block for which columns are computed at
+//! most [`COMPUTED_ROWS_MAX`] rows, so that a column stays below 4 GiB.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use std::sync::Arc;
 use super::{Block, Column, Layout, Scratch};
 use crate::exec::{Meter, RunError};
 
-/// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a pipe that puts a field
-/// twice into itself would otherwise fill any memory in a few steps.
+/// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a
+/// pipe that puts a field twice into itself would otherwise fill any memory in a few steps.
 pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// Most rows of a block for which columns are computed; larger ones are taken apart.
 pub(crate) const COMPUTED_ROWS_MAX: usize = 128;
-/// Bytes of new values of a column of one block, beyond which it is as for a value that is too long.
+/// Bytes of new values of a column of one block, beyond which it is as for a value that is too
+/// long.
 const COLUMN_BYTES_MAX: usize = 2 << 30;
 
 /// A pipe made a value longer than [`VALUE_BYTES_MAX`].
@@ -142,8 +144,8 @@ impl Computed {
         self.columns.len()
     }
 
-    /// Adds the columns to a block of as many rows, in place of those that have their names. Gives the memory that this took
-    /// and that was counted, beside [`Computed::memory_bytes`].
+    /// Adds the columns to a block of as many rows, in place of those that have their names. Gives
+    /// the memory that this took and that was counted, beside [`Computed::memory_bytes`].
     pub fn add_to(
         mut self,
         block: &mut Block,
@@ -193,7 +195,8 @@ impl Computed {
         Ok(more)
     }
 
-    /// Rows of lines that got no value get the one they had. Gives the memory that was counted for these.
+    /// Rows of lines that got no value get the one they had. Gives the memory that was counted for
+    /// these.
     fn keep_old(
         &mut self,
         block: &Block,

@@ -1,4 +1,5 @@
-//! Which columns a block of lines shows, and under which names: what `fields`, `rename` and their like did.
+//! Which columns a block of lines shows, and under which names: what `fields`, `rename` and their
+//! like did.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -101,8 +102,8 @@ impl Layout {
         Ok((Layout::new(columns, self.by_field.len()), counted))
     }
 
-    /// The layout with columns that take the place of visible ones with their names, or come behind these; and the memory
-    /// that is counted for it.
+    /// The layout with columns that take the place of visible ones with their names, or come behind
+    /// these; and the memory that is counted for it.
     pub fn with(
         &self,
         added: impl ExactSizeIterator<Item = (Arc<str>, Column<'static>)>,

@@ -52,8 +52,8 @@ impl MadeRow {
         self.bytes.reserve_exact(bytes);
     }
 
-    /// A copy of the fields that `visit` shows, without those named `without`. Its [`MadeRow::memory_bytes`] are counted
-    /// while it grows, and stay counted.
+    /// A copy of the fields that `visit` shows, without those named `without`. Its
+    /// [`MadeRow::memory_bytes`] are counted while it grows, and stay counted.
     pub fn copy_without(
         without: &[String],
         meter: &mut Meter,
@@ -109,7 +109,8 @@ impl MadeRow {
         result.map(|()| row)
     }
 
-    /// Makes room for a value more, which is counted where it is not little; `counted` is how much is so far.
+    /// Makes room for a value more, which is counted where it is not little; `counted` is how much
+    /// is so far.
     #[inline]
     pub fn make_room(
         &mut self,

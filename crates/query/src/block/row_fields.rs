@@ -1,5 +1,6 @@
-//! The fields of one row in an order that does not depend on how its line is kept: a hot line has its fields as they were
-//! sent, a sealed one as its columns stand. Texts that hold a whole row (`pack_json`, `row_any`) must not change by sealing.
+//! The fields of one row in an order that does not depend on how its line is kept: a hot line has
+//! its fields as they were sent, a sealed one as its columns stand. Texts that hold a whole row
+//! (`pack_json`, `row_any`) must not change by sealing.
 
 use std::ops::Range;
 
@@ -14,7 +15,8 @@ pub(crate) struct RowFields {
 }
 
 impl RowFields {
-    /// The rank of a field where nothing says in which order fields are wanted: time, stream and message first.
+    /// The rank of a field where nothing says in which order fields are wanted: time, stream and
+    /// message first.
     pub fn usual_rank(name: &str) -> usize {
         ["_time", "_stream", MSG].iter().position(|first| *first == name).unwrap_or(3)
     }

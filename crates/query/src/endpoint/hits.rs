@@ -10,12 +10,13 @@ use crate::source::{Source, TimeRange};
 use crate::syntax::query::Query;
 use crate::time::parse_time;
 
-/// Points of all series up to which buckets without rows are shown too. Beyond, a short step over a long time would make an
-/// answer of zeros: these buckets are left out.
+/// Points of all series up to which buckets without rows are shown too. Beyond, a short step over a
+/// long time would make an answer of zeros: these buckets are left out.
 const POINTS_MAX: i128 = 100_000;
 /// Memory of a name and its value beside their bytes, about.
 const VALUE_BYTES: usize = size_of::<(String, String)>() + 32;
-/// Memory of a series beside its values and buckets, about: the list and the table of series have room for as many again.
+/// Memory of a series beside its values and buckets, about: the list and the table of series have
+/// room for as many again.
 const SERIES_BYTES: usize = 2 * (size_of::<HitsSeries>() + size_of::<(Box<[u8]>, usize)>()) + 96;
 /// Memory of a bucket of a series, about.
 const BUCKET_BYTES: usize = 2 * (size_of::<i64>() + size_of::<u64>());
@@ -124,8 +125,8 @@ pub fn hits(
     Ok(series)
 }
 
-/// The first and the last bucket of the range of times, or as far as that has no end, of all series; none when there would be
-/// more than [`POINTS_MAX`] points.
+/// The first and the last bucket of the range of times, or as far as that has no end, of all
+/// series; none when there would be more than [`POINTS_MAX`] points.
 fn bucket_starts(
     series: &[HitsSeries],
     range: TimeRange,

@@ -1,8 +1,9 @@
 //! Numbers as Prometheus shows them: labels, time and values of a query that ends in `stats`.
 //!
-//! Behind the last `stats` stand pipes whose effect on names is known without rows: which fields are labels and which are
-//! numbers, is settled before the query runs, as VictoriaLogs does it. With a step, rows are grouped by time in each `stats`,
-//! in place of what the query says of `_time`, and sorted and selected within each step.
+//! Behind the last `stats` stand pipes whose effect on names is known without rows: which fields
+//! are labels and which are numbers, is settled before the query runs, as VictoriaLogs does it.
+//! With a step, rows are grouped by time in each `stats`, in place of what the query says of
+//! `_time`, and sorted and selected within each step.
 
 use super::with_rows;
 use crate::exec::{Context, RunError};
@@ -28,7 +29,8 @@ const PAIR_BYTES: usize = size_of::<(String, String)>() + 32;
 /// A row of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsRow {
-    /// Names and values of what groups the rows, without empty values, and with a step without the time.
+    /// Names and values of what groups the rows, without empty values, and with a step without the
+    /// time.
     pub labels: Vec<(String, String)>,
     /// Beginning of the step, nanoseconds since 1970 UTC, when there is one.
     pub time_ns: Option<i64>,
@@ -37,7 +39,8 @@ pub struct StatsRow {
 }
 
 impl StatsQuery {
-    /// Takes a query apart. With `step`, (length, shift) in nanoseconds, rows are grouped by time too.
+    /// Takes a query apart. With `step`, (length, shift) in nanoseconds, rows are grouped by time
+    /// too.
     pub fn new(query: &Query, step: Option<(i64, i64)>) -> Result<StatsQuery, ParseError> {
         let mut query = query.clone();
         let text = query.to_string();

@@ -39,7 +39,8 @@ pub struct RowKey {
     pub id: LineId,
 }
 
-/// Which lines were in the store at one moment: those of all frames up to a sequence number of that store, but some.
+/// Which lines were in the store at one moment: those of all frames up to a sequence number of that
+/// store, but some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineSet {
     /// The greatest number of a frame that was there.

@@ -1,9 +1,11 @@
 //! Regular expressions as automata, for values that are found without being put together.
 //!
-//! An automaton says of a value what the expression says, or that the value has to be looked at: where the expression
-//! asks for boundaries of words, that is any value with a byte that is not ASCII. An expression whose automaton would be large has none:
-//! what it takes to make one goes up with the square of that (15 ms where that limit is met), and a question cannot be cancelled
-//! meanwhile. It is made when the first block asks for it that has templates, once for all threads of a question.
+//! An automaton says of a value what the expression says, or that the value has to be looked at:
+//! where the expression asks for boundaries of words, that is any value with a byte that is not
+//! ASCII. An expression whose automaton would be large has none: what it takes to make one goes up
+//! with the square of that (15 ms where that limit is met), and a question cannot be cancelled
+//! meanwhile. It is made when the first block asks for it that has templates, once for all threads
+//! of a question.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -49,7 +51,8 @@ impl LazyAutomaton {
     }
 }
 
-/// The automaton that says `found` of the values with a match: that they pass, or that they have to be looked at.
+/// The automaton that says `found` of the values with a match: that they pass, or that they have to
+/// be looked at.
 fn automaton(pattern: &str, found: State) -> Option<Automaton> {
     let config = dense::Config::new()
         .match_kind(MatchKind::LeftmostFirst)

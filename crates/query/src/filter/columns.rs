@@ -1,9 +1,10 @@
 //! Runs filters over columns: which rows of a block they select, before any line is put together.
 //!
-//! A value is looked at once, however many rows have it. Where most rows are still in question, a text is searched in
-//! all values at once ([`Probe`]) and only the values that hold it are looked at; where few are left, those rows are.
-//! Columns are read when their turn comes: after a part that leaves no row, the others are not read at all. Whether the
-//! question may go on is asked after some bytes ([`Pulse`]).
+//! A value is looked at once, however many rows have it. Where most rows are still in question, a
+//! text is searched in all values at once ([`Probe`]) and only the values that hold it are looked
+//! at; where few are left, those rows are. Columns are read when their turn comes: after a part
+//! that leaves no row, the others are not read at all. Whether the question may go on is asked
+//! after some bytes ([`Pulse`]).
 //!
 //! Left out: filters on computed fields, and those that compare two fields; they look at lines.
 
@@ -24,13 +25,16 @@ use crate::exec::RunError;
 use crate::plan::needs::is_stored;
 use crate::source::{SourceError, TimeRange};
 
-/// Where a column has more than so many values for each row in question, the rows are looked at one by one.
+/// Where a column has more than so many values for each row in question, the rows are looked at one
+/// by one.
 const VALUES_PER_ROW_MAX: usize = 8;
 
-/// A shorter text of a regular expression stands in too many values for looking for it first: a point in each address.
+/// A shorter text of a regular expression stands in too many values for looking for it first: a
+/// point in each address.
 const LITERAL_BYTES_MIN: usize = 3;
 
-/// Bytes of values between two looks at whether the question may go on: some milliseconds of the slowest tests there are.
+/// Bytes of values between two looks at whether the question may go on: some milliseconds of the
+/// slowest tests there are.
 const PULSE_BYTES: usize = 64 << 10;
 
 /// A filter made ready to run over columns.
@@ -98,7 +102,8 @@ impl<'p> Pulse<'p> {
         Pulse { check, left, ended, is_over: Cell::new(false) }
     }
 
-    /// Notes that a value of so many bytes is about to be looked at. False when it need not be: the question ended.
+    /// Notes that a value of so many bytes is about to be looked at. False when it need not be: the
+    /// question ended.
     #[inline]
     fn goes_on(&self, bytes: usize) -> bool {
         match self.left.get().checked_sub(bytes + 1) {
@@ -167,7 +172,8 @@ impl ColumnSelector {
         Node::new(filter).map(|node| ColumnSelector { node })
     }
 
-    /// Takes the rows out of `bits` that the filter does not select. False where only the lines tell which those are.
+    /// Takes the rows out of `bits` that the filter does not select. False where only the lines
+    /// tell which those are.
     pub fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
         self.node.narrow(fields, bits)
     }
@@ -281,8 +287,8 @@ impl ValueTest {
         }
     }
 
-    /// Takes out the rows in which no stored field whose name begins so has a value that passes; an empty one is none. False
-    /// where only the lines tell.
+    /// Takes out the rows in which no stored field whose name begins so has a value that passes; an
+    /// empty one is none. False where only the lines tell.
     fn narrow_any(
         &self,
         beginning: &str,
@@ -397,7 +403,8 @@ impl ValueTest {
                 |value, _| pulse.goes_on(value.len()) && self.matcher.matches(value),
                 |place| passing.set(place as usize),
             ),
-            // A match has at least one byte, and none of it is a newline: its last one is in the value.
+            // A match has at least one byte, and none of it is a newline: its last one is in the
+            // value.
             Some(Probe::Lines(regex)) if column.gap() == 1 => {
                 let search = regex.for_text(column.text());
                 column.search(
@@ -421,8 +428,8 @@ impl ValueTest {
     }
 }
 
-/// What `find` finds at or behind a place, where it finds nothing that goes over the end of a line: some lines are searched
-/// at a time, with a look at the pulse between.
+/// What `find` finds at or behind a place, where it finds nothing that goes over the end of a line:
+/// some lines are searched at a time, with a look at the pulse between.
 fn find_in_lines(
     find: impl Fn(&[u8], usize) -> Option<usize>,
     text: &[u8],

@@ -1,8 +1,8 @@
-//! `_time:day_range[08:00, 18:00) offset 2h`: times of events between two times of every day; `(` and `)` leave an end
-//! out.
+//! `_time:day_range[08:00, 18:00) offset 2h`: times of events between two times of every day; `(`
+//! and `)` leave an end out.
 //!
-//! The offset is that of the zone from UTC, which is taken without one. A range whose end is before its beginning goes
-//! over midnight.
+//! The offset is that of the zone from UTC, which is taken without one. A range whose end is before
+//! its beginning goes over midnight.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! `user_id:eq_field(customer_id)`, `took:lt_field(limit)`, also `le_field`, `gt_field`, `ge_field`: the values of two
-//! fields of a line compare so.
+//! `user_id:eq_field(customer_id)`, `took:lt_field(limit)`, also `le_field`, `gt_field`,
+//! `ge_field`: the values of two fields of a line compare so.
 //!
-//! Equality is that of bytes. The others compare as numbers when both values are numbers, as times when both are full
-//! times, else as text, byte by byte; a field that is not there counts as empty.
+//! Equality is that of bytes. The others compare as numbers when both values are numbers, as times
+//! when both are full times, else as text, byte by byte; a field that is not there counts as empty.
 
 use std::cmp::Ordering;
 

@@ -1,14 +1,18 @@
-//! Regular expressions that search many lines at once and find in each what they would find in it alone.
+//! Regular expressions that search many lines at once and find in each what they would find in it
+//! alone.
 //!
-//! A line has no newline in it. So a newline is taken out of all classes of the expression (`\s` and `[^a]` have it),
-//! and its beginning and end of text become those of a line: then no match goes over the end of one. The search goes over
-//! all lines in one call, and the regex engine's own way with literals works on a long text instead of many short ones.
+//! A line has no newline in it. So a newline is taken out of all classes of the expression (`\s`
+//! and `[^a]` have it), and its beginning and end of text become those of a line: then no match
+//! goes over the end of one. The search goes over all lines in one call, and the regex engine's own
+//! way with literals works on a long text instead of many short ones.
 //!
-//! That way is the wrong one where the literal stands everywhere, as the point of `[0-9]+\.[0-9]+` in messages with addresses, or
-//! where there are many, as a digit is: to start at each of them takes up to three times as long as to go over all bytes. Which
-//! it is, the beginning of the text shows.
+//! That way is the wrong one where the literal stands everywhere, as the point of `[0-9]+\.[0-9]+`
+//! in messages with addresses, or where there are many, as a digit is: to start at each of them
+//! takes up to three times as long as to go over all bytes. Which it is, the beginning of the text
+//! shows.
 //!
-//! Left out, for whom each value is looked at: expressions that match the empty text, that hold a newline, or tell `\r\n` from `\n`.
+//! Left out, for whom each value is looked at: expressions that match the empty text, that hold a
+//! newline, or tell `\r\n` from `\n`.
 
 use memchr::memmem::Finder;
 use regex_automata::util::prefilter::Prefilter;
@@ -37,8 +41,8 @@ pub(super) struct LineRegex {
 }
 
 impl LineRegex {
-    /// The expression that does for lines what `pattern`, in each match of which `literal` stands, does for single ones; none for
-    /// those left out.
+    /// The expression that does for lines what `pattern`, in each match of which `literal` stands,
+    /// does for single ones; none for those left out.
     pub fn new(pattern: &str, literal: &str) -> Option<LineRegex> {
         let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
         let hir = of_lines(parser.parse(pattern).ok()?)?;
@@ -79,7 +83,8 @@ impl LineRegex {
 pub(super) struct LineSearch<'r>(&'r meta::Regex);
 
 impl LineSearch<'_> {
-    /// The end of a match that begins at or behind `at`: of the first one, or of a shorter one at the same place.
+    /// The end of a match that begins at or behind `at`: of the first one, or of a shorter one at
+    /// the same place.
     #[inline]
     pub fn match_end(&self, text: &[u8], at: usize) -> Option<usize> {
         let input = Input::new(text).range(at..).earliest(true);

@@ -175,7 +175,8 @@ fn phrase_or_prefix(cursor: &mut Cursor<'_>, written: Written) -> Test {
     if cursor.eat_adjacent('*') { Test::Prefix(written.text) } else { Test::Phrase(written.text) }
 }
 
-/// Filters that begin with a sign: `*`, `*substring*`, `=exact`, `~regex`, comparisons. Without a field, of the message.
+/// Filters that begin with a sign: `*`, `*substring*`, `=exact`, `~regex`, comparisons. Without a
+/// field, of the message.
 fn parse_sign(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
     let message = NamePattern::exact(MSG);
     let of = field.unwrap_or(&message);

@@ -1,8 +1,9 @@
 //! Runs filters over blocks of rows.
 //!
-//! A filter narrows a bitmap: AND asks each part only for the rows that are left, cheap parts first; OR asks
-//! only for rows that are not in yet; NOT takes away. Names are resolved once a block, and the kind of test is
-//! chosen once a block, so that the loops over rows only look at bytes.
+//! A filter narrows a bitmap: AND asks each part only for the rows that are left, cheap parts
+//! first; OR asks only for rows that are not in yet; NOT takes away. Names are resolved once a
+//! block, and the kind of test is chosen once a block, so that the loops over rows only look at
+//! bytes.
 
 use super::value::Matcher;
 use super::{FieldComparison, Filter, Recurring};

@@ -1,8 +1,8 @@
 //! `{app="nginx",host=~"web.*" or type in (a, b)}`: stream selectors.
 //!
-//! Read as filters on the fields of lines and written back so: a selector may name every field, not only those that
-//! make up `_stream`. Also `!=`, `!~` and `not_in (…)`; a regular expression has to match the whole value. `_stream:`
-//! may stand before the braces.
+//! Read as filters on the fields of lines and written back so: a selector may name every field, not
+//! only those that make up `_stream`. Also `!=`, `!~` and `not_in (…)`; a regular expression has to
+//! match the whole value. `_stream:` may stand before the braces.
 
 use super::Filter;
 use super::value::{Test, parse_pattern, parse_values};

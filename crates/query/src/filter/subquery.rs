@@ -1,9 +1,11 @@
-//! `user:in(path:admin | fields user)`, `contains_any(…)`, `contains_all(…)`: values that another query gives.
+//! `user:in(path:admin | fields user)`, `contains_any(…)`, `contains_all(…)`: values that another
+//! query gives.
 //!
-//! The query inside is run before the one it is in, within the same limits, and ends with one field: with `fields a`,
-//! `uniq by (a)`, `field_values a` or a `stats` with one result, behind which rows may be sorted and left out. Its different
-//! values take its place ([`Subquery::filled`]), so what runs knows lists only. Values that are not UTF-8 are left out, as no
-//! list could name them.
+//! The query inside is run before the one it is in, within the same limits, and ends with one
+//! field: with `fields a`, `uniq by (a)`, `field_values a` or a `stats` with one result, behind
+//! which rows may be sorted and left out. Its different values take its place
+//! ([`Subquery::filled`]), so what runs knows lists only. Values that are not UTF-8 are left out,
+//! as no list could name them.
 
 use std::collections::BTreeSet;
 use std::fmt;

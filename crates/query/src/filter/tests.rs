@@ -1,4 +1,5 @@
-//! What the tests of all filters use, and how filters are joined. The examples of each filter stand beside it.
+//! What the tests of all filters use, and how filters are joined. The examples of each filter stand
+//! beside it.
 
 use crate::testing::{record, rows_of};
 

@@ -1,8 +1,9 @@
-//! `_time:…`: times of events. A duration up to now, a year, month, day, hour, minute or second as a whole, an
-//! interval, a comparison; each may be moved back by an `offset`.
+//! `_time:…`: times of events. A duration up to now, a year, month, day, hour, minute or second as
+//! a whole, an interval, a comparison; each may be moved back by an `offset`.
 //!
-//! Read relative to the time of the question, and written as the instants that came of it. A time without a zone is
-//! UTC. What stands outside of OR and NOT decides which parts of the store are read.
+//! Read relative to the time of the question, and written as the instants that came of it. A time
+//! without a zone is UTC. What stands outside of OR and NOT decides which parts of the store are
+//! read.
 
 use std::fmt;
 

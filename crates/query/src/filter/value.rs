@@ -1,8 +1,9 @@
-//! Tests of the value of one field: one kind a file, with how it is read, matched and what it needs.
+//! Tests of the value of one field: one kind a file, with how it is read, matched and what it
+//! needs.
 //!
-//! [`Test`] says what is asked; [`Matcher`] is made of it once a query. The kind is looked at once a block, so that
-//! the loops over rows only look at bytes. A new kind is a file, a variant of both, and a line in [`function`] if it
-//! is written as one.
+//! [`Test`] says what is asked; [`Matcher`] is made of it once a query. The kind is looked at once
+//! a block, so that the loops over rows only look at bytes. A new kind is a file, a variant of
+//! both, and a line in [`function`] if it is written as one.
 
 mod any_case;
 mod common_case;
@@ -52,7 +53,8 @@ pub use self::value_type::ValueKind;
 pub enum Test {
     /// Contains this word or phrase at word boundaries; the empty phrase matches empty values only.
     Phrase(String),
-    /// Contains a word or phrase that begins with this; the empty prefix matches values that are not empty.
+    /// Contains a word or phrase that begins with this; the empty prefix matches values that are
+    /// not empty.
     Prefix(String),
     /// Equals this.
     Exact(String),
@@ -136,7 +138,8 @@ pub enum Test {
     },
 }
 
-/// Reads the arguments of a filter that is written as a function: cursor, field and name of the function.
+/// Reads the arguments of a filter that is written as a function: cursor, field and name of the
+/// function.
 pub(super) type ParseFunction =
     fn(&mut Cursor<'_>, &NamePattern, &str) -> Result<Filter, ParseError>;
 

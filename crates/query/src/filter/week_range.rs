@@ -1,7 +1,9 @@
-//! `_time:week_range[Mon, Fri] offset 2h`: times of events on these days of every week; `(` and `)` leave an end out.
+//! `_time:week_range[Mon, Fri] offset 2h`: times of events on these days of every week; `(` and `)`
+//! leave an end out.
 //!
-//! The offset is that of the zone from UTC, which is taken without one. A range whose last day is before its first in
-//! the week, which begins on Sunday, goes over its end: `[Sat, Sun]` is the weekend.
+//! The offset is that of the zone from UTC, which is taken without one. A range whose last day is
+//! before its first in the week, which begins on Sunday, goes over its end: `[Sat, Sun]` is the
+//! weekend.
 
 use std::fmt;
 

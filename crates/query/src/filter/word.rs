@@ -1,7 +1,8 @@
 //! Words and phrases in values: substring search with word boundaries.
 //!
-//! A phrase matches where it stands and no word goes on beyond its ends: before it, if it begins with a word
-//! character, and behind it, if it ends with one. Bytes that are not UTF-8 are no word characters.
+//! A phrase matches where it stands and no word goes on beyond its ends: before it, if it begins
+//! with a word character, and behind it, if it ends with one. Bytes that are not UTF-8 are no word
+//! characters.
 
 use memchr::memmem::Finder;
 

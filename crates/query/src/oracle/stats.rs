@@ -13,7 +13,8 @@ use crate::pipe::{FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall,
 use crate::time::format_time;
 use crate::{Bucket, By, Function, NamePattern, Number, Query, Stats, StatsFunction, quote};
 
-/// The values of fields in a row; of those that are only a beginning, the ones that are there, by the names of their fields.
+/// The values of fields in a row; of those that are only a beginning, the ones that are there, by
+/// the names of their fields.
 fn row_values<'r>(row: &'r Row, names: &'r [NamePattern]) -> impl Iterator<Item = &'r str> {
     let mixed = names.iter().any(|n| n.prefix);
     let exact = names.iter().filter(move |_| !mixed).map(|n| value(row, &n.name));
@@ -35,7 +36,8 @@ fn object(row: &Row, names: &[NamePattern]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// The value of a function over rows; `seconds`: length of the time that they are of, if it is known.
+/// The value of a function over rows; `seconds`: length of the time that they are of, if it is
+/// known.
 pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) -> String {
     let any = |row: &&&Row, names: &[NamePattern]| row_values(row, names).any(|v| !v.is_empty());
     let text = |number: f64| {
@@ -267,7 +269,8 @@ fn any_function() -> impl Strategy<Value = Function> {
     ]
 }
 
-/// A field, or all that begin so. One field does not take in another's values: their order is that of the line.
+/// A field, or all that begin so. One field does not take in another's values: their order is that
+/// of the line.
 fn any_field() -> impl Strategy<Value = NamePattern> + Clone {
     prop_oneof![
         4 => any_name().prop_map(|name| NamePattern::exact(&name)),

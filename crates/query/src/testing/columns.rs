@@ -5,7 +5,8 @@ use std::sync::Arc;
 use record::columns::{Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places};
 use record::{Batch, Place, RestoredBuilder};
 
-/// A batch by columns. The form of each depends on its name and `form`; some are not to be had apart from the lines.
+/// A batch by columns. The form of each depends on its name and `form`; some are not to be had
+/// apart from the lines.
 pub(super) struct BatchColumns<'b> {
     batch: &'b Batch,
     form: usize,

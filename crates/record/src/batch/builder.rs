@@ -9,7 +9,8 @@ use super::{
 };
 use crate::frame::Frame;
 
-/// A value kept in a batch for any number of rows; made by [`BatchBuilder::keep`] and good for that batch only.
+/// A value kept in a batch for any number of rows; made by [`BatchBuilder::keep`] and good for that
+/// batch only.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     at: u32,
@@ -25,8 +26,8 @@ impl Kept {
 
 /// Builds a batch row by row.
 ///
-/// For each line of the frame in order: [`begin_row`](Self::begin_row), any number of `push_*`, then
-/// [`end_row`](Self::end_row).
+/// For each line of the frame in order: [`begin_row`](Self::begin_row), any number of `push_*`,
+/// then [`end_row`](Self::end_row).
 pub struct BatchBuilder {
     batch: Batch,
     /// Row being built.
@@ -34,7 +35,8 @@ pub struct BatchBuilder {
     /// Its own fields, when it has been given a stem.
     own: Option<u16>,
     overflowed: bool,
-    /// Bit `name % 64` is set for each field of the row, so that a new name is mostly seen without a search.
+    /// Bit `name % 64` is set for each field of the row, so that a new name is mostly seen without
+    /// a search.
     names_seen: u64,
     statics: HashMap<&'static str, u32, foldhash::fast::RandomState>,
     /// The values of `statics` met last, found by address without hashing.
@@ -53,7 +55,8 @@ impl BatchBuilder {
         Self::with_fields(frame, lines * 10)
     }
 
-    /// As [`new`](Self::new), with room for `fields`, which the rows with their stems are thought to have.
+    /// As [`new`](Self::new), with room for `fields`, which the rows with their stems are thought
+    /// to have.
     pub fn with_fields(frame: Arc<Frame>, fields: usize) -> Self {
         let lines = frame.header().lines as usize;
         let payload_bytes = frame.payload().len();
@@ -105,7 +108,8 @@ impl BatchBuilder {
         Some(id)
     }
 
-    /// Begins the row of the next line: where it stands in the frame, when it arrived, and its origin's place.
+    /// Begins the row of the next line: where it stands in the frame, when it arrived, and its
+    /// origin's place.
     pub fn begin_row(&mut self, line: &crate::frame::Line<'_>) {
         debug_assert_eq!(line.index as usize, self.batch.rows.len());
         self.overflowed = false;
@@ -122,8 +126,8 @@ impl BatchBuilder {
         };
     }
 
-    /// Makes a stem of the fields of the row being built from the `own`-th on, and gives it to the row, which gets
-    /// no more fields. None when there are [`STEMS_MAX`] already.
+    /// Makes a stem of the fields of the row being built from the `own`-th on, and gives it to the
+    /// row, which gets no more fields. None when there are [`STEMS_MAX`] already.
     pub fn share_from(&mut self, own: usize) -> Option<StemId> {
         let fields_at = self.head.fields_at + own as u32;
         let fields = (self.batch.fields.len() - fields_at as usize) as u16;
@@ -138,8 +142,8 @@ impl BatchBuilder {
         Some(stem)
     }
 
-    /// Gives the row being built a stem of its origin, whose fields have none of the names of the row's own; it gets
-    /// no more fields.
+    /// Gives the row being built a stem of its origin, whose fields have none of the names of the
+    /// row's own; it gets no more fields.
     #[inline]
     pub fn use_stem(&mut self, stem: StemId) {
         self.own = Some(self.row_fields() as u16);
@@ -169,7 +173,8 @@ impl BatchBuilder {
         self.push_kept(name, value);
     }
 
-    /// Adds a field with one of few values known beforehand (`error`, `rfc5424`); kept once a batch.
+    /// Adds a field with one of few values known beforehand (`error`, `rfc5424`); kept once a
+    /// batch.
     pub fn push_static(&mut self, name: FieldId, value: &'static str) {
         let address = value.as_ptr().addr();
         let slot = (address / 4) % RECENT_STATICS;
@@ -236,8 +241,8 @@ impl BatchBuilder {
         fields.iter().find(|f| f.name == name).map(|f| self.batch.value(&self.head, f))
     }
 
-    /// Gives each field of the row being built, that is not of its stem, the value that `change` makes of its name and value;
-    /// none: it keeps the one it has.
+    /// Gives each field of the row being built, that is not of its stem, the value that `change`
+    /// makes of its name and value; none: it keeps the one it has.
     pub fn rewrite_values(&mut self, mut change: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>) {
         let begin = self.head.fields_at as usize;
         let end = begin + usize::from(self.own.unwrap_or(self.row_fields() as u16));
@@ -286,7 +291,8 @@ impl BatchBuilder {
         self.batch
     }
 
-    /// Fields stored so far, those of stems once; what [`with_fields`](Self::with_fields) makes room for.
+    /// Fields stored so far, those of stems once; what [`with_fields`](Self::with_fields) makes
+    /// room for.
     pub fn fields_stored(&self) -> usize {
         self.batch.fields.len()
     }

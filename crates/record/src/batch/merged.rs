@@ -1,7 +1,8 @@
-//! Batches of small frames put together into one, so that a question looks at one batch instead of hundreds.
+//! Batches of small frames put together into one, so that a question looks at one batch instead of
+//! hundreds.
 //!
-//! Rows are in the order of the batches, each with its own name, origin, line and fields. The fields of stems stay shared. What
-//! comes out has copies of everything, and no frame.
+//! Rows are in the order of the batches, each with its own name, origin, line and fields. The
+//! fields of stems stay shared. What comes out has copies of everything, and no frame.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,7 +12,8 @@ use super::{BATCH_NAMES_MAX, Batch, FieldId, PLACE, Place, RestoredBuilder, Stem
 use crate::frame::Origin;
 
 impl Batch {
-    /// The rows of all of `batches`. None where they have more names or origins than a batch may have, or more text.
+    /// The rows of all of `batches`. None where they have more names or origins than a batch may
+    /// have, or more text.
     pub fn merged(batches: &[Arc<Batch>]) -> Option<Batch> {
         let (mut names, mut origins) = (Vec::new(), Vec::<Origin>::new());
         let mut ids: HashMap<&str, FieldId, foldhash::fast::RandomState> = HashMap::default();

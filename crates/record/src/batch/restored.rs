@@ -11,8 +11,8 @@ use super::{
 };
 use crate::frame::{LineId, Origin};
 
-/// Puts the records of a sealed block together again. Trusts its caller, who checked the block: places must lie in
-/// what was given before.
+/// Puts the records of a sealed block together again. Trusts its caller, who checked the block:
+/// places must lie in what was given before.
 pub struct RestoredBuilder {
     batch: Batch,
     bytes: Vec<u8>,
@@ -24,8 +24,9 @@ pub struct RestoredBuilder {
 }
 
 impl RestoredBuilder {
-    /// A batch without rows. `names` are numbered in their order, all different and at most [`BATCH_NAMES_MAX`];
-    /// `rows`, `fields` (those of stems once) and `text_bytes` say for how much to make room.
+    /// A batch without rows. `names` are numbered in their order, all different and at most
+    /// [`BATCH_NAMES_MAX`]; `rows`, `fields` (those of stems once) and `text_bytes` say for how
+    /// much to make room.
     pub fn new(
         names: Vec<Arc<str>>,
         origins: Arc<[Origin]>,
@@ -86,8 +87,9 @@ impl RestoredBuilder {
         self.batch.fields.push(Field { name, at, length });
     }
 
-    /// Makes a stem of the fields added since the last row or stem. As for [`Row::stem`], they have to stand in each
-    /// line of the rows it is given to. None, and the fields are dropped, when there are [`STEMS_MAX`] already.
+    /// Makes a stem of the fields added since the last row or stem. As for [`Row::stem`], they have
+    /// to stand in each line of the rows it is given to. None, and the fields are dropped, when
+    /// there are [`STEMS_MAX`] already.
     pub fn share(&mut self, origin: u16) -> Option<StemId> {
         debug_assert!(usize::from(origin) < self.origins.len());
         if self.batch.stems.len() >= STEMS_MAX {
@@ -107,8 +109,9 @@ impl RestoredBuilder {
         StemId(origin)
     }
 
-    /// Closes the row, whose line is what was written since the row before. Its fields are those added since then,
-    /// and those of its stem. `id` is its name, `sequence` the number of its frame where it is kept.
+    /// Closes the row, whose line is what was written since the row before. Its fields are those
+    /// added since then, and those of its stem. `id` is its name, `sequence` the number of its
+    /// frame where it is kept.
     #[inline]
     pub fn end_row(
         &mut self,
@@ -134,8 +137,8 @@ impl RestoredBuilder {
         self.fields_at = self.batch.fields.len();
     }
 
-    /// The batch, in which each row that has the field `from`, and room, has its value also under the name `to`, which no
-    /// row has.
+    /// The batch, in which each row that has the field `from`, and room, has its value also under
+    /// the name `to`, which no row has.
     pub fn finish_copying(self, from: FieldId, to: FieldId) -> Batch {
         let mut batch = self.finish();
         let mut fields: Vec<Field> = Vec::with_capacity(batch.fields.len() + batch.rows.len());

@@ -17,8 +17,8 @@ const MEMORY_BYTES_FULL: usize = PAYLOAD_BYTES_TARGET + (64 << 10);
 
 /// Builds frames while lines arrive. One a collector thread; no locks but one a frame.
 ///
-/// The memory of a full frame is used again once the frame is dropped, so that a stream of frames touches no fresh
-/// memory.
+/// The memory of a full frame is used again once the frame is dropped, so that a stream of frames
+/// touches no fresh memory.
 pub struct FrameBuilder {
     /// Room for the header, then the payload, then what was in this memory before.
     memory: Vec<u8>,
@@ -85,11 +85,12 @@ impl FrameBuilder {
         self.push_run(origin, received_ns, bytes.len(), lines, 0);
     }
 
-    /// Adds one line that may contain anything, newlines included. `cut` says that its source cut it at
-    /// [`LINE_BYTES_MAX`].
+    /// Adds one line that may contain anything, newlines included. `cut` says that its source cut
+    /// it at [`LINE_BYTES_MAX`].
     ///
     /// # Panics
-    /// When the line is longer than [`LINE_BYTES_MAX`], or the frame would pass [`FRAME_BYTES_MAX`].
+    /// When the line is longer than [`LINE_BYTES_MAX`], or the frame would pass
+    /// [`FRAME_BYTES_MAX`].
     pub fn push_line(&mut self, origin: &Origin, received_ns: i64, line: &[u8], cut: bool) {
         assert!(line.len() <= LINE_BYTES_MAX, "a source cuts lines that are too long");
         let mut flags = if cut { RUN_CUT } else { 0 };
@@ -105,9 +106,9 @@ impl FrameBuilder {
         self.push_run(origin, received_ns, bytes, 1, flags);
     }
 
-    /// Room behind the payload, up to [`PAYLOAD_BYTES_TARGET`], for a source to read into, and then to tell
-    /// [`commit_lines`](Self::commit_lines) how much of it is lines. What is in it otherwise has no meaning, and is
-    /// lost with the next call. Empty when the frame is full.
+    /// Room behind the payload, up to [`PAYLOAD_BYTES_TARGET`], for a source to read into, and then
+    /// to tell [`commit_lines`](Self::commit_lines) how much of it is lines. What is in it
+    /// otherwise has no meaning, and is lost with the next call. Empty when the frame is full.
     pub fn spare(&mut self) -> &mut [u8] {
         let full = HEADER_BYTES + PAYLOAD_BYTES_TARGET;
         self.reserve(full.saturating_sub(self.filled.max(HEADER_BYTES)));
@@ -172,8 +173,8 @@ impl FrameBuilder {
         Some(Frame { header, bytes: self.take_bytes(), origins, runs })
     }
 
-    /// The frame's bytes. Those of a small frame are copied, and the builder keeps the memory: a quiet system makes
-    /// frames of a few lines, and many of them are kept.
+    /// The frame's bytes. Those of a small frame are copied, and the builder keeps the memory: a
+    /// quiet system makes frames of a few lines, and many of them are kept.
     fn take_bytes(&mut self) -> Memory {
         let bytes = std::mem::take(&mut self.filled);
         if bytes < self.memory.len() / 4 * 3 {

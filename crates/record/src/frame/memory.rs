@@ -1,14 +1,15 @@
 //! Memory of frames, used again.
 //!
-//! A frame's megabyte of fresh memory costs 256 page faults, and zeros written by the kernel, about as much as
-//! reading the lines into it. So the memory of a full frame goes back to its builder's pool when the last reader
-//! drops the frame, with whatever is in it, and the next frame overwrites it.
+//! A frame's megabyte of fresh memory costs 256 page faults, and zeros written by the kernel, about
+//! as much as reading the lines into it. So the memory of a full frame goes back to its builder's
+//! pool when the last reader drops the frame, with whatever is in it, and the next frame overwrites
+//! it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-/// Buffers that a pool keeps for later, as many as a burst of frames has in flight. Beyond, memory is freed. A pool
-/// is empty until full frames were made.
+/// Buffers that a pool keeps for later, as many as a burst of frames has in flight. Beyond, memory
+/// is freed. A pool is empty until full frames were made.
 const IDLE_MAX: usize = 32;
 
 /// Buffers that wait for the next frame of one builder.

@@ -1,12 +1,13 @@
 //! Origins as bytes: what frames and sealed blocks store of where lines came from.
 //!
-//! An origin is a list of fields, each a tag, a length and a value, behind the length of the whole; numbers are in base
-//! 128, low digits first. Tags ascend. A field with a tag that this program does not know, or with a value that it does
-//! not know, is passed over and kept in [`Hints::unknown`]: it is written again where the origin is copied, so that a
-//! newer program finds what it wrote.
+//! An origin is a list of fields, each a tag, a length and a value, behind the length of the whole;
+//! numbers are in base 128, low digits first. Tags ascend. A field with a tag that this program
+//! does not know, or with a value that it does not know, is passed over and kept in
+//! [`Hints::unknown`]: it is written again where the origin is copied, so that a newer program
+//! finds what it wrote.
 //!
-//! Frames of version 1, and blocks of sealed segments up to version 4, have origins of another form: 26 fixed bytes and
-//! hints as JSON. Those are read, and never written.
+//! Frames of version 1, and blocks of sealed segments up to version 4, have origins of another
+//! form: 26 fixed bytes and hints as JSON. Those are read, and never written.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

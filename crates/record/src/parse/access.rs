@@ -1,8 +1,10 @@
-//! Access lines of Apache and nginx: the common and the combined format, also with the virtual host in front.
+//! Access lines of Apache and nginx: the common and the combined format, also with the virtual host
+//! in front.
 //!
-//! A `-` stands for "not there" and becomes no field, in `bytes` too: a sum is the same and a count of known
-//! sizes is right. A request that is not `METHOD PATH PROTOCOL` is kept whole as `request`.
-//! Left out: other log formats of users, and what they append behind the user agent (it stays in `_msg`).
+//! A `-` stands for "not there" and becomes no field, in `bytes` too: a sum is the same and a count
+//! of known sizes is right. A request that is not `METHOD PATH PROTOCOL` is kept whole as
+//! `request`. Left out: other log formats of users, and what they append behind the user agent (it
+//! stays in `_msg`).
 
 use super::short;
 use super::time::Written;

@@ -1,7 +1,9 @@
-//! Messages in the Common Event Format: `CEF:0|vendor|product|version|class|name|severity|key=value …`.
+//! Messages in the Common Event Format: `CEF:0|vendor|product|version|class|name|severity|key=value
+//! …`.
 //!
-//! Fields are those of VictoriaLogs: `cef.version`, `cef.device_vendor`, … and `cef.extension.KEY`. The message stays whole
-//! in `_msg`, so that its words are found. What is not CEF to its end is kept without fields, with a note.
+//! Fields are those of VictoriaLogs: `cef.version`, `cef.device_vendor`, … and `cef.extension.KEY`.
+//! The message stays whole in `_msg`, so that its words are found. What is not CEF to its end is
+//! kept without fields, with a note.
 
 /// The fields before the extension.
 const NAMES: [&str; 7] = [
@@ -14,8 +16,8 @@ const NAMES: [&str; 7] = [
     "cef.severity",
 ];
 
-/// Calls `each` with name and value, which may have escapes, of each field of a message. None when it is not whole: then
-/// `each` was not called.
+/// Calls `each` with name and value, which may have escapes, of each field of a message. None when
+/// it is not whole: then `each` was not called.
 pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8])) -> Option<()> {
     let mut rest = message.strip_prefix(b"CEF:")?;
     let mut values = [&b""[..]; NAMES.len()];
@@ -38,7 +40,8 @@ pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8]))
     })
 }
 
-/// Pairs of which the values may have blanks: a value goes up to the last blank before the next `=`.
+/// Pairs of which the values may have blanks: a value goes up to the last blank before the next
+/// `=`.
 fn extension<'a>(text: &'a [u8], each: &mut dyn FnMut(&'a [u8], &'a [u8])) -> Option<()> {
     let mut rest = text.trim_ascii();
     while !rest.is_empty() {

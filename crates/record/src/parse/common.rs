@@ -24,7 +24,8 @@ pub(crate) struct Common {
     pub may_have_head: bool,
     /// Whether lines may have what a runtime of containers writes before them.
     pub may_be_container: bool,
-    /// Shapes of lines that have nothing in common but their type and origin; by kind, with and without head.
+    /// Shapes of lines that have nothing in common but their type and origin; by kind, with and
+    /// without head.
     pub tails: [Option<StemId>; 8],
     /// The same for the rule that held last.
     pub rule_tail: Option<(usize, StemId)>,

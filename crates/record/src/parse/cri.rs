@@ -1,8 +1,9 @@
-//! Lines of containers as the runtime writes them (Kubernetes' CRI): `TIME stdout|stderr F|P MESSAGE`.
+//! Lines of containers as the runtime writes them (Kubernetes' CRI): `TIME stdout|stderr F|P
+//! MESSAGE`.
 //!
-//! `P` says that the line goes on in the next one. Where a source joined such lines to a record, the parts are put together
-//! without what stands before each. Left out: joining lines that came apart; they are kept as they came, with their mark in
-//! the field `logtag`.
+//! `P` says that the line goes on in the next one. Where a source joined such lines to a record,
+//! the parts are put together without what stands before each. Left out: joining lines that came
+//! apart; they are kept as they came, with their mark in the field `logtag`.
 
 use super::time::{self, Written};
 

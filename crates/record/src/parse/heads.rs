@@ -1,19 +1,21 @@
 //! Syslog heads that a batch has had before.
 //!
-//! The lines of one program differ in time and message, and hardly in what stands between: `<30>` and
-//! ` web1 sshd[712]: `. Such a head is parsed once a batch, and its fields become a stem of the batch; a line
-//! with the same bytes around its time gets that stem.
+//! The lines of one program differ in time and message, and hardly in what stands between: `<30>`
+//! and ` web1 sshd[712]: `. Such a head is parsed once a batch, and its fields become a stem of the
+//! batch; a line with the same bytes around its time gets that stem.
 //!
-//! Known are only heads of the two usual forms, with host, application and a blank before the message:
+//! Known are only heads of the two usual forms, with host, application and a blank before the
+//! message:
 //!
 //! ```text
 //! <PRI>Jan 31 12:00:00 HOST APP[PID]: MESSAGE         also without PRI, and with a time as below
 //! <PRI>1 2026-01-31T12:00:00Z HOST APP PID MSGID - MESSAGE
 //! ```
 //!
-//! Invariant: the parser looks no further than the blank before the message to find the parts of a known head, so
-//! that lines with the same bytes up to there, but for the time, have the same parts. [`Sight::fits`] says which
-//! heads that holds for. Left out: structured data, whose values mostly differ from line to line.
+//! Invariant: the parser looks no further than the blank before the message to find the parts of a
+//! known head, so that lines with the same bytes up to there, but for the time, have the same
+//! parts. [`Sight::fits`] says which heads that holds for. Left out: structured data, whose values
+//! mostly differ from line to line.
 
 use super::rules::MessageFormat;
 use super::short;
@@ -25,9 +27,11 @@ use crate::frame::Line;
 
 /// Heads that are known at a time.
 const HEADS_MAX: usize = 1 << 10;
-/// Places where a head may stand, one behind the other. Of more heads that would stand there the first one is forgotten.
+/// Places where a head may stand, one behind the other. Of more heads that would stand there the
+/// first one is forgotten.
 const WAYS: usize = 4;
-/// Shorter heads are not known: what follows a time of RFC 3164 is looked at this far to see where the time ends.
+/// Shorter heads are not known: what follows a time of RFC 3164 is looked at this far to see where
+/// the time ends.
 const SPAN_BYTES_MIN: usize = 9;
 /// Longer heads are not known.
 const SPAN_BYTES_MAX: usize = 255;
@@ -172,8 +176,8 @@ impl Heads {
         (0..WAYS).map(|way| sight.place(way)).find(free).unwrap_or(sight.place(0))
     }
 
-    /// Gives the head a stem for one variant of messages. `head` has been found in the line by parsing and has to
-    /// fit.
+    /// Gives the head a stem for one variant of messages. `head` has been found in the line by
+    /// parsing and has to fit.
     pub fn learn(&mut self, sight: &Sight, line: &Line<'_>, frame: &[u8], learnt: Learnt<'_>) {
         let known = self.find(sight, line, frame).copied().filter(|k| k.rule == learnt.rule);
         let known = known.unwrap_or_else(|| {
@@ -254,12 +258,13 @@ impl Sight {
         (self.span_at + self.span_bytes) as usize
     }
 
-    /// Whether `head`, found in `line`, is one that can be known: its parts stand in the span, in which no more than
-    /// the span was looked at to find them.
+    /// Whether `head`, found in `line`, is one that can be known: its parts stand in the span, in
+    /// which no more than the span was looked at to find them.
     ///
     /// - RFC 5424: six words, each up to a blank, the last one `-`.
-    /// - RFC 3164: the word behind the time is the host and no zone or year; what follows is a tag with its blank. A tag
-    ///   ends with the colon or the bracket, and whether it is one is seen at the byte behind.
+    /// - RFC 3164: the word behind the time is the host and no zone or year; what follows is a tag
+    ///   with its blank. A tag ends with the colon or the bracket, and whether it is one is seen at
+    ///   the byte behind.
     pub fn fits(&self, head: &Head<'_>, line: &[u8]) -> bool {
         let place = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
         (SPAN_BYTES_MIN..=SPAN_BYTES_MAX).contains(&(self.span_bytes as usize))
@@ -277,7 +282,8 @@ impl Sight {
     }
 }
 
-/// The bytes up to the blank that is the `blanks`-th, with it, and their hash; none when they are too many.
+/// The bytes up to the blank that is the `blanks`-th, with it, and their hash; none when they are
+/// too many.
 #[inline]
 fn span(text: &[u8], blanks: u32, seed: u64) -> Option<(u64, u32)> {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

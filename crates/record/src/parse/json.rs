@@ -1,19 +1,20 @@
 //! JSON objects to fields: one pass over the text, straight into the row.
 //!
-//! Keys of nested objects are joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`]
-//! stay JSON text; numbers and literals are kept as written; null is no field; of a repeated key the last value
-//! counts.
-//! A value is a place in the line unless it has escapes. Keys that may hold the time, the message or the level are held
-//! back until the object has ended, because another one may be preferred: which ones they are, `json_names` says, and what
-//! their values mean, `json_time` and `json_level`.
+//! Keys of nested objects are joined by dots; arrays, empty objects, and objects deeper than
+//! [`JSON_DEPTH_MAX`] stay JSON text; numbers and literals are kept as written; null is no field;
+//! of a repeated key the last value counts. A value is a place in the line unless it has escapes.
+//! Keys that may hold the time, the message or the level are held back until the object has ended,
+//! because another one may be preferred: which ones they are, `json_names` says, and what their
+//! values mean, `json_time` and `json_level`.
 //!
-//! Lines of one source have the same keys in the same order, so each key is first compared with the one that
-//! stood there in the line before (`Flattener::seen`); only a different one is looked up.
+//! Lines of one source have the same keys in the same order, so each key is first compared with the
+//! one that stood there in the line before (`Flattener::seen`); only a different one is looked up.
 //!
 //! The grammar is that of RFC 8259, checked to the end. An object that breaks it is read once more
-//! ([`Flattener::mend`]): what can be understood becomes fields, and a note says what was wrong and where. So the sender's
-//! one bad byte, control character, `NaN` or cut end does not cost the fields before and behind it. Half a surrogate pair
-//! becomes U+FFFD, since loggers that cut messages make them; that, and a key that occurs twice, is noted too.
+//! ([`Flattener::mend`]): what can be understood becomes fields, and a note says what was wrong and
+//! where. So the sender's one bad byte, control character, `NaN` or cut end does not cost the
+//! fields before and behind it. Half a surrogate pair becomes U+FFFD, since loggers that cut
+//! messages make them; that, and a key that occurs twice, is noted too.
 //!
 //! Pairs of logfmt go the same way ([`Flattener::pairs`]). Left out: comments, single quotes.
 
@@ -107,7 +108,8 @@ pub(crate) enum LevelFound {
     Other(Value),
 }
 
-/// What was wrong with an object of which fields could be read: what, and bytes of the object before it.
+/// What was wrong with an object of which fields could be read: what, and bytes of the object
+/// before it.
 pub(crate) type Faults = [Option<Fault>; 2];
 
 /// The outcome of looking for the time.
@@ -132,7 +134,8 @@ pub(crate) struct Flattener {
     seen: Vec<Seen>,
     /// For which origin and rule, with a head or not, with the time wanted or not, `seen` holds.
     seen_for: Option<(u16, Option<u16>, bool, bool)>,
-    /// Values of the object that may be its time or message, by place among the candidates, ascending.
+    /// Values of the object that may be its time or message, by place among the candidates,
+    /// ascending.
     times: Vec<(u8, Value)>,
     messages: Vec<(u8, Value)>,
     levels: Vec<(u8, Value)>,
@@ -176,8 +179,8 @@ impl Flattener {
         self.seen_for = None;
     }
 
-    /// Writes the fields of an object, which `text` has to be from end to end. After an error the row has
-    /// fields that the caller takes back.
+    /// Writes the fields of an object, which `text` has to be from end to end. After an error the
+    /// row has fields that the caller takes back.
     pub fn flatten<'a>(
         &mut self,
         text: &'a [u8],
@@ -193,8 +196,9 @@ impl Flattener {
         Ok(flight.found(times))
     }
 
-    /// As [`flatten`](Self::flatten) for a text that is no object to its end: writes the fields that can be read, and says
-    /// what was wrong. None when there are none; the row may have fields then, too.
+    /// As [`flatten`](Self::flatten) for a text that is no object to its end: writes the fields
+    /// that can be read, and says what was wrong. None when there are none; the row may have fields
+    /// then, too.
     pub fn mend<'a>(
         &mut self,
         text: &'a [u8],
@@ -524,8 +528,8 @@ impl<'a> Flight<'a, '_, '_> {
         role
     }
 
-    /// Writes the preferred message as `_msg` and the other candidates as fields; whether there was one. That of a
-    /// container is given back instead.
+    /// Writes the preferred message as `_msg` and the other candidates as fields; whether there was
+    /// one. That of a container is given back instead.
     fn put_message(&mut self) -> (bool, Option<Value>) {
         let held = std::mem::take(&mut self.memory.messages);
         let named = self.around.names.msg;
@@ -606,7 +610,8 @@ impl<'a> Flight<'a, '_, '_> {
         found
     }
 
-    /// The preferred level that is one. A word that is not known counts where it stands under a usual name.
+    /// The preferred level that is one. A word that is not known counts where it stands under a
+    /// usual name.
     fn take_level(&mut self) -> LevelFound {
         let held = std::mem::take(&mut self.memory.levels);
         let named = self.around.names.level;

@@ -1,7 +1,8 @@
 //! What the values of keys for the level mean: words, letters and numbers.
 //!
-//! A number says a level only where it is known whose it is, by its key or by what stands beside it: 30 is `info` to pino
-//! and bunyan, and `warning` to Python. A number of which that is not known gives no level.
+//! A number says a level only where it is known whose it is, by its key or by what stands beside
+//! it: 30 is `info` to pino and bunyan, and `warning` to Python. A number of which that is not
+//! known gives no level.
 
 use super::json_names::Marks;
 use super::level::{self, LEVELS};
@@ -100,7 +101,8 @@ fn number(text: &[u8]) -> Option<u32> {
     digits.then(|| text.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')))
 }
 
-/// A word, also with the offset that Go's slog appends (`INFO+2`), a word of one logger, or a letter.
+/// A word, also with the offset that Go's slog appends (`INFO+2`), a word of one logger, or a
+/// letter.
 pub(crate) fn word(text: &[u8]) -> Option<&'static str> {
     if let Some(level) = level::from_word(text) {
         return Some(level);

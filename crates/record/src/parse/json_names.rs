@@ -1,13 +1,14 @@
 //! Names under which loggers write time, level and message.
 //!
-//! Names are told apart with their case, as loggers write them: `level` and `Level`, not `LEVEl`. The first of a list
-//! that has a value of use wins, so the most certain names stand first.
+//! Names are told apart with their case, as loggers write them: `level` and `Level`, not `LEVEl`.
+//! The first of a list that has a value of use wins, so the most certain names stand first.
 //!
-//! What is a time or a level keeps its name as a field, too; the five usual names of times and the names of messages do
-//! not, since `_time` and `_msg` say the same. A name that could be anything (`event`, `log`, `body`, `T`, `s`) counts only
-//! beside others of its logger ([`Marks`]).
+//! What is a time or a level keeps its name as a field, too; the five usual names of times and the
+//! names of messages do not, since `_time` and `_msg` say the same. A name that could be anything
+//! (`event`, `log`, `body`, `T`, `s`) counts only beside others of its logger ([`Marks`]).
 //!
-//! Left out: names that are as often something else (`created_at`, `start_time`, `status`, `priority`, `text`).
+//! Left out: names that are as often something else (`created_at`, `start_time`, `status`,
+//! `priority`, `text`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -35,7 +36,8 @@ impl Marks {
     pub const L: Marks = Marks(1 << 8);
     /// MongoDB.
     pub const T_DATE: Marks = Marks(1 << 9);
-    /// Serilog's time, its message or template, and its level, which it leaves out where it is `Information`.
+    /// Serilog's time, its message or template, and its level, which it leaves out where it is
+    /// `Information`.
     pub const AT_T: Marks = Marks(1 << 10);
     pub const AT_M: Marks = Marks(1 << 11);
     pub const AT_L: Marks = Marks(1 << 12);
@@ -187,12 +189,14 @@ pub(crate) const MESSAGES: [MsgName; 25] = [
     kept_msg("event", Marks::LEVEL), // structlog
 ];
 
-/// The line of a container's program, in files of Docker's driver `json-file` and from shippers that read such.
+/// The line of a container's program, in files of Docker's driver `json-file` and from shippers
+/// that read such.
 const DOCKER: MsgName = MsgName { needs: Marks::STREAM, ..msg("log") };
 pub(crate) const DOCKER_PLACE: u8 = 21;
 const _: () = assert!(MESSAGES[DOCKER_PLACE as usize].needs.0 == Marks::STREAM.0);
 
-/// Names of levels, the surest first. An unknown word under one of the first [`LEVELS_OWN`] is a level all the same.
+/// Names of levels, the surest first. An unknown word under one of the first [`LEVELS_OWN`] is a
+/// level all the same.
 pub(crate) const LEVELS: [(&str, Kind); 34] = [
     ("level", Kind::Level),
     ("severity", Kind::Severity),

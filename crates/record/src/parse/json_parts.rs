@@ -1,8 +1,10 @@
-//! JSON text taken apart, for those who look into values: the members of an object, the items of an array.
+//! JSON text taken apart, for those who look into values: the members of an object, the items of an
+//! array.
 //!
-//! The rules of [`json_members`] are those of lines ([`super::json`]): keys of nested objects are joined by dots; arrays,
-//! empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON text; numbers and literals are kept as written; null
-//! is nothing. Nothing recurses deeper than that, or than it is told, whatever the text.
+//! The rules of [`json_members`] are those of lines ([`super::json`]): keys of nested objects are
+//! joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON
+//! text; numbers and literals are kept as written; null is nothing. Nothing recurses deeper than
+//! that, or than it is told, whatever the text.
 
 use super::json::JSON_DEPTH_MAX;
 use super::json_scan::{Broken, Scan, unescape};
@@ -22,8 +24,9 @@ pub enum JsonKind {
     Object,
 }
 
-/// Calls `each` with path and value of the members of the object that `text` is from end to end, in their order. None, when
-/// it is not one: then `each` may have been called before that was found out.
+/// Calls `each` with path and value of the members of the object that `text` is from end to end, in
+/// their order. None, when it is not one: then `each` may have been called before that was found
+/// out.
 pub fn json_members(text: &[u8], mut each: impl FnMut(&str, &str)) -> Option<()> {
     let join = |path: &mut String, depth: usize, key: &str| {
         if depth > 1 {
@@ -38,8 +41,9 @@ pub fn json_members(text: &[u8], mut each: impl FnMut(&str, &str)) -> Option<()>
     })
 }
 
-/// As [`json_members`] for those with other rules: objects deeper than `depth_max` stay JSON text, `join` appends a key to the
-/// path of the object around it, whose members are that deep (from 1 on), and `each` is told what a value is.
+/// As [`json_members`] for those with other rules: objects deeper than `depth_max` stay JSON text,
+/// `join` appends a key to the path of the object around it, whose members are that deep (from 1
+/// on), and `each` is told what a value is.
 pub fn json_members_by(
     text: &[u8],
     depth_max: usize,
@@ -66,8 +70,9 @@ pub(crate) fn is_object(text: &[u8]) -> bool {
         && scan.end().is_ok()
 }
 
-/// Calls `each` with the items of the array that `text` is from end to end, in their order; strings without quotes and
-/// escapes, all else as it is written. None, when it is not one: then `each` may have been called before that was found out.
+/// Calls `each` with the items of the array that `text` is from end to end, in their order; strings
+/// without quotes and escapes, all else as it is written. None, when it is not one: then `each` may
+/// have been called before that was found out.
 pub fn json_items(text: &[u8], mut each: impl FnMut(JsonKind, &str)) -> Option<()> {
     std::str::from_utf8(text).ok()?;
     let mut scan = Scan::new(text);

@@ -1,11 +1,12 @@
 //! The grammar of JSON (RFC 8259) over a text: strings, numbers, literals, nested values.
 //!
-//! Positions only ever stop next to ASCII bytes, so that slices of a text that is UTF-8 are so too. That it is, is
-//! for the caller to see.
+//! Positions only ever stop next to ASCII bytes, so that slices of a text that is UTF-8 are so too.
+//! That it is, is for the caller to see.
 //!
-//! A scan that mends ([`Scan::mending`]) goes on over what can be understood all the same, and remembers the first
-//! place where it had to ([`Fault`]): control characters, escapes that are none, words for numbers (`NaN`), a comma
-//! too many, text that ends within a string. It is the slow path, taken where the grammar failed.
+//! A scan that mends ([`Scan::mending`]) goes on over what can be understood all the same, and
+//! remembers the first place where it had to ([`Fault`]): control characters, escapes that are
+//! none, words for numbers (`NaN`), a comma too many, text that ends within a string. It is the
+//! slow path, taken where the grammar failed.
 
 use super::short;
 
@@ -138,7 +139,8 @@ impl<'a> Scan<'a> {
         rest.iter().find(|b| !matches!(b, b' ' | b'\t' | b'\n' | b'\r')) == Some(&b'}')
     }
 
-    /// The rest of a string whose opening quote is behind us, still escaped, and whether it has escapes.
+    /// The rest of a string whose opening quote is behind us, still escaped, and whether it has
+    /// escapes.
     #[inline]
     pub fn string(&mut self) -> Result<(&'a [u8], bool), Broken> {
         let bytes = self.text;
@@ -198,8 +200,8 @@ impl<'a> Scan<'a> {
         Ok(&self.text[self.at - length..self.at])
     }
 
-    /// A number, literal, or another word without blanks. The last one of a text that is cut off is not taken: a number
-    /// may have had more digits.
+    /// A number, literal, or another word without blanks. The last one of a text that is cut off is
+    /// not taken: a number may have had more digits.
     #[cold]
     fn scalar_loosely(&mut self) -> Result<&'a [u8], Broken> {
         let rest = &self.text[self.at..];
@@ -217,7 +219,8 @@ impl<'a> Scan<'a> {
         Ok(&rest[..length])
     }
 
-    /// An array or object with all that is in it, as text. Not recursive: depth costs a byte of `stack` a level.
+    /// An array or object with all that is in it, as text. Not recursive: depth costs a byte of
+    /// `stack` a level.
     pub fn nested(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
         let begin = self.at;
         if self.mends {
@@ -337,7 +340,8 @@ fn special_by_blocks(bytes: &[u8], mut at: usize) -> Option<usize> {
 fn special_by_eight(bytes: &[u8], mut at: usize) -> Result<usize, usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first is right.
+    // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first
+    // is right.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     while let Some(word) = short::eight(bytes, at) {
         let quotes = zeros(word ^ (ONES * u64::from(b'"')));
@@ -394,8 +398,8 @@ pub(crate) fn unescape(text: &str, out: &mut String) {
     *out = String::from_utf8(bytes).expect("escapes are characters");
 }
 
-/// Appends a string without its escapes; what only looks like one stays as it is. Whether a half of a surrogate pair
-/// became U+FFFD.
+/// Appends a string without its escapes; what only looks like one stays as it is. Whether a half of
+/// a surrogate pair became U+FFFD.
 pub(crate) fn unescape_bytes(text: &[u8], out: &mut Vec<u8>) -> bool {
     let mut halves = false;
     let mut rest = text;
@@ -430,8 +434,8 @@ pub(crate) fn unescape_bytes(text: &[u8], out: &mut Vec<u8>) -> bool {
     halves
 }
 
-/// The character of four hexadecimal digits, or of eight as a pair `dddd\udddd`, and the bytes taken; half a pair is
-/// U+FFFD.
+/// The character of four hexadecimal digits, or of eight as a pair `dddd\udddd`, and the bytes
+/// taken; half a pair is U+FFFD.
 fn unicode(text: &[u8]) -> (char, usize) {
     let unit = |at: usize| {
         let digits = std::str::from_utf8(text.get(at..at + 4)?).ok()?;

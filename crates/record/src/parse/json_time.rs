@@ -1,4 +1,5 @@
-//! Times as values of JSON and logfmt: ISO 8601 and RFC 3339, numbers since 1970, and the forms of other logs.
+//! Times as values of JSON and logfmt: ISO 8601 and RFC 3339, numbers since 1970, and the forms of
+//! other logs.
 
 use super::time::{self, Absurd, Context, Written};
 use super::time_plain;

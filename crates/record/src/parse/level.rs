@@ -1,8 +1,8 @@
 //! Levels: one set of words for the many that logs have.
 //!
-//! The words are those of VictoriaLogs for syslog severities: emerg, alert, critical, error, warning, notice,
-//! info, debug. Left out: levels that would have to be guessed from the text of a message. What numbers in JSON mean
-//! depends on what stands beside them.
+//! The words are those of VictoriaLogs for syslog severities: emerg, alert, critical, error,
+//! warning, notice, info, debug. Left out: levels that would have to be guessed from the text of a
+//! message. What numbers in JSON mean depends on what stands beside them.
 
 /// Levels by syslog severity (RFC 5424 section 6.2.1).
 pub(crate) const LEVELS: [&str; 8] =
@@ -52,8 +52,8 @@ pub(crate) fn from_word(word: &[u8]) -> Option<&'static str> {
     if word.len() < 3 { None } else { WORDS.iter().find_map(same) }
 }
 
-/// The level of a line whose time was found, `rest` being what stands behind it: as [`find`], and what only means a level
-/// right there or in lines of one program:
+/// The level of a line whose time was found, `rest` being what stands behind it: as [`find`], and
+/// what only means a level right there or in lines of one program:
 ///
 /// - the letter before the time of klog and glog: `W0131 12:00:00.123456 1234 a.go:1] x`
 /// - the first word in small letters: `2026-01-31T12:00:00Z info x`, `1769860800.12→info→x`
@@ -140,10 +140,11 @@ pub(crate) fn from_status(status: &[u8]) -> &'static str {
 
 /// Looks for the level of a plain line or message, `text` without its leading time.
 ///
-/// Taken are, within [`LEVEL_SEARCH_BYTES`]: a level word in capitals that stands alone (` ERROR `, `|WARN|`); one
-/// in brackets or behind `level=` in any case (`[error]`, `[core:error]`); and as first word also in any case
-/// when a colon or two blanks follow (`error: …`, `Info   CBS`), or Android's `W/Tag`. Colours of terminals are passed
-/// over. Words of one program only: `| SUCCESS  |` of loguru, `LOG:  ` of PostgreSQL, `[Note]` and `[System] [MY-…` of MySQL.
+/// Taken are, within [`LEVEL_SEARCH_BYTES`]: a level word in capitals that stands alone (` ERROR `,
+/// `|WARN|`); one in brackets or behind `level=` in any case (`[error]`, `[core:error]`); and as
+/// first word also in any case when a colon or two blanks follow (`error: …`, `Info   CBS`), or
+/// Android's `W/Tag`. Colours of terminals are passed over. Words of one program only: `| SUCCESS
+/// |` of loguru, `LOG:  ` of PostgreSQL, `[Note]` and `[System] [MY-…` of MySQL.
 pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
     let text = &text[..text.len().min(LEVEL_SEARCH_BYTES)];
     let blanks = text.iter().position(|b| !matches!(b, b' ' | b',' | b'\t' | b'|'))?;

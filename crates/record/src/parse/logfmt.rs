@@ -4,10 +4,11 @@
 //! ts=2026-01-31T12:00:00Z level=warn msg="a text with \"quotes\"" took=1.5s ok
 //! ```
 //!
-//! A line is taken for logfmt by itself only where all of it is pairs, and they name a level and a message, a level and a
-//! time, a time and a message, or date and time of a firewall ([`looks_so`]). Where it was said to be logfmt, words without
-//! `=` are keys without a value, and what cannot be a key is passed over with a note.
-//! Left out: pairs behind free text (`user logged in id=7`).
+//! A line is taken for logfmt by itself only where all of it is pairs, and they name a level and a
+//! message, a level and a time, a time and a message, or date and time of a firewall
+//! ([`looks_so`]). Where it was said to be logfmt, words without `=` are keys without a value, and
+//! what cannot be a key is passed over with a note. Left out: pairs behind free text (`user logged
+//! in id=7`).
 
 use super::json_level;
 use super::json_names::{self, Use};

@@ -1,24 +1,27 @@
 //! From lines to records: which type a line has, and which fields.
 //!
-//! The way of a line: its head is looked for (`syslog`); a rule or the source names the type and the format of
-//! the message (`rules`); the message becomes fields (`json`, `logfmt`, `access`, `cef`, or text); the time is completed from the
-//! arrival (`time`); the level is brought to one set of words, as `_level` (`level`).
+//! The way of a line: its head is looked for (`syslog`); a rule or the source names the type and
+//! the format of the message (`rules`); the message becomes fields (`json`, `logfmt`, `access`,
+//! `cef`, or text); the time is completed from the arrival (`time`); the level is brought to one
+//! set of words, as `_level` (`level`).
 //!
 //! Decisions:
 //! - A line never fails. What could not be parsed is in `_msg`, and `_note` says what failed.
 //! - Each row has `_type` and `_msg`. For JSON without a message `_msg` is the object's text.
-//! - What a line brings as a field keeps its name and value. What Loginson says of a line has names that begin with an
-//!   underscore; `level` is the line's own word, and only where it brings none that of its syslog severity. Where a JSON
-//!   message brings a name of the syslog head (`hostname`), the head's value is stored as `syslog.NAME`.
-//! - The time of a syslog head is preferred to a time in its message: it is the sender's for all lines alike. So is that
-//!   of a container's runtime (`cri`). A key that was named for the time goes before both.
-//! - A time without zone is only compared with the arrival where lines arrive as they are written, that is by
-//!   syslog; lines of files and requests have the configured zone.
-//! - A JSON key `_time` or `_msg` that is neither the time nor the message is stored as `json.NAME`; an extra field
-//!   `_time` as `extra._time`.
+//! - What a line brings as a field keeps its name and value. What Loginson says of a line has names
+//!   that begin with an underscore; `level` is the line's own word, and only where it brings none
+//!   that of its syslog severity. Where a JSON message brings a name of the syslog head
+//!   (`hostname`), the head's value is stored as `syslog.NAME`.
+//! - The time of a syslog head is preferred to a time in its message: it is the sender's for all
+//!   lines alike. So is that of a container's runtime (`cri`). A key that was named for the time
+//!   goes before both.
+//! - A time without zone is only compared with the arrival where lines arrive as they are written,
+//!   that is by syslog; lines of files and requests have the configured zone.
+//! - A JSON key `_time` or `_msg` that is neither the time nor the message is stored as
+//!   `json.NAME`; an extra field `_time` as `extra._time`.
 //!
-//! Speed: no allocation per line; names are looked up once a batch; a syslog head that the batch has had before is
-//! not parsed again (`heads`); see `examples/parse_speed.rs`.
+//! Speed: no allocation per line; names are looked up once a batch; a syslog head that the batch
+//! has had before is not parsed again (`heads`); see `examples/parse_speed.rs`.
 
 mod access;
 mod cef;
@@ -371,7 +374,8 @@ impl Parser {
         }
     }
 
-    /// Writes the fields of the message, with `_msg`, and for a line without head also the time and level.
+    /// Writes the fields of the message, with `_msg`, and for a line without head also the time and
+    /// level.
     fn message(
         &mut self,
         opening: Opening<'_>,
@@ -500,8 +504,8 @@ impl Parser {
         true
     }
 
-    /// Writes a message that stands in the line with escapes, or in parts, and what it says: the fields of an object, or the
-    /// level of a text.
+    /// Writes a message that stands in the line with escapes, or in parts, and what it says: the
+    /// fields of an object, or the level of a text.
     fn made_message(
         &mut self,
         text: &[u8],
@@ -549,8 +553,8 @@ impl Parser {
         }
     }
 
-    /// Writes time and level that the keys of an object say. An unknown word for the level is kept as it is, unless the head
-    /// knows better.
+    /// Writes time and level that the keys of an object say. An unknown word for the level is kept
+    /// as it is, unless the head knows better.
     fn put_found(
         &mut self,
         found: &Found,
@@ -779,8 +783,8 @@ impl Parser {
     }
 }
 
-/// Messages whose rows may have the fields of a head in common: of one kind, and alike in having `level` and `_level` or
-/// not.
+/// Messages whose rows may have the fields of a head in common: of one kind, and alike in having
+/// `level` and `_level` or not.
 fn variant(kind: Kind, rows: &mut Rows<'_>) -> usize {
     let (has_level, is_severe) = match kind {
         // Where a text is searched for a level the head has none to give.
@@ -871,7 +875,8 @@ const SMALL_NUMBERS: [&str; 24] = [
     "17", "18", "19", "20", "21", "22", "23",
 ];
 
-/// A line without byte order mark in front, and without carriage returns, newlines and NUL at the end.
+/// A line without byte order mark in front, and without carriage returns, newlines and NUL at the
+/// end.
 fn trimmed(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|b| !matches!(b, b'\r' | b'\n' | 0)).map_or(0, |at| at + 1);
     without_bom(&line[..end])

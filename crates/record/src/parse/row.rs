@@ -1,23 +1,28 @@
 //! Writing the fields of a row: own names by number, names from the line by text.
 //!
-//! Own names are looked up once a batch. What a line brings keeps its name and its value, also where Loginson gives
-//! lines a field of that name: then that one is left out, or is put elsewhere ([`Rows::put_beside`]). Such a row is
-//! marked, since it has less in common with others ([`Rows::is_apart`]).
+//! Own names are looked up once a batch. What a line brings keeps its name and its value, also
+//! where Loginson gives lines a field of that name: then that one is left out, or is put elsewhere
+//! ([`Rows::put_beside`]). Such a row is marked, since it has less in common with others
+//! ([`Rows::is_apart`]).
 //!
-//! Invariant: whatever the line has, there is room for all own fields of a row and all own names of a batch.
+//! Invariant: whatever the line has, there is room for all own fields of a row and all own names of
+//! a batch.
 
 use crate::batch::{BatchBuilder, FieldId, ROW_FIELDS_MAX};
 use crate::frame::Line;
 
-/// Bytes of the name of a field. A key that is longer, the keys around it included, is only in the raw line, with a note:
-/// the name of an object stands before those of all its members, so that a line would grow by a thousand times.
+/// Bytes of the name of a field. A key that is longer, the keys around it included, is only in the
+/// raw line, with a note: the name of an object stands before those of all its members, so that a
+/// line would grow by a thousand times.
 pub const NAME_BYTES_MAX: usize = 1 << 10;
-/// Fields of a row that are kept free for Loginson's own. Keys of a line get [`ROW_FIELDS_MAX`] less these.
+/// Fields of a row that are kept free for Loginson's own. Keys of a line get [`ROW_FIELDS_MAX`]
+/// less these.
 pub const OWN_FIELDS_MAX: usize = 64;
-/// Extra fields of an origin that its lines get; each costs memory for each line, be it empty. Lines with more
-/// are noted.
+/// Extra fields of an origin that its lines get; each costs memory for each line, be it empty.
+/// Lines with more are noted.
 pub const EXTRA_FIELDS_MAX: usize = 32;
-/// Keys of a line that become fields; a line with more is noted and the rest is only in the raw line.
+/// Keys of a line that become fields; a line with more is noted and the rest is only in the raw
+/// line.
 pub const LINE_KEYS_MAX: usize = ROW_FIELDS_MAX - OWN_FIELDS_MAX;
 
 macro_rules! own_names {
@@ -53,7 +58,8 @@ pub(crate) struct Rows<'f> {
     pub builder: BatchBuilder,
     line: &'f [u8],
     ids: [Option<FieldId>; OWN_COUNT],
-    /// The numbers of [`LEVEL_KEYS`], as far as they are names, when there were so many names to be had.
+    /// The numbers of [`LEVEL_KEYS`], as far as they are names, when there were so many names to be
+    /// had.
     level_keys: [Option<FieldId>; LEVEL_KEYS.len()],
     level_keys_left: usize,
     apart: bool,
@@ -126,8 +132,9 @@ impl<'f> Rows<'f> {
         id.and_then(|id| self.builder.get(id)).is_some_and(|value| !value.is_empty())
     }
 
-    /// The name under which something of the head is put in a row apart: its own, or that behind `syslog.` where the
-    /// message brings another value under its own. None: it brings the same, or there are too many names.
+    /// The name under which something of the head is put in a row apart: its own, or that behind
+    /// `syslog.` where the message brings another value under its own. None: it brings the same, or
+    /// there are too many names.
     pub fn put_beside(&mut self, own: Own, value: &[u8]) -> Option<FieldId> {
         let id = self.id(own);
         match self.builder.get(id) {
@@ -262,7 +269,8 @@ impl<'f> Rows<'f> {
         self.builder.get(id).filter(|level| !level.is_empty())
     }
 
-    /// The number of a name from the line. None when there are too many names, or this one is too long.
+    /// The number of a name from the line. None when there are too many names, or this one is too
+    /// long.
     pub fn key_id(&mut self, name: &str) -> Option<FieldId> {
         if name.len() > NAME_BYTES_MAX {
             return None;
@@ -301,8 +309,9 @@ pub(crate) struct Given {
     pub file: bool,
 }
 
-/// Whether a line is given a field of this name, whatever its message is: a message that brings the name keeps its value,
-/// and its row is one apart. Without `level`, which [`Rows::level`] is asked for.
+/// Whether a line is given a field of this name, whatever its message is: a message that brings the
+/// name keeps its value, and its row is one apart. Without `level`, which [`Rows::level`] is asked
+/// for.
 pub(crate) fn is_given(name: &str, given: Given) -> bool {
     match name {
         "_type" | "_level" => true,
@@ -314,8 +323,9 @@ pub(crate) fn is_given(name: &str, given: Given) -> bool {
     }
 }
 
-/// Whether a name means something else in every line, so that a key of a line cannot have it: the time is that of the row,
-/// and there is one message. Such a key is stored behind `json.`, an extra field behind `extra.`.
+/// Whether a name means something else in every line, so that a key of a line cannot have it: the
+/// time is that of the row, and there is one message. Such a key is stored behind `json.`, an extra
+/// field behind `extra.`.
 pub(crate) fn is_taken(name: &str) -> bool {
     matches!(name, "_time" | "_msg")
 }

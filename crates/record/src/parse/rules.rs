@@ -1,8 +1,9 @@
 //! Rules that give lines their type.
 //!
-//! A rule holds when all of its conditions do; the first one that holds names the type. Rules that ask for an
-//! application are found by hash, so that a hundred of them cost a line no more than one.
-//! Left out: conditions on fields of the message, which are only known once a type has said how to parse it.
+//! A rule holds when all of its conditions do; the first one that holds names the type. Rules that
+//! ask for an application are found by hash, so that a hundred of them cost a line no more than
+//! one. Left out: conditions on fields of the message, which are only known once a type has said
+//! how to parse it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +19,8 @@ pub const TYPE_RULES_MAX: usize = 1_000;
 /// Bytes of a type's name. A longer one is an error when it is read.
 pub const TYPE_NAME_BYTES_MAX: usize = 64;
 
-/// Keys that can be named for the time, for the message, and for the level. More are an error when they are read.
+/// Keys that can be named for the time, for the message, and for the level. More are an error when
+/// they are read.
 pub const NAMES_MAX: usize = CANDIDATES_MAX;
 
 /// How the message of a line is parsed.

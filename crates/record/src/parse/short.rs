@@ -1,5 +1,5 @@
-//! Blanks in short texts, and whether two of them are the same: words of heads and access lines, and keys, are
-//! shorter than what a call to code for whole vectors is worth.
+//! Blanks in short texts, and whether two of them are the same: words of heads and access lines,
+//! and keys, are shorter than what a call to code for whole vectors is worth.
 
 /// Bytes that are looked at eight by eight.
 const NEAR_BYTES: usize = 40;
@@ -66,7 +66,8 @@ pub(crate) fn first_blank(text: &[u8]) -> Option<usize> {
 #[inline]
 pub(crate) fn first_quote(text: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first is right.
+    // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first
+    // is right.
     let zeros = |eight: u64| eight.wrapping_sub(ONES) & !eight & (ONES << 7);
     let mut at = 0;
     while at < NEAR_BYTES / 2

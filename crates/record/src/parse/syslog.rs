@@ -1,21 +1,23 @@
 //! The head of a syslog line: RFC 5424, RFC 3164, and what devices send under that name.
 //!
-//! [`head`] only finds the parts; what they mean (year, zone, level, type) is decided by the parser. Nothing is
-//! refused: a part that is not there is empty, and what could not be read stays in the message.
+//! [`head`] only finds the parts; what they mean (year, zone, level, type) is decided by the
+//! parser. Nothing is refused: a part that is not there is empty, and what could not be read stays
+//! in the message.
 //!
 //! Decisions where RFC 3164 and devices leave it open:
-//! - Behind the time stands the host, unless the word there is a tag (`app:`, `app[pid]:`). Without a time there
-//!   is no host, because any first word would look like one.
+//! - Behind the time stands the host, unless the word there is a tag (`app:`, `app[pid]:`). Without
+//!   a time there is no host, because any first word would look like one.
 //! - What is a tag and what is not, [`super::tag`] says.
 //! - An IPv6 address is the same host with and without brackets; they are left out.
 //! - `-` of RFC 5424 means that the field is not there.
-//! - A time of RFC 5424 that cannot be read is noted; the words behind it keep their meaning where structured data, or
-//!   `-`, stands where it should.
-//! - Structured data is taken as VictoriaLogs takes it, so also `[id key=value]` without quotes and `[key="value"]`
-//!   without a name. Where VictoriaLogs drops the message behind broken structured data, both are kept.
-//! - Cisco: `%FACILITY-SEVERITY-MNEMONIC` gives `app_name` (the facility: SYS, LINK, ASA), `msg_id` (the mnemonic)
-//!   and, without PRI, the level; it stays in the message, where operators search it. The number before the
-//!   time is the field `sequence`.
+//! - A time of RFC 5424 that cannot be read is noted; the words behind it keep their meaning where
+//!   structured data, or `-`, stands where it should.
+//! - Structured data is taken as VictoriaLogs takes it, so also `[id key=value]` without quotes and
+//!   `[key="value"]` without a name. Where VictoriaLogs drops the message behind broken structured
+//!   data, both are kept.
+//! - Cisco: `%FACILITY-SEVERITY-MNEMONIC` gives `app_name` (the facility: SYS, LINK, ASA), `msg_id`
+//!   (the mnemonic) and, without PRI, the level; it stays in the message, where operators search
+//!   it. The number before the time is the field `sequence`.
 //! - A `*` before Cisco's time says that the clock was never set.
 //!
 //! Left out: bodies of messages, so CEF and LEEF too.
@@ -87,7 +89,8 @@ pub(crate) enum Expect {
     Syslog,
 }
 
-/// Finds the parts of a line, which is trimmed already. Without `format` in the answer, the message is the line.
+/// Finds the parts of a line, which is trimmed already. Without `format` in the answer, the message
+/// is the line.
 pub(crate) fn head(line: &[u8], expect: Expect) -> Head<'_> {
     let none = Head { message: line, ..Head::default() };
     let Some((priority, rest)) = pri(line) else {
@@ -132,7 +135,8 @@ fn pri(line: &[u8]) -> Option<(Priority<'_>, &[u8])> {
         .then(|| ((&inner[..digits], value as u16), &inner[digits + 1..]))
 }
 
-/// RFC 5424 section 6, from the version on. None when it is something else, older syslog for example.
+/// RFC 5424 section 6, from the version on. None when it is something else, older syslog for
+/// example.
 fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let (_, digits) = time::number(rest, 3)?;
     let rest = rest[digits..].strip_prefix(b" ")?;
@@ -223,10 +227,10 @@ fn structured_length(text: &[u8]) -> Option<usize> {
     structured(text, |_, _| ())
 }
 
-/// Walks over structured data (RFC 5424 section 6.3). `visit` gets each element's name, and for each parameter
-/// its name and value, the value still escaped; once without parameter for an element that has none. Beyond the
-/// RFC: values without quotes, up to a blank or bracket, and elements without a name, which is empty then. The
-/// bytes walked over, or none when it is broken.
+/// Walks over structured data (RFC 5424 section 6.3). `visit` gets each element's name, and for
+/// each parameter its name and value, the value still escaped; once without parameter for an
+/// element that has none. Beyond the RFC: values without quotes, up to a blank or bracket, and
+/// elements without a name, which is empty then. The bytes walked over, or none when it is broken.
 pub(crate) fn structured<'a>(
     text: &'a [u8],
     mut visit: impl FnMut(&'a [u8], Option<(&'a [u8], &'a [u8])>),
@@ -292,7 +296,8 @@ fn sd_name(text: &[u8]) -> Option<&[u8]> {
     (length > 0).then(|| &text[..length])
 }
 
-/// Appends a parameter's value without its escapes: `\"`, `\\`, `\]`; another backslash stands for itself.
+/// Appends a parameter's value without its escapes: `\"`, `\\`, `\]`; another backslash stands for
+/// itself.
 pub(crate) fn unescape(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -352,8 +357,8 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
     head
 }
 
-/// Names of zones in use, but for UTC and GMT. Most stand for several, so that they are passed over, and the zone
-/// counts as not written.
+/// Names of zones in use, but for UTC and GMT. Most stand for several, so that they are passed
+/// over, and the zone counts as not written.
 const ZONE_NAMES: [&[u8]; 36] = [
     b"CET", b"CEST", b"MET", b"MEST", b"WET", b"WEST", b"EET", b"EEST", b"BST", b"IST", b"MSK",
     b"EST", b"EDT", b"CST", b"CDT", b"MST", b"MDT", b"PST", b"PDT", b"AKST", b"AKDT", b"HST",
@@ -361,7 +366,8 @@ const ZONE_NAMES: [&[u8]; 36] = [
     b"AWST", b"NZST", b"NZDT",
 ];
 
-/// What follows the name of a zone behind a time (` CET: %SYS…`, ` EST router1 …`); all of it when none does.
+/// What follows the name of a zone behind a time (` CET: %SYS…`, ` EST router1 …`); all of it when
+/// none does.
 fn behind_zone(rest: &[u8]) -> &[u8] {
     let length = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase()).count();
     if !(3..=5).contains(&length) || rest[0] != b' ' {
@@ -410,8 +416,9 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     ends.then_some((written, length + marks, clock_unset))
 }
 
-/// `1234: `, `router1: `, `1w2d: `, `*task: `, `: `, `router1 RP/0/RSP0/CPU0:` before the time or mnemonic of a Cisco
-/// device; the text behind them. Where neither follows, nothing was Cisco's and `text` is given back.
+/// `1234: `, `router1: `, `1w2d: `, `*task: `, `: `, `router1 RP/0/RSP0/CPU0:` before the time or
+/// mnemonic of a Cisco device; the text behind them. Where neither follows, nothing was Cisco's and
+/// `text` is given back.
 fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
     const PARTS_MAX: usize = 4;
     // Nexus.

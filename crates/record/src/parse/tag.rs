@@ -1,12 +1,14 @@
 //! The tag of an RFC 3164 message: which program wrote it, and under which number.
 //!
 //! Decisions:
-//! - `app: `, `app[12]: ` and `app[12] ` are tags; also with the message glued to the colon, `app[12]:hello` and
-//!   `app:hello`, where neither an address (`fe80::1`, `db1:5432`), a path (`C:\x`) nor a URL stands there.
-//! - `app hello`, without colon, has a tag behind time and host only, as in VictoriaLogs. Other than there, a word
-//!   that rather begins a sentence stays in the message: with a capital and small letters (`Connection closed`), a
-//!   level (`ERROR …`), syslogd's own `last message repeated`, and a message of one word; `_msg` without its first
-//!   word would be worse than a line without `app_name`.
+//! - `app: `, `app[12]: ` and `app[12] ` are tags; also with the message glued to the colon,
+//!   `app[12]:hello` and `app:hello`, where neither an address (`fe80::1`, `db1:5432`), a path
+//!   (`C:\x`) nor a URL stands there.
+//! - `app hello`, without colon, has a tag behind time and host only, as in VictoriaLogs. Other
+//!   than there, a word that rather begins a sentence stays in the message: with a capital and
+//!   small letters (`Connection closed`), a level (`ERROR …`), syslogd's own `last message
+//!   repeated`, and a message of one word; `_msg` without its first word would be worse than a line
+//!   without `app_name`.
 //! - The tag `CEF` stays in the message, which cannot be read without it.
 
 use super::level;
@@ -17,7 +19,8 @@ const TAG_BYTES_MAX: usize = 128;
 /// A longer word without a colon is no tag: what RFC 5424 allows for the name of a program.
 const BARE_TAG_BYTES_MAX: usize = 48;
 
-/// Takes `app: `, `app[pid]: ` or a Cisco mnemonic from the start of the message; whether there was one.
+/// Takes `app: `, `app[pid]: ` or a Cisco mnemonic from the start of the message; whether there was
+/// one.
 pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     let message = head.message.trim_ascii_start();
     if message.starts_with(b"%") {

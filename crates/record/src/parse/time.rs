@@ -1,12 +1,12 @@
 //! Times as they are written in lines, and what they mean.
 //!
-//! A written time may lack its zone, or zone and year; [`resolve`] completes it from the arrival of the line.
-//! The forms here are those of headers (ISO 8601 and RFC 3339, RFC 3164, Apache) and numbers since 1970;
-//! leading times of plain lines are in [`super::time_plain`].
+//! A written time may lack its zone, or zone and year; [`resolve`] completes it from the arrival of
+//! the line. The forms here are those of headers (ISO 8601 and RFC 3339, RFC 3164, Apache) and
+//! numbers since 1970; leading times of plain lines are in [`super::time_plain`].
 //!
-//! Invariant: a resolved time lies between 1970 and 2262 and at most [`AHEAD_S_MAX`] behind its line's
-//! arrival. Left out: names of zones other than UTC and GMT (the others are ambiguous), week dates, and
-//! leap seconds, which count as the first second of the next minute.
+//! Invariant: a resolved time lies between 1970 and 2262 and at most [`AHEAD_S_MAX`] behind its
+//! line's arrival. Left out: names of zones other than UTC and GMT (the others are ambiguous), week
+//! dates, and leap seconds, which count as the first second of the next minute.
 
 use super::short;
 use crate::civil::{civil_from_days, days_from_civil};
@@ -15,9 +15,9 @@ use crate::civil::{civil_from_days, days_from_civil};
 pub(crate) const AHEAD_S_MAX: i64 = 86_400;
 /// A time with the expected zone that is this near to the arrival needs no other zone.
 const ZONE_SURE_S: i64 = 600;
-/// How near another zone has to bring a time to the arrival to be believed. Narrow, because a line that was held
-/// back (a queue of a sender that was cut off) looks like one from another zone when the delay is near a whole
-/// number of hours; wide enough for clocks that are a minute off.
+/// How near another zone has to bring a time to the arrival to be believed. Narrow, because a line
+/// that was held back (a queue of a sender that was cut off) looks like one from another zone when
+/// the delay is near a whole number of hours; wide enough for clocks that are a minute off.
 const ZONE_NEAR_S: i64 = 90;
 /// Zones in use, in minutes east of UTC, besides the whole hours from -12 to +14.
 const ZONES_BETWEEN_MIN: [i64; 13] =
@@ -46,8 +46,8 @@ pub(crate) struct Context {
     pub arrival_ns: i64,
     /// The expected zone, seconds east of UTC.
     pub zone_offset_s: i32,
-    /// Whether lines come as they are written, so that another zone can be told from the arrival. Not so
-    /// for files: their lines may be of any age.
+    /// Whether lines come as they are written, so that another zone can be told from the arrival.
+    /// Not so for files: their lines may be of any age.
     pub live: bool,
 }
 
@@ -79,12 +79,14 @@ pub(crate) fn in_bounds(utc_s: i64, nanos: u32, arrival_ns: i64) -> Result<i64, 
     Ok(utc_s * 1_000_000_000 + i64::from(nanos))
 }
 
-/// The latest year that brings the time at most a day ahead of `now_s`; both on the same clock face.
+/// The latest year that brings the time at most a day ahead of `now_s`; both on the same clock
+/// face.
 pub(crate) fn with_year(local_s: i64, now_s: i64) -> Option<i64> {
     let (_, month, day) = civil_from_days(local_s.div_euclid(86_400));
     let second = local_s.rem_euclid(86_400);
     let (year, _, _) = civil_from_days((now_s + AHEAD_S_MAX).div_euclid(86_400));
-    // Only 29 February looks back further than the year before; leap years are at most 8 years apart.
+    // Only 29 February looks back further than the year before; leap years are at most 8 years
+    // apart.
     (0..=8).map(|back| year - back).find_map(|year| {
         let candidate_s = days_from_civil(year, month, day)? * 86_400 + second;
         (candidate_s <= now_s + AHEAD_S_MAX).then_some(candidate_s)
@@ -103,8 +105,9 @@ fn with_zone(local_s: i64, arrival_s: i64, context: Context) -> i64 {
     if (apart_s - nearest).abs() <= ZONE_NEAR_S { local_s - nearest } else { expected_s }
 }
 
-/// ISO 8601 as logs write it: `2026-01-31T12:00:00.123+01:00`, with a space for `T`, `/` for `-`, a comma for
-/// the point, with or without fraction and zone. The time and the bytes it takes; more may follow.
+/// ISO 8601 as logs write it: `2026-01-31T12:00:00.123+01:00`, with a space for `T`, `/` for `-`, a
+/// comma for the point, with or without fraction and zone. The time and the bytes it takes; more
+/// may follow.
 pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     let date = text.first_chunk::<19>()?;
     let separator = date[4];
@@ -123,8 +126,8 @@ pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s: days * 86_400 + second, nanos, offset_s, has_year: true }, at))
 }
 
-/// RFC 3164 section 4.1.2 and what devices make of it: `Jan 31 12:00:00`, `Jan  1`, `Jan 1`,
-/// `Jan 31 2026 12:00:00`, `Jan 31 12:00:00.123`, `Jan 31 12:00:00 2026`, `Jan 31 12:00:00.123 UTC`.
+/// RFC 3164 section 4.1.2 and what devices make of it: `Jan 31 12:00:00`, `Jan  1`, `Jan 1`, `Jan
+/// 31 2026 12:00:00`, `Jan 31 12:00:00.123`, `Jan 31 12:00:00 2026`, `Jan 31 12:00:00.123 UTC`.
 pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
     let month = month_number(text.first_chunk::<3>()?)?;
     if text.get(3) != Some(&b' ') {
@@ -164,7 +167,8 @@ pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s, nanos, offset_s, has_year: year.is_some() }, at))
 }
 
-/// `2026 Jan 31 12:00:00`, with all that [`month_first`] takes: the year in front, as Cisco's Nexus writes it.
+/// `2026 Jan 31 12:00:00`, with all that [`month_first`] takes: the year in front, as Cisco's Nexus
+/// writes it.
 pub(crate) fn year_first(text: &[u8]) -> Option<(Written, usize)> {
     let year = four_digits(text, 0)?;
     let (written, length) = month_first(text.get(4..)?.strip_prefix(b" ")?)?;
@@ -191,9 +195,9 @@ pub(crate) fn apache(text: &[u8]) -> Option<Written> {
     Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
 }
 
-/// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, told apart by size, with or
-/// without a fraction. Seconds and nanoseconds. Numbers below 100,000,000 (1973) are no times: they are
-/// durations and counts.
+/// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, told apart by size,
+/// with or without a fraction. Seconds and nanoseconds. Numbers below 100,000,000 (1973) are no
+/// times: they are durations and counts.
 pub(crate) fn since_1970(text: &[u8]) -> Option<(i64, u32)> {
     let point = memchr::memchr(b'.', text).unwrap_or(text.len());
     let (whole, rest) = text.split_at(point);
@@ -238,8 +242,8 @@ pub(crate) fn seconds(hour: u32, minute: u32, second: u32) -> Option<i64> {
         .then(|| i64::from(hour * 3600 + minute * 60 + second))
 }
 
-/// Nanoseconds of a fraction at `at` (`.123`, `,123`), which moves behind it; 0 without one. Digits beyond
-/// the ninth are passed over.
+/// Nanoseconds of a fraction at `at` (`.123`, `,123`), which moves behind it; 0 without one. Digits
+/// beyond the ninth are passed over.
 pub(crate) fn fraction(text: &[u8], at: &mut usize) -> u32 {
     if !matches!(text.get(*at), Some(b'.' | b',')) {
         return 0;

@@ -1,14 +1,17 @@
 //! Times at or near the beginning of plain lines, found by a table of forms.
 //!
-//! A form is a pattern over the start of the line. Lines of one source look alike, so that the form that
-//! fitted last is tried first. Left out: times further in, and forms that could as well be a number or a name.
+//! A form is a pattern over the start of the line. Lines of one source look alike, so that the form
+//! that fitted last is tried first. Left out: times further in, and forms that could as well be a
+//! number or a name.
 
 use super::time::{self, Written};
 
-/// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the month, `b`
-/// its English name, `D` day (two digits or a blank and one), `h` `m` `s` two digits each, `f` a fraction of
-/// any length, `F` one of three, six or nine digits, `H` `N` `S` hour, minute and second of one or two digits, `k` milliseconds, `U` ten digits of seconds since 1970, `a` a weekday, `*` a word, `#` a number, `I` an ISO
-/// time with all its variants ([`time::iso`]), `L` a letter for the level. Anything else stands for itself.
+/// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the
+/// month, `b` its English name, `D` day (two digits or a blank and one), `h` `m` `s` two digits
+/// each, `f` a fraction of any length, `F` one of three, six or nine digits, `H` `N` `S` hour,
+/// minute and second of one or two digits, `k` milliseconds, `U` ten digits of seconds since 1970,
+/// `a` a weekday, `*` a word, `#` a number, `I` an ISO time with all its variants ([`time::iso`]),
+/// `L` a letter for the level. Anything else stands for itself.
 const FORMS: [&str; 27] = [
     "I",
     "[I",
@@ -39,8 +42,8 @@ const FORMS: [&str; 27] = [
     "YMDThms",          // and without colons
 ];
 
-/// For each byte the forms that a line beginning with it may have, a bit each: most lines are told from most forms by
-/// that.
+/// For each byte the forms that a line beginning with it may have, a bit each: most lines are told
+/// from most forms by that.
 const STARTS: [u32; 256] = {
     let mut starts = [0; 256];
     let mut byte = 0;
@@ -65,8 +68,8 @@ const STARTS: [u32; 256] = {
     starts
 };
 
-/// Finds the time of a line; `memo` is the place of the form that fitted last. The time, and the bytes up to
-/// its end.
+/// Finds the time of a line; `memo` is the place of the form that fitted last. The time, and the
+/// bytes up to its end.
 pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     let mut places = STARTS[usize::from(*line.first()?)];
     if places & 1 << *memo != 0
@@ -94,7 +97,8 @@ pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     }
 }
 
-/// The time of a line of Linux's audit: `type=SYSCALL msg=audit(1769860800.123:456): …`, also with `node=… ` in front.
+/// The time of a line of Linux's audit: `type=SYSCALL msg=audit(1769860800.123:456): …`, also with
+/// `node=… ` in front.
 fn audit(line: &[u8]) -> Option<(Written, usize)> {
     const MARK: &[u8] = b" msg=audit(";
     let window = &line[..line.len().min(2 * WORD_BYTES_MAX)];

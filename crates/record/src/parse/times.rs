@@ -1,8 +1,8 @@
 //! The times of lines, each of which is mostly the one before, or of the same day.
 //!
-//! Read are the strict forms that nearly all senders use: `Jan 31 12:00:00` of RFC 3164, RFC 3339 with its `T` and
-//! zone, and that of access lines. Everything else is left to [`super::time`], and so is what a time means: this
-//! gives the same answers, only sooner.
+//! Read are the strict forms that nearly all senders use: `Jan 31 12:00:00` of RFC 3164, RFC 3339
+//! with its `T` and zone, and that of access lines. Everything else is left to [`super::time`], and
+//! so is what a time means: this gives the same answers, only sooner.
 
 use super::short;
 use super::time::{self, AHEAD_S_MAX, Context, Written};
@@ -16,7 +16,8 @@ const LONG_AGO: i64 = -1_000_000_000;
 /// The times read last.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
-    /// The last one: how it was written, up to its blank, under which circumstances, and what it meant.
+    /// The last one: how it was written, up to its blank, under which circumstances, and what it
+    /// meant.
     text: [u8; TEXT_BYTES_MAX],
     length: usize,
     context: Context,
@@ -63,8 +64,8 @@ impl Times {
         Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
     }
 
-    /// The time that is the whole of `text`, if it is one of RFC 3339: nanoseconds since 1970 UTC. None when it is
-    /// something else, or absurd.
+    /// The time that is the whole of `text`, if it is one of RFC 3339: nanoseconds since 1970 UTC.
+    /// None when it is something else, or absurd.
     #[inline]
     pub fn whole(&mut self, text: &[u8], context: Context) -> Option<i64> {
         if !text.first()?.is_ascii_digit() {
@@ -80,8 +81,8 @@ impl Times {
         self.remember(text, written, context)
     }
 
-    /// The time at the start of `text`: its bytes, and nanoseconds since 1970 UTC. None when it is in another form,
-    /// is not followed by a blank, or is absurd.
+    /// The time at the start of `text`: its bytes, and nanoseconds since 1970 UTC. None when it is
+    /// in another form, is not followed by a blank, or is absurd.
     #[inline]
     pub fn read(&mut self, text: &[u8], context: Context) -> Option<(usize, i64)> {
         let length = self.length;
@@ -137,8 +138,8 @@ impl Times {
         if second == 86_400 {
             return None;
         }
-        // The year that was right for the line before is the latest that is not too far ahead when it is so by
-        // less than the shortest year.
+        // The year that was right for the line before is the latest that is not too far ahead when
+        // it is so by less than the shortest year.
         let ahead_s = context.arrival_ns.div_euclid(1_000_000_000)
             + i64::from(context.zone_offset_s)
             + AHEAD_S_MAX;

@@ -1,8 +1,8 @@
 //! Writes one block: some megabytes of lines as columns. `docs/format/sealed-segment.md` draws it.
 //!
-//! A block has all that is needed to give its lines back: names, layouts, origins, columns. So a damaged block costs
-//! its own lines only. Small columns lie together in the first chunk, the *pack*, with the list of all columns; a
-//! large one is a chunk of its own, to be read alone.
+//! A block has all that is needed to give its lines back: names, layouts, origins, columns. So a
+//! damaged block costs its own lines only. Small columns lie together in the first chunk, the
+//! *pack*, with the list of all columns; a large one is a chunk of its own, to be read alone.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::tokens::TokenSet;
 /// Names and layouts together at which a block is ended: a line adds less than a batch may have.
 const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
 
-/// A filter of one part in so many of the raw lines is kept however small the block became: who looks for a word in a block
-/// without one reads it, and that takes as long as its lines are.
+/// A filter of one part in so many of the raw lines is kept however small the block became: who
+/// looks for a word in a block without one reads it, and that takes as long as its lines are.
 const FILTER_RAW_PARTS: usize = 64;
 
 /// A row of one of the batches at hand.
@@ -118,8 +118,8 @@ impl BlockWriter {
         self.columns = Columns::default();
     }
 
-    /// Writes rows of `batches` as a block, from the first one on, and says how many: not all when they have very many
-    /// names or layouts. Rows of the same batch next to each other cost least.
+    /// Writes rows of `batches` as a block, from the first one on, and says how many: not all when
+    /// they have very many names or layouts. Rows of the same batch next to each other cost least.
     pub(crate) fn encode(
         &mut self,
         batches: &[Arc<Batch>],
@@ -385,13 +385,15 @@ impl BlockWriter {
     }
 }
 
-/// Adds the words of all values of a row: where one holds others, words stand between those, or across.
+/// Adds the words of all values of a row: where one holds others, words stand between those, or
+/// across.
 fn add_words(batches: &[Arc<Batch>], at: &RowRef, words: &mut TokenSet) {
     let row = batches[at.batch as usize].row(at.row as usize);
     row.fields().for_each(|(_, value)| words.add(value));
 }
 
-/// Appends the filter of the words, where it is small beside the block or beside its lines of so many bytes.
+/// Appends the filter of the words, where it is small beside the block or beside its lines of so
+/// many bytes.
 fn put_filter(
     words: &TokenSet,
     bytes_raw: u64,

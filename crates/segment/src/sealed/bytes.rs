@@ -1,10 +1,11 @@
-//! Numbers and pieces of bytes, written one behind the other and read back with every bound checked.
+//! Numbers and pieces of bytes, written one behind the other and read back with every bound
+//! checked.
 
 pub(crate) use crate::varint::put_varint;
 use crate::varint::{unzigzag, zigzag};
 
-/// What is wrong with bytes that passed their checksum: the part that does not hold. A fault of the writer, or of
-/// the memory it ran in.
+/// What is wrong with bytes that passed their checksum: the part that does not hold. A fault of the
+/// writer, or of the memory it ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 

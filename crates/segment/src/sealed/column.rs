@@ -1,4 +1,5 @@
-//! One column of a block: the values of a field, of the text between two fields, or of what the parser made.
+//! One column of a block: the values of a field, of the text between two fields, or of what the
+//! parser made.
 //!
 //! | encoding | bytes | when |
 //! |---|---|---|
@@ -239,11 +240,11 @@ impl ColumnBuilder {
         self.was_text = true;
     }
 
-    /// The encoded column. `times` are the event times of the block's rows, for the text between fields. Text is handed
-    /// over, and lost to the builder, unless it is to `keep` it.
+    /// The encoded column. `times` are the event times of the block's rows, for the text between
+    /// fields. Text is handed over, and lost to the builder, unless it is to `keep` it.
     ///
-    /// With `repeats`, text of at least so many bytes is taken apart, and stays with the builder. `words` gets the words of
-    /// all values.
+    /// With `repeats`, text of at least so many bytes is taken apart, and stays with the builder.
+    /// `words` gets the words of all values.
     pub(crate) fn encode(
         &mut self,
         times: Option<&[i64]>,
@@ -476,7 +477,8 @@ pub(crate) enum Column<'a> {
     },
     Numbers(Vec<i64>),
     Time(Box<Times>),
-    /// `gap`: bytes behind each value, 1 for a newline; of templates, there may be newlines in values, too.
+    /// `gap`: bytes behind each value, 1 for a newline; of templates, there may be newlines in
+    /// values, too.
     Text {
         text: Cow<'a, [u8]>,
         ends: Vec<u32>,
@@ -685,7 +687,8 @@ impl<'a> ColumnReader<'a> {
         count - self.next
     }
 
-    /// Appends the next value, which has to be there, to `out`; `time_ns` is the event time of its row.
+    /// Appends the next value, which has to be there, to `out`; `time_ns` is the event time of its
+    /// row.
     #[inline(always)]
     pub(crate) fn append(&mut self, time_ns: i64, out: &mut Vec<u8>) {
         out.extend_from_slice(self.next_value(time_ns, &mut [0; DECIMAL_BYTES]));

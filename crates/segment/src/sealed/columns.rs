@@ -1,12 +1,13 @@
 //! Reads one block field by field, for questions that look at some fields of its lines.
 //!
-//! A field has its values where the layouts of the lines say: in one column, in several, or in the layouts themselves,
-//! where all lines of a layout have the same. What is asked for is decompressed then, and nothing else; the numbers of
-//! all lines (times, names) are passed over until they are wanted.
+//! A field has its values where the layouts of the lines say: in one column, in several, or in the
+//! layouts themselves, where all lines of a layout have the same. What is asked for is decompressed
+//! then, and nothing else; the numbers of all lines (times, names) are passed over until they are
+//! wanted.
 //!
-//! A field that stands around others (the message of an access line is the whole line) is put together from the columns
-//! of its parts. Left out: computed fields; and fields whose column a layout takes twice, which no writer of ours makes:
-//! for those the lines have to be put together.
+//! A field that stands around others (the message of an access line is the whole line) is put
+//! together from the columns of its parts. Left out: computed fields; and fields whose column a
+//! layout takes twice, which no writer of ours makes: for those the lines have to be put together.
 
 mod parts;
 mod passing;
@@ -96,7 +97,8 @@ impl From<SegmentError> for Fault {
 }
 
 impl<'p> BlockColumns<'p> {
-    /// Reads what stands before the values in the first chunk of a block of so many lines; `read` reads the others.
+    /// Reads what stands before the values in the first chunk of a block of so many lines; `read`
+    /// reads the others.
     pub(super) fn open(
         pack: &'p [u8],
         (chunks, lines): (usize, usize),
@@ -279,7 +281,8 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// The column that has a value of field `number` for each line, if there is one; known without the layout of each line.
+    /// The column that has a value of field `number` for each line, if there is one; known without
+    /// the layout of each line.
     fn only_column(&self, number: usize) -> Option<usize> {
         let mut only = None;
         for layout in &self.layouts {
@@ -661,7 +664,8 @@ impl Values {
     }
 }
 
-/// Values that end there, each with a newline behind it and some with one in it, without those behind them.
+/// Values that end there, each with a newline behind it and some with one in it, without those
+/// behind them.
 fn back_to_back(text: &[u8], ends: &[u32]) -> FieldColumn<'static> {
     let mut values = Values::default();
     let mut from = 0;

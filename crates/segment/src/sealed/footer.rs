@@ -4,8 +4,8 @@
 //! header 64 B | block | block | … | footer (zstd) | trailer 48 B
 //! ```
 //!
-//! The trailer at the very end says where the footer is and carries its checksum, so that a file that was not
-//! finished is seen at once.
+//! The trailer at the very end says where the footer is and carries its checksum, so that a file
+//! that was not finished is seen at once.
 
 use std::path::Path;
 
@@ -22,10 +22,11 @@ pub const SEALED_HEADER_BYTES: usize = 64;
 pub const SEALED_TRAILER_BYTES: usize = 48;
 /// Version that this code writes. It reads that, and all from [`SEALED_VERSION_MIN`] on.
 pub const SEALED_VERSION: u16 = 5;
-/// The oldest version that is read. It knows no columns of [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2
-/// there are no counts of two fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their
-/// old names ([`super::names`]), and counts take in the rows of the summary; up to version 4 lines have no names of other
-/// nodes, and origins are of [another form](record::frame::OriginForm).
+/// The oldest version that is read. It knows no columns of
+/// [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2 there are no counts of two
+/// fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their old
+/// names ([`super::names`]), and counts take in the rows of the summary; up to version 4 lines have
+/// no names of other nodes, and origins are of [another form](record::frame::OriginForm).
 pub const SEALED_VERSION_MIN: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
@@ -115,12 +116,13 @@ pub struct BlockEntry {
     pub offset: u64,
     /// Its chunks, back to back; the first is the pack.
     pub chunks: Vec<Chunk>,
-    /// The filter of its words, behind the chunks, as it is: which words are in no value of its lines.
+    /// The filter of its words, behind the chunks, as it is: which words are in no value of its
+    /// lines.
     pub filter: Option<Chunk>,
     /// Lines in it.
     pub lines: u32,
-    /// Of those, the ones that Loginson made itself: rows of the summary. They stand in blocks of their own, so that
-    /// charts read only those.
+    /// Of those, the ones that Loginson made itself: rows of the summary. They stand in blocks of
+    /// their own, so that charts read only those.
     pub lines_internal: u32,
     /// Bytes of its raw lines, each with a newline.
     pub bytes_raw: u64,
@@ -130,8 +132,8 @@ pub struct BlockEntry {
     pub received_ns: (i64, i64),
     /// Smallest and greatest sequence number of the frames its lines came in.
     pub sequence: (u64, u64),
-    /// The frames that its lines came in, by the names that they have on every machine; by node. Of files before version 5
-    /// the sequence numbers, as those of the node that wrote the file.
+    /// The frames that its lines came in, by the names that they have on every machine; by node. Of
+    /// files before version 5 the sequence numbers, as those of the node that wrote the file.
     pub numbers: Vec<NodeNumbers>,
     /// CRC32C over all lines with times and names, in their order.
     pub lines_crc: u32,
@@ -194,8 +196,8 @@ pub enum Effort {
     Best = 1,
 }
 
-/// Different values of a field in a segment, for choosing which segments to look at; none when there are more than
-/// [`crate::sealed::VALUES_MAX`].
+/// Different values of a field in a segment, for choosing which segments to look at; none when
+/// there are more than [`crate::sealed::VALUES_MAX`].
 pub type ValueSet = Option<Vec<(Vec<u8>, u64)>>;
 
 /// What is known of a sealed segment without reading its blocks.
@@ -242,7 +244,8 @@ impl Footer {
         numbers_of(self.blocks.iter().flat_map(|block| block.numbers.iter().copied()))
     }
 
-    /// Whether fields have the names of versions 1 to 3, which are read as those of today ([`super::names`]).
+    /// Whether fields have the names of versions 1 to 3, which are read as those of today
+    /// ([`super::names`]).
     pub(crate) fn has_old_names(&self) -> bool {
         self.version < super::names::VERSION
     }
@@ -272,8 +275,8 @@ impl Footer {
         span(self.blocks.iter().map(|block| block.sequence))
     }
 
-    /// Values of a field with their lines, if it is counted; the empty value stands for lines without it. Of files of
-    /// version 3 and older, the rows of the summary are among the lines.
+    /// Values of a field with their lines, if it is counted; the empty value stands for lines
+    /// without it. Of files of version 3 and older, the rows of the summary are among the lines.
     pub fn values(&self, field: &str) -> ValueSet {
         let field = if self.has_old_names() { super::names::counted(field) } else { field };
         let rollup = self.rollups.iter().find(|rollup| rollup.fields == [field])?;
@@ -295,9 +298,11 @@ impl Footer {
         bytes + bytes / 4
     }
 
-    /// Calls `each` with the counts of the lines, without those that Loginson made itself, from one instant to before another one (nanoseconds since 1970 UTC; none:
-    /// open): some instant, a value of each field, lines. Told apart are the values of `fields` and the buckets of time,
-    /// given by length and shift in nanoseconds. False, without a call, when no counts are kept that tell these apart.
+    /// Calls `each` with the counts of the lines, without those that Loginson made itself, from one
+    /// instant to before another one (nanoseconds since 1970 UTC; none: open): some instant, a
+    /// value of each field, lines. Told apart are the values of `fields` and the buckets of time,
+    /// given by length and shift in nanoseconds. False, without a call, when no counts are kept
+    /// that tell these apart.
     pub fn visit_counts(
         &self,
         fields: &[&str],

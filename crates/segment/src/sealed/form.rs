@@ -5,7 +5,8 @@ use record::frame::OriginForm;
 use super::footer::SEALED_VERSION;
 use super::names;
 
-/// From this version on lines have the names that their frames have on every machine, and origins are tagged.
+/// From this version on lines have the names that their frames have on every machine, and origins
+/// are tagged.
 const NAMES_VERSION: u16 = 5;
 
 /// How the blocks of a file are to be read.

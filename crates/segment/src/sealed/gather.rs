@@ -1,7 +1,8 @@
-//! Gathers rows for a chunk: counts them, and groups them so that lines that are alike come to lie together.
+//! Gathers rows for a chunk: counts them, and groups them so that lines that are alike come to lie
+//! together.
 //!
-//! What a row is counted and grouped by mostly stands in its stem, or is a `_level` of its own: it is found once for the
-//! rows of a batch with the same stem and the same such values.
+//! What a row is counted and grouped by mostly stands in its stem, or is a `_level` of its own: it
+//! is found once for the rows of a batch with the same stem and the same such values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::layout::BatchShapes;
 use super::rollup::{COUNTED_FIELDS, Counter, SECOND_NS, ValueNumbers};
 use crate::hash::{K0, fold, hash64};
 
-/// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
-/// was imported.
+/// A line whose event time is so far from its arrival is one of another time: it came late, its
+/// clock is wrong, or it was imported.
 const DISPLACED_NS: u64 = 60_000_000_000;
 /// A group smaller than this part of a block has none of its own.
 const GROUP_PARTS: usize = 8;
@@ -45,7 +46,8 @@ pub(crate) struct Group {
 
 /// Bit of a group: the event times of its lines are far from their arrival.
 const DISPLACED: u64 = 1 << 63;
-/// Bit of a group: Loginson made the lines itself. However few they are, they stand in blocks of their own.
+/// Bit of a group: Loginson made the lines itself. However few they are, they stand in blocks of
+/// their own.
 const INTERNAL: u64 = 1 << 62;
 
 impl Pending {
@@ -107,8 +109,8 @@ impl Pending {
         })
     }
 
-    /// The groups, those too small for a block of `block_bytes` together; each in the order of arrival, lines of other
-    /// times in that of their times.
+    /// The groups, those too small for a block of `block_bytes` together; each in the order of
+    /// arrival, lines of other times in that of their times.
     pub(crate) fn grouped(&mut self, block_bytes: usize) -> Vec<Group> {
         let mut groups = Vec::new();
         let mut rests = [Group::default(), Group { number: DISPLACED, ..Group::default() }];

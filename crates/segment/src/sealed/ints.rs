@@ -6,8 +6,8 @@
 //! 2  unit first d…    differences, in units (nanoseconds that are whole seconds are kept as seconds)
 //! ```
 //!
-//! Differences are zigzag varints; zstd behind them makes little of the regular ones. Their number is not stored:
-//! whoever reads knows it.
+//! Differences are zigzag varints; zstd behind them makes little of the regular ones. Their number
+//! is not stored: whoever reads knows it.
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed};
 use crate::varint::unzigzag;
@@ -46,7 +46,8 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// The greatest unit that all values are whole numbers of. Differences that would wrap are no multiples of it.
+/// The greatest unit that all values are whole numbers of. Differences that would wrap are no
+/// multiples of it.
 fn unit_place(values: &[i64]) -> usize {
     let mut place = UNITS.len() - 1;
     let mut last = 0;

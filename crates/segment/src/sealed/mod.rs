@@ -1,18 +1,21 @@
-//! A sealed segment: the lines of one or more segments, split into columns and compressed; never changed again.
+//! A sealed segment: the lines of one or more segments, split into columns and compressed; never
+//! changed again.
 //!
 //! ```text
 //! header 64 B | block | block | … | footer | trailer 48 B
 //! ```
 //!
-//! All that makes a sealed segment is one operation: batches go in, of hot frames or of blocks of other sealed
-//! segments, some rows may be left out, and a new file comes out. Sealing, merging, deleting lines and writing a
-//! segment again in a smaller form are that.
+//! All that makes a sealed segment is one operation: batches go in, of hot frames or of blocks of
+//! other sealed segments, some rows may be left out, and a new file comes out. Sealing, merging,
+//! deleting lines and writing a segment again in a smaller form are that.
 //!
-//! Invariants: every line comes back byte for byte with its name, times, origin and fields, which the writer has
-//! compared before it says that the file is there; a block needs nothing but its own bytes and its entry in the
-//! footer; nothing that is read is believed before its checksum and its bounds were checked.
+//! Invariants: every line comes back byte for byte with its name, times, origin and fields, which
+//! the writer has compared before it says that the file is there; a block needs nothing but its own
+//! bytes and its entry in the footer; nothing that is read is believed before its checksum and its
+//! bounds were checked.
 //!
-//! `docs/format/sealed-segment.md` draws the file. Left out: which segments there are, and when one is made.
+//! `docs/format/sealed-segment.md` draws the file. Left out: which segments there are, and when one
+//! is made.
 
 mod block;
 mod bytes;
@@ -68,10 +71,11 @@ pub struct SealOptions {
     pub clustering: Clustering,
     /// Bytes of raw lines of a block.
     pub block_bytes: usize,
-    /// A block has a filter of its words if that takes at most one part in so many of the block's bytes; or little beside
-    /// its raw lines, however well those compress.
+    /// A block has a filter of its words if that takes at most one part in so many of the block's
+    /// bytes; or little beside its raw lines, however well those compress.
     pub filter_parts: usize,
-    /// Bytes of raw lines that are grouped at a time; memory is about three times that, and some MiB for each thread.
+    /// Bytes of raw lines that are grouped at a time; memory is about three times that, and some
+    /// MiB for each thread.
     pub chunk_bytes: usize,
 }
 
@@ -81,7 +85,8 @@ impl SealOptions {
         SealOptions {
             effort,
             clustering: Clustering::default(),
-            // An identifier drawn at random takes 10 bits of the filter, and hardly less than twice as many of the block.
+            // An identifier drawn at random takes 10 bits of the filter, and hardly less than twice
+            // as many of the block.
             filter_parts: 2,
             block_bytes: match effort {
                 Effort::Fast => 2 << 20,

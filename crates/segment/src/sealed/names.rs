@@ -1,11 +1,11 @@
 //! Names of fields in files of versions 1 to 3, read as those of today.
 //!
-//! Up to version 3 Loginson gave lines the fields `type`, `level` (in the common words, whatever the line said),
-//! `remote_ip` and `file`, and stored what a line brought under such names behind `json.`. From version 4 on its own
-//! have an underscore in front, and a line's keep their names.
+//! Up to version 3 Loginson gave lines the fields `type`, `level` (in the common words, whatever
+//! the line said), `remote_ip` and `file`, and stored what a line brought under such names behind
+//! `json.`. From version 4 on its own have an underscore in front, and a line's keep their names.
 //!
-//! - `type`, `remote_ip` and `file` are read as `_type`, `_remote_ip` and `_file`; the latter two only where they are
-//!   shared values, as Loginson's are, and not parts of a line.
+//! - `type`, `remote_ip` and `file` are read as `_type`, `_remote_ip` and `_file`; the latter two
+//!   only where they are shared values, as Loginson's are, and not parts of a line.
 //! - `level` is read as `level` and as `_level`: what the line said is only in its raw text.
 //! - `json.type`, `json._id` and their like are read without the prefix.
 //! - A line's own `_type` or `_level` of that time is read as `json._type`, `json._level`.

@@ -1,7 +1,8 @@
 //! Long runs of digits, taken out of a text and packed: nineteen of them in 64 bits.
 //!
-//! What is left of messages when repetitions are gone is mostly identifiers: digits without order. zstd would take forty
-//! instructions for each to find nothing and to make 3.4 bits of it; packed they take 3.37 bits and two instructions.
+//! What is left of messages when repetitions are gone is mostly identifiers: digits without order.
+//! zstd would take forty instructions for each to find nothing and to make 3.4 bits of it; packed
+//! they take 3.37 bits and two instructions.
 //!
 //! ```text
 //! text    blk_39298495748989550 src 10.251

@@ -1,7 +1,8 @@
 //! How the rows of one layout are put together, worked out once a block.
 //!
-//! Literals next to each other are copied at once. Fields whose values are the same in all rows of the layout, and
-//! stand at the same places of their lines, need not be looked at in each row; the last of them become a stem.
+//! Literals next to each other are copied at once. Fields whose values are the same in all rows of
+//! the layout, and stand at the same places of their lines, need not be looked at in each row; the
+//! last of them become a stem.
 
 use std::collections::HashMap;
 
@@ -31,8 +32,8 @@ enum Step {
     Close(usize),
 }
 
-/// Lines in which all stands at fixed places up to the last value, the only field that each has for itself. Most lines
-/// of syslog are so.
+/// Lines in which all stands at fixed places up to the last value, the only field that each has for
+/// itself. Most lines of syslog are so.
 #[derive(Debug, Default)]
 pub(super) struct Straight {
     /// Place in the line, and stretch of [`Plan::text`].
@@ -129,7 +130,8 @@ impl Plan {
         Some(straight)
     }
 
-    /// As [`compare_line`](Self::compare_line), for a line that begins its only own field at [`Straight::at`].
+    /// As [`compare_line`](Self::compare_line), for a line that begins its only own field at
+    /// [`Straight::at`].
     #[inline]
     pub(super) fn compare_straight(
         &self,
@@ -194,7 +196,8 @@ impl Plan {
         stem
     }
 
-    /// Writes a line behind what is in `out`, and the spans of its own fields, which count from its first byte.
+    /// Writes a line behind what is in `out`, and the spans of its own fields, which count from its
+    /// first byte.
     #[inline]
     pub(super) fn write_line(
         &self,

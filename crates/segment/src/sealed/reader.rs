@@ -117,7 +117,8 @@ impl SealedFile {
         self.read_chunk(&self.footer.blocks[place], number)
     }
 
-    /// Calls `with` with the columns of block `place`. `read` gives its chunks, from memory or from [`Self::chunk`].
+    /// Calls `with` with the columns of block `place`. `read` gives its chunks, from memory or from
+    /// [`Self::chunk`].
     ///
     /// Errors: the first chunk cannot be read or is damaged; the text names file and byte.
     pub fn with_columns<T>(
@@ -136,8 +137,8 @@ impl SealedFile {
         Ok(with(&columns))
     }
 
-    /// For each set of words whether block `place` may hold a line with all of them in values of its fields. None where
-    /// that is not known without reading the lines.
+    /// For each set of words whether block `place` may hold a line with all of them in values of
+    /// its fields. None where that is not known without reading the lines.
     ///
     /// Errors: the filter cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(
@@ -202,7 +203,8 @@ impl SealedFile {
         Ok(batch)
     }
 
-    /// How the columns of block `place` are stored; the fixed ones (times, names of lines, layouts) are not listed.
+    /// How the columns of block `place` are stored; the fixed ones (times, names of lines, layouts)
+    /// are not listed.
     pub fn columns(&self, place: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
         let entry = &self.footer.blocks[place];
         let chunks = self.read_chunks(entry)?;

@@ -1,10 +1,11 @@
 //! Text in which much stands as it stood before, with other numbers in it: messages of logs.
 //!
-//! Such text is taken apart into *stretches* that are copied from further back and the *literals* between them, before
-//! zstd sees it. What is left for zstd is a tenth, and mostly digits; to look for repetitions in all of the text is
-//! most of what zstd at its fastest useful level costs. Two things make it quick: a stretch is looked for only where a
-//! word ends (nothing else is hashed), and first at the distance of the stretch before, where the same line with
-//! another number in it goes on.
+//! Such text is taken apart into *stretches* that are copied from further back and the *literals*
+//! between them, before zstd sees it. What is left for zstd is a tenth, and mostly digits; to look
+//! for repetitions in all of the text is most of what zstd at its fastest useful level costs. Two
+//! things make it quick: a stretch is looked for only where a word ends (nothing else is hashed),
+//! and first at the distance of the stretch before, where the same line with another number in it
+//! goes on.
 //!
 //! ```text
 //! text      … Received block blk_39298 of size 91178⏎ … Received block blk_57124 of size 91178⏎
@@ -13,8 +14,9 @@
 //!
 //! Long runs of digits among the literals are taken out once more, see [`super::numerals`].
 //!
-//! Four sections: *tokens*, *distances*, *literals*, *digits*; `docs/format/sealed-segment.md` draws them. Left out: distances
-//! beyond [`DISTANCE_MAX`], and any choice among several places to copy from: the last one met is taken.
+//! Four sections: *tokens*, *distances*, *literals*, *digits*; `docs/format/sealed-segment.md`
+//! draws them. Left out: distances beyond [`DISTANCE_MAX`], and any choice among several places to
+//! copy from: the last one met is taken.
 
 use std::ops::Range;
 
@@ -33,9 +35,11 @@ const DISTANCE_MAX: usize = (1 << 24) - 1;
 const PLACES_LOG: u32 = 14;
 /// So many bytes at the end are always literals, so that eight bytes can be read anywhere before.
 const TAIL_BYTES: usize = 16;
-/// Bytes in front of the text that room is made for at once when it is put together; with more it grows.
+/// Bytes in front of the text that room is made for at once when it is put together; with more it
+/// grows.
 const RESERVED_BYTES_MAX: usize = 32 << 20;
-/// Bytes that are copied or compared at a time. What is copied too much is written over by what comes next.
+/// Bytes that are copied or compared at a time. What is copied too much is written over by what
+/// comes next.
 const WIDE: usize = 32;
 
 /// Takes texts apart; keeps its memory.
@@ -76,8 +80,8 @@ impl Parts {
 }
 
 impl Repeats {
-    /// The sections of a text, none when it would hardly become smaller. `words` gets the words of the text in
-    /// either case.
+    /// The sections of a text, none when it would hardly become smaller. `words` gets the words of
+    /// the text in either case.
     pub(crate) fn encode(
         &mut self,
         text: &[u8],
@@ -105,7 +109,8 @@ impl Repeats {
         Some([head, distances, rest, digits])
     }
 
-    /// Literals and stretches of a text, none when it is too short or too long. Calls `each` with every stretch.
+    /// Literals and stretches of a text, none when it is too short or too long. Calls `each` with
+    /// every stretch.
     #[inline]
     fn take_apart(&mut self, text: &[u8], mut each: impl FnMut(Range<usize>)) -> Option<Parts> {
         let limit = text.len().checked_sub(TAIL_BYTES)?;
@@ -171,8 +176,9 @@ impl Repeats {
     }
 }
 
-/// Finds the words of a text while it is taken apart. What stands in a stretch between two separators stood before, with
-/// them: its words are known. So only words are looked at that touch literals or the ends of stretches.
+/// Finds the words of a text while it is taken apart. What stands in a stretch between two
+/// separators stood before, with them: its words are known. So only words are looked at that touch
+/// literals or the ends of stretches.
 struct Words<'s> {
     set: &'s mut TokenSet,
     /// Words that end before here are known.
@@ -228,7 +234,8 @@ pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<
     if whole { Ok(text) } else { Err(WRONG) }
 }
 
-/// A text that grows within bytes that are there already, with [`WIDE`] bytes behind it that may be written.
+/// A text that grows within bytes that are there already, with [`WIDE`] bytes behind it that may be
+/// written.
 struct Text {
     bytes: Vec<u8>,
     length: usize,
@@ -257,7 +264,8 @@ impl Text {
         self.length += count;
     }
 
-    /// Appends `count` bytes that stand `distance` before the end, and may go on in what is appended; there is room.
+    /// Appends `count` bytes that stand `distance` before the end, and may go on in what is
+    /// appended; there is room.
     #[inline]
     fn repeat(&mut self, distance: usize, count: usize) {
         let end = self.length + count;
@@ -288,8 +296,8 @@ fn hash(eight: u64) -> usize {
     (eight.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES_LOG)) as usize
 }
 
-/// How many of eight bytes belong to a word: those before the first that is below `0` (blanks, most punctuation) or
-/// not ASCII.
+/// How many of eight bytes belong to a word: those before the first that is below `0` (blanks, most
+/// punctuation) or not ASCII.
 #[inline]
 fn word_bytes(eight: u64) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -1,10 +1,11 @@
 //! Reads one block: columns back to lines and records.
 //!
-//! Everything is checked before the first line is put together (numbers of layouts, columns and names, and that each
-//! column has as many values as its layouts take), so that putting together cannot fail.
+//! Everything is checked before the first line is put together (numbers of layouts, columns and
+//! names, and that each column has as many values as its layouts take), so that putting together
+//! cannot fail.
 //!
-//! Rows of one layout and origin become rows of one stem: the last fields of a layout that have the same values in all
-//! its lines, at the same places, are stored once. See [`super::plan`].
+//! Rows of one layout and origin become rows of one stem: the last fields of a layout that have the
+//! same values in all its lines, at the same places, are stored once. See [`super::plan`].
 
 use std::sync::Arc;
 
@@ -243,8 +244,8 @@ impl<'a> Opened<'a> {
 pub(super) struct LineNames {
     /// The nodes that built their frames.
     nodes: Vec<u32>,
-    /// Of each line, a place among `nodes`, which is there; and by how much the number of its frame on that node is greater
-    /// than the sequence number.
+    /// Of each line, a place among `nodes`, which is there; and by how much the number of its frame
+    /// on that node is greater than the sequence number.
     node_places: Vec<i64>,
     numbers: Vec<i64>,
     line_places: Vec<i64>,
@@ -341,7 +342,8 @@ pub(crate) fn lines_crc(batch: &Batch, form: Form) -> u32 {
     heads.finish(crc32c::crc32c(batch.text()))
 }
 
-/// What the checksum over lines takes in behind the raw lines: for each its length, its name and its times.
+/// What the checksum over lines takes in behind the raw lines: for each its length, its name and
+/// its times.
 pub(super) struct LineHeads {
     bytes: Vec<u8>,
     /// Bytes of one line.

@@ -1,9 +1,11 @@
-//! Counts that are kept with a segment, so that a question for them opens no block: lines by level, host, application
-//! and type, by the level as the line says it, and by application and severity or level, per stretch of event time. Rows of the summary are not counted.
+//! Counts that are kept with a segment, so that a question for them opens no block: lines by level,
+//! host, application and type, by the level as the line says it, and by application and severity or
+//! level, per stretch of event time. Rows of the summary are not counted.
 //!
-//! The stretch is as short as pays: a segment has at most one stretch for [`LINES_PER_STRETCH`] of its lines, and one
-//! count for [`LINES_PER_COUNT`] of them. A field with more than [`VALUES_MAX`] values has no counts, nor two fields with
-//! more than [`PAIRS_MAX`] of both; lines without a field count under the empty value.
+//! The stretch is as short as pays: a segment has at most one stretch for [`LINES_PER_STRETCH`] of
+//! its lines, and one count for [`LINES_PER_COUNT`] of them. A field with more than [`VALUES_MAX`]
+//! values has no counts, nor two fields with more than [`PAIRS_MAX`] of both; lines without a field
+//! count under the empty value.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,7 +29,8 @@ pub const VALUES_MAX: usize = 256;
 pub const PAIRS_MAX: usize = 1_024;
 /// Lines for each stretch of time, at least, so that counts stay small beside lines.
 pub const LINES_PER_STRETCH: u64 = 32;
-/// Lines for each count, at least. Footers of many segments are in memory, with 8 bytes for each count of seven kinds, and 16 for each stretch.
+/// Lines for each count, at least. Footers of many segments are in memory, with 8 bytes for each
+/// count of seven kinds, and 16 for each stretch.
 pub const LINES_PER_COUNT: u64 = 16;
 /// A value of more bytes makes its field one without counts.
 const VALUE_BYTES_MAX: usize = 256;
@@ -36,7 +39,8 @@ const STRETCHES_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
 
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
 
-/// Called with some instant of a stretch or bucket (nanoseconds since 1970 UTC), a value of each field, and lines.
+/// Called with some instant of a stretch or bucket (nanoseconds since 1970 UTC), a value of each
+/// field, and lines.
 pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
 
 /// A stretch with lines.
@@ -124,8 +128,8 @@ impl Rollup {
         bucket_ns.is_none_or(|(step, offset)| step % stretch_ns == 0 && offset % stretch_ns == 0)
     }
 
-    /// The stretches from one instant to before another one, nanoseconds, either of which may be open; none where one of
-    /// them is within a stretch.
+    /// The stretches from one instant to before another one, nanoseconds, either of which may be
+    /// open; none where one of them is within a stretch.
     pub(crate) fn stretches(&self, from_ns: Option<i64>, to_ns: Option<i64>) -> Option<Range<i64>> {
         let stretch_ns = self.stretch_s * SECOND_NS;
         let edge = |ns: i64| (ns % stretch_ns == 0).then_some(ns / stretch_ns);
@@ -133,8 +137,8 @@ impl Rollup {
         Some(from..to_ns.map_or(Some(i64::MAX), edge)?)
     }
 
-    /// Calls `each` with the beginning of one of those stretches, the values of the fields at these places, and the lines
-    /// of both; those of one bucket are added up.
+    /// Calls `each` with the beginning of one of those stretches, the values of the fields at these
+    /// places, and the lines of both; those of one bucket are added up.
     pub(crate) fn visit(
         &self,
         places: &[usize],
@@ -261,7 +265,8 @@ pub(crate) struct Counter {
     joined: Vec<u8>,
 }
 
-/// The values of the fields of each of [`COUNTED`], by their number in the [`Counter`] that gave it.
+/// The values of the fields of each of [`COUNTED`], by their number in the [`Counter`] that gave
+/// it.
 pub(crate) type ValueNumbers = [u16; COUNTED.len()];
 
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! Times as lines write them, made again from the event time.
 //!
-//! The text between two fields is often `>Jan 31 12:00:00 ` or ` [31/Jan/2026:12:00:00 +0100] "`: the same text around
-//! the same form of a time that is known already. Then nothing of it is stored, only the form. What does not come
-//! back exactly is an exception, kept as it is.
+//! The text between two fields is often `>Jan 31 12:00:00 ` or ` [31/Jan/2026:12:00:00 +0100] "`:
+//! the same text around the same form of a time that is known already. Then nothing of it is
+//! stored, only the form. What does not come back exactly is an exception, kept as it is.
 
 use record::civil::civil_from_days;
 
@@ -225,7 +225,8 @@ impl TimeWriter {
     /// The text for a time. For any time: a wrong one is only a text that differs.
     #[inline]
     pub(crate) fn write(&mut self, time_ns: i64) -> &[u8] {
-        // The difference wraps where the second begins before all that 64 bits can say, and is right all the same.
+        // The difference wraps where the second begins before all that 64 bits can say, and is
+        // right all the same.
         let nanos = match self.second_ns {
             Some(begin_ns) if (time_ns.wrapping_sub(begin_ns) as u64) < SECOND_NS as u64 => {
                 time_ns.wrapping_sub(begin_ns) as u32

@@ -1,12 +1,13 @@
 //! Compares a block, as it would be read again, with the rows it was made of.
 //!
-//! Two rows are the same record when line, name, times and origin are, and every field: its name, and its value byte
-//! for byte. The lines are compared part by part as they would be put together, from columns that were decoded from the
-//! block's own bytes; only the batch that a reader makes of them is not built. A value at the same place of the
-//! same line needs no second look.
+//! Two rows are the same record when line, name, times and origin are, and every field: its name,
+//! and its value byte for byte. The lines are compared part by part as they would be put together,
+//! from columns that were decoded from the block's own bytes; only the batch that a reader makes of
+//! them is not built. A value at the same place of the same line needs no second look.
 //!
-//! Rows of one layout and origin have the same values in the shared fields of the layout, and rows of one stem in those
-//! of the stem. So the two are compared once, and of their rows the other fields.
+//! Rows of one layout and origin have the same values in the shared fields of the layout, and rows
+//! of one stem in those of the stem. So the two are compared once, and of their rows the other
+//! fields.
 
 use std::sync::Arc;
 
@@ -70,9 +71,11 @@ struct Source<'a> {
     batch: &'a Batch,
     /// Numbers of names in the source, by those in the block.
     names: Vec<Option<FieldId>>,
-    /// By number of a stem of the source, the layouts of the block, with origins, that are alike; the last one first.
+    /// By number of a stem of the source, the layouts of the block, with origins, that are alike;
+    /// the last one first.
     alike: Vec<Vec<(i64, i64)>>,
-    /// Stem, layout and origin of the row before, and whether what is shared in one of them is so in both.
+    /// Stem, layout and origin of the row before, and whether what is shared in one of them is so
+    /// in both.
     last: Option<((StemId, i64, i64), bool)>,
 }
 
@@ -167,8 +170,8 @@ impl<'a> Source<'a> {
             && self.names[usize::from(name.0)] == Some(id)
     }
 
-    /// Whether the rows have the same origin, and the same values, or values at the same places, in the last fields:
-    /// as many as stand in both the shared fields of the layout and the stem.
+    /// Whether the rows have the same origin, and the same values, or values at the same places, in
+    /// the last fields: as many as stand in both the shared fields of the layout and the stem.
     #[inline]
     fn stem_alike(&mut self, block: &Opened<'_>, place: usize, row: &Row<'_>) -> bool {
         let (layout, origin) = (block.layout_places[place], block.origin_places[place]);
@@ -387,7 +390,8 @@ mod tests {
                     other[chunk][at] ^= 1 << (at % 8);
                     let compared = compare(&other, &[Arc::clone(&source)], &rows());
                     let Ok(Compared::Alike(_)) = compared else { continue };
-                    // Some bytes may be other ones for the same lines: then they are read as the same.
+                    // Some bytes may be other ones for the same lines: then they are read as the
+                    // same.
                     let batch = restore(&other, ROWS, Form::current()).unwrap();
                     for (found, expected) in batch.rows().zip(source.rows()) {
                         assert_eq!((found.raw(), found.id()), (expected.raw(), expected.id()));

@@ -1,9 +1,11 @@
-//! The words of a block that is being written, for its filter: found in its columns, not in its lines.
+//! The words of a block that is being written, for its filter: found in its columns, not in its
+//! lines.
 //!
-//! A value of a column is looked at once, however many lines have it, and of a long text only what did not stand before
-//! ([`super::repeats`]). A field that stands around others (the message of an access line is the whole line) has its
-//! words in literals and in the columns between, as long as no word can reach from one into the next: where literals, or
-//! the text between two fields, separate them. The lines of other layouts are looked at one by one.
+//! A value of a column is looked at once, however many lines have it, and of a long text only what
+//! did not stand before ([`super::repeats`]). A field that stands around others (the message of an
+//! access line is the whole line) has its words in literals and in the columns between, as long as
+//! no word can reach from one into the next: where literals, or the text between two fields,
+//! separate them. The lines of other layouts are looked at one by one.
 
 use super::column::ColumnBuilder;
 use super::layout::{ColumnKey, Element, FieldKind, Layout, Layouts};
@@ -13,8 +15,9 @@ use crate::tokens::{TokenSet, separates};
 #[derive(Default)]
 pub(super) struct Words {
     pub(super) set: TokenSet,
-    /// Columns of the text between fields that stand in fields around them, by number in [`Layouts::columns`]; and whether
-    /// all their values begin, and end, with what separates words.
+    /// Columns of the text between fields that stand in fields around them, by number in
+    /// [`Layouts::columns`]; and whether all their values begin, and end, with what separates
+    /// words.
     gaps: Vec<(u32, (bool, bool))>,
     /// By number of a layout in the block, whether its lines have to be looked at.
     by_line: Vec<bool>,
@@ -30,8 +33,8 @@ impl Words {
         self.by_line.clear();
     }
 
-    /// Adds the words that all lines of the block's next layout have. `columns` are those of the block, by number in
-    /// [`Layouts::columns`].
+    /// Adds the words that all lines of the block's next layout have. `columns` are those of the
+    /// block, by number in [`Layouts::columns`].
     pub(super) fn add_layout(
         &mut self,
         layout: &Layout,
@@ -53,8 +56,8 @@ impl Words {
         self.by_line.push(!all_known);
     }
 
-    /// Adds the words of a field that these put together, but for those of columns of fields. False when words may reach
-    /// from one into the next.
+    /// Adds the words of a field that these put together, but for those of columns of fields. False
+    /// when words may reach from one into the next.
     fn add_around(&mut self, elements: &[Element], columns: &[ColumnBuilder]) -> bool {
         self.text.clear();
         // Whether nothing goes on from what stands before the literals.

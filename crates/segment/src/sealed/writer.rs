@@ -1,8 +1,9 @@
 //! Writes a sealed segment from batches.
 //!
-//! Rows are gathered to a chunk of some tens of MiB, grouped, and written as blocks of about 2 MiB; memory is bounded
-//! by that. Blocks of a chunk need nothing of each other, so several threads may make them. Each block is read again from its
-//! own bytes and compared with its source before it is written.
+//! Rows are gathered to a chunk of some tens of MiB, grouped, and written as blocks of about 2 MiB;
+//! memory is bounded by that. Blocks of a chunk need nothing of each other, so several threads may
+//! make them. Each block is read again from its own bytes and compared with its source before it is
+//! written.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +32,8 @@ pub const HELPERS_NAME: &str = "seal-help";
 /// Names and layouts that are kept from block to block.
 const LAYOUTS_KEPT_MAX: usize = 4_096;
 
-/// Writes one file. Dropped before [`finish`](Self::finish) it leaves a file that is none; whoever made it removes it.
+/// Writes one file. Dropped before [`finish`](Self::finish) it leaves a file that is none; whoever
+/// made it removes it.
 pub struct SealedWriter {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -80,8 +82,8 @@ impl SealedWriter {
         Ok(writer)
     }
 
-    /// Takes the rows of a batch that `keep` holds for, or all. Batches come in the order in which their lines
-    /// arrived.
+    /// Takes the rows of a batch that `keep` holds for, or all. Batches come in the order in which
+    /// their lines arrived.
     pub fn push(
         &mut self,
         batch: Arc<Batch>,
@@ -111,9 +113,10 @@ impl SealedWriter {
         Ok(self.footer)
     }
 
-    /// Makes blocks on so many threads from now on, one at least, of which the caller's is one; on that alone at first. The blocks
-    /// come in the same order, whoever makes them, and hold the same lines, but for those with thousands of layouts; of how
-    /// they are encoded, a little depends on what their thread met before.
+    /// Makes blocks on so many threads from now on, one at least, of which the caller's is one; on
+    /// that alone at first. The blocks come in the same order, whoever makes them, and hold the
+    /// same lines, but for those with thousands of layouts; of how they are encoded, a little
+    /// depends on what their thread met before.
     pub fn set_threads(&mut self, threads: usize) {
         self.makers.resize_with(threads.max(1), Maker::default);
     }
@@ -181,7 +184,8 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Divides the rows of a group, which take so many bytes, into blocks of one size: none of them is a small rest.
+    /// Divides the rows of a group, which take so many bytes, into blocks of one size: none of them
+    /// is a small rest.
     fn divide<'r>(&self, rows: &'r [RowRef], bytes: usize, mut each: impl FnMut(&'r [RowRef])) {
         let blocks = bytes.div_ceil(self.options.block_bytes);
         let (mut from, mut gathered) = (0, 0);
@@ -243,7 +247,8 @@ impl Maker {
         Ok(made)
     }
 
-    /// Reads a block from its own bytes and compares it with its source; returns the checksum over its lines.
+    /// Reads a block from its own bytes and compares it with its source; returns the checksum over
+    /// its lines.
     fn verify(
         &mut self,
         block: &EncodedBlock,
@@ -281,13 +286,14 @@ impl Effort {
     pub fn level(self) -> i32 {
         match self {
             Effort::Fast => 1,
-            // Higher levels give some hundredths more and take many times as long, see [`crate::template`].
+            // Higher levels give some hundredths more and take many times as long, see
+            // [`crate::template`].
             Effort::Best => 9,
         }
     }
 
-    /// A column of at least so many bytes is a chunk of its own: it can be read alone, and its bytes are alike. Smaller
-    /// ones gain from lying together.
+    /// A column of at least so many bytes is a chunk of its own: it can be read alone, and its
+    /// bytes are alike. Smaller ones gain from lying together.
     pub(crate) fn own_chunk_bytes(self) -> usize {
         match self {
             Effort::Fast => 64 << 10,

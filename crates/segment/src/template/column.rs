@@ -1,7 +1,8 @@
 //! How the values of a column are written: the encoding whose bytes are estimated to compress best.
 //!
-//! Encodings nest: the distinct values of a dictionary are a column, and so are the slots of templates. Every
-//! column's values are pieces of the text of the block, so nothing is copied on the way down.
+//! Encodings nest: the distinct values of a dictionary are a column, and so are the slots of
+//! templates. Every column's values are pieces of the text of the block, so nothing is copied on
+//! the way down.
 
 use std::collections::HashMap;
 
@@ -26,17 +27,18 @@ pub(super) const TEMPLATES: u8 = 6;
 
 /// Encodings within encodings. Deeper ones are refused when read, too.
 pub(super) const DEPTH_MAX: usize = 8;
-/// How often the text of the block is taken apart, in all columns together; what is left is written as it is.
-/// Real logs need less than half of it, made-up ones would take minutes without.
+/// How often the text of the block is taken apart, in all columns together; what is left is written
+/// as it is. Real logs need less than half of it, made-up ones would take minutes without.
 const WORK_TEXTS_MAX: usize = 16;
-/// Columns with fewer values are written as they are: no other encoding would pay for its description.
+/// Columns with fewer values are written as they are: no other encoding would pay for its
+/// description.
 const VALUES_MIN: usize = 6;
 /// Values that another encoding makes this many times smaller are not tried as they are.
 const PLAIN_RATIO_MAX: u32 = 8;
 /// Values whose repetition tells whether a dictionary is worth trying.
 const SAMPLE_VALUES: usize = 1024;
-/// A column of digits that is estimated at these bytes, and one more for so many values, is good enough: no
-/// other encoding is tried.
+/// A column of digits that is estimated at these bytes, and one more for so many values, is good
+/// enough: no other encoding is tried.
 const ENOUGH_BYTES: u32 = 16;
 const ENOUGH_VALUES_PER_BYTE: u32 = 32;
 /// Marks in the text of templates: the next byte is meant as it is; a slot; the end.
@@ -202,8 +204,8 @@ fn put_template(out: &mut Vec<u8>, pieces: &[Vec<u8>]) {
     out.push(END);
 }
 
-/// The distinct values in order of their first occurrence, and the index of each value among them; `None` when
-/// they are too many for a dictionary, or look like it in a sample.
+/// The distinct values in order of their first occurrence, and the index of each value among them;
+/// `None` when they are too many for a dictionary, or look like it in a sample.
 fn repeated_of(text: &[u8], spans: &[Span]) -> Option<(Vec<Span>, Vec<u64>)> {
     if spans.len() >= 2 * SAMPLE_VALUES {
         let (distinct, _) = distinct_of(text, &spans[..SAMPLE_VALUES]);

@@ -1,9 +1,9 @@
-//! Values that are digits between fixed texts (`08:24:50,714`, `10.251.42.84:59752`, `len:1893`), each as one
-//! integer in mixed radix: what reads as a time of day moves on steadily, and its difference from the time
-//! before is small.
+//! Values that are digits between fixed texts (`08:24:50,714`, `10.251.42.84:59752`, `len:1893`),
+//! each as one integer in mixed radix: what reads as a time of day moves on steadily, and its
+//! difference from the time before is small.
 //!
-//! In the tables section: the number of groups of digits, and for each the text before it, its least width,
-//! least value and radix; then the text behind the last; then the integers.
+//! In the tables section: the number of groups of digits, and for each the text before it, its
+//! least width, least value and radix; then the text behind the last; then the integers.
 
 use super::estimate::Estimator;
 use super::ints::{Ints, IntsView};
@@ -147,8 +147,8 @@ fn radixes(fixed: &[&[u8]], lengths: &[(usize, usize)], numbers: &[u64]) -> Opti
         let (shortest, longest) = lengths[group];
         let column = || numbers[group..].iter().step_by(count).copied();
         let (low, high) = (column().min()?, column().max()?);
-        // Two digits below 60 are taken for minutes and seconds, and before them hours, so that the whole
-        // carries over as time does.
+        // Two digits below 60 are taken for minutes and seconds, and before them hours, so that the
+        // whole carries over as time does.
         let sixty = |g: Option<&Group>| g.is_some_and(|g: &Group| g.radix == 60);
         let behind = groups.last();
         let (low, radix) = match (shortest, longest) {

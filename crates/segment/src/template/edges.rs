@@ -2,7 +2,8 @@
 
 use super::view::{Kind, View};
 
-/// Texts that all values begin and end with, which do not overlap in any of them. There may be longer ones.
+/// Texts that all values begin and end with, which do not overlap in any of them. There may be
+/// longer ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edges {
     /// What they begin with.

@@ -1,8 +1,10 @@
 //! How many bytes something will take once compressed: by compressing it, fast.
 
-/// The level that estimates. Choices between encodings come out the same with higher ones nearly always.
+/// The level that estimates. Choices between encodings come out the same with higher ones nearly
+/// always.
 const LEVEL: i32 = 1;
-/// Below this size a frame's own overhead would decide: the entropy of single bytes is taken instead.
+/// Below this size a frame's own overhead would decide: the entropy of single bytes is taken
+/// instead.
 const SMALL_BYTES: usize = 600;
 
 /// Estimates sizes; holds the compressor so that it is set up once a block.

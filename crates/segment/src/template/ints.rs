@@ -1,8 +1,9 @@
 //! Streams of integers: template numbers, dictionary indexes, numbers of the text.
 //!
-//! In the tables section: a byte for the layout, then its parameters; in the numbers section: the values.
-//! Fixed widths are stored in planes (all highest bytes, then all next ones, …), which zstd takes apart far
-//! better than values side by side. The layout is the one whose bytes compress best.
+//! In the tables section: a byte for the layout, then its parameters; in the numbers section: the
+//! values. Fixed widths are stored in planes (all highest bytes, then all next ones, …), which zstd
+//! takes apart far better than values side by side. The layout is the one whose bytes compress
+//! best.
 
 use super::estimate::{Estimator, entropy_bytes};
 use super::wire::{Reader, put_varint};
@@ -22,7 +23,8 @@ const VARINTS: u8 = 4;
 /// Indexes numbered by first occurrence: 0 is the next new one, k the k-th youngest; in planes.
 const YOUNGEST_PLANES: u8 = 5;
 const LAYOUTS: u8 = 6;
-/// Layouts whose bytes have more than this many times the entropy of the best are not estimated any better.
+/// Layouts whose bytes have more than this many times the entropy of the best are not estimated any
+/// better.
 const HOPELESS: u32 = 2;
 
 /// An encoded stream.

@@ -1,10 +1,10 @@
 //! Which texts stand still and which vary: templates learned from the values of a column.
 //!
 //! 1. Tokens with a digit vary, the others stand still: values that are then alike share a *shape*.
-//! 2. Shapes that differ in one token only, and are many for their rows, become one shape where it varies.
-//!    Repeated until none is left to merge.
-//! 3. Shapes of few rows are cut behind the longest beginning that enough of them share; the rest of the value
-//!    is one slot, and may be taken apart again as a column of its own.
+//! 2. Shapes that differ in one token only, and are many for their rows, become one shape where it
+//!    varies. Repeated until none is left to merge.
+//! 3. Shapes of few rows are cut behind the longest beginning that enough of them share; the rest
+//!    of the value is one slot, and may be taken apart again as a column of its own.
 //!
 //! The time is linear in the tokens of the values plus, a round, the tokens of the shapes.
 
@@ -49,7 +49,8 @@ struct Shape {
     /// A value of it.
     row: u32,
     rows: u32,
-    /// For each token of the value its hash, [`VARIES`] for those that vary, and that of the text before it.
+    /// For each token of the value its hash, [`VARIES`] for those that vary, and that of the text
+    /// before it.
     tokens: Vec<(u64, u64)>,
     /// The shape it was merged into.
     merged: Option<u32>,
@@ -124,8 +125,8 @@ fn quick_hash_by_copy(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(eight) | (bytes.len() as u64) << 56
 }
 
-/// The shape of each value. A shape's key is the sum of the hashes of its tokens, each by its place, so that
-/// the key with one token varying is known at once.
+/// The shape of each value. A shape's key is the sum of the hashes of its tokens, each by its
+/// place, so that the key with one token varying is known at once.
 fn shapes_of(values: &Cut<'_>) -> (Vec<Shape>, Map<u64, u32>, Vec<u32>) {
     let mut shapes: Vec<Shape> = Vec::new();
     let mut by_key: Map<u64, u32> = Map::default();

@@ -1,12 +1,13 @@
 //! Templates: a column of log messages as texts that stand still and values that vary.
 //!
-//! Lines of a program are a few texts with places that change. Those texts are stored once; a line is the number
-//! of its template and the values of its slots. The values of one slot are a column of their own, written in
-//! the encoding that fits: integers and times as differences, repeated values as a dictionary, what has a
-//! structure as templates again. Every value comes back byte by byte, whatever bytes it holds.
+//! Lines of a program are a few texts with places that change. Those texts are stored once; a line
+//! is the number of its template and the values of its slots. The values of one slot are a column
+//! of their own, written in the encoding that fits: integers and times as differences, repeated
+//! values as a dictionary, what has a structure as templates again. Every value comes back byte by
+//! byte, whatever bytes it holds.
 //!
-//! The bytes are three sections, not compressed, laid out so that zstd compresses them best; the caller
-//! compresses each as one frame:
+//! The bytes are three sections, not compressed, laid out so that zstd compresses them best; the
+//! caller compresses each as one frame:
 //!
 //! | section | what is in it |
 //! |---|---|
@@ -16,13 +17,13 @@
 //!
 //! `docs/format/templates.md` draws them byte by byte.
 //!
-//! A needle that stands in the text of a template is counted without opening any line of it; only lines of
-//! templates whose slots could hold it are looked at ([`TemplateColumn::matching_rows`]).
+//! A needle that stands in the text of a template is counted without opening any line of it; only
+//! lines of templates whose slots could hold it are looked at ([`TemplateColumn::matching_rows`]).
 //!
-//! How far it goes, whole lines as values (`examples/text_codec.rs`): blocks of the twelve sample logs of
-//! 0.15–2.4 MB become 2.35 times smaller than with zstd -3, 1.69 times smaller than with zstd -19, at level 19.
-//! Levels and blocks, as the geometric mean of the ratio to zstd -3 in the same blocks, three generated logs of
-//! 16 MiB:
+//! How far it goes, whole lines as values (`examples/text_codec.rs`): blocks of the twelve sample
+//! logs of 0.15–2.4 MB become 2.35 times smaller than with zstd -3, 1.69 times smaller than with
+//! zstd -19, at level 19. Levels and blocks, as the geometric mean of the ratio to zstd -3 in the
+//! same blocks, three generated logs of 16 MiB:
 //!
 //! | block | 3 | 6 | 9 | 12 | 15 | 19 |
 //! |---|---|---|---|---|---|---|
@@ -30,15 +31,15 @@
 //! | 4 MiB | 2.20 | 2.26 | 2.26 | 2.27 | 2.32 | 2.37 |
 //! | 8 MiB | 2.62 | 2.69 | 2.70 | 2.71 | 2.74 | 2.82 |
 //!
-//! Levels above 9 give one to five parts in a hundred more and take five to thirty times as long; larger blocks give
-//! more than any level, and cost memory and the time of reading a single line. A longer window gives nothing:
-//! the sections of a block fit the usual one.
+//! Levels above 9 give one to five parts in a hundred more and take five to thirty times as long;
+//! larger blocks give more than any level, and cost memory and the time of reading a single line. A
+//! longer window gives nothing: the sections of a block fit the usual one.
 //!
-//! Invariants: encoding is a function of the values alone; decoding gives the values or an error, and takes
-//! memory in proportion to the text and the rows that the caller says there are.
+//! Invariants: encoding is a function of the values alone; decoding gives the values or an error,
+//! and takes memory in proportion to the text and the rows that the caller says there are.
 //!
-//! Left out: compression and checksums (the caller's), and templates shared between blocks: a block is read
-//! without any other.
+//! Left out: compression and checksums (the caller's), and templates shared between blocks: a block
+//! is read without any other.
 
 mod column;
 mod digits;
@@ -151,8 +152,8 @@ pub struct TemplateColumn<'a> {
 }
 
 impl<'a> TemplateColumn<'a> {
-    /// Reads the tables. `rows` and `text_bytes` are how many values were encoded and how long all are together:
-    /// the memory of whatever is decoded is bounded by them.
+    /// Reads the tables. `rows` and `text_bytes` are how many values were encoded and how long all
+    /// are together: the memory of whatever is decoded is bounded by them.
     pub fn open(
         sections: [&'a [u8]; SECTIONS],
         rows: usize,
@@ -184,8 +185,8 @@ impl<'a> TemplateColumn<'a> {
         self.len() == 0
     }
 
-    /// The tree of encodings, a line each: what is encoded how, and in how many bytes, as `size` measures them.
-    /// Texts of the log are escaped in it.
+    /// The tree of encodings, a line each: what is encoded how, and in how many bytes, as `size`
+    /// measures them. Texts of the log are escaped in it.
     pub fn outline(&self, size: &dyn Fn(&[u8]) -> usize) -> Vec<String> {
         outline::lines(&self.view, size)
     }
@@ -220,7 +221,8 @@ impl<'a> TemplateColumn<'a> {
         self.decode_where(|row| wanted[row], self.builder())
     }
 
-    /// The rows whose value contains `needle`, ascending: anywhere, or where `accept` says that it counts.
+    /// The rows whose value contains `needle`, ascending: anywhere, or where `accept` says that it
+    /// counts.
     pub fn matching_rows(
         &self,
         needle: &[u8],

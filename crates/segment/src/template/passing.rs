@@ -1,9 +1,10 @@
 //! What an automaton says of each value, with as few of them rendered as can be.
 //!
-//! A text that stands still is gone over once for each state it is met in, and so is a value of a dictionary. From the bytes that
-//! slots may hold follows what the values of a template may lead to: where that is one thing, none of them is looked at.
-//! What is left is gone over column by column, from the first to the last: columns that templates share have
-//! the same texts before them, and a column whose rows are all decided is not decoded.
+//! A text that stands still is gone over once for each state it is met in, and so is a value of a
+//! dictionary. From the bytes that slots may hold follows what the values of a template may lead
+//! to: where that is one thing, none of them is looked at. What is left is gone over column by
+//! column, from the first to the last: columns that templates share have the same texts before
+//! them, and a column whose rows are all decided is not decoded.
 
 use record::automaton::{Automaton, BEGIN, KnownText, KnownValues, NO, State, States, is_last};
 
@@ -47,7 +48,8 @@ fn only(states: &States) -> Option<State> {
     states.next().filter(|_| states.next().is_none())
 }
 
-/// Moves each state on over the value of the same place; the bytes of the values are of these classes.
+/// Moves each state on over the value of the same place; the bytes of the values are of these
+/// classes.
 fn step(
     view: &View<'_>,
     classes: u8,
@@ -94,7 +96,8 @@ fn step(
     Ok(())
 }
 
-/// The same for values of templates. `decided` says what they become where that follows from what they may.
+/// The same for values of templates. `decided` says what they become where that follows from what
+/// they may.
 fn step_templates(
     view: &TemplatesView<'_>,
     automaton: &Automaton,

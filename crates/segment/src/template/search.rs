@@ -1,9 +1,10 @@
 //! Which rows contain a text, with as few of them rendered as can be.
 //!
-//! For each template, the needle stands in a text that stands still (then all its rows have it), or it could reach
-//! over the border of a slot (then its rows are rendered and searched), or it could only stand within a slot: then
-//! the columns whose bytes allow it are searched, dictionaries by their values, and the rows of what was found
-//! are rendered. What a slot may hold is told by the classes of bytes of its column.
+//! For each template, the needle stands in a text that stands still (then all its rows have it), or
+//! it could reach over the border of a slot (then its rows are rendered and searched), or it could
+//! only stand within a slot: then the columns whose bytes allow it are searched, dictionaries by
+//! their values, and the rows of what was found are rendered. What a slot may hold is told by the
+//! classes of bytes of its column.
 
 use super::CodecError;
 use super::texts::Builder;
@@ -113,7 +114,8 @@ fn matching_templates(
     Ok(())
 }
 
-/// Which values of each column hold the needle whole, for those in question whose bytes allow it at all.
+/// Which values of each column hold the needle whole, for those in question whose bytes allow it at
+/// all.
 fn columns_with(
     view: &TemplatesView<'_>,
     answers: &[Answer],

@@ -129,7 +129,8 @@ fn needles_across_borders() {
     );
 }
 
-/// Each search of a column spends some of what may be decoded, so that more than one a column would end in an error.
+/// Each search of a column spends some of what may be decoded, so that more than one a column would
+/// end in an error.
 #[test]
 fn a_column_that_many_templates_share_is_searched_once() {
     let marks = b"!#$%&*+,;:<=>?@^|~";

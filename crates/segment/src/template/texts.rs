@@ -99,8 +99,9 @@ impl Texts {
     }
 }
 
-/// Bytes that are copied at once when fewer are wanted: a fixed number of bytes costs a few moves, any number of
-/// them a call. So a text from which pieces are copied has as many to spare behind it.
+/// Bytes that are copied at once when fewer are wanted: a fixed number of bytes costs a few moves,
+/// any number of them a call. So a text from which pieces are copied has as many to spare behind
+/// it.
 pub(super) const STRIDE_BYTES: usize = 32;
 
 /// Builds texts of many short pieces.

@@ -1,7 +1,8 @@
 //! Where a value is cut: into tokens, which may vary, and what stands between them, which may not.
 //!
-//! Three grains. Lines are cut coarsely, so that an address, a time or a quoted text stays whole: kept whole, its
-//! parts repeat together. What such a token is made of, finer grains find in the column of its values.
+//! Three grains. Lines are cut coarsely, so that an address, a time or a quoted text stays whole:
+//! kept whole, its parts repeat together. What such a token is made of, finer grains find in the
+//! column of its values.
 
 use super::texts::Span;
 
@@ -90,8 +91,8 @@ pub(super) fn cut(value: &[u8], base: u32, grain: Grain, out: &mut Vec<Token>) {
     }
 }
 
-/// The next run of bytes of these classes, and which of them it holds; it begins at the end of the value when
-/// there is none.
+/// The next run of bytes of these classes, and which of them it holds; it begins at the end of the
+/// value when there is none.
 #[inline]
 fn next_word(value: &[u8], from: usize, classes: u8) -> (usize, usize, u8) {
     let mut start = from;

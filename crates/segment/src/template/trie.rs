@@ -1,7 +1,8 @@
 //! Which slots share a column: those with the same texts and slots before them.
 //!
-//! So the time that all lines begin with is one column whatever the lines go on to say, in order of the rows,
-//! and steady as it was in the log. Encoder and decoder number the columns by the same rule and store nothing.
+//! So the time that all lines begin with is one column whatever the lines go on to say, in order of
+//! the rows, and steady as it was in the log. Encoder and decoder number the columns by the same
+//! rule and store nothing.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,9 @@
-//! Reads columns back: first the tree of encodings with the places of their data, then only what is asked for.
+//! Reads columns back: first the tree of encodings with the places of their data, then only what is
+//! asked for.
 //!
-//! Damaged bytes give an error. Memory is bounded before it is taken: no column has more values than there are
-//! rows, and all decoded text together is at most [`BUDGET_TEXTS`] times the text of the rows.
+//! Damaged bytes give an error. Memory is bounded before it is taken: no column has more values
+//! than there are rows, and all decoded text together is at most [`BUDGET_TEXTS`] times the text of
+//! the rows.
 
 use std::borrow::Cow;
 
@@ -15,7 +17,8 @@ use super::texts::{Builder, STRIDE_BYTES, Span};
 use super::trie::Trie;
 use super::wire::Reader;
 
-/// How often the text of the rows may be held in decoded columns: once a level of encodings, in the worst case.
+/// How often the text of the rows may be held in decoded columns: once a level of encodings, in the
+/// worst case.
 pub(super) const BUDGET_TEXTS: usize = DEPTH_MAX + 1;
 
 /// Bytes of a value that room is made for at once; with more it grows.
@@ -49,7 +52,8 @@ pub(super) struct TemplatesView<'a> {
     pub columns: Vec<(u8, View<'a>)>,
 }
 
-/// Texts that stand still, columns of one value among them, and the columns of the slots between them.
+/// Texts that stand still, columns of one value among them, and the columns of the slots between
+/// them.
 pub(super) struct Template {
     /// In the texts of all.
     pieces: Vec<Span>,
@@ -186,7 +190,8 @@ impl<'a> TemplatesView<'a> {
         }
         let ids_view = IntsView::read(&mut readers.tables, &mut readers.numbers, count)?;
         let ids = ids_view.decode_indexes(template_count)?;
-        // Two counters each, since a row is often of the template of the row before and would have to wait for it.
+        // Two counters each, since a row is often of the template of the row before and would have
+        // to wait for it.
         let mut rows = vec![[0usize; 2]; template_count];
         for pair in ids.chunks(2) {
             pair.iter().enumerate().for_each(|(at, &id)| rows[id as usize][at] += 1);
@@ -232,7 +237,8 @@ impl<'a> TemplatesView<'a> {
         Ok(decoded)
     }
 
-    /// Renders the values that are wanted, by row and template. Their columns must have been decoded.
+    /// Renders the values that are wanted, by row and template. Their columns must have been
+    /// decoded.
     pub fn render(
         &self,
         columns: &[Option<Decoded<'_>>],

@@ -1,9 +1,9 @@
 //! Binary fuse filters with three places and 8-bit fingerprints.
 //!
-//! T. M. Graf, D. Lemire: "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022. A key has a place in
-//! each of three neighbouring segments of an array, and the xor of the three bytes there is its fingerprint.
-//! Building takes keys away one by one that are alone in a place, and then assigns bytes in reverse; when
-//! some cannot be taken away, the next seed is tried.
+//! T. M. Graf, D. Lemire: "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022. A key has
+//! a place in each of three neighbouring segments of an array, and the xor of the three bytes there
+//! is its fingerprint. Building takes keys away one by one that are alone in a place, and then
+//! assigns bytes in reverse; when some cannot be taken away, the next seed is tried.
 
 use super::FilterError;
 use crate::hash::fold;
@@ -79,8 +79,8 @@ impl Fuse {
     }
 }
 
-/// Log2 of the segment length, and how many segments keys can have their first place in: as the paper has them
-/// for three places.
+/// Log2 of the segment length, and how many segments keys can have their first place in: as the
+/// paper has them for three places.
 fn dimensions(keys: usize) -> (u8, u32) {
     let count = keys.max(2) as f64;
     let length_log2 = (count.ln() / 3.33f64.ln() + 2.25).floor() as u8;

@@ -2,8 +2,8 @@
 
 use record::automaton::{Automaton, BEGIN, NO, State, UNSURE, YES};
 
-/// Passes the values that hold a text before any byte that is not ASCII; of one with such a byte it does not know. `found` is what it
-/// says of an occurrence.
+/// Passes the values that hold a text before any byte that is not ASCII; of one with such a byte it
+/// does not know. `found` is what it says of an occurrence.
 pub fn holding(text: &[u8], found: State) -> Automaton {
     let mut classes = [0; 256];
     for byte in 0..=127 {

@@ -1,4 +1,5 @@
-//! `loginson backup`: a copy of everything at one moment, of a running server or of a directory at rest.
+//! `loginson backup`: a copy of everything at one moment, of a running server or of a directory at
+//! rest.
 
 use std::path::{Path, PathBuf};
 

@@ -57,7 +57,8 @@ pub struct NotReached(String);
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The answer's fields: `error` and what belongs to it; null when the answer is none of Loginson's.
+    /// The answer's fields: `error` and what belongs to it; null when the answer is none of
+    /// Loginson's.
     pub body: Value,
     /// What is said of an answer that brings no message: from where it came and what it is.
     described: String,

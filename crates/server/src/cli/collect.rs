@@ -43,10 +43,12 @@ pub struct CollectArgs {
     /// Whether every frame is written there first [default: overflow]
     #[arg(long, value_name = "WHEN", env = "LOGINSON_SPOOL")]
     spool: Option<Spool>,
-    /// A store, by the id in /api/v1/nodes, that will not come back: what was sent to it goes to the others
+    /// A store, by the id in /api/v1/nodes, that will not come back: what was sent to it goes to
+    /// the others
     #[arg(long, value_name = "ID", value_parser = node_id)]
     lost_store: Vec<u32>,
-    /// Address of HTTP: lines, health, metrics and the state of the stores [default: 127.0.0.1:9514]
+    /// Address of HTTP: lines, health, metrics and the state of the stores [default:
+    /// 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
     /// A name by which this server or its proxy is reached, besides localhost; several
@@ -69,13 +71,15 @@ pub struct CollectArgs {
     /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
     syslog_tcp_listen: Option<String>,
-    /// Follow these files, besides those of the configuration: paths and patterns, for example '/var/log/*.log'
+    /// Follow these files, besides those of the configuration: paths and patterns, for example
+    /// '/var/log/*.log'
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     follow: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
-    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0 choose
+    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0
+    /// choose
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }

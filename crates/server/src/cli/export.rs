@@ -1,7 +1,9 @@
-//! `loginson export`: every row of a query into a file, from a running server or from a directory at rest.
+//! `loginson export`: every row of a query into a file, from a running server or from a directory
+//! at rest.
 //!
-//! With a cursor file the rows come in pieces with cursors. The output is appended to; the file says how long it was behind the
-//! last piece, and what stands behind that is cut off when the export goes on. So a row is there once, whenever it broke off.
+//! With a cursor file the rows come in pieces with cursors. The output is appended to; the file
+//! says how long it was behind the last piece, and what stands behind that is cut off when the
+//! export goes on. So a row is there once, whenever it broke off.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
@@ -66,7 +68,8 @@ pub struct ExportArgs {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Go on behind the cursor in this file, if it is there, and keep it up to date; for raw, jsonl and csv of a server
+    /// Go on behind the cursor in this file, if it is there, and keep it up to date; for raw, jsonl
+    /// and csv of a server
     #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
     cursor_file: Option<PathBuf>,
     /// Data directory that no server has, or a backup, instead of a running server

@@ -1,7 +1,7 @@
 //! `loginson import`: sends files to a running server, batch by batch.
 //!
-//! A batch is sent again only when the server said how much of it was kept (busy, disk full); when a connection
-//! breaks nobody knows, so the command ends and says from which line to go on.
+//! A batch is sent again only when the server said how much of it was kept (busy, disk full); when
+//! a connection breaks nobody knows, so the command ends and says from which line to go on.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -20,7 +20,8 @@ use platform::units::show_bytes;
 
 /// A batch is sent when it holds so many bytes. Each is acknowledged when it is durable.
 const BATCH_BYTES_TARGET: usize = 4 << 20;
-/// Attempts with one batch while the server is busy or its disk full; with the pauses between them about 4 minutes.
+/// Attempts with one batch while the server is busy or its disk full; with the pauses between them
+/// about 4 minutes.
 const ATTEMPTS_MAX: u32 = 12;
 /// The longest pause between two attempts; the first is one second, each further one twice as long.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -160,7 +161,8 @@ impl Import<'_> {
         }
     }
 
-    /// Opens the file, with the progress bar counting the bytes that are read of it, compressed or not.
+    /// Opens the file, with the progress bar counting the bytes that are read of it, compressed or
+    /// not.
     fn open(&self) -> Result<Box<dyn BufRead>> {
         let plain: Box<dyn Read> = if self.path == Path::new("-") {
             Box::new(io::stdin())
@@ -270,8 +272,9 @@ fn decompressed(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(reader))
 }
 
-/// Appends the next line with its newline to `batch`; false at the end of the file. A line longer than is kept is
-/// cut one byte above that length, so that memory is bounded and the server still counts it as oversized.
+/// Appends the next line with its newline to `batch`; false at the end of the file. A line longer
+/// than is kept is cut one byte above that length, so that memory is bounded and the server still
+/// counts it as oversized.
 fn read_line(reader: &mut impl BufRead, batch: &mut Vec<u8>) -> io::Result<bool> {
     let start = batch.len();
     loop {

@@ -1,4 +1,5 @@
-//! Shows on the terminal how far long work is and how long it will take; nothing when there is no terminal.
+//! Shows on the terminal how far long work is and how long it will take; nothing when there is no
+//! terminal.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;

@@ -37,11 +37,12 @@ pub struct QueryArgs {
     /// How rows are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Ask and come back later: prints the query's id, which `loginson queries` takes; without --limit for all rows
+    /// Ask and come back later: prints the query's id, which `loginson queries` takes; without
+    /// --limit for all rows
     #[arg(long)]
     background: bool,
-    /// Print what the query would do, without running it: which units it reads, by which words they are left out, what is
-    /// counted, merged and sorted where. With --format json as JSON
+    /// Print what the query would do, without running it: which units it reads, by which words they
+    /// are left out, what is counted, merged and sorted where. With --format json as JSON
     #[arg(long, conflicts_with = "background")]
     explain: bool,
     #[command(flatten)]
@@ -115,7 +116,8 @@ pub fn run(args: QueryArgs) -> Result<()> {
     Ok(())
 }
 
-/// Copies an answer to standard output and counts its rows. A reader of ours that goes away (`| head`) is no error.
+/// Copies an answer to standard output and counts its rows. A reader of ours that goes away (`|
+/// head`) is no error.
 fn copy_rows(answer: &mut impl BufRead, printer: &mut Printer, format: Format) -> Result<u64> {
     let mut line = Vec::new();
     let mut rows = 0;

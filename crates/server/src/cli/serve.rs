@@ -62,7 +62,8 @@ pub struct ServeArgs {
     /// Whether senders show a certificate: off, optional or required [default: off]
     #[arg(long, value_name = "WHETHER", env = "LOGINSON_TLS_CLIENT_CERTIFICATES")]
     tls_client_certificates: Option<String>,
-    /// Follow these files, besides those of the configuration: paths and patterns, for example '/var/log/*.log'
+    /// Follow these files, besides those of the configuration: paths and patterns, for example
+    /// '/var/log/*.log'
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     follow: Vec<String>,
     /// Address where `loginson collect` delivers, or off [default: off]
@@ -75,7 +76,8 @@ pub struct ServeArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
-    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0 choose
+    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0
+    /// choose
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }

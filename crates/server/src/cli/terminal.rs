@@ -1,4 +1,5 @@
-//! Rows for the eye. Text of logs is shown so that it cannot drive the terminal: control characters are escaped.
+//! Rows for the eye. Text of logs is shown so that it cannot drive the terminal: control characters
+//! are escaped.
 
 use std::io::{IsTerminal, Write};
 
@@ -83,7 +84,8 @@ impl Printer {
     /// Writes one line of the server's answer.
     pub fn print(&mut self, line: &[u8]) -> std::io::Result<()> {
         let text = match self.format {
-            // As it was sent when it goes to a file or program; harmless when it goes to a terminal.
+            // As it was sent when it goes to a file or program; harmless when it goes to a
+            // terminal.
             Format::Raw | Format::Json if !self.terminal => {
                 self.out.write_all(line)?;
                 return self.out.write_all(b"\n");

@@ -1,7 +1,7 @@
 //! What the server is told: flags, then environment, then a TOML file, then defaults.
 //!
-//! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values from it. Every key
-//! is described in `docs/configuration.md`.
+//! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values
+//! from it. Every key is described in `docs/configuration.md`.
 
 mod access;
 mod collect;
@@ -114,10 +114,11 @@ pub struct QueryOptions {
     pub limits: query::Limits,
     /// Those of queries in the background.
     pub background: JobLimits,
-    /// Pages of their rows that are read or sent at a time, 8 MiB each; further ones are refused. `query.pages_max`.
+    /// Pages of their rows that are read or sent at a time, 8 MiB each; further ones are refused.
+    /// `query.pages_max`.
     pub pages_max: usize,
-    /// The longest that a client may take nothing of its answer, whatever it asked; then its connection is ended and its query
-    /// cancelled. `query.client_idle_max`.
+    /// The longest that a client may take nothing of its answer, whatever it asked; then its
+    /// connection is ended and its query cancelled. `query.client_idle_max`.
     pub client_idle_max: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! Finds the known word that was probably meant.
 
-/// The candidate that needs the fewest edits to become `word`, if that is at most a third of its letters (but two
-/// at least): more different words are not a slip of the keyboard.
+/// The candidate that needs the fewest edits to become `word`, if that is at most a third of its
+/// letters (but two at least): more different words are not a slip of the keyboard.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()

@@ -6,8 +6,8 @@ use anyhow::{Result, bail, ensure};
 use platform::placement::Priorities;
 use serde::{Deserialize, Serialize};
 
-/// Threads of one kind at most, whatever the machine has: beyond it they would wait for the one thread before or behind
-/// them.
+/// Threads of one kind at most, whatever the machine has: beyond it they would wait for the one
+/// thread before or behind them.
 const THREADS_MAX: usize = 64;
 /// Niceness goes up to this, sched(7).
 const NICE_MAX: u8 = 19;
@@ -63,7 +63,8 @@ impl RawPlacement {
                 parse_nice: nice("placement.parse_nice", self.parse_nice)?,
                 query_nice: nice("placement.query_nice", self.query_nice)?,
             },
-            // One keeps up with what one receiver takes in; half of the machine is for queries and sealing.
+            // One keeps up with what one receiver takes in; half of the machine is for queries and
+            // sealing.
             parse_threads: threads(
                 "placement.parse_threads",
                 self.parse_threads,
@@ -75,7 +76,8 @@ impl RawPlacement {
                 self.http_threads,
                 processors.clamp(2, 8),
             )?,
-            // They take only what nobody else wants. Each needs some tens of MiB, and sixteen outrun most disks.
+            // They take only what nobody else wants. Each needs some tens of MiB, and sixteen
+            // outrun most disks.
             sealing_threads: threads(
                 "placement.sealing_threads",
                 self.sealing_threads,

@@ -422,7 +422,8 @@ impl Default for RawSyslog {
 }
 
 impl RawConfig {
-    /// Reads a configuration file. The error names file, line, key and, for an unknown key, the nearest known one.
+    /// Reads a configuration file. The error names file, line, key and, for an unknown key, the
+    /// nearest known one.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the configuration file {}", path.display()))?;

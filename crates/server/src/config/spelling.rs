@@ -1,7 +1,8 @@
-//! Durations and sizes in the configuration file: text with a unit, and how they were spelled before.
+//! Durations and sizes in the configuration file: text with a unit, and how they were spelled
+//! before.
 //!
-//! Version 0.1 took some durations as numbers of seconds, under names that ended in the unit. Both are
-//! understood, and the log says at the start what to write now.
+//! Version 0.1 took some durations as numbers of seconds, under names that ended in the unit. Both
+//! are understood, and the log says at the start what to write now.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! `syslog_tls_listen` and `[tls]`: whether there is TLS, and with which files. The files themselves are read when the
-//! source starts.
+//! `syslog_tls_listen` and `[tls]`: whether there is TLS, and with which files. The files
+//! themselves are read when the source starts.
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! The HTTP side: one file for each group of calls of `docs/api.md`, and what they share.
 //!
-//! Handlers are thin: they read parameters, hand the work to the pipeline or to a query on a thread of its own, and
-//! write the answer. Nothing here blocks the threads of the runtime.
+//! Handlers are thin: they read parameters, hand the work to the pipeline or to a query on a thread
+//! of its own, and write the answer. Nothing here blocks the threads of the runtime.
 
 pub mod access;
 pub mod admin;

@@ -31,9 +31,9 @@ pub fn is_document(path: &str) -> bool {
     matches!(path, "/" | "/index.html")
 }
 
-/// Answers `/` and every path that is no API call. The page needs no credentials: it is the same for
-/// everybody and contains nothing of the logs. Clients of Elasticsearch get the answers that they
-/// look for, after they passed the gate.
+/// Answers `/` and every path that is no API call. The page needs no credentials: it is the same
+/// for everybody and contains nothing of the logs. Clients of Elasticsearch get the answers that
+/// they look for, after they passed the gate.
 pub async fn get(mut request: Request) -> Response {
     if let Some(answer) = bulk::answer_at_root(&mut request).await {
         return answer;

@@ -1,5 +1,5 @@
-//! What no client can bring about from outside at a moment of its choice: a question that panics, pages that nobody reads,
-//! with the shortest limits.
+//! What no client can bring about from outside at a moment of its choice: a question that panics,
+//! pages that nobody reads, with the shortest limits.
 
 mod gate;
 
@@ -131,7 +131,8 @@ fn request(address: SocketAddr, head: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// Lines that are more than the kernel holds of a connection and the channel of an answer, each with the word `line`.
+/// Lines that are more than the kernel holds of a connection and the channel of an answer, each
+/// with the word `line`.
 fn many_lines() -> Vec<u8> {
     format!("a line of {}\n", "x".repeat(1_000)).repeat(32_000).into_bytes()
 }
@@ -186,7 +187,8 @@ async fn as_many_pages_are_sent_at_once_as_said() {
     let message = text(third).await;
     assert!(message.contains("query.pages_max") && message.contains("2 pages"), "{message}");
     assert_eq!(fixture.metric("loginson_result_pages_refused_total").await, 1);
-    // One whose client is gone gives its place back, and one that was sent, and one that was a mistake.
+    // One whose client is gone gives its place back, and one that was sent, and one that was a
+    // mistake.
     drop(first);
     assert_eq!(fixture.metric("loginson_result_pages_open").await, 1);
     assert_eq!(text(fixture.get(&path).await).await, "a line\n");

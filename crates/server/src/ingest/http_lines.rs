@@ -1,4 +1,5 @@
-//! Lines of HTTP requests, on their way into frames and to whoever keeps those: the store of this process, or others elsewhere.
+//! Lines of HTTP requests, on their way into frames and to whoever keeps those: the store of this
+//! process, or others elsewhere.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,8 @@ use record::{FrameBuilder, Origin};
 
 use crate::storage::stored::Parsers;
 
-/// Lines that are shown in our own log within a minute, of all requests with `debug`. Further ones are not.
+/// Lines that are shown in our own log within a minute, of all requests with `debug`. Further ones
+/// are not.
 const SHOWN_LINES_MAX: u32 = 1_000;
 /// Bytes of a line that are shown there.
 const SHOWN_BYTES_MAX: usize = 4_096;
@@ -44,7 +46,8 @@ enum Room {
 }
 
 impl HttpLines {
-    /// Takes lines from now on. `parsers` show how lines are understood, to those who ask for that alone.
+    /// Takes lines from now on. `parsers` show how lines are understood, to those who ask for that
+    /// alone.
     pub fn start(
         deliver: Arc<dyn Deliver>,
         accounting: Arc<Accounting>,
@@ -61,7 +64,8 @@ impl HttpLines {
         HttpLines { intake, deliver, accounting, clock, parsers, shown }
     }
 
-    /// Takes lines, as many as fit into one frame; the rest is to be pushed next. Blocks while whoever keeps them is behind.
+    /// Takes lines, as many as fit into one frame; the rest is to be pushed next. Blocks while
+    /// whoever keeps them is behind.
     pub fn push<'a>(&self, origin: &Origin, lines: &'a [u8]) -> (Ticket, &'a [u8]) {
         self.intake.push(origin, self.clock.now_ns(), lines)
     }
@@ -76,8 +80,9 @@ impl HttpLines {
         self.deliver.refusal()
     }
 
-    /// Writes to our own log how lines are parsed, and keeps nothing of them. Any client may ask for that, so a minute has room for
-    /// [`SHOWN_LINES_MAX`] lines only, what is too long is cut, and names and values are escaped.
+    /// Writes to our own log how lines are parsed, and keeps nothing of them. Any client may ask
+    /// for that, so a minute has room for [`SHOWN_LINES_MAX`] lines only, what is too long is cut,
+    /// and names and values are escaped.
     pub fn show_parsed(&self, origin: &Origin, lines: &[u8]) {
         for line in lines.split_inclusive(|&b| b == b'\n') {
             match self.room_to_show() {

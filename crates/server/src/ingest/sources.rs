@@ -1,12 +1,14 @@
-//! The ways in that listen or follow: started from the configuration, stopped together, found by name, and started
-//! again after a fault of ours.
+//! The ways in that listen or follow: started from the configuration, stopped together, found by
+//! name, and started again after a fault of ours.
 //!
 //! Collectors of other machines are among them where there is a store that keeps their frames.
 //!
-//! A further source is a field of [`Running`], a function that starts it, and a line in [`Running::look`]. HTTP is not
-//! among them: its requests come through the API ([`crate::ingest::http_lines`]).
+//! A further source is a field of [`Running`], a function that starts it, and a line in
+//! [`Running::look`]. HTTP is not among them: its requests come through the API
+//! ([`crate::ingest::http_lines`]).
 //!
-//! Invariant: dropping [`Sources`] stops each of them, and returns when what had arrived is delivered.
+//! Invariant: dropping [`Sources`] stops each of them, and returns when what had arrived is
+//! delivered.
 
 mod place;
 
@@ -43,8 +45,8 @@ pub struct Surroundings {
     pub accounting: Arc<Accounting>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where its frames are kept, for those that look what became of their lines; none in a collector, whose frames leave
-    /// this machine.
+    /// Where its frames are kept, for those that look what became of their lines; none in a
+    /// collector, whose frames leave this machine.
     pub store: Option<Arc<Store>>,
     /// What keeps the frames of collectors; none in a collector.
     pub nodes: Option<Arc<dyn NodeStore>>,

@@ -1,7 +1,8 @@
 //! Frames that the parse stage cannot read: damaged, or the disk fails.
 //!
-//! A segment has a thousand frames, and mostly fails as a whole; so the log has a line a pass, with numbers, and not one a frame.
-//! Left out: frames that retention deleted before they were parsed, which is what it was asked for and counts.
+//! A segment has a thousand frames, and mostly fails as a whole; so the log has a line a pass, with
+//! numbers, and not one a frame. Left out: frames that retention deleted before they were parsed,
+//! which is what it was asked for and counts.
 
 use store::StoreError;
 

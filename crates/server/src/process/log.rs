@@ -1,5 +1,5 @@
-//! Loginson's own log, on standard error. `LOGINSON_LOG` chooses what is shown, as `RUST_LOG` does elsewhere:
-//! `debug`, or `info,store=debug`.
+//! Loginson's own log, on standard error. `LOGINSON_LOG` chooses what is shown, as `RUST_LOG` does
+//! elsewhere: `debug`, or `info,store=debug`.
 
 use std::io::IsTerminal;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-/// Frames, batches and the state of queries come and go by the hundred megabytes, made by one thread and dropped by another.
-/// The allocator of the C library keeps what was freed so: twice the cache after filling it, and four times that after a few
-/// queries that group. This one gives it back, and drops large groups ten times as fast.
+/// Frames, batches and the state of queries come and go by the hundred megabytes, made by one
+/// thread and dropped by another. The allocator of the C library keeps what was freed so: twice the
+/// cache after filling it, and four times that after a few queries that group. This one gives it
+/// back, and drops large groups ten times as fast.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -36,9 +37,11 @@ pub fn give_back_freed() -> std::io::Result<()> {
     std::thread::Builder::new().name("memory".to_owned()).spawn(look).map(drop)
 }
 
-/// Looks for memory that was freed, of this thread and of all that is nobody's; `all` of it, also what was freed just now.
+/// Looks for memory that was freed, of this thread and of all that is nobody's; `all` of it, also
+/// what was freed just now.
 fn collect(all: bool) {
-    // SAFETY: a function of the allocator that is linked, with this type in its header; any thread may call it.
+    // SAFETY: a function of the allocator that is linked, with this type in its header; any thread
+    // may call it.
     #[allow(unsafe_code)]
     unsafe {
         mi_collect(all);

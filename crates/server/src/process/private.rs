@@ -1,7 +1,8 @@
-//! Logs are for their owner: what a process with a data directory or spool writes is readable by its user alone.
+//! Logs are for their owner: what a process with a data directory or spool writes is readable by
+//! its user alone.
 //!
-//! Files get that by the mask of the process, which holds for those of SQLite as well; directories that were there before are
-//! closed at the start.
+//! Files get that by the mask of the process, which holds for those of SQLite as well; directories
+//! that were there before are closed at the start.
 
 use std::fs;
 use std::io;
@@ -10,12 +11,14 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-/// Has all files and directories that this process makes from now on be its user's alone. To be called before threads start.
+/// Has all files and directories that this process makes from now on be its user's alone. To be
+/// called before threads start.
 pub fn own_files() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Makes a directory, or closes one that is there to others. One that cannot be closed, as it is another user's, is told.
+/// Makes a directory, or closes one that is there to others. One that cannot be closed, as it is
+/// another user's, is told.
 ///
 /// # Errors
 /// It can neither be made nor looked at.

@@ -1,9 +1,10 @@
 //! Batches for those who follow live, each as soon as it is parsed.
 //!
-//! All readers share one row of the newest batches, which is bounded in bytes ([`WAITING_BYTES_MAX`]) and taken out of the
-//! budget of the process; so what waits is as much for a hundred slow readers as for one. A reader that is so slow that a
-//! batch it has not seen leaves the row is told how many lines it missed ([`TailBatch::lines_total`]); neither the parse
-//! stage nor other readers wait for it. Without readers nothing is kept.
+//! All readers share one row of the newest batches, which is bounded in bytes
+//! ([`WAITING_BYTES_MAX`]) and taken out of the budget of the process; so what waits is as much for
+//! a hundred slow readers as for one. A reader that is so slow that a batch it has not seen leaves
+//! the row is told how many lines it missed ([`TailBatch::lines_total`]); neither the parse stage
+//! nor other readers wait for it. Without readers nothing is kept.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +14,8 @@ use record::Batch;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Bytes of batches that wait for the slowest reader. Beyond, the oldest are skipped for it, and counted to it. The last
-/// one is kept however large.
+/// Bytes of batches that wait for the slowest reader. Beyond, the oldest are skipped for it, and
+/// counted to it. The last one is kept however large.
 const WAITING_BYTES_MAX: usize = 32 << 20;
 
 /// A batch on its way to those who follow live.
@@ -117,8 +118,8 @@ pub struct TailReader {
 }
 
 impl TailReader {
-    /// The next batch. An error says that batches were missed, or that there are no more. Nothing is lost when it is
-    /// given up while it waits.
+    /// The next batch. An error says that batches were missed, or that there are no more. Nothing
+    /// is lost when it is given up while it waits.
     pub async fn recv(&mut self) -> Result<TailBatch, RecvError> {
         let tails = Arc::clone(&self.tails);
         loop {

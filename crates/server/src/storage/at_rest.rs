@@ -25,8 +25,8 @@ pub struct RestSource {
     _directory: AtRest,
 }
 
-/// Sealed segments kept open, each with its footer. Beyond that the one opened first is closed: a directory may have many
-/// thousands.
+/// Sealed segments kept open, each with its footer. Beyond that the one opened first is closed: a
+/// directory may have many thousands.
 const OPEN_FILES_MAX: usize = 32;
 
 /// What reading needs.
@@ -61,8 +61,8 @@ enum What {
 }
 
 impl RestSource {
-    /// The lines of a directory. Reads the ends of its files, or whole hot segments that were not closed.
-    /// `advanced` is told the bytes of raw lines as they are read.
+    /// The lines of a directory. Reads the ends of its files, or whole hot segments that were not
+    /// closed. `advanced` is told the bytes of raw lines as they are read.
     pub fn new(
         disk: Arc<dyn Disk>,
         directory: AtRest,

@@ -15,7 +15,8 @@ use crate::storage::verify::single_file;
 
 /// Values shown of a field. The rest is counted together.
 const VALUES_MAX: usize = 10;
-/// Different values counted of a field of a hot segment. Lines with further ones are counted together.
+/// Different values counted of a field of a hot segment. Lines with further ones are counted
+/// together.
 const COUNTED_MAX: usize = 10_000;
 
 /// What is in a segment.
@@ -72,7 +73,8 @@ pub struct FieldValues {
 /// How the values of one name are stored.
 #[derive(Debug, Default, Serialize)]
 pub struct Column {
-    /// The field; `a..b` is the text between two fields of a line; in parentheses what is no column.
+    /// The field; `a..b` is the text between two fields of a line; in parentheses what is no
+    /// column.
     pub column: String,
     /// How, in the different blocks.
     pub encoding: String,
@@ -202,7 +204,8 @@ fn sealed(
         }
         advanced(block.bytes_disk());
     }
-    // What columns do not name: times of events and arrivals, line names, layouts, and the lists of all that.
+    // What columns do not name: times of events and arrivals, line names, layouts, and the lists of
+    // all that.
     let blocks: u64 = footer.blocks.iter().map(|block| block.bytes_disk()).sum();
     let in_columns: u64 = columns.values().map(|column| column.bytes_disk).sum();
     let rest = [

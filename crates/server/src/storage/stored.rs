@@ -1,5 +1,5 @@
-//! What queries read: a snapshot of the store, hot frames and sealed blocks; parsed once and kept in memory, or parsed
-//! now.
+//! What queries read: a snapshot of the store, hot frames and sealed blocks; parsed once and kept
+//! in memory, or parsed now.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,12 @@ use store::{FrameGroup, FrameHandle, Store, StoreError, Unit};
 /// Parsers kept for the next query. More queries at a time make their own and drop them.
 const PARSERS_KEPT: usize = 8;
 
-/// Groups of small frames that a question puts together, before it begins, for those that come behind it: some milliseconds. Of
-/// more groups it reads the frames.
+/// Groups of small frames that a question puts together, before it begins, for those that come
+/// behind it: some milliseconds. Of more groups it reads the frames.
 const GROUPS_MADE_MAX: usize = 8;
 
-/// Memory of answers about single blocks, for those who ask the same again: some questions over a million blocks.
+/// Memory of answers about single blocks, for those who ask the same again: some questions over a
+/// million blocks.
 pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
 /// Parsers for many threads: each parse has one of its own.
@@ -46,7 +47,8 @@ impl Parsers {
         batch
     }
 
-    /// The records of a unit: those in memory; or parsed or read now, and kept. None when they were deleted.
+    /// The records of a unit: those in memory; or parsed or read now, and kept. None when they were
+    /// deleted.
     pub fn load(&self, unit: &Unit) -> Result<Option<Arc<Batch>>, StoreError> {
         match unit {
             Unit::Frame(frame) => self.load_frame(frame),
@@ -78,7 +80,8 @@ impl Parsers {
         batch
     }
 
-    /// Makes the records of a group of frames; it has none where its frames cannot be put together, or were deleted meanwhile.
+    /// Makes the records of a group of frames; it has none where its frames cannot be put together,
+    /// or were deleted meanwhile.
     fn put_together(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
         let mut batches = Vec::new();
         for frame in group.frames() {
@@ -92,7 +95,8 @@ impl Parsers {
     }
 }
 
-/// The store as a source of records: frames that are parsed here, and blocks that were parsed before they were sealed.
+/// The store as a source of records: frames that are parsed here, and blocks that were parsed
+/// before they were sealed.
 pub struct Stored {
     store: Arc<Store>,
     parsers: Arc<Parsers>,

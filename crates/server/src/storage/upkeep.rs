@@ -1,5 +1,5 @@
-//! What the store asks of the server for its work in the background: parsing, filters of lines, and whether the machine
-//! is idle.
+//! What the store asks of the server for its work in the background: parsing, filters of lines, and
+//! whether the machine is idle.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -50,7 +50,8 @@ impl Host for Upkeep {
         line_filter(text, now_ns)
     }
 
-    /// No query runs, and for some seconds most of the processors' time went to nobody but the threads that encode again.
+    /// No query runs, and for some seconds most of the processors' time went to nobody but the
+    /// threads that encode again.
     fn is_idle(&self) -> bool {
         if (self.asked)() {
             return false;
@@ -121,8 +122,9 @@ fn ticks() -> Option<Ticks> {
     Some(Ticks { busy, all, sealing })
 }
 
-/// Name and time of one thread, of its line in `/proc` (proc_pid_stat(5)): the time is `utime` and `stime`, the fourteenth and
-/// fifteenth word. The name, the second, is in brackets and may hold anything.
+/// Name and time of one thread, of its line in `/proc` (proc_pid_stat(5)): the time is `utime` and
+/// `stime`, the fourteenth and fifteenth word. The name, the second, is in brackets and may hold
+/// anything.
 fn parse_thread_ticks(stat: &str) -> Option<(&str, u64)> {
     let (head, words) = stat.rsplit_once(')')?;
     let mut words = words.split_ascii_whitespace().skip(11);
@@ -130,8 +132,8 @@ fn parse_thread_ticks(stat: &str) -> Option<(&str, u64)> {
     Some((head.split_once('(')?.1, ticks))
 }
 
-/// What was used and all there was, of the first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait,
-/// irq, softirq, steal.
+/// What was used and all there was, of the first line of `/proc/stat` (proc_stat(5)): user, nice,
+/// system, idle, iowait, irq, softirq, steal.
 fn parse_ticks(stat: &str) -> Option<(u64, u64)> {
     let mut words = stat.lines().next()?.split_ascii_whitespace();
     if words.next()? != "cpu" {

@@ -1,7 +1,8 @@
 //! Checks files of a store: every checksum, and every count against every other that says the same.
 //!
-//! A fault is told with file, byte, what was expected and what was found, and the check goes on behind it. Nothing is
-//! changed. Left out: whether event times and fields are those that parsing would give today.
+//! A fault is told with file, byte, what was expected and what was found, and the check goes on
+//! behind it. Nothing is changed. Left out: whether event times and fields are those that parsing
+//! would give today.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -111,7 +112,8 @@ pub struct Checked {
     pub bytes: u64,
 }
 
-/// Checks every segment of a directory, and the catalog against them. Calls `each` with each segment and its lines.
+/// Checks every segment of a directory, and the catalog against them. Calls `each` with each
+/// segment and its lines.
 pub fn verify_directory(
     disk: &dyn Disk,
     at_rest: &AtRest,
@@ -370,8 +372,8 @@ impl<'a> Recount<'a> {
     }
 }
 
-/// The keys of which two lists say other numbers, in order, with what each says: the sum where a key comes several times, 0 where
-/// it does not.
+/// The keys of which two lists say other numbers, in order, with what each says: the sum where a
+/// key comes several times, 0 where it does not.
 fn differences<K: Ord>(
     expected: impl IntoIterator<Item = (K, u64)>,
     found: impl IntoIterator<Item = (K, u64)>,
@@ -461,7 +463,8 @@ mod tests {
 
     impl Eq for Value<'_> {}
 
-    /// Comparing each with all others would be a million comparisons for two fields of each segment.
+    /// Comparing each with all others would be a million comparisons for two fields of each
+    /// segment.
     #[test]
     fn a_value_costs_some_dozens_of_comparisons_however_many_there_are() {
         let compared = Cell::new(0);

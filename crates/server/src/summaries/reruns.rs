@@ -1,8 +1,9 @@
 //! Summarising a past interval again: the list of reruns on disk, and the run itself.
 //!
-//! The list is a file of JSON in the data directory. A rerun writes its rows like any rows of the summary, waits until
-//! they are durable, and then replaces the file by one that names it: that is the moment from which its rows count, and those
-//! before do not. A crash before it leaves rows that count nothing; retention deletes them.
+//! The list is a file of JSON in the data directory. A rerun writes its rows like any rows of the
+//! summary, waits until they are durable, and then replaces the file by one that names it: that is
+//! the moment from which its rows count, and those before do not. A crash before it leaves rows
+//! that count nothing; retention deletes them.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,8 @@ use crate::storage::stored::Parsers;
 /// Name of the list in the data directory.
 pub const RERUNS_FILE: &str = "summary-reruns.json";
 const VERSION: u32 = 1;
-/// Looks at the store until no rows are written meanwhile. They are every few seconds, and a look takes milliseconds.
+/// Looks at the store until no rows are written meanwhile. They are every few seconds, and a look
+/// takes milliseconds.
 const LOOKS_MAX: usize = 100;
 
 #[derive(Serialize, Deserialize)]
@@ -153,7 +155,8 @@ pub struct Surroundings<'a> {
     pub store: &'a Store,
     pub parsers: &'a Parsers,
     pub kept: &'a KeptReruns,
-    /// The mark of the last settled flush of the running summary, and the sequence number of the last frame that it counts.
+    /// The mark of the last settled flush of the running summary, and the sequence number of the
+    /// last frame that it counts.
     pub settled_through: &'a dyn Fn() -> Settled,
     /// Makes rows durable.
     pub write: &'a dyn Fn(&[u8]) -> Result<(), RerunError>,
@@ -194,7 +197,8 @@ pub fn run(
     Ok(Done { rerun: recount.rerun().clone(), lines: recount.lines() })
 }
 
-/// The units that have the lines which are counted in settled flushes, and other lines; and the last of these flushes.
+/// The units that have the lines which are counted in settled flushes, and other lines; and the
+/// last of these flushes.
 fn settled_units(
     with: &Surroundings<'_>,
     (start_ns, end_ns): (i64, i64),

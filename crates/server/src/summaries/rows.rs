@@ -1,15 +1,17 @@
-//! Reads the stored rows of the summary back: for charts, and to find where counting goes on after a start.
+//! Reads the stored rows of the summary back: for charts, and to find where counting goes on after
+//! a start.
 //!
-//! Rows stand in frames of their own, and in blocks of their own once they are sealed; few among many. The store's
-//! index and the footers of sealed segments say which, so that a chart of a day does not read a day of lines.
+//! Rows stand in frames of their own, and in blocks of their own once they are sealed; few among
+//! many. The store's index and the footers of sealed segments say which, so that a chart of a day
+//! does not read a day of lines.
 
 use store::{ArrivalCursor, FrameHandle, Position, Store, StoreError};
 use summary::{SummaryRow, stored_rows};
 
 use crate::storage::stored::Parsers;
 
-/// Calls `each` with the stored rows whose buckets begin between the two instants, both inclusive, and which count
-/// no further than `settled_through`.
+/// Calls `each` with the stored rows whose buckets begin between the two instants, both inclusive,
+/// and which count no further than `settled_through`.
 pub fn read(
     store: &Store,
     parsers: &Parsers,
@@ -28,7 +30,8 @@ pub fn read(
     Ok(())
 }
 
-/// The greatest place that stored rows count up to: that of the newest hot frame of rows, or of all that is sealed.
+/// The greatest place that stored rows count up to: that of the newest hot frame of rows, or of all
+/// that is sealed.
 pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
     let newest = hot.iter().rev().filter(|handle| handle.is_internal());
     let mut marks = newest.filter_map(|handle| match handle.read_frame() {
@@ -43,8 +46,8 @@ pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
     marks.next().max(store.summarised_through())
 }
 
-/// Set in marks that are sequence numbers. Those of earlier versions are places of frames in hot segments: segment << 32 |
-/// frame; so all of today are greater.
+/// Set in marks that are sequence numbers. Those of earlier versions are places of frames in hot
+/// segments: segment << 32 | frame; so all of today are greater.
 const SEQUENCE_MARK: u64 = 1 << 62;
 
 /// The mark of what is counted up to a frame.
@@ -57,8 +60,8 @@ pub fn sequence_of(mark: u64) -> Option<u64> {
     (mark & SEQUENCE_MARK != 0).then_some(mark & !SEQUENCE_MARK)
 }
 
-/// Where counting goes on behind the greatest mark. With one of an earlier version, all that is sealed is counted, and of hot
-/// frames those up to its place.
+/// Where counting goes on behind the greatest mark. With one of an earlier version, all that is
+/// sealed is counted, and of hot frames those up to its place.
 pub fn cursor(store: &Store, greatest: Option<u64>, hot: &[FrameHandle]) -> ArrivalCursor {
     let first = store.first_arrival();
     let Some(greatest) = greatest else { return first };

@@ -51,7 +51,8 @@ impl Server {
         Server::start_with(&[], "")
     }
 
-    /// A server with an empty directory, further arguments, and a configuration file unless it is empty.
+    /// A server with an empty directory, further arguments, and a configuration file unless it is
+    /// empty.
     pub fn start_with(arguments: &[&str], config: &str) -> Server {
         let directory = tempfile::tempdir().expect("a directory for the test");
         Server::launch(Data::Own(directory), arguments, config)

@@ -18,8 +18,8 @@ pub struct Expected<'a> {
 /// Finds the lines that were sent, and not the rows that the server makes of them.
 const SENT: &str = "facility:*";
 
-/// Waits until as many lines have become durable as were sent, or are counted as dropped by the kernel. Returns
-/// the number of those.
+/// Waits until as many lines have become durable as were sent, or are counted as dropped by the
+/// kernel. Returns the number of those.
 pub fn wait_for_lines(server: &Server, source: &str, sent: usize) -> usize {
     let mut dropped = 0;
     server.wait_for(&format!("{sent} lines by {source}"), |server| {
@@ -40,7 +40,8 @@ pub fn raw_lines(server: &Server) -> Vec<Vec<u8>> {
     lines
 }
 
-/// Checks that the server has exactly these raw lines. Prints the first that differs, not a hundred thousand.
+/// Checks that the server has exactly these raw lines. Prints the first that differs, not a hundred
+/// thousand.
 pub fn same_lines(found: &[Vec<u8>], mut sent: Vec<Vec<u8>>) {
     sent.sort();
     for (found, sent) in found.iter().zip(&sent) {
@@ -92,8 +93,8 @@ pub fn file_lines(path: &std::path::Path) -> Vec<Vec<u8>> {
     bytes.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect()
 }
 
-/// The time of a line of RFC 5424, which senders here write in UTC: `<13>1 2026-01-31T12:00:00.123+00:00 …`.
-/// Without the zone, and without trailing zeros of the fraction.
+/// The time of a line of RFC 5424, which senders here write in UTC: `<13>1
+/// 2026-01-31T12:00:00.123+00:00 …`. Without the zone, and without trailing zeros of the fraction.
 pub fn time_5424(raw: &str, _received: &str) -> String {
     let time = raw.split(' ').nth(1).expect("version, then time");
     let time = time.strip_suffix("+00:00").or_else(|| time.strip_suffix('Z')).expect("is in UTC");

@@ -1,4 +1,5 @@
-//! Lines to send: the corpora over and over, each line with a number of its own, spread over applications.
+//! Lines to send: the corpora over and over, each line with a number of its own, spread over
+//! applications.
 
 use std::path::{Path, PathBuf};
 

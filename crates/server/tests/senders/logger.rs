@@ -29,8 +29,8 @@ fn hostname() -> String {
     name.trim_end().to_owned()
 }
 
-/// What `logger` is known to send of a line: everything but the time, which is taken from what arrived, and
-/// checked against `_time`.
+/// What `logger` is known to send of a line: everything but the time, which is taken from what
+/// arrived, and checked against `_time`.
 fn sent_5424(input: &Input, line: &str) -> (String, String) {
     let before = format!("<{}>1 ", input.app.priority);
     (before, format!(" {} {} - - - {line}", hostname(), input.app.name))

@@ -1,4 +1,5 @@
-//! rsyslog: reads files, forwards by TCP (newline- and octet-framed), TLS (with both of its drivers) and UDP.
+//! rsyslog: reads files, forwards by TCP (newline- and octet-framed), TLS (with both of its
+//! drivers) and UDP.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +17,8 @@ const RFC5424: &str = "<%PRI%>1 %TIMESTAMP:::date-rfc3339% %HOSTNAME% %APP-NAME%
 /// RFC 3164 as its `RSYSLOG_TraditionalForwardFormat`.
 const RFC3164: &str = "<%PRI%>%TIMESTAMP% %HOSTNAME% %syslogtag%%msg:::sp-if-no-1st-sp%%msg%";
 
-/// Forwards the corpora, and returns the server, when all has arrived or is counted, with what was sent.
+/// Forwards the corpora, and returns the server, when all has arrived or is counted, with what was
+/// sent.
 fn forward(source: &str, template: &str, action: &str, time: fn(&str, &str) -> String) {
     forward_to(&Server::start(), source, template, action, time);
 }

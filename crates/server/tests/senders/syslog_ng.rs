@@ -1,5 +1,5 @@
-//! syslog-ng: reads files, forwards RFC 5424 octet-framed by TCP and TLS, and RFC 3164 by UDP. It cannot be installed
-//! beside rsyslog; `scripts/fetch-syslog-ng.sh` unpacks it.
+//! syslog-ng: reads files, forwards RFC 5424 octet-framed by TCP and TLS, and RFC 3164 by UDP. It
+//! cannot be installed beside rsyslog; `scripts/fetch-syslog-ng.sh` unpacks it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -13,8 +13,8 @@ impl Catalog {
         self.wrap(read(&self.connection))
     }
 
-    /// Writes the row of a segment that is to be deleted, and what goes with it, in one transaction. Beyond
-    /// [`DEPARTED_MAX`] the oldest two become one.
+    /// Writes the row of a segment that is to be deleted, and what goes with it, in one
+    /// transaction. Beyond [`DEPARTED_MAX`] the oldest two become one.
     pub(crate) fn depart(
         &mut self,
         row: &SegmentRow,

@@ -46,7 +46,8 @@ impl RowState {
     }
 }
 
-/// A row of the table of segments. Ranges are from first to last, both inclusive; none when not known.
+/// A row of the table of segments. Ranges are from first to last, both inclusive; none when not
+/// known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentRow {
     pub(crate) id: u64,
@@ -65,10 +66,11 @@ pub(crate) struct SegmentRow {
     pub(crate) bytes_disk: u64,
     pub(crate) data_end: u64,
     pub(crate) sequence: Option<(u64, u64)>,
-    /// Of a sealed segment: the frames that its lines came in, by node. None in rows of versions before 5, where all have the
-    /// sequence numbers and the segment's node.
+    /// Of a sealed segment: the frames that its lines came in, by node. None in rows of versions
+    /// before 5, where all have the sequence numbers and the segment's node.
     pub(crate) numbers: Option<Vec<NodeNumbers>>,
-    /// Where its file is: [`LOCAL`], or the name of another place, which this program knows none of.
+    /// Where its file is: [`LOCAL`], or the name of another place, which this program knows none
+    /// of.
     pub(crate) location: String,
     /// All smaller numbers may have been given when the file was made; 0 in rows of version 1.
     pub(crate) sequence_next: u64,
@@ -137,8 +139,8 @@ impl Catalog {
         })
     }
 
-    /// The step that makes a rewritten segment take the place of its sources: the row of the new one, if lines were
-    /// left, and the sources marked for removal, in one transaction.
+    /// The step that makes a rewritten segment take the place of its sources: the row of the new
+    /// one, if lines were left, and the sources marked for removal, in one transaction.
     pub(crate) fn replace(
         &mut self,
         new: Option<&SegmentRow>,

@@ -86,14 +86,15 @@ const V3: &str = "
     ) STRICT;
 ";
 
-/// How many of the lines, and of their bytes, are rows of the summary; null where the file was not asked yet.
+/// How many of the lines, and of their bytes, are rows of the summary; null where the file was not
+/// asked yet.
 const V4: &str = "
     ALTER TABLE segments ADD COLUMN lines_own INTEGER;
     ALTER TABLE segments ADD COLUMN bytes_own INTEGER;
 ";
 
-/// Which frames are in a sealed segment, by node; null where the file is of a version that does not say. And where its file
-/// is.
+/// Which frames are in a sealed segment, by node; null where the file is of a version that does not
+/// say. And where its file is.
 const V5: &str = "
     ALTER TABLE segments ADD COLUMN numbers TEXT;
     ALTER TABLE segments ADD COLUMN location TEXT NOT NULL DEFAULT 'local';

@@ -125,7 +125,8 @@ pub fn work(store: &Store, host: &TestHost) -> usize {
     steps
 }
 
-/// All lines of units: name, event time, arrival, raw bytes; by name. Each is asserted to be there once.
+/// All lines of units: name, event time, arrival, raw bytes; by name. Each is asserted to be there
+/// once.
 pub fn lines_of(units: &[Unit], host: &TestHost) -> Vec<(LineId, i64, i64, Vec<u8>)> {
     let mut lines = Vec::new();
     for unit in units {

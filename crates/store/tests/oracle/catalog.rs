@@ -1,4 +1,5 @@
-//! The catalog of a history: SQLite writes it past the simulated disk, so its crashes are made here.
+//! The catalog of a history: SQLite writes it past the simulated disk, so its crashes are made
+//! here.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -46,9 +46,11 @@ pub struct Life {
     counted: u64,
     /// Those that it counted as expired.
     expired: u64,
-    /// Whether it was opened since the last comparison: what went in the life before was counted there.
+    /// Whether it was opened since the last comparison: what went in the life before was counted
+    /// there.
     reopened: bool,
-    /// Whether a file could not be removed since the store was opened, so that more may be there than is wanted.
+    /// Whether a file could not be removed since the store was opened, so that more may be there
+    /// than is wanted.
     removal_failed: bool,
     /// What it said of its files when it was opened.
     warnings: Vec<String>,
@@ -67,7 +69,8 @@ struct Snapshot {
 struct Backup {
     dir: PathBuf,
     numbers: BTreeSet<usize>,
-    /// Of the files that it has copies of: frames that a power cut tore before they were acknowledged.
+    /// Of the files that it has copies of: frames that a power cut tore before they were
+    /// acknowledged.
     warnings: Vec<String>,
 }
 
@@ -331,7 +334,8 @@ impl Life {
         self.coverage.crashes_in_rewrites += u64::from(self.disk.is_crashed() && taken > 0);
     }
 
-    /// Some small segments, sealed, so that there is something to merge; or one, sealed while it is written.
+    /// Some small segments, sealed, so that there is something to merge; or one, sealed while it is
+    /// written.
     fn fill(&mut self) {
         let closes = self.rng.bool();
         for _ in 0..self.rng.usize(2..10) {
@@ -462,7 +466,8 @@ impl Life {
         }
         self.coverage.catalogs_lost += u64::from(what == "lost");
         self.coverage.catalogs_old += u64::from(what == "old");
-        // A file whose removal could not be made durable may be there again, and only this catalog would have said that it goes.
+        // A file whose removal could not be made durable may be there again, and only this catalog
+        // would have said that it goes.
         let may_return = self.removal_failed && what != "as it was";
         self.open();
         // What is read after a failed sync may still be lost when the power goes.

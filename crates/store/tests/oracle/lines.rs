@@ -1,11 +1,11 @@
-//! Lines for the histories: each says its number, so that it is known wherever it turns up, and has a mark that
-//! filters select.
+//! Lines for the histories: each says its number, so that it is known wherever it turns up, and has
+//! a mark that filters select.
 
 /// Marks of lines. A filter of `@a` selects every fifth line or so.
 pub const MARKS: [&str; 5] = ["@a", "@b", "@c", "@d", "@e"];
 
-/// A line of one of the kinds that are stored differently: with a head or without, as JSON, of several lines, of
-/// bytes that are no text; short and long, alike and not.
+/// A line of one of the kinds that are stored differently: with a head or without, as JSON, of
+/// several lines, of bytes that are no text; short and long, alike and not.
 pub fn line(number: usize, mark: &str, rng: &mut fastrand::Rng) -> Vec<u8> {
     let (host, app, small) = (rng.u8(..3), rng.u8(..3), rng.u32(..1000));
     let text = match rng.u8(..8) {

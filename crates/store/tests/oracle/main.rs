@@ -1,13 +1,15 @@
 //! Whole histories of a store on a disk that lies, beside a vector of lines.
 //!
-//! Each seed makes a history of some kilobytes: lines come, are parsed, rolled, sealed, merged, encoded again, deleted
-//! by filter and by every kind of retention, asked for by words, backed up by links, read through snapshots that are older than what
-//! happened since; operations fail, the disk fills up, the power is cut at any change of the disk, the process is
-//! killed; the catalog is lost, or as old as any backup of it. After each step the store must show every acknowledged
-//! line that may not be gone, once, unchanged, and no other.
+//! Each seed makes a history of some kilobytes: lines come, are parsed, rolled, sealed, merged,
+//! encoded again, deleted by filter and by every kind of retention, asked for by words, backed up
+//! by links, read through snapshots that are older than what happened since; operations fail, the
+//! disk fills up, the power is cut at any change of the disk, the process is killed; the catalog is
+//! lost, or as old as any backup of it. After each step the store must show every acknowledged line
+//! that may not be gone, once, unchanged, and no other.
 //!
-//! A history has one thread, so a seed does the same again: `LOGINSON_SEED=17 cargo test -p loginson-store --test
-//! oracle` repeats one, and says what happened. `LOGINSON_HISTORIES=1000000` makes a long run, from that seed on.
+//! A history has one thread, so a seed does the same again: `LOGINSON_SEED=17 cargo test -p
+//! loginson-store --test oracle` repeats one, and says what happened. `LOGINSON_HISTORIES=1000000`
+//! makes a long run, from that seed on.
 //!
 //! Left out: races between threads, and damaged files.
 

@@ -48,8 +48,9 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Compares what is shown with what must be; what may be gone and is, is gone from then on. Returns how many
-    /// lines went, and how many of them no filter names: they can only have left with their segments.
+    /// Compares what is shown with what must be; what may be gone and is, is gone from then on.
+    /// Returns how many lines went, and how many of them no filter names: they can only have left
+    /// with their segments.
     pub fn compare(&mut self, shown: &[Shown], limits: &Limits, now_ns: i64) -> (u64, u64) {
         let shown = self.by_number(shown);
         let mut went: Vec<usize> = Vec::new();

@@ -1,4 +1,5 @@
-//! Which files there are: those that a pattern means, and those that were renamed while nobody looked.
+//! Which files there are: those that a pattern means, and those that were renamed while nobody
+//! looked.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -108,8 +109,8 @@ impl Follower {
         }
     }
 
-    /// Follows a file from where it was left, or should begin. With `only`, no other file than that; it may have been
-    /// truncated meanwhile.
+    /// Follows a file from where it was left, or should begin. With `only`, no other file than
+    /// that; it may have been truncated meanwhile.
     fn follow(&mut self, path: &Path, rule: usize, only: Option<&Entry>) -> io::Result<()> {
         let file = OpenFile::open(path, &self.with.board.open)?;
         let metadata = file.metadata()?;
@@ -125,15 +126,17 @@ impl Follower {
                 && only.is_none_or(|only| only == entry)
         };
         let remembered = self.remembered.get(&metadata.ino()).map_or(&[][..], Vec::as_slice);
-        // An inode is given again when its file is gone, and what is known of an empty file fits everything: where
-        // the time does not tell files apart, it is the one that had the inode last.
+        // An inode is given again when its file is gone, and what is known of an empty file fits
+        // everything: where the time does not tell files apart, it is the one that had the inode
+        // last.
         let entry = remembered.iter().filter(|entry| known(entry)).max_by_key(|entry| entry.id);
         let entry = entry.cloned();
         let has_other_start = |only: &Entry| only.born_ns != 0 && only.born_ns == born_ns;
         if entry.is_none() && !only.is_none_or(has_other_start) {
             return Ok(());
         }
-        // Only now that it is followed: it goes on there, and what was in it before it was truncated is gone.
+        // Only now that it is followed: it goes on there, and what was in it before it was
+        // truncated is gone.
         if let Some(remembered) = self.remembered.get_mut(&metadata.ino()) {
             remembered.retain(|old| {
                 Some(old) != entry.as_ref() && (old.born_ns == 0 || old.born_ns != born_ns)

@@ -1,10 +1,11 @@
 //! What became of files: grown, renamed, deleted, truncated; which of them stay open.
 //!
-//! - *renamed*: its inode is looked for in its directory; it is read on under the new name until nothing was written for
-//!   ten minutes, while the new file of the old name is read beside it;
-//! - *deleted*, or moved elsewhere: read to the end through the open descriptor, and closed when nothing was written for
-//!   some seconds;
-//! - *truncated* (shorter than what was read, or with another beginning): read from its start, as a file of its own.
+//! - *renamed*: its inode is looked for in its directory; it is read on under the new name until
+//!   nothing was written for ten minutes, while the new file of the old name is read beside it;
+//! - *deleted*, or moved elsewhere: read to the end through the open descriptor, and closed when
+//!   nothing was written for some seconds;
+//! - *truncated* (shorter than what was read, or with another beginning): read from its start, as a
+//!   file of its own.
 
 use std::collections::HashMap;
 use std::fs;

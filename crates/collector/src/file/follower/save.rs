@@ -8,12 +8,14 @@ use super::super::identity::Inode;
 use super::super::recall::{Recall, Window};
 use super::{Follower, MS};
 
-/// A checkpoint is written at most this often, when something was read; and this often when nothing was.
+/// A checkpoint is written at most this often, when something was read; and this often when nothing
+/// was.
 const CHECKPOINT_MS: u64 = 1_000;
 const CHECKPOINT_IDLE_MS: u64 = 10_000;
 /// Bytes of checkpoints a second: large ones are written less often.
 const CHECKPOINT_BYTES_PER_S: u64 = 256 << 10;
-/// What was read of a file that is not there is remembered so long: it may be on a file system that is not mounted.
+/// What was read of a file that is not there is remembered so long: it may be on a file system that
+/// is not mounted.
 const REMEMBER_S: i64 = 7 * 86_400;
 
 impl Follower {
@@ -50,7 +52,8 @@ impl Follower {
                 "lines that were read before the crash cannot be looked up, some may come twice: {error}"
             );
         }
-        // The positions are behind those lines now: were they recalled again from here, they would not be found there.
+        // The positions are behind those lines now: were they recalled again from here, they would
+        // not be found there.
         self.with.ledger.count_up_to(self.with.deliver.mark());
         if skipped > 0 {
             tracing::info!("{skipped} lines of files are durable since the last checkpoint");
@@ -79,7 +82,8 @@ impl Follower {
         let follows = &self.follows;
         let deliver = &self.with.deliver;
         let mut checkpoint = self.with.ledger.look(|sequence| {
-            // While nothing is on its way, everything up to now is counted, and need not be looked at again.
+            // While nothing is on its way, everything up to now is counted, and need not be looked
+            // at again.
             let sequence = sequence.unwrap_or_else(|| deliver.mark());
             let mut checkpoint = Checkpoint::new(sequence);
             checkpoint.files.extend(follows.values().map(|follow| follow.entry(seen_s)));

@@ -1,5 +1,6 @@
-//! A collector whose threads panic at each change of its disk, and over each source that they tell of its frames, while
-//! its store goes away and comes back over real connections: every frame is there once, and every source is told once.
+//! A collector whose threads panic at each change of its disk, and over each source that they tell
+//! of its frames, while its store goes away and comes back over real connections: every frame is
+//! there once, and every source is told once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +14,8 @@ use super::super::wire::NodeIdentity;
 use super::*;
 use crate::accounting::Accounting;
 
-/// Frames that are sent, those that are and are not acknowledged when the store goes away, and those that come then.
+/// Frames that are sent, those that are and are not acknowledged when the store goes away, and
+/// those that come then.
 const FRAMES: [usize; 3] = [8, 12, 12];
 const ALL: usize = FRAMES[0] + FRAMES[1] + FRAMES[2];
 

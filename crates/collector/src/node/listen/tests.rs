@@ -1,4 +1,5 @@
-//! The listener with a store that panics where a test says so, and collectors over real connections.
+//! The listener with a store that panics where a test says so, and collectors over real
+//! connections.
 
 use std::io::ErrorKind::{TimedOut, WouldBlock};
 

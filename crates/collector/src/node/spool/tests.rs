@@ -1,4 +1,5 @@
-//! The spool on a disk that fails, fills up, loses power and brings its thread down at every point, against a list of what it promised.
+//! The spool on a disk that fails, fills up, loses power and brings its thread down at every point,
+//! against a list of what it promised.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,7 +80,8 @@ impl Run {
         Run { disk, random: Rng::with_seed(seed), spool, truth: Truth::default() }
     }
 
-    /// Asks the spool for something, as a thread that outlives its panics does. None: it was not done.
+    /// Asks the spool for something, as a thread that outlives its panics does. None: it was not
+    /// done.
     fn ask<T>(&mut self, work: impl FnOnce(&mut Spool) -> Result<T, SegmentError>) -> Option<T> {
         let spool = &mut self.spool;
         match catch_unwind(AssertUnwindSafe(|| work(spool))) {

@@ -110,7 +110,8 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    /// Prepares what every thread needs; updates and counts are prepared when their columns are first asked for.
+    /// Prepares what every thread needs; updates and counts are prepared when their columns are
+    /// first asked for.
     pub async fn prepare(client: &Client, schema: &Schema) -> Result<Statements, PrepareError> {
         let table = table(schema);
         let columns: String = schema.columns.iter().map(|c| format!(", \"{}\"", c.name)).collect();
@@ -184,7 +185,8 @@ async fn cached(
 async fn prepare(client: &Client, text: String) -> Result<PreparedStatement, PrepareError> {
     let mut statement = client.prepare(text).await?;
     statement.set_page_size(PAGE_ROWS);
-    // The table does not change while its statements live, so answers need not describe their columns.
+    // The table does not change while its statements live, so answers need not describe their
+    // columns.
     statement.set_use_cached_result_metadata(true);
     Ok(statement)
 }

@@ -1,4 +1,5 @@
-//! YCSB's property files, and what the core workload makes of them. Defaults are those of its `CoreWorkload`.
+//! YCSB's property files, and what the core workload makes of them. Defaults are those of its
+//! `CoreWorkload`.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,8 @@ const SCAN_MAX: u64 = 1_000_000;
 /// Records at most, so that numbers of inserts are always in range.
 const RECORDS_MAX: u64 = 1 << 48;
 
-/// Reads a property file: `name=value` (or `:`, or a blank), comments after `#` or `!`, and lines that go on after `\`.
+/// Reads a property file: `name=value` (or `:`, or a blank), comments after `#` or `!`, and lines
+/// that go on after `\`.
 pub fn parse(text: &str) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
     let mut lines = text.lines();
@@ -51,8 +53,8 @@ pub fn parse(text: &str) -> BTreeMap<String, String> {
     properties
 }
 
-/// Replaces the property `core`, which YCSB does not know, by those of the public core workload that it names; what stands
-/// beside it goes before them.
+/// Replaces the property `core`, which YCSB does not know, by those of the public core workload
+/// that it names; what stands beside it goes before them.
 pub fn expand(properties: &mut BTreeMap<String, String>) -> Result<(), WorkloadError> {
     let Some(name) = properties.remove("core") else { return Ok(()) };
     let Some((_, text)) = CORE.iter().find(|(core, _)| *core == name) else {
@@ -138,7 +140,8 @@ pub struct Properties {
     pub notes: Vec<String>,
 }
 
-/// Properties that say nothing of the operations themselves: where they are and what takes their place.
+/// Properties that say nothing of the operations themselves: where they are and what takes their
+/// place.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("workload", ""),
     ("readallfieldsbyname", ""),

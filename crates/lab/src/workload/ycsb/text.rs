@@ -6,8 +6,9 @@ use std::fmt::Write;
 use crate::histogram::{self, HistogramError};
 use crate::results::{Line, READ_MODIFY_WRITE};
 
-/// The lines of one trial as YCSB prints them at the end of a run. Latencies of operations without a right answer are not
-/// measured here, and so there are no sections of failed ones; their counts are returns of other names than `OK`.
+/// The lines of one trial as YCSB prints them at the end of a run. Latencies of operations without
+/// a right answer are not measured here, and so there are no sections of failed ones; their counts
+/// are returns of other names than `OK`.
 pub fn text(lines: &[Line]) -> Result<String, HistogramError> {
     let mut labels = BTreeMap::new();
     let mut seconds = None;

@@ -1,9 +1,10 @@
-//! `contains_common_case("VictoriaMetrics")`: the value contains the word or phrase as written, in capitals only, or
-//! with any of its capital letters small; `equals_common_case(…)`: the whole value is one of these. Of several phrases
-//! one is enough.
+//! `contains_common_case("VictoriaMetrics")`: the value contains the word or phrase as written, in
+//! capitals only, or with any of its capital letters small; `equals_common_case(…)`: the whole
+//! value is one of these. Of several phrases one is enough.
 //!
-//! So this finds `VictoriaMetrics`, `VICTORIAMETRICS`, `victoriametrics`, `Victoriametrics` and `victoriaMetrics`, and
-//! not `vICTORIAmETRICS`. Letters whose other case is more than one character stay as they are.
+//! So this finds `VictoriaMetrics`, `VICTORIAMETRICS`, `victoriametrics`, `Victoriametrics` and
+//! `victoriaMetrics`, and not `vICTORIAmETRICS`. Letters whose other case is more than one
+//! character stay as they are.
 
 use super::{Matches, Needed, Test, any_case, parse_values};
 use crate::block::NamePattern;

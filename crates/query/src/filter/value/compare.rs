@@ -1,8 +1,8 @@
-//! `took:>1.5s`, `size:<=10KiB`, `user:<"m"`: the value compares so; as numbers when the written value is one, a full time
-//! among them, else as text, byte by byte.
+//! `took:>1.5s`, `size:<=10KiB`, `user:<"m"`: the value compares so; as numbers when the written
+//! value is one, a full time among them, else as text, byte by byte.
 //!
-//! A value that is not wholly a number passes no comparison with a number. No value is the empty text, which is less than any
-//! other, as in VictoriaLogs.
+//! A value that is not wholly a number passes no comparison with a number. No value is the empty
+//! text, which is less than any other, as in VictoriaLogs.
 
 use std::cmp::Ordering;
 

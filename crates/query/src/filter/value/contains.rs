@@ -1,6 +1,8 @@
-//! `contains_all(foo, "bar baz")`: all of these words and phrases; `contains_any(…)`: one of them at least.
+//! `contains_all(foo, "bar baz")`: all of these words and phrases; `contains_any(…)`: one of them
+//! at least.
 //!
-//! Shorthands: read as phrases joined by AND or OR, and written back so. With `*` inside they pass everything.
+//! Shorthands: read as phrases joined by AND or OR, and written back so. With `*` inside they pass
+//! everything.
 
 use super::{Given, Test, parse_values_or_query};
 use crate::block::NamePattern;

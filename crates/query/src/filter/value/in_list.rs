@@ -10,7 +10,8 @@ use crate::filter::Filter;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// Values up to which a unit is asked for them all before it is read; of longer lists it is taken to have one.
+/// Values up to which a unit is asked for them all before it is read; of longer lists it is taken
+/// to have one.
 const NEEDED_VALUES_MAX: usize = 32;
 
 pub(in crate::filter) fn parse(

@@ -1,7 +1,8 @@
-//! `ip:ipv4_range(10.0.0.0/8)`, `ipv4_range(1.2.3.4, 1.2.3.9)`, `ipv4_range(1.2.3.4)`, and `ipv6_range(…)` likewise: the whole
-//! value is an address in the range, both ends inside.
+//! `ip:ipv4_range(10.0.0.0/8)`, `ipv4_range(1.2.3.4, 1.2.3.9)`, `ipv4_range(1.2.3.4)`, and
+//! `ipv6_range(…)` likewise: the whole value is an address in the range, both ends inside.
 //!
-//! For `ipv6_range` IPv4 addresses count as theirs under `::ffff:0:0/96`, and so do networks of them.
+//! For `ipv6_range` IPv4 addresses count as theirs under `::ffff:0:0/96`, and so do networks of
+//! them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -85,8 +86,8 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// First and last address of a network of which the first `bits` bits are the same (RFC 4632, RFC 4291 section 2.3); none when an
-/// address has not so many.
+/// First and last address of a network of which the first `bits` bits are the same (RFC 4632, RFC
+/// 4291 section 2.3); none when an address has not so many.
 pub fn network(address: IpAddr, bits: u32) -> Option<(IpAddr, IpAddr)> {
     match address {
         IpAddr::V4(address) if bits <= 32 => {

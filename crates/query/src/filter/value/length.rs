@@ -1,6 +1,7 @@
 //! `len_range(5, 10)`: the value has so many characters, both ends inside; `inf` for no upper end.
 //!
-//! Characters are counted by their first bytes; every byte that cannot be a continuation of UTF-8 counts as one.
+//! Characters are counted by their first bytes; every byte that cannot be a continuation of UTF-8
+//! counts as one.
 
 use super::{Matches, Test};
 use crate::block::NamePattern;

@@ -1,6 +1,7 @@
-//! `pattern_match("user_id=<N>, ip=<IP4>, time=<DATETIME>")`: the value contains the text with numbers, times, addresses
-//! or words in place of the placeholders ([`Placeholder`]). `pattern_match_full`: it is the whole value;
-//! `pattern_match_prefix`, `pattern_match_suffix`: it stands at its beginning, its end.
+//! `pattern_match("user_id=<N>, ip=<IP4>, time=<DATETIME>")`: the value contains the text with
+//! numbers, times, addresses or words in place of the placeholders ([`Placeholder`]).
+//! `pattern_match_full`: it is the whole value; `pattern_match_prefix`, `pattern_match_suffix`: it
+//! stands at its beginning, its end.
 //!
 //! Other texts in `<…>` stand for themselves.
 
@@ -56,7 +57,8 @@ pub(in crate::filter) fn parse(
     Ok(field.filter(Test::PatternMatch { pattern, place: *place }))
 }
 
-/// Splits a pattern into the text before its first placeholder, and the placeholders each with the text behind it.
+/// Splits a pattern into the text before its first placeholder, and the placeholders each with the
+/// text behind it.
 fn split(pattern: &str) -> (String, Vec<(Placeholder, String)>) {
     let (mut first, mut parts): (String, Vec<(Placeholder, String)>) = Default::default();
     let mut rest = pattern;

@@ -1,7 +1,9 @@
-//! `error`, `"cannot open file"`: the value contains the word or phrase, and no word goes on beyond its ends.
+//! `error`, `"cannot open file"`: the value contains the word or phrase, and no word goes on beyond
+//! its ends.
 //!
-//! Words are runs of letters, digits and underscores; everything else in a phrase is taken as it stands, and case
-//! counts. The empty phrase passes empty values only. [`PhraseFinder`](crate::filter::word::PhraseFinder) does the search.
+//! Words are runs of letters, digits and underscores; everything else in a phrase is taken as it
+//! stands, and case counts. The empty phrase passes empty values only.
+//! [`PhraseFinder`](crate::filter::word::PhraseFinder) does the search.
 
 use super::{Matches, Needed};
 use crate::filter::word::PhraseFinder;

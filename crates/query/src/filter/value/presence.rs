@@ -1,7 +1,9 @@
-//! `level:""`: lines without the field, or with an empty one; `level:*`: lines where the field is not empty.
+//! `level:""`: lines without the field, or with an empty one; `level:*`: lines where the field is
+//! not empty.
 //!
-//! Read as the empty phrase and the empty prefix, which they are: the file of those filters writes and reads them.
-//! An empty exact prefix or substring passes every value, as `in(*)`, `contains_all(*)` and `contains_any(*)` do.
+//! Read as the empty phrase and the empty prefix, which they are: the file of those filters writes
+//! and reads them. An empty exact prefix or substring passes every value, as `in(*)`,
+//! `contains_all(*)` and `contains_any(*)` do.
 
 use super::Matches;
 

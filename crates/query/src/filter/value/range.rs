@@ -1,4 +1,5 @@
-//! `took:range(4.2, Inf)`, `range[1, 10KB]`: the value is a number between two; `(` and `)` leave an end out.
+//! `took:range(4.2, Inf)`, `range[1, 10KB]`: the value is a number between two; `(` and `)` leave
+//! an end out.
 //!
 //! Full times are numbers of nanoseconds here. Values that are not wholly a number do not pass.
 

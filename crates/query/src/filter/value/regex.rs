@@ -1,10 +1,10 @@
 //! `~"err|warn"`, `re("err|warn")`: a regular expression matches anywhere in the value.
 //!
-//! The syntax is that of the crate `regex`, which is close to RE2's: no back references, time linear in the value.
-//! `(?i)` ignores case, `^` and `$` are the ends of the value.
+//! The syntax is that of the crate `regex`, which is close to RE2's: no back references, time
+//! linear in the value. `(?i)` ignores case, `^` and `$` are the ends of the value.
 //!
-//! Where every match holds a certain text, as `Failed password for ` in `Failed password for (root|admin)`, blocks and
-//! values without it are left out before the expression is looked at.
+//! Where every match holds a certain text, as `Failed password for ` in `Failed password for
+//! (root|admin)`, blocks and values without it are left out before the expression is looked at.
 
 use regex_syntax::hir::{Hir, HirKind};
 
@@ -32,7 +32,8 @@ impl Pattern {
         Pattern::of_logsql(text, &mut RegexBudget::default())
     }
 
-    /// One whose `.` stands for no newline, within what is left for a query. Its text says so, as queries are told apart by theirs.
+    /// One whose `.` stands for no newline, within what is left for a query. Its text says so, as
+    /// queries are told apart by theirs.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Pattern, String> {
         Pattern::compiled(text, format!("(?-s){text}"), text.to_owned(), budget)
     }

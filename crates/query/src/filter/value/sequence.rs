@@ -1,4 +1,5 @@
-//! `seq("error", "open file")`: these words and phrases stand in the value in this order, without overlap.
+//! `seq("error", "open file")`: these words and phrases stand in the value in this order, without
+//! overlap.
 
 use super::{Matches, Needed, Test, parse_values};
 use crate::block::NamePattern;

@@ -1,4 +1,5 @@
-//! `user.name:string_range(A, C)`: the value is not less than the first text and less than the second, byte by byte.
+//! `user.name:string_range(A, C)`: the value is not less than the first text and less than the
+//! second, byte by byte.
 //!
 //! A field that is not there counts as empty: `string_range("", x)` passes lines without it.
 

@@ -1,8 +1,9 @@
-//! `size:value_type(uint64)`: the value could be kept as this: as `uint8`, `uint16`, `uint32`, `uint64`, `int64`, `float64`, `ipv4`,
-//! `iso8601`, or as nothing but a `string`.
+//! `size:value_type(uint64)`: the value could be kept as this: as `uint8`, `uint16`, `uint32`,
+//! `uint64`, `int64`, `float64`, `ipv4`, `iso8601`, or as nothing but a `string`.
 //!
-//! So every `uint8` passes for `uint64`, `int64` and `float64` too. Numbers are those that would be written the same again: no leading
-//! zeros, no sign but `-`, no exponent, no unit. `iso8601` are full times of RFC 3339. An empty value is of no type.
+//! So every `uint8` passes for `uint64`, `int64` and `float64` too. Numbers are those that would be
+//! written the same again: no leading zeros, no sign but `-`, no exponent, no unit. `iso8601` are
+//! full times of RFC 3339. An empty value is of no type.
 //!
 //! Left out: `const` and `dict`, which say how many values a block has, not what they are.
 

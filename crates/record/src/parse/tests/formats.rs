@@ -1,4 +1,5 @@
-//! Lines of loggers and programs as they write them: their time, level and message; and lines of data that only look so.
+//! Lines of loggers and programs as they write them: their time, level and message; and lines of
+//! data that only look so.
 
 use super::*;
 

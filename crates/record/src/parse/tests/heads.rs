@@ -113,8 +113,8 @@ fn whole(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     text
 }
 
-/// Parses frames of these lines, each from one of two senders and some time behind the one before, with and without
-/// knowing heads.
+/// Parses frames of these lines, each from one of two senders and some time behind the one before,
+/// with and without knowing heads.
 fn compare(config: &ParserConfig, origin: &Origin, lines: &[Vec<u8>]) {
     let mut knowing = Parser::new(config).unwrap();
     let mut other = knowing.clone();

@@ -43,7 +43,8 @@ fn http(format: Format, hints: Hints) -> Origin {
     Origin { hints: Arc::new(hints), ..Origin::new(Transport::Http, format, None) }
 }
 
-/// All fields of a row as `name=value` in order of the names, and the time when it is not the arrival.
+/// All fields of a row as `name=value` in order of the names, and the time when it is not the
+/// arrival.
 fn shown(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     let mut fields: Vec<String> = row
         .fields()

@@ -1,8 +1,10 @@
-//! Names that Loginson gives fields, brought by the line itself: what was sent is found under its name.
+//! Names that Loginson gives fields, brought by the line itself: what was sent is found under its
+//! name.
 
 use super::*;
 
-/// All of them, and those of what is computed of a line. Without `_time` and `_msg`, which are what the line says they are.
+/// All of them, and those of what is computed of a line. Without `_time` and `_msg`, which are what
+/// the line says they are.
 const NAMES: [&str; 38] = [
     "_type",
     "_level",

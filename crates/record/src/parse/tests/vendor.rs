@@ -1,4 +1,5 @@
-//! Heads as vendors and programs write them: what stands for host, application, process and message, and the time.
+//! Heads as vendors and programs write them: what stands for host, application, process and
+//! message, and the time.
 //!
 //! Where VictoriaLogs 1.52.1 takes a line otherwise, the row says so (`VL:`).
 

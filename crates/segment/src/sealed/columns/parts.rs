@@ -1,4 +1,5 @@
-//! Values of a field that stands around others, line by line: each is what the elements of its line's layout put together.
+//! Values of a field that stands around others, line by line: each is what the elements of its
+//! line's layout put together.
 
 use record::automaton::{Automaton, BEGIN, KnownValues, State, is_last};
 
@@ -7,7 +8,8 @@ use crate::sealed::column::Column;
 use crate::sealed::field::Source;
 use crate::sealed::restore::Element;
 
-/// The parts of a field, at one line after the other from the first. A column is decoded when a line first needs it.
+/// The parts of a field, at one line after the other from the first. A column is decoded when a
+/// line first needs it.
 pub(super) struct Parts<'b, 'p> {
     block: &'b BlockColumns<'p>,
     sources: &'b [Source<'b>],
@@ -29,7 +31,8 @@ struct Part<'b> {
 }
 
 impl<'b, 'p> Parts<'b, 'p> {
-    /// Those of a field with these sources. `also`: whether the places of the values of another column are asked for, too.
+    /// Those of a field with these sources. `also`: whether the places of the values of another
+    /// column are asked for, too.
     pub fn new(
         block: &'b BlockColumns<'p>,
         sources: &'b [Source<'b>],

@@ -1,7 +1,8 @@
 //! Which lines of a block pass an automaton in a field, with as few values put together as can be.
 //!
-//! A column of templates says of its own values whether they pass. Where the field stands around others, the automaton goes on from
-//! part to part, and a line is left as soon as it is decided: a column that no line gets to is not decoded.
+//! A column of templates says of its own values whether they pass. Where the field stands around
+//! others, the automaton goes on from part to part, and a line is left as soon as it is decided: a
+//! column that no line gets to is not decoded.
 
 use record::automaton::{Automaton, UNSURE, YES};
 use record::columns::Decide;

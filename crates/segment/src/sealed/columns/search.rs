@@ -1,8 +1,8 @@
 //! Which lines of a block hold a text in a field, with as few values put together as can be.
 //!
-//! Templates, dictionaries and texts are searched column by column, each once. Where the field stands around others,
-//! a text that cannot reach over the borders of those is searched in their columns, and only the lines are put
-//! together in which one of them holds it.
+//! Templates, dictionaries and texts are searched column by column, each once. Where the field
+//! stands around others, a text that cannot reach over the borders of those is searched in their
+//! columns, and only the lines are put together in which one of them holds it.
 
 use record::columns::Accept;
 
@@ -100,8 +100,8 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(places(&found)))
     }
 
-    /// The lines whose value of a column holds the text; each line has one. None where it has to be decoded anyway: then its
-    /// values are searched as fast by whoever wants to know.
+    /// The lines whose value of a column holds the text; each line has one. None where it has to be
+    /// decoded anyway: then its values are searched as fast by whoever wants to know.
     fn rows_of_column(
         &self,
         column: usize,
@@ -117,8 +117,8 @@ impl<'p> BlockColumns<'p> {
         self.listing.columns[column].encoding == encoding as u8
     }
 
-    /// What is known of the lines of a layout before any value is looked at. None where all of them have to be put together.
-    /// `edges` are those of columns that were met.
+    /// What is known of the lines of a layout before any value is looked at. None where all of them
+    /// have to be put together. `edges` are those of columns that were met.
     fn held(
         &self,
         class: usize,
@@ -143,7 +143,8 @@ impl<'p> BlockColumns<'p> {
         let mut pieces = self.pieces(class, source, &vec![None; edges.len()]);
         let mut answer = pieces.answer(needle);
         if answer == Answer::Across {
-            // Where columns stand side by side, what all values of one begin or end with mostly tells that no word does.
+            // Where columns stand side by side, what all values of one begin or end with mostly
+            // tells that no word does.
             for &column in &pieces.columns {
                 if edges[column].is_none() {
                     edges[column] = Some(self.edges(column)?);
@@ -165,7 +166,8 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// What a field of the lines of a layout stands around, with the edges of columns as far as they are known.
+    /// What a field of the lines of a layout stands around, with the edges of columns as far as
+    /// they are known.
     fn pieces(&self, class: usize, source: &Source<'_>, edges: &[Option<Edges>]) -> Pieces {
         let mut piece = Vec::new();
         let (mut texts, mut columns, mut slots) = (Vec::new(), Vec::new(), Vec::new());
@@ -184,7 +186,8 @@ impl<'p> BlockColumns<'p> {
         Pieces { texts, columns, slots }
     }
 
-    /// What all values of a column begin and end with, as far as that is known without looking at them.
+    /// What all values of a column begin and end with, as far as that is known without looking at
+    /// them.
     fn edges(&self, column: usize) -> Result<Edges, Fault> {
         if self.is_of(column, Encoding::Template) {
             return Ok(self.templates(column)?.edges());
@@ -239,7 +242,8 @@ impl<'p> BlockColumns<'p> {
         self.layouts.iter().map(takes).collect()
     }
 
-    /// For each value of a column whether it holds the text, or may where values write the time; none where no value does.
+    /// For each value of a column whether it holds the text, or may where values write the time;
+    /// none where no value does.
     fn search_column(&self, place: usize, needle: &Needle<'_>) -> Result<Option<Vec<bool>>, Fault> {
         let entry = &self.listing.columns[place];
         let sections = self.sections(place)?;
@@ -254,7 +258,8 @@ impl<'p> BlockColumns<'p> {
         Ok(found.contains(&true).then_some(found))
     }
 
-    /// Puts together the values of the lines that are marked in `perhaps`, and marks those that hold the text.
+    /// Puts together the values of the lines that are marked in `perhaps`, and marks those that
+    /// hold the text.
     fn look_between(
         &self,
         sources: &[Source<'_>],

@@ -1,4 +1,5 @@
-//! Rows of a stem that are split as the row before was, with a few comparisons and no look at their shape.
+//! Rows of a stem that are split as the row before was, with a few comparisons and no look at their
+//! shape.
 
 use record::{Place, Row};
 
@@ -8,8 +9,9 @@ use super::steps::Step;
 use super::{Part, Sink};
 use crate::short::starts_with;
 
-/// Rows of a folded stem that have the same layout, and each part at the same place; the last one goes on to the end of
-/// the line. Most rows of syslog are like the row before in that, and need not be taken apart anew.
+/// Rows of a folded stem that have the same layout, and each part at the same place; the last one
+/// goes on to the end of the line. Most rows of syslog are like the row before in that, and need
+/// not be taken apart anew.
 pub(crate) struct Alike {
     /// The row's own parts.
     own: Vec<Part>,
@@ -17,7 +19,8 @@ pub(crate) struct Alike {
     last: usize,
     /// Texts that have to stand in the line.
     texts: Vec<(u32, Vec<u8>)>,
-    /// Gaps and values from left to right, each with its column; the value of `last` is the last one.
+    /// Gaps and values from left to right, each with its column; the value of `last` is the last
+    /// one.
     pieces: Vec<Piece>,
     pub(crate) layout: u32,
 }
@@ -31,8 +34,8 @@ struct Piece {
 }
 
 impl Alike {
-    /// The row, as it was split by its shape: `bounds` are those of [`Shape::fits`]. None where the line does not end in a
-    /// value of the row's own, or values stand beside it.
+    /// The row, as it was split by its shape: `bounds` are those of [`Shape::fits`]. None where the
+    /// line does not end in a value of the row's own, or values stand beside it.
     pub(super) fn of(
         row: &Row<'_>,
         shape: &Shape,

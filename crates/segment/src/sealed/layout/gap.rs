@@ -48,7 +48,8 @@ impl Gap {
         Gap { column, literals: Vec::new(), varies: false }
     }
 
-    /// Notes the text of a gap, which is not empty, and mostly the literal of the row before; returns which literal it is, or that it was given to the sink.
+    /// Notes the text of a gap, which is not empty, and mostly the literal of the row before;
+    /// returns which literal it is, or that it was given to the sink.
     #[inline]
     fn put(&mut self, text: &[u8], last: u8, sink: &mut impl Sink) -> u8 {
         if !self.varies {

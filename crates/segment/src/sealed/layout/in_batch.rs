@@ -1,5 +1,5 @@
-//! What is remembered of the rows of one batch, with that batch's numbers: which shape rows with such fields have, and how
-//! the row of a stem before was split.
+//! What is remembered of the rows of one batch, with that batch's numbers: which shape rows with
+//! such fields have, and how the row of a stem before was split.
 
 use record::{Place, StemId};
 
@@ -11,7 +11,8 @@ use crate::sealed::column::ByHash;
 pub(super) struct BatchShape {
     /// The stem whose values are folded.
     pub(super) folded: Option<StemId>,
-    /// The parts of a row of that shape, without those that are folded; places in the line and lengths do not count.
+    /// The parts of a row of that shape, without those that are folded; places in the line and
+    /// lengths do not count.
     pub(super) parts: Vec<Part>,
     /// Place among the shapes of all layouts.
     pub(super) shape: u32,

@@ -12,8 +12,8 @@ use super::shape::{Shape, ShapeKey, Stop};
 use super::steps::{Step, arrange, fold};
 use super::{ColumnKey, EDGE, FieldKind, Layout, Part, Sink};
 
-/// Rows of one stem in one batch from which on their values are folded. With fewer the layout, which has the values,
-/// would take more than the columns do.
+/// Rows of one stem in one batch from which on their values are folded. With fewer the layout,
+/// which has the values, would take more than the columns do.
 const FOLDED_ROWS_MIN: u32 = 16;
 /// Orders of the same fields; lines in other orders have their values kept apart.
 const ORDERS_MAX: u32 = 8;
@@ -43,7 +43,8 @@ impl Layouts {
         self.names.len() + self.layouts.len() + self.shared.len() + self.shapes.len()
     }
 
-    /// Splits a row into values; returns the number of its layout. `known` is of the row's batch alone.
+    /// Splits a row into values; returns the number of its layout. `known` is of the row's batch
+    /// alone.
     pub(crate) fn split(
         &mut self,
         batch: &Batch,

@@ -1,26 +1,28 @@
 //! How a line is put together from its columns.
 //!
-//! The parser says where in a line each value stands. What is between the values is either *literal*, a text that
-//! many lines share (`[`, `]: `, `","level":"`), or varies (a time) and becomes a column of its own: a *gap*. A
-//! *layout* is the order of all that, with the values that many rows share (type, level, facility) in it. A block of
-//! syslog has some dozens of layouts, and a row names its own with one number.
+//! The parser says where in a line each value stands. What is between the values is either
+//! *literal*, a text that many lines share (`[`, `]: `, `","level":"`), or varies (a time) and
+//! becomes a column of its own: a *gap*. A *layout* is the order of all that, with the values that
+//! many rows share (type, level, facility) in it. A block of syslog has some dozens of layouts, and
+//! a row names its own with one number.
 //!
 //! ```text
 //! line      <86>Jan 31 12:00:00 web1 sshd[4711]: Accepted publickey …
 //! layout    "<" priority gap(>…time… ) hostname " " app_name "[" proc_id "]: " _msg   type=syslog level=info …
 //! ```
 //!
-//! Rows of one stem (the same host, application, process …) have the same values in most of their fields. Where a batch
-//! has many rows of a stem, those values are *folded*: they stand in the layout as literals, with the literals
-//! between them, and not in columns. Such a line is compared with two or three texts, and split into time and message.
+//! Rows of one stem (the same host, application, process …) have the same values in most of their
+//! fields. Where a batch has many rows of a stem, those values are *folded*: they stand in the
+//! layout as literals, with the literals between them, and not in columns. Such a line is compared
+//! with two or three texts, and split into time and message.
 //!
 //! ```text
 //! folded    <«30»  gap(>…time… )  «web1» «sshd»[«4711»]:  _msg   type=syslog level=info …
 //! ```
 //!
-//! A value that holds others (`_msg` of an access line is the whole line) opens before and closes behind them. A
-//! value that partly overlaps another cannot be so: it is kept apart, as if the parser had made it. So is every value
-//! of lines whose parts come in ever new orders.
+//! A value that holds others (`_msg` of an access line is the whole line) opens before and closes
+//! behind them. A value that partly overlaps another cannot be so: it is kept apart, as if the
+//! parser had made it. So is every value of lines whose parts come in ever new orders.
 
 mod alike;
 mod gap;

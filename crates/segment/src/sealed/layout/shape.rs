@@ -1,5 +1,5 @@
-//! Shapes: what rows have in common whose fields are of the same kinds and in the same order. A shape has a layout for
-//! each choice of literals between its fields.
+//! Shapes: what rows have in common whose fields are of the same kinds and in the same order. A
+//! shape has a layout for each choice of literals between its fields.
 
 use std::collections::HashMap;
 
@@ -33,8 +33,8 @@ pub(super) struct Stop {
 pub(super) type ShapeKey = (Vec<(u32, FieldKind)>, Vec<Step>);
 
 impl Shape {
-    /// Whether the parts of a row stand in the shape's order, and the folded texts in their places; `bounds` gets the
-    /// lengths of the text before each step and of its own.
+    /// Whether the parts of a row stand in the shape's order, and the folded texts in their places;
+    /// `bounds` gets the lengths of the text before each step and of its own.
     #[inline]
     pub(super) fn fits(&self, parts: &[Part], line: &[u8], bounds: &mut Vec<(u32, u32)>) -> bool {
         bounds.resize(self.stops.len(), (0, 0));

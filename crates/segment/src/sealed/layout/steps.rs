@@ -1,4 +1,5 @@
-//! The way through a line from left to right: which value stands where, which stand around others, and which are folded.
+//! The way through a line from left to right: which value stands where, which stand around others,
+//! and which are folded.
 
 use record::Place;
 
@@ -14,7 +15,8 @@ pub(super) enum Step {
     Folded(Folded),
 }
 
-/// Values of a stem that stand in the line, with the literals around: always this text at this place.
+/// Values of a stem that stand in the line, with the literals around: always this text at this
+/// place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Folded {
     at: u32,
@@ -99,7 +101,8 @@ pub(super) fn arrange(parts: &[Part]) -> (Vec<Step>, Vec<u16>) {
     (steps, apart)
 }
 
-/// The same steps, with those through the parts from `own` on, which are of the row's stem, taken together to texts.
+/// The same steps, with those through the parts from `own` on, which are of the row's stem, taken
+/// together to texts.
 pub(super) fn fold(steps: Vec<Step>, parts: &[Part], own: u16, line: &[u8]) -> Vec<Step> {
     let mut folded: Vec<Step> = Vec::new();
     let mut at = 0;

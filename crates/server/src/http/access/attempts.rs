@@ -1,5 +1,5 @@
-//! Limits failed logins: a number for each name from an address, and a number for each address, in a
-//! window of a minute.
+//! Limits failed logins: a number for each name from an address, and a number for each address, in
+//! a window of a minute.
 //!
 //! An attempt counts from its begin, and is taken back if it succeeds, so parallel attempts cannot
 //! exceed the limit. An attacker behind the same proxy as a user can use up the limit of the user's

@@ -55,8 +55,8 @@ const COMPUTING_MAX: usize = 2;
 const WAITING_MAX: usize = 32;
 /// Bytes of a password. `loginson hash-password` refuses longer ones; here they count as wrong.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
-/// Cookies with our name that are looked at. Another server on this host can set cookies of the same
-/// name; the further ones are ignored.
+/// Cookies with our name that are looked at. Another server on this host can set cookies of the
+/// same name; the further ones are ignored.
 const COOKIES_MAX: usize = 4;
 /// Bytes of the body of a refused request that are read and discarded. Without that, the connection
 /// would be reset, and its client would not see the answer.
@@ -86,8 +86,8 @@ struct Shared {
     refused: [AtomicU64; Refused::ALL.len()],
 }
 
-/// A user, and a mark (HMAC) of the last password that was right. Tools send the password with every
-/// request, and computing its argon2 hash each time would take longer than most answers.
+/// A user, and a mark (HMAC) of the last password that was right. Tools send the password with
+/// every request, and computing its argon2 hash each time would take longer than most answers.
 struct Known {
     user: User,
     right: Mutex<Option<hmac::Tag>>,

@@ -1,8 +1,8 @@
 //! `/api/v1/login`, `/api/v1/logout`, `/api/v1/me`: the login of the page, and who is logged in.
 //!
 //! Scripts cannot read the cookie (`HttpOnly`), and browsers do not send it with requests of other
-//! sites (`SameSite=Strict`). If the login came over HTTPS, browsers send the cookie over HTTPS only
-//! (`Secure`). Behind a proxy that speaks HTTPS, the `Origin` of the login says so.
+//! sites (`SameSite=Strict`). If the login came over HTTPS, browsers send the cookie over HTTPS
+//! only (`Secure`). Behind a proxy that speaks HTTPS, the `Origin` of the login says so.
 
 use axum::Json;
 use axum::extract::{Request, State};

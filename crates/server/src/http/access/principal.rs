@@ -138,8 +138,8 @@ impl Principal {
         scope == Scope::Open || self.role.is_some_and(|role| role.may(scope))
     }
 
-    /// Whether the caller may see and change the query of that client (as [`Caller::client`] formats
-    /// it). Operators may for every query, others only for their own.
+    /// Whether the caller may see and change the query of that client (as [`Caller::client`]
+    /// formats it). Operators may for every query, others only for their own.
     pub fn may_touch(&self, client: &str) -> bool {
         self.may(Scope::Operate)
             || self.name().is_some_and(|name| {

@@ -1,9 +1,9 @@
 //! The registry of routes, each with its scope.
 //!
 //! Invariant: every route passes the gate ([`super::gate::pass`]). [`Routes`] has no function that
-//! adds a route without a scope, and no other module of this crate makes an [`axum::Router`] or adds
-//! a route to one; a test checks the sources for that. The registry keeps a table of its routes,
-//! which tests walk, and compare with `docs/access.md`.
+//! adds a route without a scope, and no other module of this crate makes an [`axum::Router`] or
+//! adds a route to one; a test checks the sources for that. The registry keeps a table of its
+//! routes, which tests walk, and compare with `docs/access.md`.
 
 use axum::Router;
 use axum::extract::Request;
@@ -90,8 +90,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.on(Method::DELETE, scope, path, handler)
     }
 
-    /// Adds a call that reads, as `GET` and as `POST`, because its parameters may be too long for an
-    /// address.
+    /// Adds a call that reads, as `GET` and as `POST`, because its parameters may be too long for
+    /// an address.
     pub fn query<H, T>(self, path: &str, handler: H) -> Routes<S>
     where
         H: Handler<T, S>,

@@ -1,5 +1,5 @@
-//! The HTTP side of `loginson collect`: lines that are brought, `/health`, `/ready`, `/metrics`, `/api/v1/nodes`,
-//! `/api/v1/files`.
+//! The HTTP side of `loginson collect`: lines that are brought, `/health`, `/ready`, `/metrics`,
+//! `/api/v1/nodes`, `/api/v1/files`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,8 @@
-//! `/metrics`: everything that is counted, in Prometheus' text format. `docs/metrics.md` describes each.
+//! `/metrics`: everything that is counted, in Prometheus' text format. `docs/metrics.md` describes
+//! each.
 //!
-//! All pairs of source and reason are always there, so that a rate over a counter begins at zero and an alert can be
-//! written before the first loss.
+//! All pairs of source and reason are always there, so that a rate over a counter begins at zero
+//! and an alert can be written before the first loss.
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;

@@ -1,9 +1,10 @@
-//! `POST /api/v1/seal`: closes the segment that is being written, so that it is sealed without waiting
-//! until it is full or old.
+//! `POST /api/v1/seal`: closes the segment that is being written, so that it is sealed without
+//! waiting until it is full or old.
 //!
 //! Sealing itself stays in the background: the answer says how many segments wait for it, and
-//! `store.sealing.lag_segments` of `/api/v1/status` is 0 once all are sealed. Lines that arrive after
-//! the call go into a new segment. Called often it makes many small segments, which are merged later.
+//! `store.sealing.lag_segments` of `/api/v1/status` is 0 once all are sealed. Lines that arrive
+//! after the call go into a new segment. Called often it makes many small segments, which are
+//! merged later.
 
 use std::sync::Arc;
 

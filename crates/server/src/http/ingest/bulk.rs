@@ -39,8 +39,8 @@ const PRODUCT: (HeaderName, HeaderValue) =
 const SCOPE: Scope = Scope::Ingest;
 /// Where the API stands.
 const PREFIXES: [&str; 2] = ["", "/insert/elasticsearch"];
-/// What shippers ask about, or set up, before they send: policies, templates, pipelines. None of it exists here, and
-/// none is needed.
+/// What shippers ask about, or set up, before they send: policies, templates, pipelines. None of it
+/// exists here, and none is needed.
 const PROBED: [&str; 18] = [
     "_alias",
     "_alias/{*name}",

@@ -1,7 +1,9 @@
-//! One body on its way to the disk: pieces in, lines to the intake, and what became durable of them, in order.
+//! One body on its way to the disk: pieces in, lines to the intake, and what became durable of
+//! them, in order.
 //!
-//! Handing lines on blocks while delivery does, and so leaves the threads of the runtime for that time; but only where
-//! that may be long. Leaving costs two changes of threads, more than all the rest that is done with a piece of a body.
+//! Handing lines on blocks while delivery does, and so leaves the threads of the runtime for that
+//! time; but only where that may be long. Leaving costs two changes of threads, more than all the
+//! rest that is done with a piece of a body.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +19,8 @@ use tokio::task::block_in_place;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::ingest::http_lines::HttpLines;
 
-/// Bytes of one request on their way to the disk. More of its body is not read until some are durable.
+/// Bytes of one request on their way to the disk. More of its body is not read until some are
+/// durable.
 pub const UNACKNOWLEDGED_BYTES_MAX: u64 = 8 << 20;
 
 /// Memory of what decompresses a body: the largest window, and what comes out at once.
@@ -107,7 +110,8 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Takes out of the budget what a body needs that is read whole, before so many bytes of it are kept.
+    /// Takes out of the budget what a body needs that is read whole, before so many bytes of it are
+    /// kept.
     pub fn hold_whole(&mut self, bytes: usize) -> ApiResult<()> {
         // A vector that grows may have room for as many again.
         self.fixed_bytes = self.fixed_bytes.max(2 * bytes);
@@ -129,8 +133,8 @@ impl Keeper {
         self
     }
 
-    /// Gives the lines that are taken next the fields that name their streams, and `_time` and `_msg` their usual names; fields of
-    /// streams that parameters name stay.
+    /// Gives the lines that are taken next the fields that name their streams, and `_time` and
+    /// `_msg` their usual names; fields of streams that parameters name stay.
     pub fn name_streams(&mut self, fields: Vec<String>) {
         let hints = Arc::make_mut(&mut self.sink.origin.hints);
         if hints.stream_fields.is_empty() {
@@ -140,8 +144,8 @@ impl Keeper {
         hints.msg_fields = vec!["_msg".to_owned()];
     }
 
-    /// Takes from the front of `chunk` until it is used up, or as much is on its way as may be: then it returns true,
-    /// and is to be called again after [`Keeper::make_room`].
+    /// Takes from the front of `chunk` until it is used up, or as much is on its way as may be:
+    /// then it returns true, and is to be called again after [`Keeper::make_room`].
     pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
         self.handing_on(|keeper| {
             while let Some(piece) = keeper.decoder.next(chunk).map_err(undecodable)? {
@@ -180,7 +184,8 @@ impl Keeper {
         self.sink.settle(UNACKNOWLEDGED_BYTES_MAX).await
     }
 
-    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is durable.
+    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is
+    /// durable.
     pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
         let ended = match taken {
             Ok(()) => self.handing_on(Keeper::end_lines),
@@ -223,7 +228,8 @@ impl Keeper {
     }
 }
 
-/// A body that did not come whole is counted, also when its client went away and nobody asks any more.
+/// A body that did not come whole is counted, also when its client went away and nobody asks any
+/// more.
 impl Drop for Keeper {
     fn drop(&mut self) {
         if self.is_whole || self.sink.is_refused {

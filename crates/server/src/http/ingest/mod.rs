@@ -1,15 +1,17 @@
 //! Lines by request: `/insert/lines`, `/insert/jsonline`, and `_bulk` of Elasticsearch.
 //!
-//! The body is read, decompressed, cut into lines and handed on in pieces; the answer comes after the last line is
-//! durable. Memory is bounded by [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line, however large body or compression
-//! ratio are, and comes out of the budget of the process (`memory.bytes_max`): a request for which there is none is
-//! answered with 503. A request has no thread of its own: it is a task that waits, for its sender or for the disk.
+//! The body is read, decompressed, cut into lines and handed on in pieces; the answer comes after
+//! the last line is durable. Memory is bounded by [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line,
+//! however large body or compression ratio are, and comes out of the budget of the process
+//! (`memory.bytes_max`): a request for which there is none is answered with 503. A request has no
+//! thread of its own: it is a task that waits, for its sender or for the disk.
 //!
 //! `insert.requests_max` bounds the memory of all: a request has a [`place::Place`] while it works,
 //! and lends it to others while its sender pauses.
 //!
-//! When something fails in the middle, the lines before it may be durable already. The error then carries `lines` and
-//! `bytes`: so much from the start of the body was kept, and is not to be sent again.
+//! When something fails in the middle, the lines before it may be durable already. The error then
+//! carries `lines` and `bytes`: so much from the start of the body was kept, and is not to be sent
+//! again.
 
 pub mod bulk;
 mod keep;
@@ -43,8 +45,8 @@ use crate::ingest::http_lines::HttpLines;
 use keep::{Counts, Keeper, refused};
 use place::{Place, Places};
 
-/// Bytes of a refused body that are read and thrown away, so that a sender that sends all before it reads the answer
-/// gets to see it. Beyond them the connection is closed.
+/// Bytes of a refused body that are read and thrown away, so that a sender that sends all before it
+/// reads the answer gets to see it. Beyond them the connection is closed.
 const DISCARDED_BYTES_MAX: u64 = 64 << 20;
 /// A request that holds fewer bytes than this while its sender pauses lends its place to others.
 const LENT_BYTES_MAX: usize = 256 << 10;
@@ -60,7 +62,8 @@ pub struct Inserting {
 }
 
 impl Inserting {
-    /// Requests within these limits; `to` says for each where its lines go, or why they are not taken now.
+    /// Requests within these limits; `to` says for each where its lines go, or why they are not
+    /// taken now.
     pub fn new(
         options: InsertOptions,
         accounting: Arc<Accounting>,
@@ -144,13 +147,15 @@ async fn insert(
 
 /// Reads the rest of a refused body, so that its sender gets to see the answer.
 async fn discard(reader: &mut BodyReader, request: &Request, error: &ApiError) {
-    // A sender that waits for leave to send learns the answer without sending; from one that fell silent nothing comes.
+    // A sender that waits for leave to send learns the answer without sending; from one that fell
+    // silent nothing comes.
     if error.status() != StatusCode::REQUEST_TIMEOUT && !request.headers.contains_key(EXPECT) {
         reader.discard(DISCARDED_BYTES_MAX).await;
     }
 }
 
-/// A body that has to be read whole before its lines are known, and whose lines are then taken as JSON lines are.
+/// A body that has to be read whole before its lines are known, and whose lines are then taken as
+/// JSON lines are.
 pub struct WholeBody<'r> {
     request: &'r Request,
     reader: BodyReader,
@@ -228,7 +233,8 @@ impl<'r> WholeBody<'r> {
         take(&mut self.keeper, lines).await
     }
 
-    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is durable.
+    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is
+    /// durable.
     pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
         let result = self.keeper.end(taken).await;
         if let Err(error) = &result {

@@ -11,7 +11,8 @@ use record::{Format, Hints, MessageFormat, Origin, Transport};
 use crate::http::ingest::Request;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Bytes of what parameters say of the lines of a request. They count for each line and are kept with each frame.
+/// Bytes of what parameters say of the lines of a request. They count for each line and are kept
+/// with each frame.
 const HINTS_BYTES_MAX: usize = 16 << 10;
 /// Fields that may name a stream, each of which is looked for in each line.
 const STREAM_FIELDS_MAX: usize = 64;
@@ -102,7 +103,8 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
     Ok(Origin { hints: Arc::new(hints), ..Origin::new(transport, format, sender) })
 }
 
-/// Whether a client may give its lines a field: not one that Loginson makes itself, by which lines could pose as others or hide.
+/// Whether a client may give its lines a field: not one that Loginson makes itself, by which lines
+/// could pose as others or hide.
 fn check_extra_field(name: &str) -> ApiResult<()> {
     if name.is_empty() || name.starts_with('_') {
         return Err(ApiError::bad_request(format!(

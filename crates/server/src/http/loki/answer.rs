@@ -1,4 +1,5 @@
-//! Answers in Loki's shape, written once, as text, within [`ANSWER_BYTES_MAX`]. What clients have not taken yet is bounded too.
+//! Answers in Loki's shape, written once, as text, within [`ANSWER_BYTES_MAX`]. What clients have
+//! not taken yet is bounded too.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -50,7 +51,8 @@ impl Cost {
     }
 }
 
-/// The text of an answer, of at most so many bytes: [`ANSWER_BYTES_MAX`], or what a message of a tail may have.
+/// The text of an answer, of at most so many bytes: [`ANSWER_BYTES_MAX`], or what a message of a
+/// tail may have.
 pub struct Text {
     bytes: Vec<u8>,
     bytes_max: usize,
@@ -319,7 +321,8 @@ pub fn success(data: Value) -> Response {
     Json(json!({ "status": "success", "data": data })).into_response()
 }
 
-/// What Grafana and `logcli --stats` show. There are no ingesters, caches or chunks here, so theirs are zero.
+/// What Grafana and `logcli --stats` show. There are no ingesters, caches or chunks here, so theirs
+/// are zero.
 fn stats(cost: &Cost, entries: u64) -> Value {
     let ran_s = cost.ran.as_secs_f64();
     let a_second = |count: u64| if ran_s > 0.0 { (count as f64 / ran_s) as u64 } else { 0 };

@@ -1,7 +1,8 @@
 //! `index/stats`, `index/volume`, `index/volume_range`: how much there is of what.
 //!
-//! `stats` is asked at every keystroke in Grafana, so it is cheap: lines are counted as any query counts them, bytes are
-//! estimated from them, and streams are those of the newest part. Volumes are exact.
+//! `stats` is asked at every keystroke in Grafana, so it is cheap: lines are counted as any query
+//! counts them, bytes are estimated from them, and streams are those of the newest part. Volumes
+//! are exact.
 
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ const VOLUMES_DEFAULT: usize = 100;
 /// Labels that volumes are told apart by when neither they nor the selector name any.
 const VOLUME_LABELS: [&str; 3] = ["_type", "app_name", "hostname"];
 
-/// Labels that volumes may be told apart by, each of which is a pass over the store. More are refused.
+/// Labels that volumes may be told apart by, each of which is a pass over the store. More are
+/// refused.
 const LABELS_MAX: usize = 64;
 
 /// The routes of this file.

@@ -1,8 +1,8 @@
-//! `labels`, `label/{name}/values`, `series`, `detected_labels`, `detected_fields`, `patterns`: what Grafana offers to
-//! choose from.
+//! `labels`, `label/{name}/values`, `series`, `detected_labels`, `detected_fields`, `patterns`:
+//! what Grafana offers to choose from.
 //!
-//! Values of the usual labels come from counts that segments keep. Names of others, which only pushed and labelled lines
-//! have, are looked for in the newest part of the range.
+//! Values of the usual labels come from counts that segments keep. Names of others, which only
+//! pushed and labelled lines have, are looked for in the newest part of the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

@@ -1,7 +1,8 @@
-//! Everything under `/loki/api/v1/`: the API of Grafana Loki, for Grafana's data source, `logcli` and shippers.
+//! Everything under `/loki/api/v1/`: the API of Grafana Loki, for Grafana's data source, `logcli`
+//! and shippers.
 //!
-//! Parameters, answers and errors (plain text) are Loki's; `docs/grafana.md` says what is there. Every query takes its
-//! place in the queue like others and has their limits.
+//! Parameters, answers and errors (plain text) are Loki's; `docs/grafana.md` says what is there.
+//! Every query takes its place in the queue like others and has their limits.
 
 mod answer;
 mod index;

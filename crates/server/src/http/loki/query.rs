@@ -54,7 +54,8 @@ pub fn ask(app: &Arc<App>, params: &Params, text: &str, caller: &Caller) -> Loki
     Ok(asked)
 }
 
-/// Runs a query, which can ask what it cost so far. What is wrong with the query itself does not count as a failure.
+/// Runs a query, which can ask what it cost so far. What is wrong with the query itself does not
+/// count as a failure.
 pub async fn run<T: Send + 'static>(
     asked: Asked,
     work: impl FnOnce(&Running, &dyn Fn() -> Cost) -> Result<T, EvalError> + Send + 'static,

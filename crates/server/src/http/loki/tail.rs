@@ -1,11 +1,13 @@
-//! `tail`: lines as they arrive, over a WebSocket (RFC 6455), as Grafana's live view and `logcli query --tail` read them.
+//! `tail`: lines as they arrive, over a WebSocket (RFC 6455), as Grafana's live view and `logcli
+//! query --tail` read them.
 //!
-//! It begins with the newest lines since `start`, up to `limit`, and goes on with each batch as soon as it is parsed. It has a place
-//! among the tails of the queue and can be cancelled there. A client that reads slower than lines arrive misses some, and
-//! is told how many.
+//! It begins with the newest lines since `start`, up to `limit`, and goes on with each batch as
+//! soon as it is parsed. It has a place among the tails of the queue and can be cancelled there. A
+//! client that reads slower than lines arrive misses some, and is told how many.
 //!
-//! A tail holds one message, whatever the lines are: batches are looked at piece by piece, few at a time, and a line that is too long
-//! for a message is left out and told. Left out: lines of the past beyond [`RECENT_BYTES_MAX`], for which there are queries.
+//! A tail holds one message, whatever the lines are: batches are looked at piece by piece, few at a
+//! time, and a line that is too long for a message is left out and told. Left out: lines of the
+//! past beyond [`RECENT_BYTES_MAX`], for which there are queries.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -49,7 +51,8 @@ use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
 use crate::pipeline::{Pipeline, TailBatch};
 
-/// How often the client is pinged when nothing else is sent, so that nobody between takes the connection for dead.
+/// How often the client is pinged when nothing else is sent, so that nobody between takes the
+/// connection for dead.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// How often it is looked whether the tail was cancelled.
 const CANCEL_TICK: Duration = Duration::from_millis(100);
@@ -65,7 +68,8 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 const TEXT_BYTES_MAX: usize = 8 * (MESSAGE_BYTES + ENTRY_BYTES_MAX);
 /// Memory for the newest lines with which a tail begins. It begins without them if they take more.
 const RECENT_BYTES_MAX: u64 = 4 << 20;
-/// Tails that look at lines at a time: each holds a line then, and what stages make of it. Others wait.
+/// Tails that look at lines at a time: each holds a line then, and what stages make of it. Others
+/// wait.
 const LOOKING_MAX: usize = 4;
 static LOOKING: Semaphore = Semaphore::const_new(LOOKING_MAX);
 /// Bytes of a message from the client, which has nothing to say. A longer one ends the tail.
@@ -293,8 +297,8 @@ impl Follower {
         Ok(any)
     }
 
-    /// The entries of the first lines at these places, about as many as go into a message; the sizes of those that are too long; and the
-    /// places behind.
+    /// The entries of the first lines at these places, about as many as go into a message; the
+    /// sizes of those that are too long; and the places behind.
     fn entries<'p>(
         &mut self,
         batch: &Arc<Batch>,
@@ -321,7 +325,8 @@ impl Follower {
         (entries, too_long, places)
     }
 
-    /// Sends the first entries as one message, and gives back those behind. What is too long is told instead.
+    /// Sends the first entries as one message, and gives back those behind. What is too long is
+    /// told instead.
     async fn send<'e>(
         &self,
         socket: &mut Socket,
@@ -387,7 +392,8 @@ impl Follower {
     }
 }
 
-/// Waits for what the client says, which is at most that it goes; whether it is still there. Pings are answered within.
+/// Waits for what the client says, which is at most that it goes; whether it is still there. Pings
+/// are answered within.
 async fn next(socket: &mut Socket) -> bool {
     use tokio_stream::StreamExt;
     match socket.next().await {

@@ -1,5 +1,5 @@
-//! What all questions have in common: parameters, a place in the queue, a thread to run on, and an end when the client
-//! goes away.
+//! What all questions have in common: parameters, a place in the queue, a thread to run on, and an
+//! end when the client goes away.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,8 @@ impl Params {
         })
     }
 
-    /// What relative times in a query refer to: the parameter `time`, else the last instant before `end`, else now.
+    /// What relative times in a query refer to: the parameter `time`, else the last instant before
+    /// `end`, else now.
     pub fn query_time_ns(&self, now_ns: i64) -> ApiResult<i64> {
         if let Some(time_ns) = self.time("time", now_ns)? {
             return Ok(time_ns);
@@ -153,8 +154,8 @@ impl Asked {
         &self.pipeline
     }
 
-    /// Takes a place in the queue, runs `work` there, and says in the queue how it ended. Blocks: for threads that may.
-    /// `link` ends it when the client goes away.
+    /// Takes a place in the queue, runs `work` there, and says in the queue how it ended. Blocks:
+    /// for threads that may. `link` ends it when the client goes away.
     pub fn run<T>(
         self,
         link: &Link,
@@ -253,8 +254,8 @@ pub async fn answer<T: Send + 'static>(
     reading_thread(move || asked.run(&link, work)).await
 }
 
-/// Starts a question that goes on whether its client stays or not; gives the number of its entry once it is in the queue, where it
-/// is seen and can be cancelled.
+/// Starts a question that goes on whether its client stays or not; gives the number of its entry
+/// once it is in the queue, where it is seen and can be cancelled.
 pub async fn start<T: Send + 'static>(
     asked: Asked,
     work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
@@ -276,7 +277,8 @@ pub async fn start<T: Send + 'static>(
     }
 }
 
-/// Starts work that reads, on a thread for questions. As many as there are HTTP connections, of which the queue lets few run.
+/// Starts work that reads, on a thread for questions. As many as there are HTTP connections, of
+/// which the queue lets few run.
 pub fn reading_thread<T: Send + 'static>(
     work: impl FnOnce() -> ApiResult<T> + Send + 'static,
 ) -> impl Future<Output = ApiResult<T>> {
@@ -296,8 +298,8 @@ pub fn reading_thread<T: Send + 'static>(
     }
 }
 
-/// Stands for the client while it waits; when it is dropped before the end, the query is cancelled. It is dropped by the task of
-/// the client's connection, which knows why.
+/// Stands for the client while it waits; when it is dropped before the end, the query is cancelled.
+/// It is dropped by the task of the client's connection, which knows why.
 #[derive(Default)]
 pub struct Client(Link);
 

@@ -1,8 +1,8 @@
 //! `/api/v1/context`: the lines around a line, of the same stream.
 //!
-//! The order is that of event time; lines of the same instant are in the order of their arrival. The frames are read
-//! from the line's time outwards and no further than needed; a rare stream may need all of them, which the time limit
-//! of queries bounds.
+//! The order is that of event time; lines of the same instant are in the order of their arrival.
+//! The frames are read from the line's time outwards and no further than needed; a rare stream may
+//! need all of them, which the time limit of queries bounds.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -190,7 +190,8 @@ impl Nearest {
         Nearest { lines: BTreeMap::new(), max, counted: 0 }
     }
 
-    /// Counts the batches that are held now, each once: their lines come one after the other, mostly.
+    /// Counts the batches that are held now, each once: their lines come one after the other,
+    /// mostly.
     fn count(&mut self, meter: &mut Meter) -> Result<(), RunError> {
         let mut held: Vec<&Arc<Batch>> = self.lines.values().map(|(batch, _)| batch).collect();
         held.sort_unstable_by_key(|batch| Arc::as_ptr(batch));

@@ -1,8 +1,9 @@
 //! `/api/v1/export`: every row of a query, in the order of time, as lines, JSON, CSV or Parquet.
 //!
-//! An export is an entry of the queue like any query and can be paused and cancelled there. It may take as long and give as many
-//! rows as it needs; what it holds in memory is limited as always. With `cursors=1` the answer is cut into pieces, each with a
-//! cursor that goes on behind it ([`Pieces`]).
+//! An export is an entry of the queue like any query and can be paused and cancelled there. It may
+//! take as long and give as many rows as it needs; what it holds in memory is limited as always.
+//! With `cursors=1` the answer is cut into pieces, each with a cursor that goes on behind it
+//! ([`Pieces`]).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Calls that read lines: one file for each group of calls, and their way through the queue ([`ask`]).
+//! Calls that read lines: one file for each group of calls, and their way through the queue
+//! ([`ask`]).
 
 pub mod ask;
 pub mod context;

@@ -1,4 +1,5 @@
-//! `/api/v1/queries`: the queue, to look at, to cancel and pause in; and background queries, to ask and to fetch the rows of.
+//! `/api/v1/queries`: the queue, to look at, to cancel and pause in; and background queries, to ask
+//! and to fetch the rows of.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -233,7 +234,8 @@ impl AsRef<[u8]> for PageBytes {
     }
 }
 
-/// A place for a page, if one is free. A client asks again in a moment; waiting for it here would only hold its connection.
+/// A place for a page, if one is free. A client asks again in a moment; waiting for it here would
+/// only hold its connection.
 fn page_place(app: &App) -> ApiResult<OwnedSemaphorePermit> {
     Arc::clone(&app.page_places).try_acquire_owned().map_err(|_| {
         app.pages_refused.fetch_add(1, Relaxed);

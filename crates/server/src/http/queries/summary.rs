@@ -1,5 +1,5 @@
-//! `/api/v1/summary`, `/api/v1/summary/types`: what the charts of the page show; `/api/v1/summary/rerun`: summarises a past
-//! interval again, as an entry of the queue.
+//! `/api/v1/summary`, `/api/v1/summary/types`: what the charts of the page show;
+//! `/api/v1/summary/rerun`: summarises a past interval again, as an entry of the queue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -153,7 +153,8 @@ async fn types(State(app): State<Arc<App>>, params: Params) -> ApiResult {
 /// Calls its argument with every row.
 type Rows<'a> = dyn FnMut(&mut dyn FnMut(&SummaryRow)) -> ApiResult<()> + 'a;
 
-/// Gives `add` the rows of open buckets and of the store, each line counted once, on a thread that may block.
+/// Gives `add` the rows of open buckets and of the store, each line counted once, on a thread that
+/// may block.
 async fn read<T: Send + 'static>(
     app: &App,
     log_type: Option<String>,

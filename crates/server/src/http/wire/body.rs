@@ -19,9 +19,11 @@ const RETRY_AFTER_S: u32 = 5;
 /// How slow a body may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BodyLimits {
-    /// Silence between two pieces. Beyond it the request is answered with 408 and the connection closed.
+    /// Silence between two pieces. Beyond it the request is answered with 408 and the connection
+    /// closed.
     pub idle_max: Duration,
-    /// Bytes a second, on average since the body began, once it is older than `idle_max`. Below, the same.
+    /// Bytes a second, on average since the body began, once it is older than `idle_max`. Below,
+    /// the same.
     pub bytes_per_s_min: u64,
 }
 

@@ -1,12 +1,13 @@
 //! Accepts connections and serves the router on them, with limits on their number ([`seats`]),
 //! their heads and their silence.
 //!
-//! A client that takes no byte of an answer for so long (`query.client_idle_max`) loses its connection: the kernel sees to
-//! that (TCP_USER_TIMEOUT), as only it knows what the other side took. So each answer gives its place back at the end:
-//! of a query in the queue, of a page of results, of a connection.
+//! A client that takes no byte of an answer for so long (`query.client_idle_max`) loses its
+//! connection: the kernel sees to that (TCP_USER_TIMEOUT), as only it knows what the other side
+//! took. So each answer gives its place back at the end: of a query in the queue, of a page of
+//! results, of a connection.
 //!
-//! HTTPS ([`https`]) takes its seats and times as HTTP does: a connection whose handshake is not over
-//! waits for its first request, and gives its seat up like one that does.
+//! HTTPS ([`https`]) takes its seats and times as HTTP does: a connection whose handshake is not
+//! over waits for its first request, and gives its seat up like one that does.
 //!
 //! Left out: HTTP/2; put a proxy in front for it.
 
@@ -46,11 +47,12 @@ use watched::{STALLED, Watched};
 const RETRY_AFTER_S: u32 = 5;
 /// What is answered on reserved seats.
 const ANSWERED_ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
-/// Time to send a request's head, also the longest a kept-alive connection may be idle. Then it is closed.
+/// Time to send a request's head, also the longest a kept-alive connection may be idle. Then it is
+/// closed.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-/// Bytes read at once of a connection that sends much; one that sends little has a buffer of 8 KiB. Also bounds a
-/// request's head, query text in the address included: one twice as long, at the latest, is answered with 431; long
-/// queries are sent as a form.
+/// Bytes read at once of a connection that sends much; one that sends little has a buffer of 8 KiB.
+/// Also bounds a request's head, query text in the address included: one twice as long, at the
+/// latest, is answered with 431; long queries are sent as a form.
 const READ_BYTES_MAX: usize = 256 << 10;
 /// Pause after the system refused a connection, for instance because no file handle was left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -1,4 +1,5 @@
-//! Parameters from the query string and, with POST, from a form body or an object of JSON: one list, the body's first.
+//! Parameters from the query string and, with POST, from a form body or an object of JSON: one
+//! list, the body's first.
 
 use std::str::FromStr;
 use std::sync::Arc;

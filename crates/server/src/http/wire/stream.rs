@@ -1,7 +1,8 @@
 //! Answers with the rows of a query as they come.
 //!
-//! A query runs on a thread of its own. Its rows come through a bounded channel, so that a slow client slows its query
-//! and nothing grows; a client that goes away ends it. While it waits for its client it can be cancelled, and its time runs.
+//! A query runs on a thread of its own. Its rows come through a bounded channel, so that a slow
+//! client slows its query and nothing grows; a client that goes away ends it. While it waits for
+//! its client it can be cancelled, and its time runs.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -20,7 +21,8 @@ use crate::http::queries::ask::{Asked, Client, Running, reading_thread};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::queries::export::{self, ColumnsError, Cursor, Encoder, Format};
 
-/// Pieces of an answer between the query and the connection. Beyond them the query waits for the client.
+/// Pieces of an answer between the query and the connection. Beyond them the query waits for the
+/// client.
 pub const CHUNKS_MAX: usize = 8;
 /// Bytes of a piece. A row group of Parquet is many pieces.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
@@ -35,8 +37,9 @@ const QUERY_ID: &str = "x-loginson-query-id";
 
 /// An answer that can be gone on with.
 pub struct Pieces {
-    /// Whether each piece is sent with its cursor: a line `BYTES CURSOR` before so many bytes, and `0 CURSOR` as the last
-    /// line of an answer that is complete. A line `! MESSAGE` says why it is not.
+    /// Whether each piece is sent with its cursor: a line `BYTES CURSOR` before so many bytes, and
+    /// `0 CURSOR` as the last line of an answer that is complete. A line `! MESSAGE` says why it is
+    /// not.
     pub framed: bool,
     /// Where this answer begins.
     pub cursor: Cursor,
@@ -98,7 +101,8 @@ pub async fn stream(
     Ok(rows_answer(id.await.ok(), media_type, Body::from_stream(chunks)))
 }
 
-/// What comes behind the last row: nothing, or why the answer is not complete. Whoever ends without a word has panicked.
+/// What comes behind the last row: nothing, or why the answer is not complete. Whoever ends without
+/// a word has panicked.
 async fn last(end: oneshot::Receiver<Option<io::Result<Bytes>>>) -> Option<io::Result<Bytes>> {
     let panicked = || Some(Err(io::Error::other("the query ended by a bug")));
     end.await.unwrap_or_else(|_| panicked())
@@ -303,7 +307,8 @@ impl Writer {
         ControlFlow::Continue(())
     }
 
-    /// The end of an answer that is not complete. Where the format has no place for a reason the connection breaks.
+    /// The end of an answer that is not complete. Where the format has no place for a reason the
+    /// connection breaks.
     fn broken_off(&mut self, error: &ApiError) -> io::Result<Bytes> {
         if self.framed() {
             return Ok(format!("! {}\n", error.to_string().replace('\n', " ")).into());

@@ -1,7 +1,7 @@
 //! Answers that are written as a whole before they are sent: JSON, without a tree of it in between.
 //!
-//! Its memory is counted with that of the query that it answers, and stays counted until the client has taken it, or is
-//! gone.
+//! Its memory is counted with that of the query that it answers, and stays counted until the client
+//! has taken it, or is gone.
 
 use std::io;
 
@@ -19,8 +19,9 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Writes `value`, which is all that is left of a query that has run in `context`, as JSON. The memory that the query
-    /// counted for it is given back; that of the text is counted before it is taken.
+    /// Writes `value`, which is all that is left of a query that has run in `context`, as JSON. The
+    /// memory that the query counted for it is given back; that of the text is counted before it is
+    /// taken.
     pub fn json(context: &Context, value: impl Serialize) -> Result<Whole, RunError> {
         let meter = Meter::new(context);
         let held = usize::try_from(meter.held()).unwrap_or(usize::MAX);

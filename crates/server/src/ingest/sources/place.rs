@@ -1,5 +1,5 @@
-//! One source: running, or failed by a fault of ours and about to be started again, after a pause that grows while it
-//! fails again soon.
+//! One source: running, or failed by a fault of ours and about to be started again, after a pause
+//! that grows while it fails again soon.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,8 @@
-//! CSV as RFC 4180 has it: a header, lines that end with CR LF, and values in quotes where they need them.
+//! CSV as RFC 4180 has it: a header, lines that end with CR LF, and values in quotes where they
+//! need them.
 //!
-//! The columns are known before the first row. Values are as they are, also where a spreadsheet would take them for formulas.
+//! The columns are known before the first row. Values are as they are, also where a spreadsheet
+//! would take them for formulas.
 
 use query::{Rows, Scratch};
 

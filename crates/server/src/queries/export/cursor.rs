@@ -1,8 +1,9 @@
 //! Where an export goes on: text for whoever fetches it, which means something to us only.
 //!
-//! It names two sets of lines, those that belong to the export and those that an earlier one had, and the last row that was
-//! given. So nothing comes twice and nothing is missed, although lines arrive meanwhile with whatever time: they are not in
-//! the set, and belong to the export that goes on behind the end.
+//! It names two sets of lines, those that belong to the export and those that an earlier one had,
+//! and the last row that was given. So nothing comes twice and nothing is missed, although lines
+//! arrive meanwhile with whatever time: they are not in the set, and belong to the export that goes
+//! on behind the end.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -17,7 +18,8 @@ const VERSION_BEFORE: &str = "c1_";
 /// Where an export goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// What relative times refer to, nanoseconds since 1970 UTC; none behind the end, where a new export begins.
+    /// What relative times refer to, nanoseconds since 1970 UTC; none behind the end, where a new
+    /// export begins.
     pub now_ns: Option<i64>,
     /// Which rows are left.
     pub order: TimeOrder,

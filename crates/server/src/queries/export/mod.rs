@@ -1,7 +1,8 @@
 //! Rows of a query as bytes: for answers of the API, and for files.
 //!
-//! All of it works row by row in bounded memory, and knows neither HTTP nor files. The first line of CSV names the columns;
-//! which there are, the query says itself, or it is asked before ([`columns`]).
+//! All of it works row by row in bounded memory, and knows neither HTTP nor files. The first line
+//! of CSV names the columns; which there are, the query says itself, or it is asked before
+//! ([`columns`]).
 
 mod csv;
 mod cursor;
@@ -78,7 +79,8 @@ enum Form {
 }
 
 impl Encoder {
-    /// What writes that format; CSV with these columns, and with a header if `first` says that no rows came before.
+    /// What writes that format; CSV with these columns, and with a header if `first` says that no
+    /// rows came before.
     pub fn new(format: Format, columns: Vec<String>, first: bool) -> Self {
         let form = match format {
             Format::Raw => Form::Raw,
@@ -121,8 +123,8 @@ impl Encoder {
         }
     }
 
-    /// Takes rows, and appends to `out` what is ready: at once, or for Parquet by row groups. `out` is given empty, or as the
-    /// last call left it.
+    /// Takes rows, and appends to `out` what is ready: at once, or for Parquet by row groups. `out`
+    /// is given empty, or as the last call left it.
     pub fn push(&mut self, rows: &Rows, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match &mut self.form {
             Form::Parquet(writer) => writer.push(rows, &mut self.scratch, out),
@@ -171,8 +173,9 @@ impl Encoder {
     }
 }
 
-/// How a line of JSON begins that says why there are no more. Values of rows are texts ([`write_json`]), this one is an object: no
-/// line of a log looks like it, whatever its fields are called.
+/// How a line of JSON begins that says why there are no more. Values of rows are texts
+/// ([`write_json`]), this one is an object: no line of a log looks like it, whatever its fields are
+/// called.
 pub const ERROR_LINE_BEGIN: &[u8] = b"{\"_error\":{";
 /// The same of a line that says how many lines a tail has left out.
 pub const SKIPPED_LINE_BEGIN: &[u8] = b"{\"_skipped\":{";
@@ -240,8 +243,8 @@ pub enum ColumnsError {
     Run(#[from] RunError),
 }
 
-/// The columns of a query's rows: those that its last pipe names, if it is `fields`; else those that a run finds. They are
-/// the same for the same rows.
+/// The columns of a query's rows: those that its last pipe names, if it is `fields`; else those
+/// that a run finds. They are the same for the same rows.
 pub fn columns(
     query: &Query,
     source: &dyn Source,
@@ -256,8 +259,8 @@ pub fn columns(
         names.retain(|name| seen.insert(name.clone()));
         return Ok(names);
     }
-    // What is counted is the run that gives the rows. An export that goes on has the columns of the whole: of the same lines,
-    // also of those behind it, and of none that came later.
+    // What is counted is the run that gives the rows. An export that goes on has the columns of the
+    // whole: of the same lines, also of those behind it, and of none that came later.
     let order = context.order.clone().map(|order| TimeOrder { after: None, ..order });
     let order = order.filter(|order| *order != TimeOrder::default());
     let progress = Default::default();

@@ -1,8 +1,9 @@
-//! Background queries: they are asked, run when they have a place, and their rows are kept to be fetched, page by page, while
-//! they run and until they expire. `queries/` in the data directory has a record ([`record`]) and the rows ([`results`]) of each.
+//! Background queries: they are asked, run when they have a place, and their rows are kept to be
+//! fetched, page by page, while they run and until they expire. `queries/` in the data directory
+//! has a record ([`record`]) and the rows ([`results`]) of each.
 //!
-//! A query is in the [`Queue`] like any other, under the same id. Before it is acknowledged its record is durable; so is its
-//! end, before it is listed as ended.
+//! A query is in the [`Queue`] like any other, under the same id. Before it is acknowledged its
+//! record is durable; so is its end, before it is listed as ended.
 //!
 //! | it was, when the server ended | after the next start |
 //! |---|---|
@@ -10,15 +11,18 @@
 //! | running or paused | interrupted, until somebody resumes it |
 //! | ended | as it was, with its rows |
 //!
-//! What was interrupted goes on behind its last stored row if its pipes look at each row by itself and it has no limit: such
-//! rows come in the order of time, and which lines belong to the answer is fixed when it first runs. Others run from the start, and
-//! their rows are replaced; a cursor of the rows before is refused then.
+//! What was interrupted goes on behind its last stored row if its pipes look at each row by itself
+//! and it has no limit: such rows come in the order of time, and which lines belong to the answer
+//! is fixed when it first runs. Others run from the start, and their rows are replaced; a cursor of
+//! the rows before is refused then.
 //!
-//! Invariants: what resumes a query, and what removes it, take turns ([`Jobs::turns`]), and look at its state within their turn;
-//! so a query that goes on keeps its files, and one that was removed leaves none. Whoever writes a record holds its lock, and
-//! writes nothing once it was removed. Locks are taken in this order: turns, the list of queries, a record, its rows.
+//! Invariants: what resumes a query, and what removes it, take turns ([`Jobs::turns`]), and look at
+//! its state within their turn; so a query that goes on keeps its files, and one that was removed
+//! leaves none. Whoever writes a record holds its lock, and writes nothing once it was removed.
+//! Locks are taken in this order: turns, the list of queries, a record, its rows.
 //!
-//! Left out: results of more than the directory's file system; and merging the rows of several servers.
+//! Left out: results of more than the directory's file system; and merging the rows of several
+//! servers.
 
 mod page;
 mod record;
@@ -52,7 +56,8 @@ pub static QUERY_THREADS: Threads = Threads::new("query", Role::Query);
 /// What [`JobLimits::jobs_max`] is.
 pub const JOBS_MAX: usize = 1_000;
 
-/// Limits of background queries. What exceeds them ends the query, with a message that names the setting.
+/// Limits of background queries. What exceeds them ends the query, with a message that names the
+/// setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobLimits {
     /// Time that one runs. `query.background_run_max`.
@@ -65,7 +70,8 @@ pub struct JobLimits {
     pub keep: Duration,
     /// Room that is left on the disk. `store.disk_free_bytes_min`.
     pub disk_free_bytes_min: u64,
-    /// Background queries that are kept, whatever they do. Further ones are refused until some expire or are deleted.
+    /// Background queries that are kept, whatever they do. Further ones are refused until some
+    /// expire or are deleted.
     pub jobs_max: usize,
 }
 
@@ -260,7 +266,8 @@ impl Jobs {
             self.jobs().remove(&id);
             let _record = job.record();
             job.removed.store(true, Relaxed);
-            // It may not be there, and what is left of it is removed at the next start at the latest.
+            // It may not be there, and what is left of it is removed at the next start at the
+            // latest.
             let _ = self.disk.remove(&Record::path(&self.dir, id));
         })?;
         Ok(id)
@@ -379,7 +386,8 @@ impl Jobs {
         }
         job.removed.store(true, Relaxed);
         drop(record);
-        // After a power cut it may be there again, until its time is over; nothing else depends on it.
+        // After a power cut it may be there again, until its time is over; nothing else depends on
+        // it.
         let _ = self.disk.sync_dir(&self.dir);
         *job.results() = None;
         self.jobs().remove(&id);

@@ -28,7 +28,8 @@ pub struct Page {
     pub rows: u64,
     /// Whether rows stand behind them already.
     pub more: bool,
-    /// The state of the query, as of before the rows were read: when it has ended and there are no more, all were given.
+    /// The state of the query, as of before the rows were read: when it has ended and there are no
+    /// more, all were given.
     pub state: State,
     /// The format.
     pub format: String,
@@ -69,8 +70,9 @@ impl Jobs {
         Ok(open.clone())
     }
 
-    /// Opens a file of rows that is there; what a crash left behind them counts no more. The lock of the rows is held, so that
-    /// the file is opened once: opening it again would cut off what is being written.
+    /// Opens a file of rows that is there; what a crash left behind them counts no more. The lock
+    /// of the rows is held, so that the file is opened once: opening it again would cut off what is
+    /// being written.
     pub(super) fn reopen(&self, job: &Job, path: &Path) -> io::Result<Option<Arc<Results>>> {
         let found = match Results::open(&*self.disk, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,4 +1,5 @@
-//! What of a background query outlives the process: what was asked, and how far it came. One small file of JSON a query.
+//! What of a background query outlives the process: what was asked, and how far it came. One small
+//! file of JSON a query.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! The rows of a background query in a file: appended block by block, read by number of row.
 //!
-//! The format is docs/format/query-results.md. A block is valid when its checksum is; what is behind the first that is not
-//! does not count. So nothing is synced while rows are written, and after a crash the rows of the valid blocks are there, and
-//! where to go on behind them: with each block stands the place of its last row in the order of time.
+//! The format is docs/format/query-results.md. A block is valid when its checksum is; what is
+//! behind the first that is not does not count. So nothing is synced while rows are written, and
+//! after a crash the rows of the valid blocks are there, and where to go on behind them: with each
+//! block stands the place of its last row in the order of time.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ const HEADER_BYTES: usize = 40;
 const NODE_BYTES: usize = 4;
 /// Bit of the flags: the place of the last row is known.
 const HAS_KEY: u32 = 1;
-/// Bytes of a block's table and rows; more cannot be one of ours, which are as large as what a query holds to order it.
+/// Bytes of a block's table and rows; more cannot be one of ours, which are as large as what a
+/// query holds to order it.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
 /// Rows that are written at once: their bytes, and where each ends.
@@ -163,10 +165,12 @@ impl Results {
         (HEADER_BYTES + rows.ends.len() * 4 + rows.bytes.len() + NODE_BYTES) as u64
     }
 
-    /// Writes rows behind the others; `key` is the place in time of the last one. One thread at a time.
+    /// Writes rows behind the others; `key` is the place in time of the last one. One thread at a
+    /// time.
     ///
     /// # Errors
-    /// Of the disk. The rows are not there then, and what was written of them is cut off, if the disk allows.
+    /// Of the disk. The rows are not there then, and what was written of them is cut off, if the
+    /// disk allows.
     pub fn append(&self, rows: &Rows, key: Option<RowKey>) -> io::Result<()> {
         if rows.ends.is_empty() {
             return Ok(());
@@ -206,8 +210,8 @@ impl Results {
         self.file.sync_data()
     }
 
-    /// Bytes of up to `rows_max` rows from `row` on, no more than `bytes_max` but one row at least, and the number behind the
-    /// last of them.
+    /// Bytes of up to `rows_max` rows from `row` on, no more than `bytes_max` but one row at least,
+    /// and the number behind the last of them.
     ///
     /// # Errors
     /// Of the disk, or when what was written is not there any more.
@@ -368,7 +372,8 @@ mod tests {
         assert_eq!(again.last_key(), key(4));
     }
 
-    /// Power cuts and torn writes: what is left is a beginning of what was written, with the key of its last row.
+    /// Power cuts and torn writes: what is left is a beginning of what was written, with the key of
+    /// its last row.
     #[test]
     fn what_is_left_of_a_crash_is_a_beginning() {
         for seed in 0..200 {

@@ -23,7 +23,8 @@ use crate::queries::jobs::{Job, Jobs, now_ns, parse};
 
 /// Bytes of rows that are written at once.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Time after which rows are written that are fewer, so that they can be seen; looked at when further ones come.
+/// Time after which rows are written that are fewer, so that they can be seen; looked at when
+/// further ones come.
 const BLOCK_AGE: Duration = Duration::from_millis(200);
 
 /// Why a background query ended before it was done.
@@ -69,7 +70,8 @@ impl From<RunError> for Failure {
     }
 }
 
-/// Whether a query's rows come in the order of time, so that it goes on behind the last when it is resumed.
+/// Whether a query's rows come in the order of time, so that it goes on behind the last when it is
+/// resumed.
 pub(crate) fn continues(asked: &Submission) -> bool {
     asked.limit.is_none()
         && parse(asked).is_ok_and(|query| query.pipes().iter().all(Pipe::is_row_wise))
@@ -213,8 +215,9 @@ impl Jobs {
         Ok(synced?)
     }
 
-    /// The file of rows to go on with, or a new one; and whether it is new. A new one belongs to a further run from the start: under
-    /// the lock of the record, so that a cursor never reads rows of another run.
+    /// The file of rows to go on with, or a new one; and whether it is new. A new one belongs to a
+    /// further run from the start: under the lock of the record, so that a cursor never reads rows
+    /// of another run.
     fn open_results(&self, job: &Job, in_order: bool) -> io::Result<(Arc<Results>, bool)> {
         let path = Results::path(&self.dir, job.id);
         let mut record = job.record();

@@ -1,4 +1,5 @@
-//! Who does what to a background query at the same time: nothing is left behind, lost, or done twice.
+//! Who does what to a background query at the same time: nothing is left behind, lost, or done
+//! twice.
 
 use std::sync::Barrier;
 use std::thread;

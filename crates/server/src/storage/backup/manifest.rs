@@ -40,7 +40,8 @@ pub struct Manifest {
 pub struct ManifestFile {
     /// Its name, from the backup's directory.
     pub file: String,
-    /// Its length. None for a hot segment that is shared: the index behind its frames may still have been written.
+    /// Its length. None for a hot segment that is shared: the index behind its frames may still
+    /// have been written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Lines in it, if it is a segment.

@@ -1,4 +1,5 @@
-//! A backup: a directory that is a data directory as it was at one moment, and a list of what is in it.
+//! A backup: a directory that is a data directory as it was at one moment, and a list of what is in
+//! it.
 //!
 //! ```text
 //! BACKUP/catalog.sqlite          a copy
@@ -7,13 +8,15 @@
 //! BACKUP/backup.json             the list, with bytes and lines of each file
 //! ```
 //!
-//! A backup by a server holds every line that was acknowledged before it began. Writing stops for the moment in which second
-//! names are given, some milliseconds; copies are made afterwards. The directory has a temporary name until all of it is
-//! durable, so a crash leaves none that looks whole.
+//! A backup by a server holds every line that was acknowledged before it began. Writing stops for
+//! the moment in which second names are given, some milliseconds; copies are made afterwards. The
+//! directory has a temporary name until all of it is durable, so a crash leaves none that looks
+//! whole.
 //!
-//! A backup shares bytes with the store it is of, so it takes space only for what the store has deleted since, and does not
-//! help when the disk breaks: copy it elsewhere for that. Left out: configuration, incremental backups (each takes no more
-//! than what changed), and backups of a server on another file system.
+//! A backup shares bytes with the store it is of, so it takes space only for what the store has
+//! deleted since, and does not help when the disk breaks: copy it elsewhere for that. Left out:
+//! configuration, incremental backups (each takes no more than what changed), and backups of a
+//! server on another file system.
 
 mod manifest;
 mod restore;
@@ -41,8 +44,8 @@ const NAME_BYTES_MAX: usize = 100;
 const UNFINISHED: &str = ".part";
 const LEAVING: &str = ".gone";
 
-/// A name for a backup: letters, digits, `.`, `_` and `-`, beginning with a letter or digit. It names a directory beside others
-/// and nothing else, whoever gave it.
+/// A name for a backup: letters, digits, `.`, `_` and `-`, beginning with a letter or digit. It
+/// names a directory beside others and nothing else, whoever gave it.
 pub fn check_name(name: &str) -> Result<()> {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
@@ -89,7 +92,8 @@ struct Piece {
 
 /// Makes a backup of a store that is being written. One at a time: the caller sees to it.
 ///
-/// Errors: there is one of that name; the copies would take more room than there is, with `free_bytes_min` left free.
+/// Errors: there is one of that name; the copies would take more room than there is, with
+/// `free_bytes_min` left free.
 pub fn of_store(
     store: &Store,
     data_dir: &Path,
@@ -119,7 +123,8 @@ pub fn of_store(
     backup.finish(now_ns)
 }
 
-/// Makes a backup of a data directory that no server has, in `backups`; on another file system everything is copied.
+/// Makes a backup of a data directory that no server has, in `backups`; on another file system
+/// everything is copied.
 pub fn of_directory(
     disk: &dyn Disk,
     data_dir: &Path,
@@ -210,7 +215,8 @@ fn sweep(backups: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A backup being made, under a name that no backup can have. Removed when it is dropped before its end.
+/// A backup being made, under a name that no backup can have. Removed when it is dropped before its
+/// end.
 struct Unfinished {
     name: String,
     backups: PathBuf,
@@ -343,12 +349,14 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // It is not there any more when the backup was made; what is left otherwise is removed before the next one.
+        // It is not there any more when the backup was made; what is left otherwise is removed
+        // before the next one.
         let _ = fs::remove_dir_all(&self.part);
     }
 }
 
-/// Whether a second name failed for a reason that a copy does not have: another file system, or one without such names.
+/// Whether a second name failed for a reason that a copy does not have: another file system, or one
+/// without such names.
 fn cannot_share(error: io::ErrorKind) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error, CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)

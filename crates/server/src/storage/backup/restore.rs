@@ -56,9 +56,11 @@ pub fn verify_backup(
     Ok((manifest, checked))
 }
 
-/// Makes a data directory of a backup that was verified. `advanced` is told bytes as they are copied.
+/// Makes a data directory of a backup that was verified. `advanced` is told bytes as they are
+/// copied.
 ///
-/// Errors: the directory is there and not empty; the disk refuses. A crash leaves an empty directory as far as a server can see.
+/// Errors: the directory is there and not empty; the disk refuses. A crash leaves an empty
+/// directory as far as a server can see.
 pub fn restore(
     backup: &Path,
     manifest: &Manifest,
@@ -74,7 +76,8 @@ pub fn restore(
         let (from, to) = (backup.join(&file.file), part.join(&file.file));
         let cannot = || format!("cannot read {}", from.display());
         let bytes = fs::metadata(&from).with_context(cannot)?.len();
-        // A sealed segment is never changed, so backup and store may share it. A hot one may be written.
+        // A sealed segment is never changed, so backup and store may share it. A hot one may be
+        // written.
         let shared = file.segment().is_some_and(|(kind, _)| kind == SegmentKind::Sealed)
             && fs::hard_link(&from, &to).is_ok();
         if !shared {
@@ -98,7 +101,8 @@ pub fn restore(
     fs::remove_dir(&part).with_context(|| format!("cannot remove {}", part.display()))
 }
 
-/// A directory that is not there, empty, or has nothing but what a restore left that was not finished.
+/// A directory that is not there, empty, or has nothing but what a restore left that was not
+/// finished.
 fn check_empty(data_dir: &Path) -> Result<()> {
     let entries = match fs::read_dir(data_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,10 +1,11 @@
-//! Questions about a real store, in all forms that its lines go through, against the same questions about the same lines
-//! as they were sent, parsed now and looked at one by one.
+//! Questions about a real store, in all forms that its lines go through, against the same questions
+//! about the same lines as they were sent, parsed now and looked at one by one.
 //!
-//! A history makes random lines of several kinds and puts them in a store: hot, sealed, encoded again, some deleted, with
-//! more arriving. In each state random questions are asked twice, by two threads and with the answers of the states before
-//! still kept. The lines as they were sent are the twin: filters and pipes over single lines are what the tests of the crate
-//! `query` compare with a naive evaluator.
+//! A history makes random lines of several kinds and puts them in a store: hot, sealed, encoded
+//! again, some deleted, with more arriving. In each state random questions are asked twice, by two
+//! threads and with the answers of the states before still kept. The lines as they were sent are
+//! the twin: filters and pipes over single lines are what the tests of the crate `query` compare
+//! with a naive evaluator.
 
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
@@ -277,7 +278,8 @@ fn only_in<'r>(one: &'r [String], other: &[String]) -> Vec<&'r String> {
     one.iter().filter(|row| !other.contains(row)).take(3).collect()
 }
 
-/// The rows of an answer as text, with fields by name; sorted, unless the question gives them an order.
+/// The rows of an answer as text, with fields by name; sorted, unless the question gives them an
+/// order.
 fn rows(query: &Query, source: &dyn Source, context: &Context) -> Vec<String> {
     let mut found = Vec::new();
     let mut scratch = Scratch::default();

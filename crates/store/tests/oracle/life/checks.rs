@@ -22,7 +22,8 @@ impl Life {
         let stats = self.store().stats();
         assert_eq!(stats.lines, shown.len() as u64, "lines by the statistics");
         let counted = stats.lines_expired + stats.sealing.lines_deleted;
-        // Lines of frames that were refused, and found after a failed write, are counted when they go, too.
+        // Lines of frames that were refused, and found after a failed write, are counted when they
+        // go, too.
         let unknown = self.truth.lines.iter().any(|line| line.fate == Fate::Unknown);
         if !unknown && !std::mem::take(&mut self.reopened) {
             assert!(went <= counted - self.counted, "{went} lines went, {counted} were counted");

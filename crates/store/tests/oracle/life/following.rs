@@ -1,5 +1,5 @@
-//! A reader that goes on behind a cursor: each acknowledged line comes to it once, in the order of arrival, or is told to be
-//! gone.
+//! A reader that goes on behind a cursor: each acknowledged line comes to it once, in the order of
+//! arrival, or is told to be gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

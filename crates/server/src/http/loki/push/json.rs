@@ -1,4 +1,5 @@
-//! `{"streams":[{"stream":{"app":"x"},"values":[["1769860800000000000","a line",{"trace":"7"}]]}]}`.
+//! `{"streams":[{"stream":{"app":"x"},"values":[["1769860800000000000","a
+//! line",{"trace":"7"}]]}]}`.
 
 use std::borrow::Cow;
 use std::fmt;

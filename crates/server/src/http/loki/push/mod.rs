@@ -1,16 +1,20 @@
-//! `POST /loki/api/v1/push`: lines as Promtail, Alloy and other shippers of Loki send them, as JSON or as snappy-compressed
-//! protobuf; also at `/insert/loki/api/v1/push`.
+//! `POST /loki/api/v1/push`: lines as Promtail, Alloy and other shippers of Loki send them, as JSON
+//! or as snappy-compressed protobuf; also at `/insert/loki/api/v1/push`.
 //!
-//! Each entry becomes a JSON object: labels and structured metadata as its fields, the line as `_msg`, its time as `_time`; the
-//! labels name the stream. From there on it is a body of JSON lines like any other (see [`crate::http::ingest`]): the same places,
-//! limits of time, accounting, and the answer comes when all is durable.
+//! Each entry becomes a JSON object: labels and structured metadata as its fields, the line as
+//! `_msg`, its time as `_time`; the labels name the stream. From there on it is a body of JSON
+//! lines like any other (see [`crate::http::ingest`]): the same places, limits of time, accounting,
+//! and the answer comes when all is durable.
 //!
-//! Unlike other bodies this one is held whole, because both forms say only at an end what they are; so it has limits of its own:
-//! [`BODY_BYTES_MAX`], [`CONTENT_BYTES_MAX`], [`ENTRIES_MAX`], those of labels and metadata, and of what is made of it
-//! ([`WRITTEN_BYTES_MAX`]): labels are sent once and written with each line. What exceeds them is refused with 413 before
-//! a line is kept, and says which setting of the shipper to change. A shipper sends a request again that failed in the middle: what was kept of it is there twice then.
+//! Unlike other bodies this one is held whole, because both forms say only at an end what they are;
+//! so it has limits of its own: [`BODY_BYTES_MAX`], [`CONTENT_BYTES_MAX`], [`ENTRIES_MAX`], those
+//! of labels and metadata, and of what is made of it ([`WRITTEN_BYTES_MAX`]): labels are sent once
+//! and written with each line. What exceeds them is refused with 413 before a line is kept, and
+//! says which setting of the shipper to change. A shipper sends a request again that failed in the
+//! middle: what was kept of it is there twice then.
 //!
-//! Left out: tenants (`X-Scope-OrgID` is not looked at), and fields of lines that are themselves JSON; `unpack_json` finds those.
+//! Left out: tenants (`X-Scope-OrgID` is not looked at), and fields of lines that are themselves
+//! JSON; `unpack_json` finds those.
 
 mod json;
 mod protobuf;
@@ -35,11 +39,13 @@ use crate::http::ingest::{Inserting, Request, WholeBody};
 use crate::http::loki::LokiResult;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Bytes of a body as it is sent. Promtail and Alloy send 1 MiB of lines at a time, before compression.
+/// Bytes of a body as it is sent. Promtail and Alloy send 1 MiB of lines at a time, before
+/// compression.
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// The same, decompressed.
 const CONTENT_BYTES_MAX: usize = 4 << 20;
-/// Entries of a body. Of JSON they are counted when all are read, of which there may be some 400,000 of a few bytes.
+/// Entries of a body. Of JSON they are counted when all are read, of which there may be some
+/// 400,000 of a few bytes.
 const ENTRIES_MAX: usize = 100_000;
 /// Labels of a stream; Loki takes 15 unless it is told otherwise.
 const LABELS_MAX: usize = 64;
@@ -55,9 +61,11 @@ const NAMES_MAX: usize = 256;
 const METADATA_MAX: usize = 128;
 /// See [`METADATA_MAX`].
 const METADATA_BYTES_MAX: usize = 64 << 10;
-/// Bytes of the lines that are made of a body, whatever its size. Labels of usual length fit in with each of many short lines.
+/// Bytes of the lines that are made of a body, whatever its size. Labels of usual length fit in
+/// with each of many short lines.
 const WRITTEN_BYTES_MIN: usize = 8 << 20;
-/// The same of a larger body: so many times its decompressed size, and never more than [`WRITTEN_BYTES_MAX`].
+/// The same of a larger body: so many times its decompressed size, and never more than
+/// [`WRITTEN_BYTES_MAX`].
 const WRITTEN_PER_BYTE_MAX: usize = 16;
 /// Bytes of the lines that are made of a body, at most.
 const WRITTEN_BYTES_MAX: usize = 32 << 20;
@@ -317,8 +325,8 @@ fn written(labels: &Pairs<'_>) -> String {
     labels.iter().map(|(name, value)| format!(",{}:{}", text(name), text(value))).collect()
 }
 
-/// Appends a line as a JSON object, with a newline. The line comes first: so the API of Loki shows it, not the object, when it is
-/// asked for ([`logql::Reader`]).
+/// Appends a line as a JSON object, with a newline. The line comes first: so the API of Loki shows
+/// it, not the object, when it is asked for ([`logql::Reader`]).
 fn write(entry: &Entry<'_>, labels: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"_msg\":");
     serde_json::to_writer(&mut *out, entry.line.as_ref()).expect("writing to memory");

@@ -1,7 +1,8 @@
 //! `PushRequest` of Loki's `push.proto`, in snappy's block format.
 //!
-//! Only the four messages that are needed, by hand: a reader of the wire format is a page, and a library would bring a compiler of
-//! schemas with it. Fields that are not known are passed over, as the format wants.
+//! Only the four messages that are needed, by hand: a reader of the wire format is a page, and a
+//! library would bring a compiler of schemas with it. Fields that are not known are passed over, as
+//! the format wants.
 
 use std::borrow::Cow;
 
@@ -115,7 +116,8 @@ enum Value<'b> {
     Fixed,
 }
 
-/// The fields of a message (<https://protobuf.dev/programming-guides/encoding/>); ends at the first error.
+/// The fields of a message (<https://protobuf.dev/programming-guides/encoding/>); ends at the first
+/// error.
 struct Fields<'b>(&'b [u8]);
 
 impl<'b> Fields<'b> {

@@ -1,5 +1,5 @@
-//! `hits`, `facets`, `field_names`, `field_values`, `streams`, `stream_ids`, `stream_field_names`, `stream_field_values`: counts
-//! about the rows of a query.
+//! `hits`, `facets`, `field_names`, `field_values`, `streams`, `stream_ids`, `stream_field_names`,
+//! `stream_field_values`: counts about the rows of a query.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -157,8 +157,8 @@ fn seconds_ns(text: &str) -> Option<i64> {
     seconds.is_finite().then_some((seconds * SECOND_NS as f64).round() as i64)
 }
 
-/// The shift of buckets that the parameter `offset` says: that of a zone from UTC, so that days of two hours east begin two
-/// hours earlier; may be negative.
+/// The shift of buckets that the parameter `offset` says: that of a zone from UTC, so that days of
+/// two hours east begin two hours earlier; may be negative.
 pub(crate) fn shift_ns(params: &Params) -> ApiResult<i64> {
     let Some(text) = params.get("offset") else { return Ok(0) };
     let offset_ns = seconds_ns(text).or_else(|| query::time::parse_duration(text));
@@ -235,7 +235,8 @@ async fn streams(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
         .await
 }
 
-/// Streams have no numbers here: an id is what names the stream in 32 hexadecimal digits, the same in each answer.
+/// Streams have no numbers here: an id is what names the stream in 32 hexadecimal digits, the same
+/// in each answer.
 async fn stream_ids(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let (query, asked) = read(&app, "stream_ids", &params, &caller)?;
     let limit = params.limit("limit")?;

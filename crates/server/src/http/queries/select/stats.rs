@@ -74,7 +74,8 @@ fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
     Whole::json(context, Success::new("vector", numbers))
 }
 
-/// The answer of numbers over time; series in the order in which each begins. Rows without a time are at `time_ns`.
+/// The answer of numbers over time; series in the order in which each begins. Rows without a time
+/// are at `time_ns`.
 fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, RunError> {
     #[derive(Serialize)]
     struct Series<'a> {
@@ -167,7 +168,8 @@ impl Serialize for Point<'_> {
     }
 }
 
-/// Calls `each` with the numbers of each row; a histogram is one for each of its ranges, as VictoriaLogs gives them.
+/// Calls `each` with the numbers of each row; a histogram is one for each of its ranges, as
+/// VictoriaLogs gives them.
 fn each_number<'a>(
     rows: &'a [StatsRow],
     meter: &mut Meter,
@@ -197,7 +199,8 @@ struct Range<'a> {
     hits: u64,
 }
 
-/// The ranges of a histogram, whose [`ranges_bytes`] are counted; none where a value is another text.
+/// The ranges of a histogram, whose [`ranges_bytes`] are counted; none where a value is another
+/// text.
 fn ranges_of<'a>(value: &'a str, meter: &mut Meter) -> Result<Option<Vec<Range<'a>>>, RunError> {
     if value != "[]" && !value.starts_with("[{\"vmrange\":\"") {
         return Ok(None);
@@ -210,7 +213,8 @@ fn ranges_of<'a>(value: &'a str, meter: &mut Meter) -> Result<Option<Vec<Range<'
     Ok(ranges)
 }
 
-/// Memory of the ranges of a histogram: as it is written, each has more bytes than it takes, and the list doubles.
+/// Memory of the ranges of a histogram: as it is written, each has more bytes than it takes, and
+/// the list doubles.
 fn ranges_bytes(value: &str) -> usize {
     4 * value.len()
 }

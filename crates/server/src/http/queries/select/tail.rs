@@ -1,9 +1,10 @@
 //! `tail`: lines as they arrive.
 //!
-//! It begins with the lines of the last seconds, from the store, and goes on with each batch as soon as it is parsed.
-//! Both overlap; a frame that was shown is not shown again. A client that reads slower than lines arrive makes the
-//! channel of batches overflow: what was skipped is counted and said. A tail can be cancelled at any time, also while lines
-//! stream or its client reads nothing.
+//! It begins with the lines of the last seconds, from the store, and goes on with each batch as
+//! soon as it is parsed. Both overlap; a frame that was shown is not shown again. A client that
+//! reads slower than lines arrive makes the channel of batches overflow: what was skipped is
+//! counted and said. A tail can be cancelled at any time, also while lines stream or its client
+//! reads nothing.
 
 use std::collections::HashSet;
 use std::io;
@@ -37,13 +38,14 @@ use crate::queries::export::{Format, error_line, skipped_line, write_json};
 const START_OFFSET_NS: i64 = 5_000_000_000;
 /// The farthest. More is a query.
 const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
-/// How often an empty line is sent when nothing else is, so that nobody between takes the connection for dead.
+/// How often an empty line is sent when nothing else is, so that nobody between takes the
+/// connection for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Pieces of a tail between it and its connection, and their bytes: 1 MiB for each slow reader.
 const PIECES_MAX: usize = 4;
 const PIECE_BYTES: usize = 256 << 10;
-/// Memory that one tail may have for a row, and for what its pipes compute. A row that needs more ends the tail, with the
-/// reason.
+/// Memory that one tail may have for a row, and for what its pipes compute. A row that needs more
+/// ends the tail, with the reason.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 /// How often it is looked whether the tail was cancelled.
 const CANCEL_TICK: Duration = Duration::from_millis(20);
@@ -219,7 +221,8 @@ impl Follower {
         }
     }
 
-    /// Writes rows and sends them piece by piece, so that little of them is there at a time. Cancelled: nobody wants more.
+    /// Writes rows and sends them piece by piece, so that little of them is there at a time.
+    /// Cancelled: nobody wants more.
     fn show_blocking(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, RunError> {
         let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
         let account = Arc::clone(&self.account);

@@ -1,5 +1,5 @@
-//! HTTPS: the TLS handshake of a connection. The connection uses the certificate that is in use when
-//! the handshake begins.
+//! HTTPS: the TLS handshake of a connection. The connection uses the certificate that is in use
+//! when the handshake begins.
 //!
 //! TLS 1.2 and 1.3. Library, and handling of the files, are those of syslog over TLS
 //! ([`collector::tls`]): changed files are read again, and the old certificate stays in use if the
@@ -110,8 +110,8 @@ impl Tls {
 async fn tell_without_tls(mut stream: Watched) -> io::Result<()> {
     stream.write_all(NOT_ENCRYPTED.as_bytes()).await?;
     stream.shutdown().await?;
-    // Closing while bytes of the request are unread would reset the connection, and the client would
-    // not see the answer.
+    // Closing while bytes of the request are unread would reset the connection, and the client
+    // would not see the answer.
     let mut rest = stream.take(UNENCRYPTED_BYTES_MAX);
     tokio::time::timeout(UNENCRYPTED_TIME_MAX, tokio::io::copy(&mut rest, &mut tokio::io::sink()))
         .await??;

@@ -1,7 +1,8 @@
 //! A connection that ends when its client takes nothing of what is written to it, and says so.
 //!
-//! Invariant: whatever is dropped by the task of such a connection can ask [`client_has_stalled`] why. Left out: the same
-//! for WebSockets, which leave the task; they end and are counted all the same.
+//! Invariant: whatever is dropped by the task of such a connection can ask [`client_has_stalled`]
+//! why. Left out: the same for WebSockets, which leave the task; they end and are counted all the
+//! same.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
@@ -21,7 +22,8 @@ tokio::task_local! {
     pub static STALLED: Arc<AtomicBool>;
 }
 
-/// Whether the connection that this task serves has ended because its client took nothing of its answer.
+/// Whether the connection that this task serves has ended because its client took nothing of its
+/// answer.
 pub fn client_has_stalled() -> bool {
     STALLED.try_with(|stalled| stalled.load(Relaxed)).unwrap_or(false)
 }
@@ -37,7 +39,8 @@ pub struct Watched {
 impl Watched {
     /// Asks the kernel to end the connection when what is written is not taken.
     pub fn new(stream: TcpStream, peer: SocketAddr, clients: &Clients) -> Watched {
-        // Answers are written as whole pieces; waiting for more to send only adds delay. Failing is harmless.
+        // Answers are written as whole pieces; waiting for more to send only adds delay. Failing is
+        // harmless.
         let _ = stream.set_nodelay(true);
         let idle_ms = u32::try_from(clients.idle_max.as_millis()).unwrap_or(u32::MAX);
         if let Err(error) = set_tcp_user_timeout(&stream, idle_ms) {

@@ -1,8 +1,9 @@
 //! One column of one row group: values collected row by row, then written as pages.
 //!
-//! A chunk is an optional dictionary page and data pages (version 1): four bytes of length, definition levels (1: there is
-//! a value, 0: there is none), then the values that are there, plain or as numbers into the dictionary; the whole page
-//! compressed with zstd. Levels and numbers are in Parquet's hybrid of runs and bit-packed groups
+//! A chunk is an optional dictionary page and data pages (version 1): four bytes of length,
+//! definition levels (1: there is a value, 0: there is none), then the values that are there, plain
+//! or as numbers into the dictionary; the whole page compressed with zstd. Levels and numbers are
+//! in Parquet's hybrid of runs and bit-packed groups
 //! (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>).
 
 use std::collections::HashMap;
@@ -108,7 +109,8 @@ impl Values {
         &self.bytes[start..self.ends[index] as usize]
     }
 
-    /// Appends the pages of `rows` rows to `out`, whose first byte is at `base` in the file, and forgets the values.
+    /// Appends the pages of `rows` rows to `out`, whose first byte is at `base` in the file, and
+    /// forgets the values.
     pub fn write(&mut self, kind: Kind, rows: u32, base: u64, out: &mut Vec<u8>) -> Chunk {
         let offset = base + out.len() as u64;
         let mut pages = Pages { out, bytes_plain: 0 };
@@ -153,7 +155,8 @@ impl Values {
         chunk
     }
 
-    /// The end of the page that begins at row `row`, whose values begin at `index`: as a row, and as a value.
+    /// The end of the page that begins at row `row`, whose values begin at `index`: as a row, and
+    /// as a value.
     fn page_end(&self, row: u32, index: usize, rows: u32) -> (u32, usize) {
         let last_row = rows.min(row + PAGE_ROWS_MAX as u32);
         let mut bytes = 0;
@@ -199,7 +202,8 @@ impl Values {
                 values.push(value);
                 values.len() as u32 - 1
             });
-            // With a dictionary of more than half as many values, numbers and values together are larger.
+            // With a dictionary of more than half as many values, numbers and values together are
+            // larger.
             if bytes > DICTIONARY_BYTES_MAX || values.len() > 16 + self.rows.len() / 2 {
                 return None;
             }
@@ -272,7 +276,8 @@ fn write_plain(out: &mut Vec<u8>, kind: Kind, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Runs of eight or more as runs, all else bit-packed in groups of eight, which may end in zeros only at the very end.
+/// Runs of eight or more as runs, all else bit-packed in groups of eight, which may end in zeros
+/// only at the very end.
 fn write_hybrid(out: &mut Vec<u8>, bits: u8, values: &[u32]) {
     let mut packed_from = 0;
     let mut at = 0;

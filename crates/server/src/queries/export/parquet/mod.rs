@@ -4,17 +4,20 @@
 //! "PAR1" | row group: a chunk of pages a column | row group | … | chunks of late columns | footer | its length | "PAR1"
 //! ```
 //!
-//! Which columns there are is not known before the last row. A footer may name chunks at any place of the file, so a
-//! column that is met late is added, and for the row groups before it a chunk without values, some 40 bytes, stands in front of
-//! the footer. So one pass is enough, and the file can be streamed.
+//! Which columns there are is not known before the last row. A footer may name chunks at any place
+//! of the file, so a column that is met late is added, and for the row groups before it a chunk
+//! without values, some 40 bytes, stands in front of the footer. So one pass is enough, and the
+//! file can be streamed.
 //!
-//! Columns: `_time` and `_received` are timestamps of nanoseconds in UTC, `_line` is bytes, all others are text: a field may be
-//! a number in one line and a dash in the next, so a reader casts what it knows. What is not UTF-8 shows as U+FFFD, except in
-//! `_line`. What has no place (a `_time` that is no time, a name beyond [`COLUMNS_MAX`]) stands as a JSON object in the column
+//! Columns: `_time` and `_received` are timestamps of nanoseconds in UTC, `_line` is bytes, all
+//! others are text: a field may be a number in one line and a dash in the next, so a reader casts
+//! what it knows. What is not UTF-8 shows as U+FFFD, except in `_line`. What has no place (a
+//! `_time` that is no time, a name beyond [`COLUMNS_MAX`]) stands as a JSON object in the column
 //! `_more`. Every column is optional: a row that lacks a field has null.
 //!
-//! Left out: statistics of columns other than times, indexes of pages, nested columns, encryption. The library of the Arrow
-//! project wants all columns before the first row, and brings a second library for dates.
+//! Left out: statistics of columns other than times, indexes of pages, nested columns, encryption.
+//! The library of the Arrow project wants all columns before the first row, and brings a second
+//! library for dates.
 
 mod column;
 mod thrift;
@@ -29,12 +32,13 @@ use self::thrift::{Struct, write_struct};
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Version of the format, with the logical types of 2.6.
 const VERSION: i32 = 2;
-/// Values of a row group in bytes. It bounds memory: a reader's and ours, which is about twice that.
+/// Values of a row group in bytes. It bounds memory: a reader's and ours, which is about twice
+/// that.
 const GROUP_BYTES_MAX: usize = 64 << 20;
 /// Rows of a row group.
 const GROUP_ROWS_MAX: u32 = 1 << 20;
-/// Columns of a file; values of further names go to [`MORE`]. The footer has some 100 bytes for each column in
-/// each row group.
+/// Columns of a file; values of further names go to [`MORE`]. The footer has some 100 bytes for
+/// each column in each row group.
 const COLUMNS_MAX: usize = 1_000;
 /// The column for what has no other place.
 const MORE: &str = "_more";
@@ -91,7 +95,8 @@ impl ParquetWriter {
             self.end_row();
         }
         let held: usize = self.columns.iter().map(|column| column.values.memory_bytes()).sum();
-        // Rows come by the thousand, so the limit is passed by little; a single row has 8 MiB at most.
+        // Rows come by the thousand, so the limit is passed by little; a single row has 8 MiB at
+        // most.
         if held >= GROUP_BYTES_MAX || self.rows >= GROUP_ROWS_MAX {
             self.end_group(out);
         }
@@ -124,7 +129,8 @@ impl ParquetWriter {
             let column = &mut self.columns[place];
             let time = (column.kind == Kind::Time).then(|| parse_timestamp(value));
             match (column.kind, time) {
-                // A name that was given twice by pipes: the first one counts, the other is kept beside.
+                // A name that was given twice by pipes: the first one counts, the other is kept
+                // beside.
                 _ if column.values.has(row) => {}
                 (_, Some(Some(ns))) => return column.values.push(row, &ns.to_le_bytes()),
                 (_, Some(None)) => {}

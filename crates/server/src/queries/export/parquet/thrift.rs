@@ -1,6 +1,6 @@
 //! Writes structures in Thrift's compact protocol, which Parquet has for its headers and its footer
-//! (<https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>). Reading it is left out:
-//! nothing here reads Parquet.
+//! (<https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>). Reading
+//! it is left out: nothing here reads Parquet.
 
 const I32: u8 = 5;
 const I64: u8 = 6;
