@@ -79,7 +79,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     tracing::info!("page and API at {scheme}://{address}/");
     if let Some(file) = ready_file {
-        write_ready_file(&file, &addresses(address, &pipeline.listeners()))?;
+        write_ready_file(&file, &addresses(address, &pipeline.sources().listeners()))?;
     }
 
     tokio::spawn(reload_on(hangup, Arc::clone(&pipeline), tls));
@@ -120,8 +120,8 @@ async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<
         let (pipeline, tls) = (Arc::clone(&pipeline), tls.clone());
         let reloaded = tokio::task::spawn_blocking(move || {
             let https = tls.map(|tls| tls.credentials().reload());
-            if https.is_none() || pipeline.credentials().is_some() {
-                pipeline.reload();
+            if https.is_none() || pipeline.sources().credentials().is_some() {
+                pipeline.sources().reload();
             }
         });
         if let Err(error) = reloaded.await {

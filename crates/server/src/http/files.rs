@@ -28,7 +28,7 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> ApiResult {
     let page = Page::asked(query)?;
-    Ok(page.answer(|look| app.pipeline_seen().and_then(|pipeline| pipeline.files(look))))
+    Ok(page.answer(|look| app.pipeline_seen().and_then(|pipeline| pipeline.sources().files(look))))
 }
 
 /// Which of the files are asked for.

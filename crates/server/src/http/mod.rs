@@ -193,7 +193,7 @@ async fn wrong_method(method: Method) -> ApiError {
 /// All routes, each with its scope.
 fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
     let to = Arc::clone(app);
-    let to = move || Ok(Arc::clone(to.pipeline()?.http_lines()));
+    let to = move || Ok(Arc::clone(&to.pipeline()?.http));
     let inserting =
         Inserting::new(app.config.insert, Arc::clone(&app.accounting), app.memory(), to);
     Routes::new()

@@ -80,7 +80,7 @@ impl Fixture {
     fn push(&self, mut lines: &[u8]) {
         let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
         while !lines.is_empty() {
-            let (ticket, rest) = self.pipeline.http_lines().push(&origin, lines);
+            let (ticket, rest) = self.pipeline.http.push(&origin, lines);
             ticket.wait().unwrap();
             lines = rest;
         }

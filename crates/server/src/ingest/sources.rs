@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::file::Recall;
-use collector::node::{NodeListenConfig, NodeListener, NodeStore};
+use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind, TcpSource,
     TlsSource, UdpConfig, UdpSource,
@@ -59,7 +59,7 @@ pub type Listener = (SourceKind, Option<SocketAddr>);
 #[derive(Default)]
 pub struct Sources {
     running: Arc<Mutex<Running>>,
-    watching: Option<(Sender<Infallible>, JoinHandle<()>)>,
+    watching: Mutex<Option<(Sender<Infallible>, JoinHandle<()>)>>,
 }
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Sources {
             }
         };
         let thread = std::thread::Builder::new().name("sources".to_owned()).spawn(watch)?;
-        Ok(Sources { running, watching: Some((stop, thread)) })
+        Ok(Sources { running, watching: Mutex::new(Some((stop, thread))) })
     }
 
     /// Looks at the files that are followed; none when none are asked for.
@@ -110,19 +110,38 @@ impl Sources {
         lock(&self.running).listeners.clone()
     }
 
+    /// The collectors that were here since the start of the listener.
+    pub fn collectors(&self) -> Vec<CollectorStatus> {
+        self.nodes(NodeListener::collectors).unwrap_or_default()
+    }
+
     /// The certificate of syslog over TLS; none when that is off.
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
         lock(&self.running).credentials.clone()
+    }
+
+    /// Reads files again that can change while the process runs: certificates. Blocks on the disk.
+    pub fn reload(&self) {
+        match self.credentials() {
+            Some(credentials) => _ = credentials.reload(),
+            None => tracing::info!("there is nothing to read again: TLS is off"),
+        }
+    }
+
+    /// Stops each of them, and returns when what had arrived is delivered.
+    pub fn stop(&self) {
+        let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((stop, thread)) = watching {
+            drop(stop);
+            assert!(thread.join().is_ok() || std::thread::panicking(), "watching panicked");
+        }
+        *lock(&self.running) = Running::default();
     }
 }
 
 impl Drop for Sources {
     fn drop(&mut self) {
-        if let Some((stop, thread)) = self.watching.take() {
-            drop(stop);
-            assert!(thread.join().is_ok() || std::thread::panicking(), "watching panicked");
-        }
-        *lock(&self.running) = Running::default();
+        self.stop();
     }
 }
 

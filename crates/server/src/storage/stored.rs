@@ -4,13 +4,14 @@
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex};
 
+use query::LineSet;
 use query::source::{
     Answers, EachCount, Grouped, Phrase, Phrases, ScanUnit, Source, SourceError, TimeRange,
     UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
-use store::{FrameGroup, FrameHandle, Store, StoreError, Unit};
+use store::{Committed, FrameGroup, FrameHandle, Store, StoreError, Unit};
 
 /// Parsers kept for the next query. More queries at a time make their own and drop them.
 const PARSERS_KEPT: usize = 8;
@@ -97,6 +98,7 @@ impl Parsers {
 
 /// The store as a source of records: frames that are parsed here, and blocks that were parsed
 /// before they were sealed.
+#[derive(Clone)]
 pub struct Stored {
     store: Arc<Store>,
     parsers: Arc<Parsers>,
@@ -107,6 +109,17 @@ impl Stored {
     /// What is in `store`.
     pub fn new(store: Arc<Store>, parsers: Arc<Parsers>, answers: Arc<Answers>) -> Self {
         Stored { store, parsers, answers }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The lines that are durable now. What is read from now on holds all of them.
+    pub fn lines_now(&self) -> LineSet {
+        let Committed { through, missing } = self.store.durable_now();
+        LineSet { through, missing }
     }
 }
 

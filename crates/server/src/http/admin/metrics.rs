@@ -47,7 +47,7 @@ fn text(app: &App) -> String {
     ingest(&app.accounting, &mut out);
     queries(app, &mut out);
     if let Some(pipeline) = app.pipeline_seen() {
-        let lag = pipeline.parse_lag_lines();
+        let lag = pipeline.parsing.lag_lines();
         out.one(
             "loginson_parse_lag_lines",
             "gauge",
@@ -60,25 +60,28 @@ fn text(app: &App) -> String {
             "counter",
             "Frames that parsing panicked over, by a bug.",
             &[],
-            pipeline.parse_panics(),
+            pipeline.parsing.panics() + pipeline.summary.panics(),
         );
         out.one(
             "loginson_stage_panics_total",
             "counter",
             "Panics of the stages that parse and summarise over anything but a frame, by a bug; they go on.",
             &[],
-            pipeline.stage_panics(),
+            pipeline.stages.panics(),
         );
         out.one(
             "loginson_parse_failures_total",
             "counter",
             "Frames that could not be read to be parsed: damaged, or the disk failed.",
             &[],
-            pipeline.parse_failures(),
+            pipeline.parsing.failures(),
         );
-        files(pipeline.files(collector::FileSource::totals).unwrap_or_default(), &mut out);
+        files(
+            pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
+            &mut out,
+        );
         store(&pipeline, &mut out);
-        if let Some(credentials) = pipeline.credentials() {
+        if let Some(credentials) = pipeline.sources().credentials() {
             tls(&credentials.status(), &mut out);
         }
     }

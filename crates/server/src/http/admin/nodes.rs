@@ -21,7 +21,7 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn nodes(State(app): State<Arc<App>>) -> ApiResult {
     let pipeline = app.pipeline()?;
-    Ok(body(pipeline.store().node(), &pipeline.collectors()))
+    Ok(body(pipeline.store().node(), &pipeline.sources().collectors()))
 }
 
 fn body(node: u32, collectors: &[CollectorStatus]) -> Response {

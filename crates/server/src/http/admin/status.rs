@@ -1,5 +1,6 @@
 //! `/api/v1/status`, `/health`, `/ready`: how the server is.
 
+use collector::Deliver as _;
 use std::sync::Arc;
 
 use axum::Json;
@@ -53,7 +54,7 @@ pub fn is_ready(app: &App) -> bool {
 fn not_ready(app: &App) -> Option<ApiError> {
     match app.pipeline() {
         Ok(pipeline) => {
-            pipeline.refusal().map(|refusal| ApiError::unavailable(refusal.to_string()))
+            pipeline.delivery.refusal().map(|refusal| ApiError::unavailable(refusal.to_string()))
         }
         Err(error) => Some(error),
     }
@@ -62,7 +63,8 @@ fn not_ready(app: &App) -> Option<ApiError> {
 async fn status(State(app): State<Arc<App>>) -> Response {
     let pipeline = app.pipeline_seen();
     let now_ns = crate::http::now_ns();
-    let listeners = pipeline.as_ref().map(|pipeline| pipeline.listeners()).unwrap_or_default();
+    let listeners =
+        pipeline.as_ref().map(|pipeline| pipeline.sources().listeners()).unwrap_or_default();
     let body = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started": format_time(app.started_ns),
@@ -71,12 +73,12 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "ready": is_ready(&app),
         "ingest": ingest(&app.accounting),
         "store": pipeline.as_ref().map(|pipeline| store(&app, pipeline)),
-        "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parse_lag_lines()),
-        "recovery": pipeline.as_ref().map_or("", |pipeline| pipeline.recovery()),
+        "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parsing.lag_lines()),
+        "recovery": pipeline.as_ref().map_or("", |pipeline| &pipeline.recovery),
         "listeners": addresses(app.address, &listeners),
-        "files": pipeline.as_ref().and_then(|pipeline| pipeline.files(files)),
-        "journald": pipeline.as_ref().and_then(|pipeline| pipeline.journal(journal)),
-        "tls": pipeline.as_ref().and_then(|pipeline| pipeline.credentials()).map(|c| tls(&c.status())),
+        "files": pipeline.as_ref().and_then(|pipeline| pipeline.sources().files(files)),
+        "journald": pipeline.as_ref().and_then(|pipeline| pipeline.sources().journal(journal)),
+        "tls": pipeline.as_ref().and_then(|pipeline| pipeline.sources().credentials()).map(|c| tls(&c.status())),
         "https": app.clients.tls.as_ref().map(|https| tls(&https.credentials().status())),
         "memory": memory(&app.memory),
         "data_dir": app.config.data_dir.to_string_lossy(),

@@ -200,7 +200,7 @@ impl Follower {
         context: Context,
         limit: usize,
     ) -> Result<std::convert::Infallible, Gone> {
-        let (mut live, mut lines_total) = pipeline.follow();
+        let (mut live, mut lines_total) = pipeline.parsing.follow();
         let mut context = context;
         let memory_bytes = &mut context.limits.memory_bytes_max;
         *memory_bytes = RECENT_BYTES_MAX.min(*memory_bytes);
@@ -210,7 +210,7 @@ impl Follower {
         let categorize = self.categorize;
         let place = LOOKING.acquire().await.expect("never closed");
         let recent = tokio::task::block_in_place(|| {
-            let source = pipeline.source();
+            let source = pipeline.stored.clone();
             logs::run(query, &source, &context, limit, false, categorize)
         });
         drop(place);

@@ -178,7 +178,7 @@ impl Asked {
             ..self.context
         };
         let running = Running {
-            source: Box::new(self.pipeline.source()),
+            source: Box::new(self.pipeline.stored.clone()),
             context,
             id: permit.id(),
             started: Instant::now(),

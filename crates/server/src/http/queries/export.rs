@@ -46,7 +46,7 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         may_go_on(&query, format)?;
     }
     let pipeline = asked.pipeline();
-    cursor.order.within.get_or_insert_with(|| pipeline.lines_now());
+    cursor.order.within.get_or_insert_with(|| pipeline.stored.lines_now());
     asked.context.range = params.range(now_ns)?;
     asked.context.restriction = params.restriction(now_ns)?;
     asked.context.order = Some(cursor.order.clone());

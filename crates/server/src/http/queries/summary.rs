@@ -57,7 +57,7 @@ fn shown(rerun: &Rerun) -> Value {
 
 /// The intervals that were summarised again, the latest first.
 async fn reruns(State(app): State<Arc<App>>) -> ApiResult {
-    let reruns = app.pipeline()?.reruns();
+    let reruns = app.pipeline()?.summary.reruns();
     let shown: Vec<Value> = reruns.list().iter().rev().map(shown).collect();
     Ok(Json(json!({ "reruns": shown })).into_response())
 }
@@ -81,13 +81,12 @@ async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     // It reads as much as there is, like an export.
     asked.context.limits.run_time = Duration::MAX;
     let pipeline = app.pipeline()?;
-    let config = app.config.summary.clone();
     let refused: Arc<Mutex<Option<RerunError>>> = Arc::default();
     let why = Arc::clone(&refused);
     let work = move |running: &Running| {
         let progress = &running.context.progress;
         let check = || running.check();
-        let done = pipeline.rerun(&config, &log_type, (start_ns, end_ns), &check, progress);
+        let done = pipeline.summary.rerun(&log_type, (start_ns, end_ns), &check, progress);
         done.map_err(|error| match error {
             RerunError::Run(error) => error,
             error => {
@@ -128,7 +127,7 @@ async fn chart(State(app): State<Arc<App>>, params: Params) -> ApiResult {
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     let mut chart = ChartBuilder::new(range, &log_type);
     let (first_ns, last_ns) = range.time_range_ns();
-    let reruns = app.pipeline()?.reruns();
+    let reruns = app.pipeline()?.summary.reruns();
     let within = |rerun: &&Rerun| {
         rerun.summary_of == log_type && rerun.start_ns < last_ns && first_ns < rerun.end_ns
     };
@@ -166,7 +165,7 @@ async fn read<T: Send + 'static>(
     let reading = reading_thread(move || {
         let _place = place;
         add(&mut |each| {
-            let rows = pipeline.summary_rows(log_type.as_deref(), start_ns, end_ns, each);
+            let rows = pipeline.summary.rows(log_type.as_deref(), start_ns, end_ns, each);
             rows.map_err(|error| {
                 ApiError::internal(format!("the summary cannot be read: {error}"))
             })?

@@ -249,7 +249,7 @@ fn bytes_are_those_of_the_rows_that_are_there() {
     let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
     let mut rest = lines.as_bytes();
     while !rest.is_empty() {
-        let (ticket, left) = fixture.pipeline.http_lines().push(&origin, rest);
+        let (ticket, left) = fixture.pipeline.http.push(&origin, rest);
         ticket.wait().unwrap();
         rest = left;
     }

@@ -142,7 +142,7 @@ impl Follower {
         pipeline: &Pipeline,
         since_ns: i64,
     ) -> Result<(), Gone> {
-        let (mut live, mut lines_total) = pipeline.follow();
+        let (mut live, mut lines_total) = pipeline.parsing.follow();
         let mut shown = self.show_recent(pipeline, since_ns).await?;
         let mut last_sent = Instant::now();
         loop {
@@ -184,10 +184,11 @@ impl Follower {
         since_ns: i64,
     ) -> Result<HashSet<u64>, Gone> {
         let recent = TimeRange { start_ns: since_ns, end_ns: i64::MAX };
-        let units = pipeline.source().units(recent, self.query.whose()).unwrap_or_else(|error| {
-            tracing::warn!("a tail begins without the last lines: {error}");
-            Vec::new()
-        });
+        let units =
+            pipeline.stored.clone().units(recent, self.query.whose()).unwrap_or_else(|error| {
+                tracing::warn!("a tail begins without the last lines: {error}");
+                Vec::new()
+            });
         let mut shown = HashSet::new();
         // They come newest first.
         for unit in units.iter().rev() {

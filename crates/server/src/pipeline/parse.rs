@@ -1,0 +1,199 @@
+//! The parse stage: each frame, once durable, is parsed once and handed to all who read it.
+//!
+//! It sees frames in the order of the store; nobody waits for it. It tells the store up to where
+//! frames are parsed, that is up to where they may be sealed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use record::Batch;
+use store::{CommittedFrame, FrameHandle, Position, Store, StoreError};
+
+use super::stage::{Stages, lock};
+use super::summary::SummaryStage;
+use super::unreadable::Unreadable;
+use crate::queries::tails::{TailBatch, TailReader, Tails};
+use crate::storage::stored::Parsers;
+
+/// The longest wait for a frame, after which the stage looks whether it is to end.
+const TICK: Duration = Duration::from_millis(200);
+/// Frames that each parsing thread is given at a time: some milliseconds of work.
+const FRAMES_PER_THREAD: usize = 4;
+
+/// The parse stage.
+pub struct ParseStage {
+    stages: Arc<Stages>,
+    store: Arc<Store>,
+    parsers: Arc<Parsers>,
+    summary: Arc<SummaryStage>,
+    tails: Arc<Tails>,
+    threads: usize,
+    lines: AtomicU64,
+    /// Frames that the parser panicked over.
+    panics: AtomicU64,
+    /// Frames that could not be read.
+    failures: AtomicU64,
+    /// The last frame that is parsed. None until the summary has found where to go on.
+    through: Mutex<Option<Position>>,
+}
+
+impl ParseStage {
+    /// Nothing is parsed before [`run`](Self::run). `threads`: how many parse in parallel.
+    pub fn new(
+        stages: Arc<Stages>,
+        store: Arc<Store>,
+        parsers: Arc<Parsers>,
+        summary: Arc<SummaryStage>,
+        tails: Arc<Tails>,
+        threads: usize,
+    ) -> ParseStage {
+        ParseStage {
+            stages,
+            store,
+            parsers,
+            summary,
+            tails,
+            threads,
+            lines: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            through: Mutex::new(None),
+        }
+    }
+
+    /// Runs until the shutdown. `at_start`: the hot frames that were there at the start; `parsed`
+    /// is told when there are new lines to be summarised.
+    pub fn run(&self, mut at_start: Vec<FrameHandle>, parsed: &mpsc::SyncSender<()>) {
+        self.stages.run("parse", || {
+            if lock(&self.through).is_none() {
+                self.summary.find_where_to_go_on(&at_start);
+                *lock(&self.through) = Some(self.store.first_unparsed());
+                at_start = Vec::new();
+            }
+            self.parse_frames(parsed);
+        });
+    }
+
+    /// Batches from now on, each as soon as it is parsed; and the lines of all batches before.
+    pub fn follow(&self) -> (TailReader, u64) {
+        (self.tails.follow(), self.lines.load(Relaxed))
+    }
+
+    /// Ends all tails.
+    pub fn close_tails(&self) {
+        self.tails.close();
+    }
+
+    /// Lines that are durable but not parsed yet. Asked of the store, so that lines which are
+    /// deleted before they are parsed are not waited for.
+    pub fn lag_lines(&self) -> u64 {
+        let through = *lock(&self.through);
+        self.store.lines_after(through.unwrap_or_else(|| self.store.first_unparsed()))
+    }
+
+    /// Frames that the parser panicked over, since the start.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Relaxed)
+    }
+
+    /// Frames that could not be read to be parsed, since the start; those that retention deleted
+    /// before are not among them.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Relaxed)
+    }
+
+    fn parse_frames(&self, parsed: &mpsc::SyncSender<()>) {
+        let mut after = lock(&self.through).expect("found before");
+        loop {
+            // Looked at before the frames: what was in the queue then is among them.
+            let is_last = self.stages.is_draining() && self.store.stats().queue_bytes == 0;
+            let wait = if is_last { Duration::ZERO } else { TICK };
+            let frames = self.store.wait_committed(after, wait);
+            if frames.is_empty() && is_last {
+                self.summary.count_arrivals();
+                return;
+            }
+            let mut unreadable = Unreadable::default();
+            for some in frames.chunks(self.threads * FRAMES_PER_THREAD) {
+                for (committed, batch) in some.iter().zip(self.parse_all(some)) {
+                    after = committed.position;
+                    let batch = batch.unwrap_or_else(|error| {
+                        unreadable.add(committed.handle.lines(), error);
+                        None
+                    });
+                    self.hand_on(committed, batch);
+                }
+                self.summary.count_arrivals();
+                // When the channel is full the summary stage has been told already.
+                let _ = parsed.try_send(());
+            }
+            if frames.is_empty() {
+                // Frames that were on their way while frames with greater numbers came.
+                self.summary.count_arrivals();
+            }
+            self.failures.fetch_add(unreadable.frames(), Relaxed);
+            if let Some(message) = unreadable.message() {
+                tracing::error!("{message}");
+            }
+            self.store.set_settled(after);
+            if self.stages.is_drain_over() {
+                return;
+            }
+        }
+    }
+
+    /// Parses frames, several at a time where there are threads for it; in the order of the frames.
+    fn parse_all(&self, frames: &[CommittedFrame]) -> Vec<Result<Option<Arc<Batch>>, StoreError>> {
+        let parse_some = |some: &[CommittedFrame]| -> Vec<_> {
+            some.iter().map(|committed| self.parse(&committed.handle)).collect()
+        };
+        let part = frames.len().div_ceil(self.threads);
+        let (own, others) = frames.split_at(part.min(frames.len()));
+        std::thread::scope(|scope| {
+            // They have the priority of this thread.
+            let others: Vec<_> = others
+                .chunks(part.max(1))
+                .map(|some| scope.spawn(move || parse_some(some)))
+                .collect();
+            let mut batches = parse_some(own);
+            for other in others {
+                batches.extend(other.join().expect("panics are caught for each frame"));
+            }
+            batches
+        })
+    }
+
+    /// The records of a frame. None: retention deleted the frame, or the parser panics over it,
+    /// which is a bug and must not end the parsing of others.
+    fn parse(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame_once(handle))).unwrap_or_else(
+            |_| {
+                self.note_panic(handle.position());
+                Ok(None)
+            },
+        )
+    }
+
+    fn note_panic(&self, position: Position) {
+        self.panics.fetch_add(1, Relaxed);
+        tracing::error!(
+            "a bug in parsing: the lines of frame {} of segment {} are kept, and cannot be read until it is fixed",
+            position.frame,
+            position.segment
+        );
+    }
+
+    /// Gives a parsed frame to all who wait for it.
+    fn hand_on(&self, committed: &CommittedFrame, batch: Option<Arc<Batch>>) {
+        let lines = committed.handle.lines();
+        if let Some(batch) = batch {
+            self.store.set_times(committed.position, batch.time_range_ns());
+            let lines_total = self.lines.load(Relaxed) + lines;
+            self.tails.send(TailBatch { batch, lines_total });
+        }
+        self.lines.fetch_add(lines, Relaxed);
+        *lock(&self.through) = Some(committed.position);
+    }
+}

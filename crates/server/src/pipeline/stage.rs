@@ -1,0 +1,118 @@
+//! What the stages of the pipeline have in common: a thread each, that goes on after a panic and
+//! ends at shutdown.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use platform::placement::{self, Role};
+
+/// The pause before a stage goes on that has panicked, so that one that does so again and again
+/// fills no log.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the threads of the stages are told, and what is counted of them.
+#[derive(Default)]
+pub struct Stages {
+    /// The end of the time for what has arrived before the shutdown; none before the shutdown.
+    drain_until: Mutex<Option<Instant>>,
+    stopped: AtomicBool,
+    panics: AtomicU64,
+}
+
+impl Stages {
+    /// Tells the parse stage to end when nothing is left, at the latest after `time`.
+    pub fn drain(&self, time: Duration) {
+        *lock(&self.drain_until) = Some(Instant::now() + time);
+    }
+
+    /// Whether the shutdown has begun.
+    pub fn is_draining(&self) -> bool {
+        lock(&self.drain_until).is_some()
+    }
+
+    /// Whether the shutdown has begun so long ago that what is left stays for the next start.
+    pub fn is_drain_over(&self) -> bool {
+        lock(&self.drain_until).is_some_and(|until| Instant::now() > until)
+    }
+
+    /// Tells the stages behind the parse stage to end.
+    pub fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+    }
+
+    /// Whether they are to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// Panics of stages since the start, but for those over a single frame.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Relaxed)
+    }
+
+    /// Calls `stage` until it returns, or panics during the shutdown: one that panicked again and
+    /// again would never end.
+    pub fn run(&self, name: &str, mut stage: impl FnMut()) {
+        while catch_unwind(AssertUnwindSafe(&mut stage)).is_err() {
+            self.panics.fetch_add(1, Relaxed);
+            if self.is_draining() {
+                tracing::error!(
+                    "a bug in the stage '{name}'; what it left is done after the next start"
+                );
+                return;
+            }
+            tracing::error!("a bug in the stage '{name}', which goes on in a second");
+            std::thread::sleep(PANIC_PAUSE);
+        }
+    }
+}
+
+/// The thread of a stage; it gives way to threads that take lines and keep them.
+pub struct StageThread(Mutex<Option<JoinHandle<()>>>);
+
+impl StageThread {
+    /// Starts it.
+    pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<StageThread> {
+        let placed = move || {
+            placement::enter(Role::Parse);
+            work();
+        };
+        let thread = std::thread::Builder::new().name(name.into()).spawn(placed);
+        Ok(StageThread(Mutex::new(Some(thread.context("cannot start a thread")?))))
+    }
+
+    /// Waits until it has ended.
+    pub fn join(&self) {
+        let handle = lock(&self.0).take();
+        if handle.is_some_and(|handle| handle.join().is_err()) {
+            tracing::error!(
+                "a stage of the pipeline panicked; what it left is done after the next start"
+            );
+        }
+    }
+}
+
+/// A stage that panicked left each of its values whole.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_that_panics_during_the_shutdown_ends() {
+        let stages = Stages::default();
+        stages.drain(Duration::from_secs(60));
+        stages.run("a test", || panic!("a test of what happens then"));
+        assert_eq!(stages.panics(), 1);
+        stages.run("a test", || {});
+        assert_eq!(stages.panics(), 1);
+        assert!(!stages.is_drain_over());
+    }
+}

@@ -1,0 +1,258 @@
+//! The summary stage: counts lines in the order of arrival, each once, behind a cursor of its own;
+//! and writes rows when they are due.
+//!
+//! The parse stage lets it count after each few frames ([`SummaryStage::count_arrivals`]); a thread
+//! of its own writes the rows ([`SummaryStage::run`]). The cursor reads hot and sealed lines alike:
+//! nothing waits for the summary before it is sealed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use collector::Intake;
+use platform::Clock;
+use query::{Progress, RunError};
+use record::Batch;
+use store::{ArrivalCursor, FrameHandle, Store, StoreError};
+use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
+
+use super::stage::{Stages, lock};
+use crate::storage::stored::Parsers;
+use crate::summaries::reruns::{self, KeptReruns, RerunError};
+use crate::summaries::rows;
+
+/// How often the stage looks whether rows are due, when nothing else happens.
+const TICK: Duration = Duration::from_secs(1);
+/// Bytes of lines that are counted at a time, and how often before the parse stage looks for new
+/// frames.
+const COUNT_BYTES: u64 = 8 << 20;
+const COUNTS_MAX: usize = 8;
+
+/// The summary stage.
+pub struct SummaryStage {
+    stages: Arc<Stages>,
+    clock: Arc<dyn Clock>,
+    store: Arc<Store>,
+    parsers: Arc<Parsers>,
+    config: SummaryConfig,
+    /// Takes the rows.
+    own: Intake,
+    reruns: KeptReruns,
+    /// None until it is found where to go on; so is `cursor`.
+    summariser: Mutex<Option<Summariser>>,
+    cursor: Mutex<Option<ArrivalCursor>>,
+    /// Up to which sequence number lines were counted before this start, where the mark of the rows
+    /// does not say so.
+    counted_before: AtomicU64,
+    /// Why counting does not go on at present.
+    error: Mutex<Option<String>>,
+    /// Panics over lines that were counted.
+    panics: AtomicU64,
+}
+
+impl SummaryStage {
+    /// Nothing is counted before [`find_where_to_go_on`](Self::find_where_to_go_on). `own` takes
+    /// the rows.
+    pub fn new(
+        stages: Arc<Stages>,
+        clock: Arc<dyn Clock>,
+        store: Arc<Store>,
+        parsers: Arc<Parsers>,
+        config: SummaryConfig,
+        own: Intake,
+        reruns: KeptReruns,
+    ) -> SummaryStage {
+        SummaryStage {
+            stages,
+            clock,
+            store,
+            parsers,
+            config,
+            own,
+            reruns,
+            summariser: Mutex::new(None),
+            cursor: Mutex::new(None),
+            counted_before: AtomicU64::new(0),
+            error: Mutex::new(None),
+            panics: AtomicU64::new(0),
+        }
+    }
+
+    /// Looks for the greatest mark among the rows that are kept: counting goes on behind it.
+    pub fn find_where_to_go_on(&self, at_start: &[FrameHandle]) {
+        let mark = rows::settled_through(&self.store, at_start);
+        let cursor = rows::cursor(&self.store, mark, at_start);
+        self.counted_before.store(cursor.through, Relaxed);
+        *lock(&self.cursor) = Some(cursor);
+        *lock(&self.summariser) = Some(Summariser::new(self.config.clone(), mark));
+    }
+
+    /// Counts the lines that arrived since the last time: mostly hot ones that were just parsed, or
+    /// sealed ones after a start.
+    pub fn count_arrivals(&self) {
+        let mut counted = lock(&self.cursor);
+        let cursor = counted.as_mut().expect("found before");
+        // New frames are to be parsed meanwhile; the rest is for the next time.
+        for _ in 0..COUNTS_MAX {
+            let load = |handle: &FrameHandle| self.load_to_count(handle);
+            let (arrivals, next) = match self.store.read_after(*cursor, COUNT_BYTES, &load) {
+                Ok(found) => found,
+                Err(error) => return self.note_error(&error),
+            };
+            *lock(&self.error) = None;
+            if next == *cursor {
+                return;
+            }
+            *cursor = next;
+            if arrivals.skipped > 0 || arrivals.unreadable > 0 {
+                tracing::warn!(
+                    "of the lines up to {next}, at most {} were deleted by retention before they were counted, and {} cannot be \
+                     read",
+                    arrivals.skipped,
+                    arrivals.unreadable
+                );
+            }
+            let observe = || {
+                let mut summariser = lock(&self.summariser);
+                let summariser = summariser.as_mut().expect("made before the first frame");
+                let batches = arrivals.batches.iter().map(|batch| &**batch);
+                summariser.observe_all(batches, rows::mark(next), self.clock.now_ns());
+            };
+            if catch_unwind(AssertUnwindSafe(observe)).is_err() {
+                self.panics.fetch_add(1, Relaxed);
+                tracing::error!("a bug in counting: lines up to {next} are not all in the summary");
+            }
+        }
+    }
+
+    /// Counting is tried again several times a second; an error is logged once.
+    fn note_error(&self, error: &StoreError) {
+        let error = error.to_string();
+        let mut known = lock(&self.error);
+        if known.as_ref() != Some(&error) {
+            tracing::error!("lines are not counted yet: {error}");
+            *known = Some(error);
+        }
+    }
+
+    /// The records of a frame to be counted; no records where the parse stage has said that it
+    /// cannot be read or parsed.
+    fn load_to_count(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        let load = || self.parsers.load_frame_once(handle);
+        let loaded = catch_unwind(AssertUnwindSafe(load));
+        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
+            let is_there = handle.is_there();
+            is_there.then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
+        }))
+    }
+
+    /// Writes rows when they are due, until the stages are stopped, and once more then. `parsed` is
+    /// told when there are new lines.
+    pub fn run(&self, parsed: &mpsc::Receiver<()>) {
+        self.stages.run("summary", || {
+            loop {
+                let _ = parsed.recv_timeout(TICK);
+                let is_last = self.stages.is_stopped();
+                self.flush(is_last);
+                if is_last {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn flush(&self, is_last: bool) {
+        let now_ns = self.clock.now_ns();
+        let due = lock(&self.summariser).as_mut().and_then(|s| s.flush(now_ns, is_last));
+        let Some(flush) = due else { return };
+        match self.own.deliver_alone(&flush.origin(), now_ns, &flush.lines).wait() {
+            Ok(()) => {
+                let mut summariser = lock(&self.summariser);
+                summariser.as_mut().expect("it gave the rows").settled(flush.through);
+            }
+            // The same rows come again with the next try.
+            Err(error) => tracing::warn!("rows of the summary were not kept: {error}"),
+        }
+    }
+
+    /// Takes no rows any more.
+    pub fn close(&self) {
+        self.own.stop();
+    }
+
+    /// Panics over lines that were counted, since the start.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Relaxed)
+    }
+
+    /// Calls `each` with the rows, of one type or all, whose buckets begin between the two instants
+    /// (the second exclusive): open buckets first, then stored rows, so that each line is counted
+    /// once. None while it is not known yet where to go on after a start.
+    pub fn rows(
+        &self,
+        log_type: Option<&str>,
+        start_ns: i64,
+        end_ns: i64,
+        each: &mut dyn FnMut(&SummaryRow),
+    ) -> Result<Option<()>, StoreError> {
+        // Before the rows are read: those of a rerun that ends meanwhile do not count yet.
+        let reruns = self.reruns.list();
+        let look = |summariser: &Summariser| summariser.snapshot(log_type, start_ns, end_ns);
+        let Some(open) = lock(&self.summariser).as_ref().map(look) else { return Ok(None) };
+        open.rows.iter().for_each(&mut *each);
+        let last_ns = if end_ns == i64::MAX { end_ns } else { end_ns.saturating_sub(1) };
+        let range_ns = (start_ns, last_ns);
+        rows::read(&self.store, &self.parsers, range_ns, open.settled_through, |row| {
+            if log_type.is_none_or(|log_type| log_type == row.summary_of) && reruns.counts(&row) {
+                each(&row);
+            }
+        })?;
+        Ok(Some(()))
+    }
+
+    /// The intervals that were summarised again.
+    pub fn reruns(&self) -> Reruns {
+        self.reruns.list()
+    }
+
+    /// Summarises the lines of a type from `start_ns` to before `end_ns` again; blocks.
+    pub fn rerun(
+        &self,
+        log_type: &str,
+        (start_ns, end_ns): (i64, i64),
+        check: &dyn Fn() -> Result<(), RunError>,
+        progress: &Progress,
+    ) -> Result<reruns::Done, RerunError> {
+        if lock(&self.summariser).is_none() {
+            return Err(RerunError::NotReady);
+        }
+        let last = self.reruns.list().list().last().map_or(0, |rerun| rerun.id);
+        let id = (self.clock.now_ns().max(0) as u64).max(last + 1);
+        let settled = |summariser: &Summariser| {
+            summariser.snapshot(Some(log_type), i64::MAX, i64::MIN).settled_through
+        };
+        let settled_through = || {
+            let through = lock(&self.summariser).as_ref().and_then(settled);
+            let sequence = through.and_then(rows::sequence_of);
+            (through, sequence.unwrap_or_else(|| self.counted_before.load(Relaxed)))
+        };
+        let range_ns = (start_ns, end_ns);
+        let start = |through| Recount::new(self.config.clone(), id, log_type, range_ns, through);
+        let whole = start(None);
+        let with = reruns::Surroundings {
+            store: &self.store,
+            parsers: &self.parsers,
+            kept: &self.reruns,
+            settled_through: &settled_through,
+            write: &|lines| {
+                let written =
+                    self.own.deliver_alone(&Recount::origin(), self.clock.now_ns(), lines);
+                written.wait().map_err(|error| RerunError::NotKept(error.to_string()))
+            },
+            check,
+            progress,
+        };
+        reruns::run(&with, (whole.rerun().start_ns, whole.rerun().end_ns), start)
+    }
+}
