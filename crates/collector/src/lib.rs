@@ -29,6 +29,7 @@ pub mod udp;
 mod keeper;
 mod kernel_drops;
 mod outlet;
+pub mod socket_drops;
 mod source;
 
 pub use accounting::{

@@ -13,7 +13,7 @@
 //! UDP has no way to push a sender back. What comes faster than it is delivered waits in the
 //! kernel's receive buffer, so that is made as large as allowed; what does not fit there the kernel
 //! drops, and its count is read once a second and at the end ([`DropReason::Kernel`], and by socket
-//! in [`SocketDrops`]). Hence *sent = received + dropped by the kernel*, as long as nothing was
+//! in [`SocketDrops`](crate::socket_drops::SocketDrops)). Hence *sent = received + dropped by the kernel*, as long as nothing was
 //! lost on the way to this machine, which no receiver can know.
 //!
 //! [`DropReason::Kernel`]: crate::DropReason::Kernel
@@ -28,14 +28,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::accounting::{Accounting, SourceKind};
 use crate::deliver::Deliver;
 use crate::outlet::{Destination, FRAME_AGE_MS, Outlet};
+use crate::socket_drops::UDP_SOCKETS_MAX;
 use crate::source::{SourceError, SourceThread, StopSignal};
 
 mod datagrams;
 mod receiver;
-mod socket_drops;
 
 use receiver::Receiver;
-pub use socket_drops::{SocketDrops, UDP_SOCKETS_MAX};
 
 /// What is asked of the kernel as receive buffer of each socket, unless configured otherwise: 64
 /// MiB hold about 80,000 datagrams of 300 bytes (the kernel counts its own overhead too), a tenth

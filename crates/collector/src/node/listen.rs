@@ -39,8 +39,8 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use platform::{Clock, RealClock};
 use record::{Frame, Numbers};
 
-use super::forward::lock;
 use super::lane::{KEEPALIVE, SILENCE_MAX};
+use super::lock;
 use super::secret::{self, Secret};
 use super::session::{Brought, Ledger, Session};
 use super::status::CollectorStatus;
