@@ -30,8 +30,9 @@ use super::footer::malformed;
 use super::form::Form;
 use super::ints;
 use super::names;
+use super::pack::{Element, Kind, Layout, Listing, read_nodes};
 use super::repeats;
-use super::restore::{Element, Kind, Layout, Listing, read_nodes, restore_rows};
+use super::restore::restore_rows;
 use crate::error::SegmentError;
 
 /// Reads a chunk of a block, checked and decompressed.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::restore::{Element, Kind, Layout};
+use super::pack::{Element, Kind, Layout};
 
 /// Where the values of a field are, in the lines of one layout.
 pub(super) enum Source<'a> {

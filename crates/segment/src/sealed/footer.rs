@@ -12,6 +12,7 @@ use std::path::Path;
 use super::bytes::{Corrupt, Cursor, Read, put_signed, put_varint};
 use super::compress::{Compressor, Decompressor};
 use super::form::Form;
+pub use super::form::SEALED_VERSION;
 use super::rollup::{EachCount, Rollup};
 use crate::error::SegmentError;
 use crate::header::array;
@@ -20,8 +21,6 @@ use crate::header::array;
 pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
-/// Version that this code writes. It reads that, and all from [`SEALED_VERSION_MIN`] on.
-pub const SEALED_VERSION: u16 = 5;
 /// The oldest version that is read. It knows no columns of
 /// [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2 there are no counts of two
 /// fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their old
@@ -247,7 +246,7 @@ impl Footer {
     /// Whether fields have the names of versions 1 to 3, which are read as those of today
     /// ([`super::names`]).
     pub(crate) fn has_old_names(&self) -> bool {
-        self.version < super::names::VERSION
+        self.version < super::form::FIELDS_VERSION
     }
 
     /// Whether the rows of the summary are among the lines that are counted by fields.
@@ -443,7 +442,7 @@ impl Footer {
             _ => read_rollups(&mut cursor, 2, lines)?,
         };
         cursor.end()?;
-        if version < super::names::VERSION {
+        if version < super::form::FIELDS_VERSION {
             for rollup in rollups.iter_mut().chain(&mut pairs) {
                 super::names::rename_counted(&mut rollup.fields);
             }

@@ -2,9 +2,11 @@
 
 use record::frame::OriginForm;
 
-use super::footer::SEALED_VERSION;
-use super::names;
-
+/// Version that this code writes. It reads that, and all from
+/// [`SEALED_VERSION_MIN`](super::SEALED_VERSION_MIN) on.
+pub const SEALED_VERSION: u16 = 5;
+/// From this version on fields have the names of today, see [`names`](super::names).
+pub(super) const FIELDS_VERSION: u16 = 4;
 /// From this version on lines have the names that their frames have on every machine, and origins
 /// are tagged.
 const NAMES_VERSION: u16 = 5;
@@ -23,9 +25,9 @@ impl Form {
         Form { version: SEALED_VERSION, node: 0 }
     }
 
-    /// Whether fields have the names of versions 1 to 3, see [`names`].
+    /// Whether fields have the names of versions 1 to 3, see [`names`](super::names).
     pub(crate) fn has_old_names(self) -> bool {
-        self.version < names::VERSION
+        self.version < FIELDS_VERSION
     }
 
     /// Whether blocks say which node built the frame of each line, and its number there.

@@ -30,6 +30,7 @@ mod ints;
 mod layout;
 mod names;
 mod numerals;
+mod pack;
 mod plan;
 mod reader;
 mod repeats;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use record::{FieldId, Place, RestoredBuilder, StemId};
 
 use super::column::ColumnReader;
-use super::restore::{Element, Kind, Layout};
+use super::pack::{Element, Kind, Layout};
 use crate::short::starts_with;
 
 /// Rows of a layout from which on they get a stem.

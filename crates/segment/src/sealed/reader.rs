@@ -14,7 +14,8 @@ use super::footer::{
     BlockEntry, Chunk, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer,
     damage, malformed,
 };
-use super::restore::{Listing, lines_crc, restore};
+use super::pack::Listing;
+use super::restore::{lines_crc, restore};
 use crate::blob::{Blob, DiskBlob, read_exact};
 use crate::error::SegmentError;
 use crate::tokens::{TokenFilter, TokenHash};
@@ -218,7 +219,7 @@ impl SealedFile {
             Some(place) => listing.names[place].to_owned(),
             None => edge.to_owned(),
         };
-        let describe = |column: &super::restore::ColumnEntry| {
+        let describe = |column: &super::pack::ColumnEntry| {
             let encoding = Encoding::of(column.encoding).map_err(corrupt)?;
             let (mut bytes, mut bytes_disk) = (0, 0);
             for &(chunk, inside) in &column.sections {

@@ -16,8 +16,9 @@ use record::{Batch, FieldId, Place, Row, StemId};
 use super::block::RowRef;
 use super::bytes::Read;
 use super::form::Form;
+use super::pack::Kind;
 use super::plan::{Plan, Straight};
-use super::restore::{Kind, LineHeads, Opened};
+use super::restore::{LineHeads, Opened};
 
 /// Bytes of lines that are brought together for the checksum over them.
 const GATHERED_BYTES: usize = 16 << 10;

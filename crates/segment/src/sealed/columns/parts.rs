@@ -6,7 +6,7 @@ use record::automaton::{Automaton, BEGIN, KnownValues, State, is_last};
 use super::{BlockColumns, Fault, TIMES};
 use crate::sealed::column::Column;
 use crate::sealed::field::Source;
-use crate::sealed::restore::Element;
+use crate::sealed::pack::Element;
 
 /// The parts of a field, at one line after the other from the first. A column is decoded when a
 /// line first needs it.

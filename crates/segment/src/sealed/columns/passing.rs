@@ -12,7 +12,7 @@ use super::search::{WRONG_TEMPLATES, places};
 use super::{BlockColumns, Fault};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
-use crate::sealed::restore::Element;
+use crate::sealed::pack::Element;
 
 /// A question to values that has an automaton.
 struct Question<'q> {

@@ -12,7 +12,7 @@ use crate::needle::{ANY_CLASSES, Answer, Needle, class_of};
 use crate::sealed::bytes::{Corrupt, Cursor};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
-use crate::sealed::restore::Element;
+use crate::sealed::pack::Element;
 use crate::sealed::time_text::TimeForm;
 use crate::template::{Edges, TemplateColumn};
 
