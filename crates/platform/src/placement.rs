@@ -28,7 +28,7 @@ pub enum Role {
     /// Appends frames and makes them durable.
     Writer,
     /// Keeps files and catalog in order, for the writer not to wait.
-    Keeper,
+    Ledger,
     /// Seals, but because it must not wait any more.
     Urgent,
     /// Helps what is urgent.
@@ -96,7 +96,7 @@ impl Role {
         match self {
             Role::Receiver => place(0, DiskPriority::best_effort(4)),
             Role::Writer => place(0, DiskPriority::best_effort(0)),
-            Role::Keeper | Role::Urgent => place(0, DiskPriority::best_effort(2)),
+            Role::Ledger | Role::Urgent => place(0, DiskPriority::best_effort(2)),
             Role::UrgentHelper => place(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
             Role::Parse => place(chosen.parse_nice, DiskPriority::best_effort(4)),
             Role::Query => place(chosen.query_nice, DiskPriority::best_effort(5)),
@@ -192,7 +192,7 @@ mod tests {
         for (role, nice, policy, disk) in [
             (Role::Receiver, 0, libc::SCHED_OTHER, 2 << 13 | 4),
             (Role::Writer, 0, libc::SCHED_OTHER, 2 << 13),
-            (Role::Keeper, 0, libc::SCHED_OTHER, 2 << 13 | 2),
+            (Role::Ledger, 0, libc::SCHED_OTHER, 2 << 13 | 2),
             (Role::Urgent, 0, libc::SCHED_OTHER, 2 << 13 | 2),
             (Role::UrgentHelper, 5, libc::SCHED_OTHER, 2 << 13 | 3),
             (Role::Parse, 15, libc::SCHED_OTHER, 2 << 13 | 4),

@@ -84,7 +84,7 @@ fn leave(file: File, dir: PathBuf) {
 fn start() -> Option<Sender<Leaving>> {
     let (sender, receiver) = mpsc::channel();
     let work = move || {
-        placement::enter(Role::Keeper);
+        placement::enter(Role::Ledger);
         run(&receiver);
     };
     std::thread::Builder::new().name("disk-free".to_owned()).spawn(work).ok()?;

@@ -7,7 +7,7 @@
 //! here alone.
 //!
 //! The journal is a rollback journal that is truncated: rows change a few times an hour and from
-//! one connection, so a write-ahead log would gain nothing, and would cost two more files, shared
+//! one connection, so a write-ahead log would gain nothing, and would cost two more files, core
 //! memory (none on network file systems), and a database that is not whole in one file when it is
 //! copied.
 

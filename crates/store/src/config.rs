@@ -56,7 +56,7 @@ pub(crate) const LOW_DISK_PARTS: u64 = 16;
 /// Lines that are deleted earlier than others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionRule {
-    /// Which lines; a text that [`Host::filter`](crate::Host::filter) takes.
+    /// Which lines; a text that [`StoreCallbacks::filter`](crate::StoreCallbacks::filter) takes.
     pub filter: String,
     /// They are deleted when they arrived longer ago than this, nanoseconds.
     pub age_ns: i64,
@@ -191,6 +191,10 @@ impl StoreConfig {
     pub(crate) fn segments_dir(&self) -> PathBuf {
         self.data_dir.join("segments")
     }
+}
+
+pub(crate) fn ns_of_ms(ms: u64) -> u64 {
+    ms.saturating_mul(1_000_000)
 }
 
 #[cfg(test)]

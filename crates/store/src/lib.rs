@@ -14,66 +14,50 @@
 //!   they were taken.
 //! - Segment files are the truth; the catalog says the same faster, and is made again from them
 //!   when it is lost.
-//! - Only who holds the writer's lock appends; only who holds that of the books closes, replaces
-//!   and removes files. Locks are taken in the order writer, books, list of segments, one segment,
+//! - Only who holds the writer's lock appends; only who holds that of the ledger closes, replaces
+//!   and removes files. Locks are taken in the order writer, ledger, list of segments, one segment,
 //!   cache; the queue's alone.
 //!
 //! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is
-//! in a line: records come from a [`Host`], event times from the parse stage by
+//! in a line: records come from a [`StoreCallbacks`], event times from the parse stage by
 //! [`Store::set_times`].
 
-mod arrivals;
 mod at_rest;
 mod background;
-mod books;
-mod cache;
+mod callbacks;
 mod catalog;
 mod config;
-mod deletions;
-mod directory;
 mod error;
-mod group;
-mod handle;
-mod host;
-mod info;
-mod nodes;
-mod numbers;
-mod plan;
-mod pruning;
-mod queue;
+mod ledger;
+mod maintenance;
+mod position;
 mod recovery;
-mod retention;
-mod rewrite;
-mod sealed;
 mod segments;
-mod shared;
-mod snapshot;
-mod stats;
 mod store;
-mod throttle;
-mod trailing;
+mod store_core;
+mod sync;
 mod unit;
 mod writer;
 
-pub use arrivals::{ArrivalCursor, Arrivals, LoadFrame, NoArrivalCursor};
 pub use at_rest::{
     AtRest, CATALOG_FILE, Listed, RestSegment, SEGMENTS_DIR, SegmentKind, copy_catalog,
 };
 pub use background::Step;
+pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
 pub use config::{RetentionRule, StoreConfig};
-pub use deletions::{
+pub use error::{AppendError, StoreError};
+pub use position::Position;
+pub use recovery::report::{Dropped, RecoveryReport};
+pub use store::{
+    ArrivalCursor, Arrivals, Committed, LoadFrame, NoArrivalCursor, SealingStats, SegmentInfo,
+    SegmentState, Store, StoreStats,
+};
+pub use store_core::deletions::{
     DELETIONS_KEPT, DELETIONS_MAX, Deletion, DeletionProgress, DeletionState, FILTER_BYTES_MAX,
 };
-pub use error::{AppendError, StoreError};
-pub use group::FrameGroup;
-pub use handle::{CommittedFrame, FrameHandle};
-pub use host::{Host, LineFilter, Selects};
-pub use info::{SegmentInfo, SegmentState};
-pub use nodes::{NODES_MAX, NodeIdentity, NodeRefusal};
-pub use queue::OnDurable;
-pub use recovery::{Dropped, RecoveryReport};
-pub use segments::Position;
-pub use snapshot::Committed;
-pub use stats::{SealingStats, StoreState, StoreStats};
-pub use store::Store;
+pub use store_core::nodes::{NODES_MAX, NodeIdentity, NodeRefusal};
+pub use store_core::queue::OnDurable;
+pub use store_core::write_state::StoreState;
+pub use unit::frame::{CommittedFrame, FrameHandle};
+pub use unit::group::FrameGroup;
 pub use unit::{BlockHandle, Unit};

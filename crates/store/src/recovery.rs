@@ -11,8 +11,10 @@
 //! | file without a frame | removed, except the newest: it says which sequence numbers were given |
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
+pub(crate) mod directory;
+pub(crate) mod report;
+
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,69 +24,15 @@ use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHead
 
 use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::{COMMIT_BYTES_MAX, StoreConfig};
-use crate::directory::{Directory, Files, thousands};
 use crate::error::StoreError;
-use crate::nodes::recover_held;
-use crate::sealed::SealedSegment;
-use crate::segments::{AnySegment, HotSegment, Index, Segments, file_name};
-use crate::shared::Beginning;
-
-/// What opening a store found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryReport {
-    /// Segments with frames.
-    pub segments: u64,
-    /// Of those, the ones without a good index, whose every frame was read.
-    pub segments_scanned: u64,
-    /// Frames in all of them.
-    pub frames: u64,
-    /// Lines in all of them.
-    pub lines: u64,
-    /// Time it took, milliseconds.
-    pub elapsed_ms: u64,
-    /// Bytes cut off at the ends of segments: writes that a crash interrupted, never acknowledged.
-    pub dropped: Vec<Dropped>,
-    /// What an operator should know: damage, missing files. Each names its file.
-    pub warnings: Vec<String>,
-}
-
-/// Bytes cut off a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dropped {
-    /// Number of the segment.
-    pub segment: u64,
-    /// How many.
-    pub bytes: u64,
-}
-
-impl fmt::Display for RecoveryReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: u64| if n == 1 { "" } else { "s" };
-        write!(
-            f,
-            "recovered {} line{} in {} segment{} in {} ms",
-            thousands(self.lines),
-            plural(self.lines),
-            thousands(self.segments),
-            plural(self.segments),
-            thousands(self.elapsed_ms),
-        )?;
-        for (i, dropped) in self.dropped.iter().enumerate() {
-            write!(
-                f,
-                "{} {} unacknowledged byte{} at the end of segment {}",
-                if i == 0 { "; dropped" } else { "," },
-                thousands(dropped.bytes),
-                plural(dropped.bytes),
-                dropped.segment,
-            )?;
-        }
-        for warning in &self.warnings {
-            write!(f, "; {warning}")?;
-        }
-        Ok(())
-    }
-}
+use crate::recovery::directory::{Directory, Files};
+use crate::recovery::report::{Dropped, RecoveryReport};
+use crate::segments::file_names::hot_name;
+use crate::segments::hot::{HotIndex, HotSegment};
+use crate::segments::sealed::SealedSegment;
+use crate::segments::{AnySegment, SegmentList};
+use crate::store_core::InitialState;
+use crate::store_core::nodes::recover_held;
 
 /// What a store begins with, and what its writer goes on with.
 pub(crate) struct Recovered {
@@ -92,7 +40,7 @@ pub(crate) struct Recovered {
     pub(crate) catalog: Catalog,
     /// The hot segment to go on with: the last one, unless later lines were sealed.
     pub(crate) active: Option<HotWriter>,
-    pub(crate) beginning: Beginning,
+    pub(crate) beginning: InitialState,
 }
 
 /// Reads the data directory, which is locked, and puts it in order.
@@ -112,7 +60,7 @@ pub(crate) fn recover(
     for id in hot {
         let row = rows.get(&id);
         let kept = row.map(|row| row.state).filter(|state| is_kept(*state));
-        let path = config.segments_dir().join(file_name(id));
+        let path = config.segments_dir().join(hot_name(id));
         let limit = row.filter(|_| kept.is_some()).map(|row| row.data_end);
         let contents = read_segment(disk, &path, id, limit)?;
         found.push(Found { id, path, kept, contents });
@@ -137,11 +85,11 @@ pub(crate) fn recover(
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
     report.lines += sealed.iter().map(|s| s.lines).sum::<u64>();
-    let beginning = Beginning {
+    let beginning = InitialState {
         node,
         sequence_next: sequence_next(&found, node).max(sequence_sealed).max(sequence_covered),
         segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
-        segments: Segments { hot: Vec::new(), sealed },
+        segments: SegmentList { hot: Vec::new(), sealed },
         deletions,
         departed: catalog.departed()?,
         summarised_through: catalog.summarised_through()?.max(marks),
@@ -270,7 +218,7 @@ impl Recovered {
         report.segments += u64::from(!frames.is_empty());
         report.frames += frames.len() as u64;
         report.lines += frames.iter().map(|entry| u64::from(entry.lines)).sum::<u64>();
-        let index = Index::new(state, frames, data_end, file_bytes);
+        let index = HotIndex::new(state, frames, data_end, file_bytes);
         let segment = Arc::new(HotSegment::new(path, &header, index));
         self.catalog.put(&segment.row())?;
         self.beginning.segments.hot.push(segment);
@@ -291,28 +239,4 @@ fn close(writer: HotWriter, frames: &[FrameEntry], file_bytes: u64) -> u64 {
         tracing::warn!("{error}");
         file_bytes
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn report_is_one_sentence() {
-        let mut report = RecoveryReport {
-            segments: 3,
-            lines: 1_000_000,
-            elapsed_ms: 12,
-            ..RecoveryReport::default()
-        };
-        assert_eq!(report.to_string(), "recovered 1,000,000 lines in 3 segments in 12 ms");
-        report.dropped.push(Dropped { segment: 7, bytes: 4096 });
-        assert_eq!(
-            report.to_string(),
-            "recovered 1,000,000 lines in 3 segments in 12 ms; dropped 4,096 unacknowledged bytes at the end of \
-             segment 7"
-        );
-        let one = RecoveryReport { segments: 1, lines: 1, ..RecoveryReport::default() };
-        assert_eq!(one.to_string(), "recovered 1 line in 1 segment in 0 ms");
-    }
 }

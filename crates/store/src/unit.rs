@@ -1,5 +1,8 @@
 //! What a question reads: a frame of a hot segment, or a block of a sealed one.
 
+pub(crate) mod frame;
+pub(crate) mod group;
+
 use std::sync::Arc;
 
 use record::Batch;
@@ -8,12 +11,12 @@ use segment::SegmentError;
 use segment::sealed::{BlockColumns, SealedFile};
 use segment::tokens::TokenHash;
 
-use crate::cache::{Cache, FILTER};
 use crate::error::StoreError;
-use crate::handle::FrameHandle;
-use crate::sealed::SealedSegment;
-use crate::segments::Position;
-use crate::shared::Shared;
+use crate::position::Position;
+use crate::segments::cache::{Cache, FILTER};
+use crate::segments::sealed::SealedSegment;
+use crate::segments::table::SegmentTable;
+use crate::unit::frame::FrameHandle;
 
 /// A piece of the store that is read as a whole. Each line is in one unit of a snapshot, whatever
 /// is sealed, merged or rewritten while it is in use: a unit reads what was there when the snapshot
@@ -86,7 +89,7 @@ impl Unit {
 /// deleted, but can be read on when the segment is rewritten meanwhile.
 #[derive(Clone)]
 pub struct BlockHandle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) segments: Arc<SegmentTable>,
     pub(crate) segment: Arc<SealedSegment>,
     pub(crate) block: u32,
     pub(crate) blocks: u32,
@@ -99,14 +102,14 @@ pub struct BlockHandle {
 impl BlockHandle {
     /// All blocks of a segment for which `wanted` holds.
     pub(crate) fn of_segment(
-        shared: &Arc<Shared>,
+        segments: &Arc<SegmentTable>,
         segment: &Arc<SealedSegment>,
         file: &SealedFile,
         wanted: impl Fn(&segment::sealed::BlockEntry) -> bool,
     ) -> Vec<BlockHandle> {
         let blocks = file.footer().blocks.iter().enumerate().filter(|(_, entry)| wanted(entry));
         let handle = |(place, entry): (usize, &segment::sealed::BlockEntry)| BlockHandle {
-            shared: shared.clone(),
+            segments: segments.clone(),
             segment: segment.clone(),
             block: place as u32,
             blocks: file.footer().blocks.len() as u32,
@@ -135,7 +138,7 @@ impl BlockHandle {
         if self.segment.fate.is_deleted() {
             return Ok(None);
         }
-        match self.shared.open_sealed(&self.segment) {
+        match self.segments.open_sealed(&self.segment) {
             Ok(file) => Ok(Some(file)),
             Err(_) if self.segment.fate.may_be_gone() => Ok(None),
             Err(error) => Err(error.into()),
@@ -181,12 +184,12 @@ impl BlockHandle {
         read: impl FnOnce() -> Result<Vec<u8>, SegmentError>,
     ) -> Result<Arc<Vec<u8>>, SegmentError> {
         let position = self.position();
-        if let Some(chunk) = self.shared.cache.chunk(position, number) {
+        if let Some(chunk) = self.segments.cache.chunk(position, number) {
             return Ok(chunk);
         }
         let chunk = Arc::new(read()?);
         let put = |cache: &Cache| cache.put_chunk(position, number, chunk.clone());
-        self.shared.keep(self.segment.id, &self.segment.fate, put);
+        self.segments.keep(self.segment.id, &self.segment.fate, put);
         Ok(chunk)
     }
 

@@ -10,7 +10,7 @@ use common::{TestHost, all, append, config, frame_at, open, sequences};
 use platform::{Clock, Disk, RealClock, RealDisk};
 use record::LineId;
 use segment::tokens::required_tokens;
-use store::{AppendError, Host, Position, Store, StoreConfig, StoreError, Unit};
+use store::{AppendError, Position, Store, StoreCallbacks, StoreConfig, StoreError, Unit};
 
 fn real() -> (Arc<dyn Disk>, Arc<dyn Clock>) {
     (Arc::new(RealDisk), Arc::new(RealClock::new()))

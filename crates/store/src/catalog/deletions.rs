@@ -3,8 +3,8 @@
 use rusqlite::{Row, params};
 
 use super::Catalog;
-use crate::deletions::{Deletion, DeletionState, Scope};
 use crate::error::StoreError;
+use crate::store_core::deletions::{Deletion, DeletionState, Scope};
 
 impl Catalog {
     /// All deletions, the oldest first.

@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 
 use super::rows::put;
 use super::{Catalog, SegmentRow};
-use crate::arrivals::{DEPARTED_MAX, Departed};
 use crate::error::StoreError;
+use crate::segments::departed::{DEPARTED_MAX, Departed};
 
 impl Catalog {
     /// All of them, by the last number.
@@ -68,8 +68,8 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Departed>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrivals::note_departed;
     use crate::catalog::{LOCAL, RowState};
+    use crate::segments::departed::note_departed;
 
     #[test]
     fn rows_say_what_is_in_memory() {

@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use super::Catalog;
 use crate::error::StoreError;
-use crate::nodes::{NodeIdentity, NodeRow};
+use crate::store_core::nodes::{NodeIdentity, NodeRow};
 
 impl Catalog {
     /// All nodes whose frames were taken.

@@ -7,7 +7,9 @@ use std::sync::mpsc;
 
 use platform::{Clock, Disk};
 use record::{Batch, Format, Frame, FrameBuilder, LineId, Origin, Parser, ParserConfig, Transport};
-use store::{AppendError, FrameHandle, Host, LineFilter, Position, Step, Store, StoreConfig, Unit};
+use store::{
+    AppendError, FrameHandle, LineFilter, Position, Step, Store, StoreCallbacks, StoreConfig, Unit,
+};
 
 /// A frame of `lines` lines that say their sequence and place, each padded to `line_bytes`.
 pub fn frame_at(id: (u32, u64), lines: u32, line_bytes: usize, received_ns: i64) -> Frame {
@@ -84,7 +86,7 @@ impl TestHost {
     }
 }
 
-impl Host for TestHost {
+impl StoreCallbacks for TestHost {
     fn parse(&self, frame: Arc<Frame>) -> Batch {
         self.parser.lock().unwrap().parse(frame)
     }

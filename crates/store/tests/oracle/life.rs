@@ -11,7 +11,9 @@ use std::sync::{Arc, mpsc};
 use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Format, Frame, FrameBuilder, LineId, Origin, Transport};
 use segment::{HEADER_BYTES, index_bytes};
-use store::{AppendError, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit};
+use store::{
+    AppendError, RetentionRule, SegmentState, Step, Store, StoreCallbacks, StoreConfig, Unit,
+};
 
 use super::catalog::CatalogFile;
 use super::common::{TestHost, all};

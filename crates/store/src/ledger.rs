@@ -2,31 +2,33 @@
 //! wait for.
 //!
 //! The writer's thread appends and syncs, and makes a file when it needs one. What else becomes due
-//! it leaves here, where the thread `store-keeper` does it: rows of the catalog (several syncs
+//! it leaves here, where the thread `store-ledger` does it: rows of the catalog (several syncs
 //! each), indexes of closed segments, retention. Retention by bytes is done a little ahead, so that
 //! the writer finds room; it deletes by itself only when the keeper is behind.
 //!
 //! A crash before something is done here leaves files that say more than the catalog, as after any
 //! failed write of the catalog: the next start believes the files.
 //!
-//! Locks are taken in this order: [`Writer`], [`Books`], then those of [`Shared`]. Nobody who holds
-//! the books waits for the writer.
+//! Locks are taken in this order: [`Writer`], [`Ledger`], then those of [`StoreCore`]. Nobody who holds
+//! the ledger waits for the writer.
+
+mod deletions;
+mod retention;
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use segment::{index_bytes, write_index};
 
 use crate::catalog::{Catalog, RowState, SegmentRow};
-use crate::config::{MAINTENANCE_INTERVAL_MS, PREALLOCATE_BYTES, ROOM_AHEAD_PARTS};
-use crate::segments::{AnySegment, HotSegment};
-use crate::shared::{Shared, lock, read, write};
-use crate::writer::{Writer, ms};
+use crate::config::{PREALLOCATE_BYTES, ROOM_AHEAD_PARTS};
+use crate::segments::AnySegment;
+use crate::segments::hot::HotSegment;
+use crate::store_core::StoreCore;
+use crate::sync::{read, write};
 
-pub(crate) struct Books {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct Ledger {
+    pub(crate) core: Arc<StoreCore>,
     pub(crate) catalog: Catalog,
     /// Whether a row could not be written; then all are written at the next occasion.
     pub(crate) catalog_stale: bool,
@@ -50,64 +52,14 @@ impl Removing {
     }
 }
 
-/// Keeps files and catalog in order until the store is closed.
-pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>, books: &Mutex<Books>) {
-    let (mut maintain_ns, mut seen) = (0, 0);
-    loop {
-        turn(shared, writer, books, &mut maintain_ns);
-        let mut state = lock(&shared.keeper.state);
-        if state.wakes == seen && !state.stopped {
-            let now_ns = shared.clock.monotonic_ns();
-            let wait = Duration::from_nanos(maintain_ns.saturating_sub(now_ns));
-            let waited = shared.keeper.changed.wait_timeout(state, wait);
-            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-        }
-        if state.stopped {
-            return;
-        }
-        seen = state.wakes;
-    }
-}
-
-/// Does what was left to do, and every few seconds what is due by time. `maintain_ns` says when
-/// that is, monotonic.
-pub(crate) fn turn(
-    shared: &Shared,
-    writer: &Mutex<Writer>,
-    books: &Mutex<Books>,
-    maintain_ns: &mut u64,
-) {
-    let now_ns = shared.clock.monotonic_ns();
-    if now_ns < *maintain_ns {
-        lock(books).catch_up();
-        return;
-    }
-    maintain(writer, books, shared.clock.now_ns());
-    *maintain_ns = now_ns + ms(MAINTENANCE_INTERVAL_MS);
-}
-
-/// Does what is due at `now_ns`, nanoseconds since 1970 UTC: retention, closing by age, and what
-/// could not be done before.
-pub(crate) fn maintain(writer: &Mutex<Writer>, books: &Mutex<Books>, now_ns: i64) {
-    lock(writer).maintain(now_ns);
-    let mut books = lock(books);
-    books.retain(now_ns);
-    books.remove_files();
-    for segment in books.shared.hot() {
-        let parsed = read(&segment.index).times_unknown == 0;
-        books.save_index(&segment, parsed);
-    }
-    books.catch_up();
-}
-
-impl Books {
-    pub(crate) fn new(shared: Arc<Shared>, catalog: Catalog) -> Self {
-        Books { shared, catalog, catalog_stale: false, removing: Vec::new(), unsynced: Vec::new() }
+impl Ledger {
+    pub(crate) fn new(core: Arc<StoreCore>, catalog: Catalog) -> Self {
+        Ledger { core, catalog, catalog_stale: false, removing: Vec::new(), unsynced: Vec::new() }
     }
 
     /// Does what the writer left to do.
     pub(crate) fn catch_up(&mut self) {
-        let hot = self.shared.hot();
+        let hot = self.core.segments.hot();
         let newest = hot.last().map(|segment| segment.id);
         for segment in hot {
             let index = read(&segment.index);
@@ -148,7 +100,7 @@ impl Books {
 
     /// Retention by bytes, before the writer has to do it.
     fn make_room_ahead(&mut self) {
-        if let Some(bytes_max) = self.shared.config.bytes_max {
+        if let Some(bytes_max) = self.core.config.bytes_max {
             self.make_room(PREALLOCATE_BYTES.min(bytes_max / ROOM_AHEAD_PARTS));
         }
     }
@@ -173,7 +125,7 @@ impl Books {
 
     /// Writes all rows anew, after one could not be written.
     fn refresh_catalog(&mut self) {
-        let listed = self.shared.list().by_age();
+        let listed = self.core.segments.list().by_age();
         let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
         let leaving = self.removing.iter().chain(&self.unsynced);
         let leaving = leaving.filter_map(|file| file.row.clone());
@@ -197,7 +149,7 @@ impl Books {
 
     fn note_leaving(&self) {
         let bytes = self.removing.iter().map(Removing::bytes).sum();
-        self.shared.leaving_bytes.store(bytes, Ordering::Relaxed);
+        self.core.segments.set_leaving_bytes(bytes);
     }
 
     /// Removes files of segments that left the list, then their rows. What the disk refuses is
@@ -206,7 +158,7 @@ impl Books {
         if !self.is_removing() {
             return;
         }
-        let disk = self.shared.disk.clone();
+        let disk = self.core.disk.clone();
         let (removed, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.removing)
             .into_iter()
             .partition(|file| match disk.remove(&file.path) {
@@ -226,8 +178,8 @@ impl Books {
     /// start knows them, and it is tried again later.
     pub(crate) fn removed(&mut self, files: impl IntoIterator<Item = Removing>) {
         self.unsynced.extend(files);
-        let dir = self.shared.config.segments_dir();
-        if let Err(error) = self.shared.disk.sync_dir(&dir) {
+        let dir = self.core.config.segments_dir();
+        if let Err(error) = self.core.disk.sync_dir(&dir) {
             tracing::warn!("{}: cannot sync: {error}", dir.display());
             return;
         }
@@ -240,7 +192,7 @@ impl Books {
     }
 
     /// Brings the index in a rolled segment's file up to date.
-    fn save_index(&mut self, segment: &Arc<HotSegment>, parsed: bool) {
+    pub(crate) fn save_index(&mut self, segment: &Arc<HotSegment>, parsed: bool) {
         let (data_end, entries) = {
             let mut index = write(&segment.index);
             if index.state != RowState::Rolled || !index.unsaved || !parsed {
@@ -250,11 +202,11 @@ impl Books {
             index.closing = false;
             (index.data_end, index.frames.clone())
         };
-        let disk = &*self.shared.disk;
+        let disk = &*self.core.disk;
         match write_index(disk, &segment.path, segment.id, data_end, &entries) {
             Ok(bytes) => {
                 let written = bytes - data_end;
-                crate::stats::add(&self.shared.counters.hot_bytes_written, written);
+                crate::store_core::counters::add(&self.core.counters.hot_bytes_written, written);
                 write(&segment.index).file_bytes = bytes;
             }
             Err(error) => {
@@ -268,7 +220,7 @@ impl Books {
     /// Brings files and catalog in order at the end.
     pub(crate) fn close(&mut self) {
         self.remove_files();
-        for segment in self.shared.hot() {
+        for segment in self.core.segments.hot() {
             if read(&segment.index).closing {
                 self.close_file(&segment);
             }

@@ -1,8 +1,8 @@
-//! What the background does next. Only decides; [`rewrite`](crate::rewrite) does it.
+//! What the background does next. Only decides; [`rewrite`](crate::background::rewrite) does it.
 //!
 //! In this order: seal the oldest closed segment, or the youngest where retention would delete it
 //! meanwhile; search a sealed one for lines to be deleted; merge; encode again. Before all that
-//! comes the segment that is written, see [`crate::trailing`].
+//! comes the segment that is written, see [`crate::background::trailing`].
 //!
 //! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks
 //! close small ones, too. Neighbours (by arrival) that together fit one full segment are merged
@@ -30,9 +30,12 @@ use segment::sealed::Effort;
 
 use crate::catalog::RowState;
 use crate::config::{RETENTION_PARTS, RetentionRule, SEGMENT_AGE_PARTS, StoreConfig};
-use crate::sealed::SealedSegment;
-use crate::segments::{AnySegment, HotSegment, Position};
-use crate::shared::{Shared, lock, read};
+use crate::position::Position;
+use crate::segments::AnySegment;
+use crate::segments::hot::HotSegment;
+use crate::segments::sealed::SealedSegment;
+use crate::store_core::StoreCore;
+use crate::sync::read;
 
 /// Fewer neighbours are not merged.
 const MERGE_FILES_MIN: usize = 4;
@@ -49,7 +52,7 @@ const REENCODE_PARTS: u64 = 16;
 const REENCODE_AGE_NS: i64 = 7 * 24 * 3_600_000_000_000;
 
 /// A piece of work.
-pub(crate) enum Plan {
+pub(crate) enum SealPlan {
     /// Seal a hot segment.
     Seal(Arc<HotSegment>),
     /// Search a sealed segment for lines that deletions and rules name.
@@ -63,42 +66,42 @@ pub(crate) enum Plan {
 /// What a plan depends on besides the segments.
 pub(crate) struct Circumstances<'a> {
     pub(crate) now_ns: i64,
-    /// Segments that are left alone for a while.
+    /// SegmentList that are left alone for a while.
     pub(crate) resting: &'a HashMap<u64, u64>,
-    /// Segments that are sealed by trailing the writer.
+    /// SegmentList that are sealed by trailing the writer.
     pub(crate) trailed: &'a [u64],
     pub(crate) idle: bool,
 }
 
 /// What is to be done next.
-pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
-    if let Some(hot) = to_be_sealed(shared, now) {
-        return Some(Plan::Seal(hot));
+pub(crate) fn next(core: &StoreCore, now: &Circumstances<'_>) -> Option<SealPlan> {
+    if let Some(hot) = to_be_sealed(core, now) {
+        return Some(SealPlan::Seal(hot));
     }
-    let mut sealed = shared.list().sealed;
+    let mut sealed = core.segments.list().sealed;
     sealed.retain(|s| !now.resting.contains_key(&s.id));
-    if let Some(segment) = sealed.iter().find(|s| is_to_be_searched(shared, s, now.now_ns)) {
-        return Some(Plan::Search(segment.clone()));
+    if let Some(segment) = sealed.iter().find(|s| is_to_be_searched(core, s, now.now_ns)) {
+        return Some(SealPlan::Search(segment.clone()));
     }
     sealed.sort_by_key(|s| (s.sequence, s.id));
-    let full = shared.config.segment_bytes();
+    let full = core.config.segment_bytes();
     let parts: Vec<Part> = sealed
         .iter()
         .map(|s| Part { bytes: s.bytes_raw, received_ns: s.received_ns.unwrap_or((0, 0)) })
         .collect();
-    if let Some(run) = merge_run(&parts, full, merged_span_ns(&shared.config)) {
+    if let Some(run) = merge_run(&parts, full, merged_span_ns(&core.config)) {
         let sources = sealed[run].to_vec();
         let best = sources.iter().all(|s| s.effort == Effort::Best);
         let effort = if best { Effort::Best } else { Effort::Fast };
-        return Some(Plan::Merge(sources, effort));
+        return Some(SealPlan::Merge(sources, effort));
     }
     let is_fast = |s: &&Arc<SealedSegment>| {
         let age_ns = s.received_ns.map_or(0, |(_, newest)| now.now_ns.saturating_sub(newest));
         s.effort == Effort::Fast
             && (s.bytes_raw >= full / REENCODE_PARTS || age_ns >= REENCODE_AGE_NS)
     };
-    if shared.config.reencode && now.idle {
-        return sealed.iter().find(is_fast).cloned().map(Plan::Reencode);
+    if core.config.reencode && now.idle {
+        return sealed.iter().find(is_fast).cloned().map(SealPlan::Reencode);
     }
     None
 }
@@ -109,15 +112,15 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
 /// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted:
 /// sealing it would be in vain, and so on for ever. The youngest stays for long once it takes so
 /// little, and the more there are of those, the longer stays all.
-fn to_be_sealed(shared: &Shared, now: &Circumstances<'_>) -> Option<Arc<HotSegment>> {
-    let mut candidates = sealable(shared, now.resting);
+fn to_be_sealed(core: &StoreCore, now: &Circumstances<'_>) -> Option<Arc<HotSegment>> {
+    let mut candidates = sealable(core, now.resting);
     candidates.retain(|hot| !now.trailed.contains(&hot.id));
     let youngest = candidates.pop()?;
     let oldest = candidates.into_iter().next().unwrap_or_else(|| youngest.clone());
-    let Some(bytes_max) = shared.config.bytes_max else { return Some(oldest) };
-    let room = bytes_max.saturating_sub(shared.taken_bytes());
+    let Some(bytes_max) = core.config.bytes_max else { return Some(oldest) };
+    let room = bytes_max.saturating_sub(core.segments.taken_bytes());
     // In the order in which retention deletes.
-    let before = shared.list().by_age().into_iter().take_while(|s| s.id() != oldest.id);
+    let before = core.segments.list().by_age().into_iter().take_while(|s| s.id() != oldest.id);
     let before_bytes: u64 = before.map(|segment| segment.file_bytes()).sum();
     let own_bytes = read(&oldest.index).file_bytes;
     let lasts = room + before_bytes >= own_bytes.saturating_mul(INGEST_WHILE_SEALING);
@@ -129,33 +132,33 @@ fn to_be_sealed(shared: &Shared, now: &Circumstances<'_>) -> Option<Arc<HotSegme
 ///
 /// None while a segment stands before it that was left after a failed write, see [`sealable`].
 pub(crate) fn to_be_trailed(
-    shared: &Shared,
+    core: &StoreCore,
     resting: &HashMap<u64, u64>,
 ) -> Option<Arc<HotSegment>> {
-    let hot = shared.hot();
+    let hot = core.segments.hot();
     let active = hot.last().filter(|active| !active.is_rolled())?;
     let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
     let is_large = {
         let index = read(&active.index);
         let is_parsed = index.frames.first().is_some_and(|first| first.time_range_ns().is_some());
-        is_parsed && index.data_end >= shared.config.segment_bytes() / SEGMENT_AGE_PARTS
+        is_parsed && index.data_end >= core.config.segment_bytes() / SEGMENT_AGE_PARTS
     };
     let start = Position { segment: active.id, frame: 0 };
     let wanted = is_large
         && !resting.contains_key(&active.id)
         && !hot.iter().any(is_kept)
-        && shared.cache.holds_from(start);
+        && core.segments.cache.holds_from(start);
     wanted.then(|| active.clone())
 }
 
 /// The hot segments that can be sealed, by their numbers.
-pub(crate) fn sealable_ids(shared: &Shared) -> Vec<u64> {
-    sealable(shared, &HashMap::new()).iter().map(|hot| hot.id).collect()
+pub(crate) fn sealable_ids(core: &StoreCore) -> Vec<u64> {
+    sealable(core, &HashMap::new()).iter().map(|hot| hot.id).collect()
 }
 
 /// Whether any hot segment can be sealed.
-pub(crate) fn is_any_sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> bool {
-    !sealable(shared, resting).is_empty()
+pub(crate) fn is_any_sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> bool {
+    !sealable(core, resting).is_empty()
 }
 
 /// The hot segments that are closed and parsed, and not left alone, from the oldest on. A frame
@@ -165,11 +168,11 @@ pub(crate) fn is_any_sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> b
 /// Behind its last frame that counts, a segment that was left after a failed write may hold frames
 /// that a later one has, too. Only the catalog, and beside it the later hot file, tell them apart;
 /// so nothing later is sealed before it.
-fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
-    let settled = *lock(&shared.settled);
+fn sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
+    let settled = core.progress.settled();
     let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
     let mut candidates = Vec::new();
-    for hot in shared.hot() {
+    for hot in core.segments.hot() {
         let stays = read(&hot.index).frames.is_empty() || resting.contains_key(&hot.id);
         if !stays && is_settled(&hot, settled) {
             candidates.push(hot.clone());
@@ -191,32 +194,32 @@ fn is_settled(hot: &HotSegment, settled: Position) -> bool {
 
 /// Bytes of the hot segments that could be sealed, as far as their lines go. What is not parsed yet
 /// does not count: no haste in sealing makes parsing quicker.
-pub(crate) fn backlog_bytes(shared: &Shared) -> u64 {
-    let settled = *lock(&shared.settled);
+pub(crate) fn backlog_bytes(core: &StoreCore) -> u64 {
+    let settled = core.progress.settled();
     let waits = |hot: &Arc<HotSegment>| match is_settled(hot, settled) {
         true => read(&hot.index).file_bytes,
         false => 0,
     };
-    shared.hot().iter().map(waits).sum()
+    core.segments.hot().iter().map(waits).sum()
 }
 
 /// Whether lines of any sealed segment that is not left alone are to be searched for deletion.
 pub(crate) fn is_any_to_be_searched(
-    shared: &Shared,
+    core: &StoreCore,
     resting: &HashMap<u64, u64>,
     now_ns: i64,
 ) -> bool {
-    let sealed = shared.list().sealed;
+    let sealed = core.segments.list().sealed;
     let mut awake = sealed.iter().filter(|segment| !resting.contains_key(&segment.id));
-    awake.any(|segment| is_to_be_searched(shared, segment, now_ns))
+    awake.any(|segment| is_to_be_searched(core, segment, now_ns))
 }
 
-fn is_to_be_searched(shared: &Shared, segment: &Arc<SealedSegment>, now_ns: i64) -> bool {
-    let rules = due_rules(&shared.config.rules, segment.received_ns, now_ns);
+fn is_to_be_searched(core: &StoreCore, segment: &Arc<SealedSegment>, now_ns: i64) -> bool {
+    let rules = due_rules(&core.config.rules, segment.received_ns, now_ns);
     let stamp = rules_stamp(&rules);
     let any = AnySegment::Sealed(segment.clone());
     (stamp != 0 && stamp != segment.rules.load(std::sync::atomic::Ordering::Acquire))
-        || shared.running_deletions().iter().any(|deletion| deletion.concerns(&any))
+        || core.deletions.running().iter().any(|deletion| deletion.concerns(&any))
 }
 
 /// The rules that concern all lines of a segment: those that are older than its newest line.
@@ -287,7 +290,7 @@ fn merge_run(parts: &[Part], full: u64, span_ns_max: i64) -> Option<std::ops::Ra
 mod tests {
     use super::*;
 
-    /// Segments of these sizes, each of ten nanoseconds, one behind the other.
+    /// SegmentList of these sizes, each of ten nanoseconds, one behind the other.
     fn parts(sizes: &[u64]) -> Vec<Part> {
         let part = |(place, &bytes): (i64, &u64)| Part {
             bytes,

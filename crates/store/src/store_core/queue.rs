@@ -11,8 +11,8 @@ use record::Frame;
 use record::frame::FRAME_INTERNAL;
 
 use crate::error::AppendError;
-use crate::numbers::OpenNumber;
-use crate::shared::lock;
+use crate::store_core::sequence_numbers::OpenNumber;
+use crate::sync::lock;
 
 /// Called exactly once: with success when the frame is durable and visible, or with the reason when
 /// it is certain that it will not be. Called from the writer's thread, which waits for it: it must

@@ -16,7 +16,6 @@
 //! read on from the open files of the sources.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use platform::ReadOnce;
@@ -27,15 +26,20 @@ use segment::sealed::{
 };
 use segment::{FrameEntry, SegmentError, read_frame};
 
-use crate::books::{Books, Removing};
+use crate::background::pruning::{Findings, Pruning};
+use crate::callbacks::StoreCallbacks;
 use crate::catalog::RowState;
 use crate::error::StoreError;
-use crate::host::Host;
-use crate::pruning::{Findings, Pruning};
-use crate::sealed::{SealedSegment, row_of};
-use crate::segments::{AnySegment, Fate, HotSegment, Position, sealed_name, sealing_name};
-use crate::shared::{Shared, lock, read, write};
-use crate::stats::add;
+use crate::ledger::{Ledger, Removing};
+use crate::position::Position;
+use crate::segments::AnySegment;
+use crate::segments::fate::Fate;
+use crate::segments::file_names::{sealed_name, sealing_name};
+use crate::segments::hot::HotSegment;
+use crate::segments::sealed::{SealedSegment, row_of};
+use crate::store_core::StoreCore;
+use crate::store_core::counters::add;
+use crate::sync::{lock, read};
 use crate::writer::Writer;
 
 /// A sealed segment is assumed to take at most this part of the raw bytes when room for it is
@@ -64,7 +68,7 @@ pub(crate) enum Purpose {
 
 /// A rewrite under way.
 pub(crate) struct Rewrite {
-    shared: Arc<Shared>,
+    core: Arc<StoreCore>,
     pub(crate) purpose: Purpose,
     sources: Vec<Source>,
     /// Source and place in it of the next unit.
@@ -77,7 +81,7 @@ pub(crate) struct Rewrite {
     lines_kept: u64,
     /// Bytes that were read from the disk.
     read_bytes: u64,
-    /// Of [`Shared::reserved_bytes`], those for the new file.
+    /// Bytes reserved in the segment table for the new file.
     reserved_bytes: u64,
     /// What was written, once it is complete and lines were left.
     footer: Option<Footer>,
@@ -157,54 +161,53 @@ impl Rewrite {
     /// Makes the new file. `spare` bytes of the disk must stay free besides what the new segment
     /// may take.
     pub(crate) fn begin(
-        shared: &Arc<Shared>,
-        books: &Mutex<Books>,
-        host: &dyn Host,
+        core: &Arc<StoreCore>,
+        ledger: &Mutex<Ledger>,
+        callbacks: &dyn StoreCallbacks,
         purpose: Purpose,
         sources: Vec<AnySegment>,
         effort: Effort,
         spare: u64,
     ) -> Result<Rewrite, RewriteError> {
-        let now_ns = shared.clock.now_ns();
-        let pruning = Pruning::of(shared, books, host, &sources, now_ns);
+        let now_ns = core.clock.now_ns();
+        let pruning = Pruning::of(core, ledger, callbacks, &sources, now_ns);
         let bytes = room_bytes(&sources);
-        let free_bytes = shared.space().map_err(target)?.free_bytes;
+        let free_bytes = core.space().map_err(target)?.free_bytes;
         if free_bytes < bytes.saturating_add(spare) {
             let source = std::io::ErrorKind::StorageFull.into();
-            let path = shared.config.segments_dir();
+            let path = core.config.segments_dir();
             return Err(target(SegmentError::Io { path, action: "find room to seal in", source }));
         }
         let open = |segment: AnySegment| match segment {
             AnySegment::Hot(hot) => Ok(Source::Hot(hot)),
-            AnySegment::Sealed(sealed) => match shared.open_sealed(&sealed) {
+            AnySegment::Sealed(sealed) => match core.segments.open_sealed(&sealed) {
                 Ok(file) => Ok(Source::Sealed(sealed, file)),
                 Err(error) => Err(RewriteError::Source { segment: sealed.id, error }),
             },
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let id = {
-            let mut books = lock(books);
-            books.remove_files();
-            if books.is_removing() {
+            let mut ledger = lock(ledger);
+            ledger.remove_files();
+            if ledger.is_removing() {
                 let text = "files that were replaced cannot be removed for good yet; the log says what the disk refuses";
                 return Err(RewriteError::Target(StoreError::Refused(text.to_owned())));
             }
-            shared.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
-            books.make_room(0);
-            // Also when it fails: the file may be there and refuse to go.
-            shared.segment_next.fetch_add(1, Ordering::AcqRel)
+            core.segments.reserve(0, bytes);
+            ledger.make_room(0);
+            core.segments.issue_id()
         };
-        let path = shared.config.segments_dir().join(sealing_name(id));
+        let path = core.config.segments_dir().join(sealing_name(id));
         let header = SealedHeader {
-            node: shared.node,
+            node: core.node,
             segment: id,
             created_ns: now_ns,
-            sequence_next: shared.numbers.next(),
+            sequence_next: core.numbers.next(),
         };
         let replaces: Vec<u64> = sources.iter().map(|s| s.segment().id()).collect();
         let options = SealOptions::new(effort);
         let mut rewrite = Rewrite {
-            shared: shared.clone(),
+            core: core.clone(),
             purpose,
             sources,
             next: (0, 0),
@@ -217,14 +220,14 @@ impl Rewrite {
             reserved_bytes: bytes,
             footer: None,
         };
-        let disk = &*shared.disk;
+        let disk = &*core.disk;
         match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
             Ok(mut writer) => {
-                writer.set_threads(shared.config.sealing_threads);
+                writer.set_threads(core.config.sealing_threads);
                 rewrite.writer = Some(writer);
             }
             Err(error) => {
-                rewrite.abandon(books);
+                rewrite.abandon(ledger);
                 return Err(target(error));
             }
         }
@@ -232,8 +235,8 @@ impl Rewrite {
     }
 
     /// Writes the next frame or block, or some of them where several threads do.
-    pub(crate) fn step(&mut self, host: &dyn Host) -> Result<Stepped, RewriteError> {
-        let threads = self.shared.config.sealing_threads;
+    pub(crate) fn step(&mut self, callbacks: &dyn StoreCallbacks) -> Result<Stepped, RewriteError> {
+        let threads = self.core.config.sealing_threads;
         let units = self.next_units(if threads == 1 { 1 } else { threads * UNITS_EACH });
         let Some(&(source, place)) = units.last() else {
             if !self.is_read() {
@@ -248,7 +251,7 @@ impl Rewrite {
         self.next = (source, place + 1);
         let mut threads = vec![(); threads];
         let loaded =
-            shared_out(HELPERS_NAME, &mut threads, &units, |(), unit| self.load(*unit, host));
+            shared_out(HELPERS_NAME, &mut threads, &units, |(), unit| self.load(*unit, callbacks));
         for unit in loaded {
             let (batch, read_bytes) = unit?;
             self.read_bytes += read_bytes;
@@ -263,7 +266,7 @@ impl Rewrite {
 
     /// Source and place in it of the next units, at most so many, and of [`STEP_BYTES_MAX`].
     fn next_units(&self, count: usize) -> Vec<(usize, usize)> {
-        let settled = *lock(&self.shared.settled);
+        let settled = self.core.progress.settled();
         let (mut units, mut sum) = (Vec::with_capacity(count), 0);
         let (first, mut from) = self.next;
         for (place, source) in self.sources.iter().enumerate().skip(first) {
@@ -291,12 +294,12 @@ impl Rewrite {
     fn load(
         &self,
         (source, place): (usize, usize),
-        host: &dyn Host,
+        callbacks: &dyn StoreCallbacks,
     ) -> Result<(Arc<Batch>, u64), RewriteError> {
         let source = &self.sources[source];
         let segment = source.segment();
         let loaded = match source {
-            Source::Hot(hot) => self.frame(hot, place, host),
+            Source::Hot(hot) => self.frame(hot, place, callbacks),
             Source::Sealed(_, file) => {
                 let bytes = file.footer().blocks[place].bytes_disk();
                 file.read_block(place).map(|batch| (Arc::new(batch), bytes))
@@ -330,20 +333,20 @@ impl Rewrite {
         &self,
         hot: &Arc<HotSegment>,
         place: usize,
-        host: &dyn Host,
+        callbacks: &dyn StoreCallbacks,
     ) -> Result<(Arc<Batch>, u64), SegmentError> {
         let position = Position { segment: hot.id, frame: place as u32 };
-        if let Some(batch) = self.shared.cache.batch(position) {
+        if let Some(batch) = self.core.segments.cache.batch(position) {
             return Ok((batch, 0));
         }
-        if let Some(frame) = self.shared.cache.frame(position) {
-            return Ok((Arc::new(host.parse(frame)), 0));
+        if let Some(frame) = self.core.segments.cache.frame(position) {
+            return Ok((Arc::new(callbacks.parse(frame)), 0));
         }
         let entry = read(&hot.index).frames[place];
-        let file = self.shared.open(hot)?;
+        let file = self.core.segments.open_hot(hot)?;
         let frame = Arc::new(read_frame(&ReadOnce(&*file), &hot.path, &entry)?);
         let bytes = frame.bytes().len() as u64;
-        Ok((Arc::new(host.parse(frame)), bytes))
+        Ok((Arc::new(callbacks.parse(frame)), bytes))
     }
 
     /// Bytes that were read from the disk and written so far.
@@ -358,12 +361,12 @@ impl Rewrite {
         let file = self.writer.take().expect("completed once");
         if self.lines_kept == 0 {
             drop(file);
-            let _ = self.shared.disk.remove(&self.path);
+            let _ = self.core.disk.remove(&self.path);
             self.keep_room(0);
             return Ok(());
         }
         let footer = file.finish().map_err(target)?;
-        add(&self.shared.counters.sealed_bytes_written, footer.bytes_disk);
+        add(&self.core.counters.sealed_bytes_written, footer.bytes_disk);
         self.keep_room(footer.bytes_disk);
         self.footer = Some(footer);
         Ok(())
@@ -373,11 +376,11 @@ impl Rewrite {
     pub(crate) fn finish(
         mut self,
         writer: &Mutex<Writer>,
-        books: &Mutex<Books>,
+        ledger: &Mutex<Ledger>,
     ) -> Result<(), RewriteError> {
-        let result = self.publish(writer, books, self.footer.as_ref());
+        let result = self.publish(writer, ledger, self.footer.as_ref());
         if result.is_err() {
-            self.abandon(books);
+            self.abandon(ledger);
         } else {
             self.keep_room(0);
             self.count();
@@ -388,39 +391,39 @@ impl Rewrite {
     fn publish(
         &self,
         writer: &Mutex<Writer>,
-        books: &Mutex<Books>,
+        ledger: &Mutex<Ledger>,
         new: Option<&Footer>,
     ) -> Result<(), RewriteError> {
-        let shared = &self.shared;
+        let core = &self.core;
         let sources: Vec<AnySegment> = self.sources.iter().map(Source::segment).collect();
         let lines: u64 = sources.iter().map(AnySegment::lines).sum();
         let kept = new.map_or(0, Footer::lines);
         assert_eq!(kept + self.pruning.lines(), lines, "each line is kept or deleted");
-        let is_last_witness = |s: &AnySegment| shared.is_last_witness(s);
-        let of_nodes = |s: &AnySegment| shared.is_last_witness_of_nodes(s);
+        let is_last_record_of_numbers = |s: &AnySegment| core.is_last_record_of_numbers(s);
+        let of_nodes = |s: &AnySegment| core.is_last_record_of_nodes(s);
         if new.is_none() || sources.iter().any(of_nodes) {
             let mut writer = lock(writer);
-            if sources.iter().any(is_last_witness) {
-                writer.create_witness().map_err(target)?;
+            if sources.iter().any(is_last_record_of_numbers) {
+                writer.create_number_record().map_err(target)?;
             }
         }
-        let mut books = lock(books);
+        let mut ledger = lock(ledger);
         if !sources.iter().all(AnySegment::is_listed)
-            || (new.is_none() && sources.iter().any(is_last_witness))
+            || (new.is_none() && sources.iter().any(is_last_record_of_numbers))
             || sources.iter().any(of_nodes)
         {
             return Err(RewriteError::Overtaken);
         }
         let mut segment = None;
         if let Some(footer) = new {
-            let dir = shared.config.segments_dir();
+            let dir = core.config.segments_dir();
             let path = dir.join(sealed_name(self.id));
             let io = |action| {
                 let path = path.clone();
                 move |source| RewriteError::Target(StoreError::Io { path, action, source })
             };
-            shared.disk.rename(&self.path, &path).map_err(io("rename to"))?;
-            shared.disk.sync_dir(&dir).map_err(io("sync the directory of"))?;
+            core.disk.rename(&self.path, &path).map_err(io("rename to"))?;
+            core.disk.sync_dir(&dir).map_err(io("sync the directory of"))?;
             let mut row = row_of(footer);
             row.deletions_through = self.pruning.deletions_through;
             row.rules = self.pruning.rules;
@@ -430,57 +433,50 @@ impl Rewrite {
             segment = Some((SealedSegment::from_row(&row, &dir), row));
         }
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
-        if let Err(error) = books.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
+        if let Err(error) = ledger.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
             // The files say the same: the new one names those it replaces. The rows come later.
             tracing::warn!("{error}");
-            books.catalog_stale = true;
+            ledger.catalog_stale = true;
         }
         for source in &self.sources {
             match source {
-                Source::Hot(hot) => drop(shared.open(hot)),
+                Source::Hot(hot) => drop(core.segments.open_hot(hot)),
                 Source::Sealed(sealed, file) => sealed.keep_open(file.clone()),
             }
         }
-        {
-            let mut segments = write(&shared.segments);
-            ids.iter().for_each(|id| segments.remove(*id));
-            if let Some((segment, _)) = segment {
-                let mut marks = lock(&shared.summarised_through);
-                *marks = (*marks).max(segment.summarised_through);
-                segments.add_sealed(Arc::new(segment));
-            }
-        }
+        let segment = segment.map(|(segment, _)| segment);
+        core.progress.raise_summarised(segment.as_ref().and_then(|new| new.summarised_through));
+        core.segments.replace(&sources, segment);
         for source in &sources {
-            shared.forget(source, Fate::Replaced);
+            core.segments.forget(source, Fate::Replaced);
             let path = source.path().to_owned();
-            books.leave([Removing { path, row: Some(source.row()) }]);
+            ledger.leave([Removing { path, row: Some(source.row()) }]);
         }
-        self.pruning.count(&mut books);
-        books.remove_files();
+        self.pruning.count(&mut ledger);
+        ledger.remove_files();
         Ok(())
     }
 
     /// Leaves things as they were before.
-    pub(crate) fn abandon(&mut self, books: &Mutex<Books>) {
+    pub(crate) fn abandon(&mut self, ledger: &Mutex<Ledger>) {
         self.writer = None;
-        let mut books = lock(books);
-        let published = self.shared.config.segments_dir().join(sealed_name(self.id));
+        let mut ledger = lock(ledger);
+        let published = self.core.config.segments_dir().join(sealed_name(self.id));
         for path in [&self.path, &published] {
-            books.leave([Removing { path: path.clone(), row: None }]);
+            ledger.leave([Removing { path: path.clone(), row: None }]);
         }
-        books.remove_files();
+        ledger.remove_files();
         self.keep_room(0);
     }
 
     /// Says how much the new file may take; 0 once it needs no room beside its sources any more.
     fn keep_room(&mut self, bytes: u64) {
         let before = std::mem::replace(&mut self.reserved_bytes, bytes);
-        self.shared.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.shared.reserved_bytes.fetch_sub(before, Ordering::Relaxed);
+        self.core.segments.reserve(before, bytes);
     }
 
     fn count(&self) {
-        let counters = &self.shared.counters;
+        let counters = &self.core.counters;
         match self.purpose {
             Purpose::Seal | Purpose::Trail => {
                 let raw: u64 = self.sources.iter().map(|s| s.segment().row().bytes_raw).sum();
@@ -516,7 +512,7 @@ impl Rewrite {
         if self.is_read() {
             return true;
         }
-        let settled = *lock(&self.shared.settled);
+        let settled = self.core.progress.settled();
         let index = read(&hot.index);
         let mut bytes_left = if index.state == RowState::Hot { bytes } else { 1 };
         let frames = index.frames.iter().enumerate().skip(from);

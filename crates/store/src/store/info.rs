@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::Store;
 use crate::catalog::RowState;
 use crate::segments::AnySegment;
-use crate::shared::lock;
-use crate::store::Store;
+use crate::sync::lock;
 
 /// Where a segment is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl SegmentInfo {
 impl Store {
     /// The segments there are, the oldest lines first.
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        self.shared.list().by_age().iter().filter_map(SegmentInfo::of).collect()
+        self.core.segments.list().by_age().iter().filter_map(SegmentInfo::of).collect()
     }
 
     /// As [`segments`](Self::segments), and while `work` runs no file is written, replaced or
@@ -105,9 +105,9 @@ impl Store {
     /// growing afterwards; of it, only `data_end` bytes count.
     pub fn freeze<R>(&self, work: impl FnOnce(&[SegmentInfo]) -> R) -> R {
         let _writer = lock(&self.writer);
-        let mut books = lock(&self.books);
+        let mut ledger = lock(&self.ledger);
         // Files that are to be closed are closed before they get second names.
-        books.catch_up();
+        ledger.catch_up();
         work(&self.segments())
     }
 }

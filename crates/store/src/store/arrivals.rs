@@ -16,24 +16,23 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use record::columns::{ColumnError, Columns};
 use record::{Batch, Row};
 use segment::SegmentError;
 use segment::sealed::{BlockColumns, BlockEntry};
 
+use super::Store;
 use crate::error::StoreError;
-use crate::handle::FrameHandle;
-use crate::sealed::SealedSegment;
-use crate::segments::{HotSegment, Segments};
-use crate::shared::{lock, read};
-use crate::stats::StoreState;
-use crate::store::Store;
+use crate::segments::SegmentList;
+use crate::segments::hot::HotSegment;
+use crate::segments::sealed::SealedSegment;
+use crate::store_core::write_state::StoreState;
+use crate::sync::read;
 use crate::unit::BlockHandle;
+use crate::unit::frame::FrameHandle;
 
-/// Ranges of deleted lines that are remembered. Beyond, the oldest two become one.
-pub(crate) const DEPARTED_MAX: usize = 1_000;
 /// How often reading begins anew because retention deleted what was just found.
 const RETRIES_MAX: usize = 100;
 
@@ -76,27 +75,6 @@ impl FromStr for ArrivalCursor {
     }
 }
 
-/// Lines that retention deleted with their segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Departed {
-    /// Sequence numbers of their frames, first and last.
-    pub(crate) sequence: (u64, u64),
-    pub(crate) lines: u64,
-}
-
-/// Adds lines that went; returns what is to be forgotten of the catalog's rows, by the last number:
-/// those that became part of another.
-pub(crate) fn note_departed(all: &mut Vec<Departed>, new: Departed) {
-    let place = all.partition_point(|known| known.sequence.1 <= new.sequence.1);
-    all.insert(place, new);
-    while all.len() > DEPARTED_MAX {
-        let oldest = all.remove(0);
-        let first = oldest.sequence.0.min(all[0].sequence.0);
-        all[0].sequence.0 = first;
-        all[0].lines += oldest.lines;
-    }
-}
-
 /// What [`Store::read_after`] found.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
@@ -107,11 +85,11 @@ pub struct Arrivals {
     pub skipped: u64,
     /// Lines that stand in damaged blocks or segments, at most; the log says which.
     pub unreadable: u64,
-    order: Vec<Place>,
+    order: Vec<ArrivalKey>,
 }
 
 /// Of a line: number of its frame, place there, batch, row of the batch.
-type Place = (u64, u32, u32, u32);
+type ArrivalKey = (u64, u32, u32, u32);
 
 impl Arrivals {
     /// Lines.
@@ -126,7 +104,7 @@ impl Arrivals {
 
     /// The lines in the order of arrival.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let row = |&(_, _, batch, row): &Place| self.batches[batch as usize].row(row as usize);
+        let row = |&(_, _, batch, row): &ArrivalKey| self.batches[batch as usize].row(row as usize);
         self.order.iter().map(row)
     }
 
@@ -149,7 +127,7 @@ struct HotFrame<'a> {
 }
 
 /// A block with lines that are not read yet, and the first number that these may have.
-struct Waiting {
+struct UnreadBlock {
     first: u64,
     last: u64,
     block: BlockHandle,
@@ -158,7 +136,7 @@ struct Waiting {
 impl Store {
     /// The cursor before the first line.
     pub fn first_arrival(&self) -> ArrivalCursor {
-        ArrivalCursor { node: self.shared.node, through: 0 }
+        ArrivalCursor { node: self.core.node, through: 0 }
     }
 
     /// The lines behind a cursor, hot and sealed, in the order of arrival: those of one frame at
@@ -174,19 +152,14 @@ impl Store {
         bytes_max: u64,
         load: LoadFrame<'_>,
     ) -> Result<(Arrivals, ArrivalCursor), StoreError> {
-        let node = self.shared.node;
+        let node = self.core.node;
         if cursor.node != node {
             let text = format!("the cursor {cursor} is of another store; this one is {node:08x}");
             return Err(StoreError::Refused(text));
         }
         for _ in 0..RETRIES_MAX {
             if let Some((mut arrivals, through)) = self.try_read(cursor.through, bytes_max, load)? {
-                let passed = |departed: &&Departed| {
-                    cursor.through < departed.sequence.1 && departed.sequence.1 <= through
-                };
-                let departed = lock(&self.shared.departed);
-                arrivals.skipped = departed.iter().filter(passed).map(|gone| gone.lines).sum();
-                drop(departed);
+                arrivals.skipped = self.core.segments.departed_between(cursor.through, through);
                 arrivals.order.sort_unstable();
                 return Ok((arrivals, ArrivalCursor { node, through }));
             }
@@ -199,22 +172,11 @@ impl Store {
     /// Waits until there may be lines behind a cursor, at most for `timeout`; returns at once when
     /// the store is closed.
     pub fn wait_after(&self, cursor: ArrivalCursor, timeout: Duration) {
-        let deadline = Instant::now() + timeout;
-        let mut groups = lock(&self.shared.groups);
-        loop {
-            let seen = *groups;
-            drop(groups);
-            let left = deadline.saturating_duration_since(Instant::now());
-            let is_closed = self.shared.state() == StoreState::Closed;
-            if self.durable_now().through > cursor.through || left.is_zero() || is_closed {
-                return;
-            }
-            groups = lock(&self.shared.groups);
-            if *groups == seen {
-                let waited = self.shared.grown.wait_timeout(groups, left);
-                groups = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-            }
-        }
+        let _ = self.core.progress.wait_for(timeout, |over| {
+            let is_closed = self.core.write_state.is(&StoreState::Closed);
+            let has_more = self.durable_now().through > cursor.through;
+            (over || is_closed || has_more).then_some(())
+        });
     }
 
     /// None: something was deleted meanwhile, and it is to be tried again. Else what is there, and
@@ -226,8 +188,8 @@ impl Store {
         load: LoadFrame<'_>,
     ) -> Result<Option<(Arrivals, u64)>, StoreError> {
         // Before the list: what is decided by then is in it, or gone.
-        let before = self.shared.numbers.decided(self.shared.clock.monotonic_ns());
-        let segments = self.shared.list();
+        let before = self.core.numbers.decided(self.core.clock.monotonic_ns());
+        let segments = self.core.segments.list();
         let frames = self.frames_after(&segments, after, before);
         let mut damaged = Vec::new();
         let blocks = self.blocks_after(&segments, (after, before), &mut damaged)?;
@@ -256,12 +218,12 @@ impl Store {
     /// order.
     fn frames_after<'s>(
         &self,
-        segments: &'s Segments,
+        segments: &'s SegmentList,
         after: u64,
         before: u64,
     ) -> Vec<HotFrame<'s>> {
         let mut frames = Vec::new();
-        for segment in segments.hot.iter().filter(|segment| segment.node == self.shared.node) {
+        for segment in segments.hot.iter().filter(|segment| segment.node == self.core.node) {
             let index = read(&segment.index);
             if index.totals.sequence.is_none_or(|(_, last)| last <= after) {
                 continue;
@@ -281,16 +243,16 @@ impl Store {
     /// the lines, and what is wrong.
     fn blocks_after(
         &self,
-        segments: &Segments,
+        segments: &SegmentList,
         (after, before): (u64, u64),
         damaged: &mut Vec<(u64, u64, SegmentError)>,
-    ) -> Result<Option<Vec<Waiting>>, StoreError> {
+    ) -> Result<Option<Vec<UnreadBlock>>, StoreError> {
         let mut blocks = Vec::new();
         let has_more = |s: &&Arc<SealedSegment>| {
-            s.node == self.shared.node && s.sequence.is_some_and(|(_, last)| last > after)
+            s.node == self.core.node && s.sequence.is_some_and(|(_, last)| last > after)
         };
         for segment in segments.sealed.iter().filter(has_more) {
-            let file = match self.shared.open_sealed(segment) {
+            let file = match self.core.segments.open_sealed(segment) {
                 Ok(file) => file,
                 Err(_) if segment.fate.may_be_gone() => return Ok(None),
                 Err(error @ SegmentError::Io { .. }) => return Err(error.into()),
@@ -301,10 +263,10 @@ impl Store {
                 }
             };
             let wanted = |entry: &BlockEntry| entry.sequence.1 > after && entry.sequence.0 < before;
-            let found = BlockHandle::of_segment(&self.shared, segment, &file, wanted);
+            let found = BlockHandle::of_segment(&self.core.segments, segment, &file, wanted);
             blocks.extend(found.into_iter().map(|block| {
                 let (first, last) = file.footer().blocks[block.block as usize].sequence;
-                Waiting { first: first.max(after + 1), last, block }
+                UnreadBlock { first: first.max(after + 1), last, block }
             }));
         }
         blocks.sort_by_key(|waiting| waiting.first);
@@ -326,7 +288,7 @@ impl Store {
                 break;
             }
             let handle = FrameHandle {
-                shared: self.shared.clone(),
+                segments: self.core.segments.clone(),
                 segment: frame.segment.clone(),
                 frame: frame.place as u32,
                 entry,
@@ -341,7 +303,7 @@ impl Store {
 
 /// Lines of the first blocks, of frames behind a number and before another.
 fn read_blocks(
-    blocks: &[Waiting],
+    blocks: &[UnreadBlock],
     after: u64,
     before: u64,
     bytes_max: u64,
@@ -409,17 +371,5 @@ mod tests {
         {
             assert!(text.parse::<ArrivalCursor>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn what_went_is_remembered_within_bounds() {
-        let mut all = Vec::new();
-        let most = DEPARTED_MAX as u64 + 50;
-        for place in (0..most).rev() {
-            note_departed(&mut all, Departed { sequence: (10 * place, 10 * place + 5), lines: 2 });
-        }
-        assert_eq!((all.len(), all.iter().map(|gone| gone.lines).sum()), (DEPARTED_MAX, 2 * most));
-        assert_eq!(all[0].sequence, (0, 505));
-        assert!(all.is_sorted_by_key(|gone| gone.sequence.1));
     }
 }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use record::LineId;
 
+use super::Store;
 use crate::config::COMMITTED_FRAMES_MAX;
 use crate::error::StoreError;
-use crate::group::{FrameGroup, groups_of};
-use crate::handle::{CommittedFrame, FrameHandle};
-use crate::sealed::{SealedSegment, may_hold};
-use crate::segments::{HotSegment, Position};
-use crate::shared::{lock, read};
-use crate::stats::StoreState;
-use crate::store::Store;
+use crate::position::Position;
+use crate::segments::hot::HotSegment;
+use crate::segments::sealed::{SealedSegment, may_hold};
+use crate::store_core::write_state::StoreState;
+use crate::sync::read;
+use crate::unit::frame::{CommittedFrame, FrameHandle};
+use crate::unit::group::{FrameGroup, groups_of};
 use crate::unit::{BlockHandle, Unit};
 
 /// Numbers that frames which are on their way may be behind the greatest durable one. A frame that
@@ -61,7 +62,7 @@ impl Store {
         range_ns: (i64, i64),
         mut groups: Option<&mut Vec<FrameGroup>>,
     ) -> Result<Vec<Unit>, StoreError> {
-        let segments = self.shared.list();
+        let segments = self.core.segments.list();
         let mut units = Vec::new();
         for segment in &segments.hot {
             self.frames_of(segment, range_ns, groups.as_deref_mut(), &mut units);
@@ -82,7 +83,7 @@ impl Store {
     /// Which frames are durable now; a [`snapshot`](Self::snapshot) that is taken later holds all
     /// of them.
     pub fn durable_now(&self) -> Committed {
-        let segments = self.shared.list();
+        let segments = self.core.segments.list();
         let sealed = segments.sealed.iter().filter_map(|segment| segment.sequence);
         let sealed_through = sealed.map(|(_, last)| last).max().unwrap_or(0);
         let mut hot: Vec<u64> = Vec::new();
@@ -100,7 +101,7 @@ impl Store {
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn find(&self, id: LineId) -> Result<Vec<Unit>, StoreError> {
-        let segments = self.shared.list();
+        let segments = self.core.segments.list();
         let hot = segments.hot.iter().rev();
         if let Some(frame) = hot.filter_map(|s| self.frame_of(s, id)).next() {
             return Ok(vec![Unit::Frame(frame)]);
@@ -119,7 +120,7 @@ impl Store {
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn since(&self, sequence: u64) -> Result<Vec<Unit>, StoreError> {
-        let (segments, node) = (self.shared.list(), self.shared.node);
+        let (segments, node) = (self.core.segments.list(), self.core.node);
         let mut frames = Vec::new();
         for segment in &segments.hot {
             let index = read(&segment.index);
@@ -144,7 +145,7 @@ impl Store {
     /// where the parse stage begins. What is sealed is parsed.
     pub fn first_unparsed(&self) -> Position {
         let mut end = Position::START;
-        for segment in &self.shared.hot() {
+        for segment in &self.core.segments.hot() {
             let index = read(&segment.index);
             if index.times_unknown > 0 {
                 let unknown = index.frames.iter().position(|e| e.time_range_ns().is_none());
@@ -168,13 +169,19 @@ impl Store {
             let from = (after.frame as usize).saturating_add(1).min(index.frames.len());
             index.frames[from..].iter().map(|entry| u64::from(entry.lines)).sum()
         };
-        self.shared.hot().iter().filter(|segment| segment.id >= after.segment).map(lines).sum()
+        self.core
+            .segments
+            .hot()
+            .iter()
+            .filter(|segment| segment.id >= after.segment)
+            .map(lines)
+            .sum()
     }
 
     /// The frames of hot segments, in the order in which they became durable.
     pub fn hot_frames(&self) -> Vec<FrameHandle> {
         let mut frames = Vec::new();
-        for segment in &self.shared.hot() {
+        for segment in &self.core.segments.hot() {
             let index = read(&segment.index);
             let places = 0..index.frames.len();
             frames.extend(places.map(|place| self.handle(segment, place, index.frames[place])));
@@ -186,27 +193,17 @@ impl Store {
     /// those of segments that are sealed already are left out. Waits for one up to `timeout`; empty
     /// when none came, or at once when the store is closed and none is left.
     pub fn wait_committed(&self, after: Position, timeout: Duration) -> Vec<CommittedFrame> {
-        let deadline = std::time::Instant::now() + timeout;
-        let mut groups = lock(&self.shared.groups);
-        loop {
-            let seen = *groups;
-            drop(groups);
+        let frames = self.core.progress.wait_for(timeout, |over| {
             let frames = self.committed(after);
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
-            if !frames.is_empty() || left.is_zero() || self.shared.state() == StoreState::Closed {
-                return frames;
-            }
-            groups = lock(&self.shared.groups);
-            if *groups == seen {
-                let waited = self.shared.grown.wait_timeout(groups, left);
-                groups = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-            }
-        }
+            let is_closed = self.core.write_state.is(&StoreState::Closed);
+            (!frames.is_empty() || over || is_closed).then_some(frames)
+        });
+        frames.unwrap_or_default()
     }
 
     fn committed(&self, after: Position) -> Vec<CommittedFrame> {
         let mut frames = Vec::new();
-        for segment in self.shared.hot().iter().filter(|s| s.id >= after.segment) {
+        for segment in self.core.segments.hot().iter().filter(|s| s.id >= after.segment) {
             let index = read(&segment.index);
             let from = match segment.id == after.segment {
                 true => (after.frame as usize).saturating_add(1),
@@ -247,7 +244,7 @@ impl Store {
         };
         let mut from = 0;
         if let Some(groups) = groups {
-            for group in groups_of(&self.shared, segment, &index, range_ns) {
+            for group in groups_of(&self.core.segments, segment, &index, range_ns) {
                 let places = group.places();
                 add(from..places.start);
                 from = places.end;
@@ -270,8 +267,8 @@ impl Store {
         segment: &Arc<SealedSegment>,
         wanted: impl Fn(&segment::sealed::BlockEntry) -> bool,
     ) -> Result<Vec<BlockHandle>, StoreError> {
-        match self.shared.open_sealed(segment) {
-            Ok(file) => Ok(BlockHandle::of_segment(&self.shared, segment, &file, wanted)),
+        match self.core.segments.open_sealed(segment) {
+            Ok(file) => Ok(BlockHandle::of_segment(&self.core.segments, segment, &file, wanted)),
             Err(_) if segment.fate.may_be_gone() => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
@@ -284,7 +281,7 @@ impl Store {
         entry: segment::FrameEntry,
     ) -> FrameHandle {
         FrameHandle {
-            shared: self.shared.clone(),
+            segments: self.core.segments.clone(),
             segment: segment.clone(),
             frame: place as u32,
             entry,

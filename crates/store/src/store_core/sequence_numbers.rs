@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use crate::shared::lock;
+use crate::sync::lock;
 
 /// Time between the drawing of a number and the frame, monotonic nanoseconds: making a frame takes
 /// some microseconds.
@@ -21,16 +21,16 @@ const DRAWN_NS_MAX: u64 = 10_000_000_000;
 
 /// The numbers of one store.
 #[derive(Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct SequenceNumbers {
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     next: u64,
-    /// Numbers without a frame yet, and when they were drawn.
+    /// SequenceNumbers without a frame yet, and when they were drawn.
     drawn: BTreeMap<u64, u64>,
-    /// Numbers of frames that are taken, and neither durable nor given up.
+    /// SequenceNumbers of frames that are taken, and neither durable nor given up.
     entered: BTreeSet<u64>,
     /// All smaller ones may have been passed by readers.
     passed: u64,
@@ -39,7 +39,7 @@ struct State {
 /// The number of a frame that is on its way; dropped when it is decided what becomes of the frame.
 #[derive(Debug)]
 pub(crate) struct OpenNumber {
-    numbers: Arc<Numbers>,
+    numbers: Arc<SequenceNumbers>,
     number: u64,
 }
 
@@ -55,11 +55,11 @@ impl Drop for OpenNumber {
     }
 }
 
-impl Numbers {
-    /// Numbers from `next` on.
+impl SequenceNumbers {
+    /// SequenceNumbers from `next` on.
     pub(crate) fn new(next: u64) -> Self {
         let (drawn, entered) = Default::default();
-        Numbers { state: Mutex::new(State { next, drawn, entered, passed: 0 }) }
+        SequenceNumbers { state: Mutex::new(State { next, drawn, entered, passed: 0 }) }
     }
 
     /// The number that will be drawn next.
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn readers_stop_before_what_is_on_its_way() {
-        let numbers = Arc::new(Numbers::new(5));
+        let numbers = Arc::new(SequenceNumbers::new(5));
         assert_eq!(numbers.decided(0), 5);
         assert_eq!(
             [numbers.draw(0), numbers.draw(0), numbers.mark(), numbers.draw(1)],

@@ -19,10 +19,11 @@ use record::LineId;
 use segment::SegmentError;
 use segment::sealed::{Effort, Footer, NodeNumbers, SealedFile};
 
-use crate::cache::Cache;
 use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
-use crate::segments::{FateCell, sealed_name};
-use crate::shared::lock;
+use crate::segments::cache::Cache;
+use crate::segments::fate::FateCell;
+use crate::segments::file_names::sealed_name;
+use crate::sync::lock;
 
 /// Sealed files kept open with their footers.
 const FILES_OPEN_MAX: usize = 256;
@@ -31,7 +32,7 @@ const FILES_OPEN_MAX: usize = 256;
 /// and read again when it is needed: a question over all of a store that is larger finds a part of
 /// them again, where going by last use it would find none.
 const FOOTER_BYTES_MAX: usize = 128 << 20;
-/// Nor more than this part of the cache, which [lends](crate::cache::Cache::lend) it.
+/// Nor more than this part of the cache, which [lends](crate::segments::cache::Cache::lend) it.
 const FOOTER_CACHE_PARTS: usize = 4;
 
 /// One sealed segment of the store.

@@ -19,18 +19,14 @@
 //! a copy of a node's directory would go unnoticed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::Mutex;
 
 use record::frame::FRAME_FORWARDED;
-use record::{Frame, Numbers, nearest_to};
+use record::{Numbers, nearest_to};
 use segment::{FrameEntry, HELD_MAX, Held};
 
-use crate::books::Books;
-use crate::error::{AppendError, StoreError};
-use crate::queue::OnDurable;
-use crate::segments::AnySegment;
-use crate::shared::{Shared, lock, read};
-use crate::store::Store;
+use crate::error::StoreError;
+use crate::sync::lock;
 
 /// Nodes that a store takes frames from, ever. Each needs a place in every segment's header, and
 /// one more for each gap in its numbers. Beyond, a node that is away is forgotten: the one seen
@@ -42,10 +38,10 @@ pub const NODES_MAX: usize = 128;
 const RANGES_KEPT: usize = 64;
 /// How many starts of a node a store may have missed. Beyond, the number is forged, and would lock
 /// the node out.
-const STARTS_JUMP_MAX: u64 = 1 << 20;
+pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
 /// After so long without a connection a node may be forgotten: what it would send again is long
 /// acknowledged, or given up.
-const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
+pub(crate) const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
 /// Numbers must not jump further than the low half of a number can tell; beyond, a new segment says
 /// where they are.
 const JUMP_MAX: u64 = 1 << 30;
@@ -109,15 +105,6 @@ pub(crate) struct HeldNumbers {
     bases: BTreeMap<u32, u64>,
 }
 
-/// What is known of nodes since the start.
-#[derive(Debug, Default)]
-pub(crate) struct NodesSeen {
-    /// How many connections of them there are.
-    connected: HashMap<u32, usize>,
-    /// Whose frames were taken, durable or not.
-    brought: HashSet<u32>,
-}
-
 impl HeldNumbers {
     pub(crate) fn of(&self, node: u32) -> Numbers {
         self.nodes.get(&node).cloned().unwrap_or_default()
@@ -176,146 +163,106 @@ impl HeldNumbers {
     }
 }
 
-impl Shared {
-    /// Whether this segment may not go before a newer hot one says which frames of other nodes are
-    /// here.
-    pub(crate) fn is_last_witness_of_nodes(&self, segment: &AnySegment) -> bool {
-        let AnySegment::Hot(hot) = segment else { return false };
-        !lock(&self.held).nodes.is_empty()
-            && !read(&self.segments).hot.iter().any(|other| other.id > hot.id)
+/// What a store knows of other nodes, besides their rows in the catalog.
+pub(crate) struct RemoteNodes {
+    state: Mutex<RemoteState>,
+}
+
+struct RemoteState {
+    held: HeldNumbers,
+    /// Connections of each node, of those that have any.
+    connected: HashMap<u32, usize>,
+    /// Nodes of which frames were taken since the start, durable or not.
+    brought: HashSet<u32>,
+}
+
+impl RemoteState {
+    fn is_empty_and_away(&self, node: u32) -> bool {
+        !self.connected.contains_key(&node)
+            && !self.brought.contains(&node)
+            && !self.held.nodes.contains_key(&node)
     }
 }
 
-impl Store {
-    /// Takes another node up, or says why not. `first` is the least number that it may still send:
-    /// those before it are with other stores, or were never used.
-    pub fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<(), NodeRefusal> {
-        let node = identity.node;
-        if node == self.shared.node || node == 0 {
-            return Err(NodeRefusal::Taken(node));
+impl RemoteNodes {
+    pub(crate) fn new(held: HeldNumbers) -> Self {
+        let (connected, brought) = Default::default();
+        RemoteNodes { state: Mutex::new(RemoteState { held, connected, brought }) }
+    }
+
+    /// The held numbers of all nodes, for a segment's header, and how many ranges are left out; see
+    /// [`HeldNumbers::to_header`].
+    pub(crate) fn header_ranges(&self) -> (Vec<Held>, usize) {
+        lock(&self.state).held.to_header()
+    }
+
+    /// Whether frames of any other node are durable here.
+    pub(crate) fn holds_any(&self) -> bool {
+        !lock(&self.state).held.nodes.is_empty()
+    }
+
+    pub(crate) fn held(&self, node: u32) -> Numbers {
+        lock(&self.state).held.of(node)
+    }
+
+    /// Adds the numbers of frames that became durable.
+    pub(crate) fn note_durable(&self, entries: &[FrameEntry]) {
+        if entries.iter().any(|entry| entry.flags & FRAME_FORWARDED != 0) {
+            let mut state = lock(&self.state);
+            entries.iter().for_each(|entry| state.held.add(entry));
         }
-        let now_ns = self.shared.clock.now_ns();
-        let mut books = lock(&self.books);
-        let rows = books.catalog.nodes()?;
-        let known = rows.iter().find(|row| row.identity.node == node).map(|row| row.identity);
-        match known.filter(|_| !self.is_empty_and_away(node)) {
-            Some(known) if known.key != identity.key => return Err(NodeRefusal::Taken(node)),
-            Some(known)
-                if identity.starts < known.starts
-                    || (identity.starts == known.starts && identity.run != known.run) =>
-            {
-                return Err(NodeRefusal::Copy(node));
-            }
-            Some(known) if identity.starts > known.starts.saturating_add(STARTS_JUMP_MAX) => {
-                return Err(NodeRefusal::Starts(node));
-            }
-            Some(_) => {}
-            None if known.is_some() => {}
-            None => self.make_place(&mut books, &rows, now_ns)?,
+    }
+
+    pub(crate) fn note_brought(&self, node: u32) {
+        lock(&self.state).brought.insert(node);
+    }
+
+    pub(crate) fn connect(&self, node: u32) {
+        *lock(&self.state).connected.entry(node).or_default() += 1;
+    }
+
+    /// Counts a connection less; returns whether it was the node's last.
+    pub(crate) fn disconnect(&self, node: u32) -> bool {
+        let mut state = lock(&self.state);
+        let Some(connections) = state.connected.get_mut(&node) else { return false };
+        *connections = connections.saturating_sub(1);
+        *connections == 0 && state.connected.remove(&node).is_some()
+    }
+
+    pub(crate) fn is_connected(&self, node: u32) -> bool {
+        lock(&self.state).connected.contains_key(&node)
+    }
+
+    /// Whether no frame came of a node that is not connected: then the store need not remember
+    /// anything of it.
+    pub(crate) fn is_empty_and_away(&self, node: u32) -> bool {
+        lock(&self.state).is_empty_and_away(node)
+    }
+
+    /// Forgets ranges of a node below the number `first`, which it will not send again. Returns
+    /// whether its numbers jump further than [`JUMP_MAX`], so that a new segment must record where
+    /// they are.
+    pub(crate) fn resume_at(&self, node: u32, first: u64) -> bool {
+        let held = &mut lock(&self.state).held;
+        if let Some(numbers) = held.nodes.get_mut(&node) {
+            numbers.forget_below(first, RANGES_KEPT);
         }
-        books.catalog.put_node(&NodeRow { identity: *identity, seen_ns: now_ns })?;
-        *lock(&self.shared.nodes_seen).connected.entry(node).or_default() += 1;
-        drop(books);
-        let jumps = {
-            let mut held = lock(&self.shared.held);
-            if let Some(numbers) = held.nodes.get_mut(&node) {
-                numbers.forget_below(first, RANGES_KEPT);
-            }
-            let jumps = first.abs_diff(held.last_of(node)) > JUMP_MAX;
-            if jumps {
-                held.bases.insert(node, first);
-            }
-            jumps
-        };
+        let jumps = first.abs_diff(held.last_of(node)) > JUMP_MAX;
         if jumps {
-            lock(&self.writer).roll();
+            held.bases.insert(node, first);
         }
-        Ok(())
+        jumps
     }
 
-    /// Notes that a node that was [admitted](Self::admit) has gone: once for each time.
-    pub fn leave(&self, node: u32) {
-        let is_away = {
-            let mut seen = lock(&self.shared.nodes_seen);
-            let connections = seen.connected.get_mut(&node);
-            connections.is_some_and(|connections| {
-                *connections = connections.saturating_sub(1);
-                *connections == 0
-            }) && seen.connected.remove(&node).is_some()
-        };
-        if !is_away {
-            return;
-        }
-        let now_ns = self.shared.clock.now_ns();
-        let books = lock(&self.books);
-        let written = books.catalog.nodes().and_then(|rows| {
-            let row = rows.into_iter().find(|row| row.identity.node == node);
-            row.map_or(Ok(()), |row| books.catalog.put_node(&NodeRow { seen_ns: now_ns, ..row }))
-        });
-        if let Err(error) = written {
-            tracing::warn!(%error, "it is not written down that node {node:08x} was here just now");
-        }
-    }
-
-    /// Whether nothing came of a node that is not connected: then nothing of it needs to be
-    /// remembered.
-    fn is_empty_and_away(&self, node: u32) -> bool {
-        let seen = lock(&self.shared.nodes_seen);
-        !seen.connected.contains_key(&node)
-            && !seen.brought.contains(&node)
-            && !lock(&self.shared.held).nodes.contains_key(&node)
-    }
-
-    fn make_place(
-        &self,
-        books: &mut Books,
-        rows: &[NodeRow],
-        now_ns: i64,
-    ) -> Result<(), NodeRefusal> {
-        if rows.len() < NODES_MAX {
-            return Ok(());
-        }
-        let is_connected = |row: &&NodeRow| {
-            lock(&self.shared.nodes_seen).connected.contains_key(&row.identity.node)
-        };
-        let is_old = |row: &&NodeRow| now_ns.saturating_sub(row.seen_ns) >= FORGET_NODE_NS;
-        let empty = rows.iter().filter(|row| self.is_empty_and_away(row.identity.node));
-        let old = || rows.iter().filter(is_old).filter(|row| !is_connected(row));
-        let oldest = empty.min_by_key(|row| row.seen_ns);
-        let oldest = oldest.or_else(|| old().min_by_key(|row| row.seen_ns));
-        let node = oldest.ok_or(NodeRefusal::TooMany)?.identity.node;
-        books.catalog.remove_node(node)?;
-        let had_frames = {
-            let mut held = lock(&self.shared.held);
-            held.bases.remove(&node);
-            held.nodes.remove(&node).is_some()
-        };
+    /// Forgets a node; returns whether frames of it are here.
+    pub(crate) fn forget(&self, node: u32) -> bool {
+        let mut state = lock(&self.state);
+        state.held.bases.remove(&node);
+        let had_frames = state.held.nodes.remove(&node).is_some();
         if had_frames {
-            lock(&self.shared.nodes_seen).brought.remove(&node);
-            tracing::info!("node {node:08x} was not here for long and is forgotten");
+            state.brought.remove(&node);
         }
-        Ok(())
-    }
-
-    /// Numbers of a node's frames that are durable here.
-    pub fn held(&self, node: u32) -> Numbers {
-        lock(&self.shared.held).of(node)
-    }
-
-    /// Takes a frame of another node that was [admitted](Self::admit); its sequence is its number
-    /// on the way from there. Whoever calls sees to it that none is given twice, which
-    /// [`held`](Self::held) tells of those that are durable. Waits for room as
-    /// [`append_patiently`](Self::append_patiently) does.
-    pub fn append_forwarded(
-        &self,
-        mut frame: Frame,
-        on_durable: OnDurable,
-    ) -> Result<(), AppendError> {
-        assert_ne!(frame.header().node, self.shared.node, "it was admitted");
-        lock(&self.shared.nodes_seen).brought.insert(frame.header().node);
-        let number = self.shared.numbers.draw_and_enter();
-        frame.set_forwarded(number.get());
-        self.append_numbered(frame, on_durable, number)
+        had_frames
     }
 }
 
@@ -329,14 +276,6 @@ pub(crate) fn recover_held<'a>(
         frames.iter().for_each(|entry| numbers.add(entry));
     }
     numbers
-}
-
-/// Adds the frames that became durable.
-pub(crate) fn note_durable(shared: &Arc<Shared>, entries: &[FrameEntry]) {
-    if entries.iter().any(|entry| entry.flags & FRAME_FORWARDED != 0) {
-        let mut held = lock(&shared.held);
-        entries.iter().for_each(|entry| held.add(entry));
-    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use record::{Batch, Frame};
 use segment::tokens::{TokenFilter, TokenHash, TokenSet};
 use segment::{FrameEntry, SegmentError, read_frame};
 
-use crate::cache::{Cache, FILTER, FrameWords};
 use crate::error::StoreError;
-use crate::segments::{HotSegment, Position};
-use crate::shared::Shared;
+use crate::position::Position;
+use crate::segments::cache::{Cache, FILTER, FrameWords};
+use crate::segments::hot::HotSegment;
+use crate::segments::table::SegmentTable;
 
 /// Lines of a frame that is worth a filter of its words: fewer are looked at as quickly.
 const FILTER_LINES_MIN: u64 = 64;
@@ -25,7 +26,7 @@ const FILTER_QUESTIONS: u32 = 16;
 /// be read on when its segment is sealed meanwhile.
 #[derive(Clone)]
 pub struct FrameHandle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) segments: Arc<SegmentTable>,
     pub(crate) segment: Arc<HotSegment>,
     pub(crate) frame: u32,
     pub(crate) entry: FrameEntry,
@@ -89,7 +90,7 @@ impl FrameHandle {
         if self.segment.fate.is_deleted() {
             return None;
         }
-        self.shared.cache.batch(self.position())
+        self.segments.cache.batch(self.position())
     }
 
     /// Keeps the parsed frame in memory, as long as there is room and the segment is not sealed.
@@ -98,7 +99,7 @@ impl FrameHandle {
     }
 
     fn keep<T>(&self, put: impl FnOnce(&Cache) -> T) -> Option<T> {
-        self.shared.keep(self.segment.id, &self.segment.fate, put)
+        self.segments.keep(self.segment.id, &self.segment.fate, put)
     }
 
     /// For each set of words whether a line of it may have all of them in values of its fields.
@@ -109,8 +110,8 @@ impl FrameHandle {
     /// sealed yet.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
         let (position, lines) = (self.position(), self.lines());
-        let (shared, segment) = (&self.shared, &self.segment);
-        Words { shared, segment, position, number: FILTER, lines }
+        let (segments, segment) = (&self.segments, &self.segment);
+        Words { segments, segment, position, number: FILTER, lines }
             .may_contain(sets, || self.cached())
     }
 
@@ -136,10 +137,10 @@ impl FrameHandle {
         if self.segment.fate.is_deleted() {
             return Ok(None);
         }
-        if let Some(frame) = self.shared.cache.frame(self.position()) {
+        if let Some(frame) = self.segments.cache.frame(self.position()) {
             return Ok(Some(frame));
         }
-        let file = self.shared.open(&self.segment);
+        let file = self.segments.open_hot(&self.segment);
         let frame = file.and_then(|file| read(&*file));
         match frame {
             Ok(frame) => Ok(Some(Arc::new(frame))),
@@ -151,7 +152,7 @@ impl FrameHandle {
 
 /// The words of lines of a hot segment: of a frame, or of a group of frames.
 pub(crate) struct Words<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) segments: &'a SegmentTable,
     pub(crate) segment: &'a HotSegment,
     pub(crate) position: Position,
     /// Under which their filter is kept.
@@ -184,7 +185,7 @@ impl Words<'_> {
     }
 
     fn keep<T>(&self, put: impl FnOnce(&Cache) -> T) -> Option<T> {
-        self.shared.keep(self.segment.id, &self.segment.fate, put)
+        self.segments.keep(self.segment.id, &self.segment.fate, put)
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use record::Batch;
 
-use crate::books::Books;
-use crate::deletions::DeletionState;
-use crate::host::{Host, LineFilter};
-use crate::plan::{due_rules, rules_stamp};
+use crate::background::plan::{due_rules, rules_stamp};
+use crate::callbacks::{LineFilter, StoreCallbacks};
+use crate::ledger::Ledger;
 use crate::segments::AnySegment;
-use crate::shared::{Shared, lock};
+use crate::store_core::StoreCore;
+use crate::store_core::deletions::DeletionState;
+use crate::sync::lock;
 
 /// A rule is carried out on a segment when it takes at least this part of its bytes; else the lines
 /// stay until the segment goes as a whole. For what must go there are deletions.
@@ -59,19 +60,19 @@ impl Pruning {
     /// The filters that concern a rewrite of `sources`. A deletion whose filter is not understood
     /// has failed; a rule's is reported, and left out.
     pub(crate) fn of(
-        shared: &Shared,
-        books: &std::sync::Mutex<Books>,
-        host: &dyn Host,
+        core: &StoreCore,
+        ledger: &std::sync::Mutex<Ledger>,
+        callbacks: &dyn StoreCallbacks,
         sources: &[AnySegment],
         now_ns: i64,
     ) -> Pruning {
         let mut filters = Vec::new();
-        let deletions_through = shared.deletion_last();
-        for deletion in shared.running_deletions() {
+        let deletions_through = core.deletions.last_id();
+        for deletion in core.deletions.running() {
             if !sources.iter().any(|source| deletion.concerns(source)) {
                 continue;
             }
-            match host.filter(&deletion.filter, deletion.created_ns) {
+            match callbacks.filter(&deletion.filter, deletion.created_ns) {
                 Ok(filter) => {
                     let sequence_before = deletion.scope.sequence_before;
                     let why = Why::Deletion { id: deletion.id, sequence_before };
@@ -79,7 +80,7 @@ impl Pruning {
                 }
                 Err(error) => {
                     let ended =
-                        lock(books).end_deletion(deletion.id, DeletionState::Failed, Some(error));
+                        lock(ledger).end_deletion(deletion.id, DeletionState::Failed, Some(error));
                     if let Err(error) = ended {
                         tracing::warn!("{error}");
                     }
@@ -91,9 +92,9 @@ impl Pruning {
             sources.iter().filter_map(received).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         // To a segment that is still written come lines that are younger than a rule says.
         let newest = newest.filter(|_| sources.iter().all(AnySegment::is_closed));
-        let rules = due_rules(&shared.config.rules, newest, now_ns);
+        let rules = due_rules(&core.config.rules, newest, now_ns);
         for rule in &rules {
-            match host.filter(&rule.filter, now_ns) {
+            match callbacks.filter(&rule.filter, now_ns) {
                 Ok(filter) => filters.push(Doomed { filter, why: Why::Rule, lines: 0 }),
                 Err(error) => tracing::warn!("retention rule '{}': {error}", rule.filter),
             }
@@ -140,10 +141,10 @@ impl Pruning {
     }
 
     /// Takes down what was deleted.
-    pub(crate) fn count(&self, books: &mut Books) {
+    pub(crate) fn count(&self, ledger: &mut Ledger) {
         for doomed in self.filters.iter().filter(|doomed| doomed.lines > 0) {
             if let Why::Deletion { id, .. } = doomed.why {
-                books.count_deleted(id, doomed.lines);
+                ledger.count_deleted(id, doomed.lines);
             }
         }
     }

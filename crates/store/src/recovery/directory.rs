@@ -22,9 +22,9 @@ use segment::sealed::SealedFile;
 
 use crate::catalog::{Catalog, LOCAL, RowState, SegmentRow};
 use crate::error::StoreError;
-use crate::recovery::RecoveryReport;
-use crate::sealed::{SealedSegment, own_of, row_of};
-use crate::segments::{FileKind, file_kind, file_name, sealed_name, sealing_name};
+use crate::recovery::report::{RecoveryReport, thousands};
+use crate::segments::file_names::{FileKind, file_kind, hot_name, sealed_name, sealing_name};
+use crate::segments::sealed::{SealedSegment, own_of, row_of};
 
 /// The directory of segments while it is being opened.
 pub(crate) struct Directory<'a> {
@@ -177,7 +177,7 @@ impl Directory<'_> {
     fn remove(&self, files: &[(FileKind, u64)]) -> Result<(), StoreError> {
         for &(kind, id) in files {
             let name = match kind {
-                FileKind::Hot => file_name(id),
+                FileKind::Hot => hot_name(id),
                 FileKind::Sealed => sealed_name(id),
                 FileKind::Sealing => sealing_name(id),
             };
@@ -188,17 +188,4 @@ impl Directory<'_> {
         // a sync failed before this start, and new lines go into a file that was found.
         self.disk.sync_dir(&self.dir).map_err(StoreError::io(&self.dir, "sync"))
     }
-}
-
-/// A number for people.
-pub(crate) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

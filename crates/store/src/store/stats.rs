@@ -1,25 +1,11 @@
 //! Numbers of a store, for people and for metrics.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use super::Store;
 use crate::catalog::{Own, RowState};
-use crate::segments::span;
-use crate::shared::read;
-use crate::store::Store;
-
-/// Whether a store takes lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum StoreState {
-    /// It does.
-    #[default]
-    Ok,
-    /// The disk is full; what waits is tried again every second.
-    DiskFull,
-    /// Writing fails for the reason given; what waits is tried again every second.
-    Failing(String),
-    /// It was closed.
-    Closed,
-}
+use crate::position::span;
+use crate::store_core::counters::{Counters, get};
+use crate::store_core::write_state::StoreState;
+use crate::sync::read;
 
 /// Numbers of a store at one moment. Totals named `_expired`, `_committed` and `commit_` count
 /// since it was opened.
@@ -39,7 +25,7 @@ pub struct StoreStats {
     pub bytes_raw: u64,
     /// Segment files, with what is preallocated.
     pub bytes_disk: u64,
-    /// Segments.
+    /// SegmentList.
     pub segments: u64,
     /// Of those, the sealed ones.
     pub segments_sealed: u64,
@@ -84,7 +70,7 @@ pub struct SealingStats {
     pub lag_bytes: u64,
     /// Time since the last line of the oldest of them arrived, nanoseconds; 0 when there is none.
     pub lag_ns: u64,
-    /// Segments that are damaged and therefore never sealed, now.
+    /// SegmentList that are damaged and therefore never sealed, now.
     pub damaged_segments: u64,
     /// Hot segments sealed.
     pub sealed_segments: u64,
@@ -94,9 +80,9 @@ pub struct SealingStats {
     pub sealed_bytes_raw: u64,
     /// Runs of neighbours merged into one segment.
     pub merges: u64,
-    /// Segments encoded again while the machine was idle.
+    /// SegmentList encoded again while the machine was idle.
     pub reencoded_segments: u64,
-    /// Segments rewritten to delete lines, by a deletion or a rule of retention.
+    /// SegmentList rewritten to delete lines, by a deletion or a rule of retention.
     pub deleted_from_segments: u64,
     /// Lines deleted so.
     pub lines_deleted: u64,
@@ -114,50 +100,6 @@ pub struct SealingStats {
     pub bytes_raw_committed: u64,
 }
 
-/// What is counted while running.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) lines_expired: AtomicU64,
-    pub(crate) bytes_expired: AtomicU64,
-    pub(crate) frames_committed: AtomicU64,
-    pub(crate) groups_committed: AtomicU64,
-    pub(crate) commit_latency_ns_sum: AtomicU64,
-    pub(crate) commit_latency_ns_max: AtomicU64,
-    pub(crate) held_ranges_omitted: AtomicU64,
-    pub(crate) sealed_segments: AtomicU64,
-    pub(crate) trailed_segments: AtomicU64,
-    pub(crate) sealed_bytes_raw: AtomicU64,
-    pub(crate) merges: AtomicU64,
-    pub(crate) reencoded_segments: AtomicU64,
-    pub(crate) deleted_from_segments: AtomicU64,
-    pub(crate) lines_deleted: AtomicU64,
-    pub(crate) failures: AtomicU64,
-    pub(crate) urgent: AtomicU64,
-    pub(crate) hot_bytes_written: AtomicU64,
-    pub(crate) sealed_bytes_written: AtomicU64,
-    pub(crate) bytes_raw_committed: AtomicU64,
-}
-
-impl Counters {
-    fn sealing(&self) -> SealingStats {
-        SealingStats {
-            sealed_segments: get(&self.sealed_segments),
-            trailed_segments: get(&self.trailed_segments),
-            sealed_bytes_raw: get(&self.sealed_bytes_raw),
-            merges: get(&self.merges),
-            reencoded_segments: get(&self.reencoded_segments),
-            deleted_from_segments: get(&self.deleted_from_segments),
-            lines_deleted: get(&self.lines_deleted),
-            failures: get(&self.failures),
-            urgent: get(&self.urgent),
-            hot_bytes_written: get(&self.hot_bytes_written),
-            sealed_bytes_written: get(&self.sealed_bytes_written),
-            bytes_raw_committed: get(&self.bytes_raw_committed),
-            ..SealingStats::default()
-        }
-    }
-}
-
 impl StoreStats {
     /// Adds the lines of a segment, `own` of them Loginson's.
     fn add_lines(&mut self, lines: u64, bytes_raw: u64, own: Own) {
@@ -171,22 +113,22 @@ impl StoreStats {
 impl Store {
     /// Numbers at this moment.
     pub fn stats(&self) -> StoreStats {
-        let shared = &self.shared;
+        let core = &self.core;
         let mut stats = StoreStats {
-            state: shared.state(),
-            lines_expired: get(&shared.counters.lines_expired),
-            bytes_expired: get(&shared.counters.bytes_expired),
-            frames_committed: get(&shared.counters.frames_committed),
-            groups_committed: get(&shared.counters.groups_committed),
-            commit_latency_ns_sum: get(&shared.counters.commit_latency_ns_sum),
-            commit_latency_ns_max: get(&shared.counters.commit_latency_ns_max),
-            held_ranges_omitted: get(&shared.counters.held_ranges_omitted),
-            queue_bytes: shared.queue.bytes() as u64,
-            cache_bytes: shared.cache.bytes() as u64,
-            sealing: shared.counters.sealing(),
+            state: core.write_state.get(),
+            lines_expired: get(&core.counters.lines_expired),
+            bytes_expired: get(&core.counters.bytes_expired),
+            frames_committed: get(&core.counters.frames_committed),
+            groups_committed: get(&core.counters.groups_committed),
+            commit_latency_ns_sum: get(&core.counters.commit_latency_ns_sum),
+            commit_latency_ns_max: get(&core.counters.commit_latency_ns_max),
+            held_ranges_omitted: get(&core.counters.held_ranges_omitted),
+            queue_bytes: core.queue.bytes() as u64,
+            cache_bytes: core.segments.cache.bytes() as u64,
+            sealing: sealing_stats(&core.counters),
             ..StoreStats::default()
         };
-        let segments = shared.list();
+        let segments = core.segments.list();
         let mut oldest_ns: Option<i64> = None;
         for segment in &segments.hot {
             let index = read(&segment.index);
@@ -207,7 +149,7 @@ impl Store {
                 _ => {}
             }
         }
-        let since = |then_ns| shared.clock.now_ns().saturating_sub(then_ns);
+        let since = |then_ns| core.clock.now_ns().saturating_sub(then_ns);
         stats.sealing.lag_ns = oldest_ns.map_or(0, |ns| u64::try_from(since(ns)).unwrap_or(0));
         for segment in &segments.sealed {
             stats.segments_sealed += 1;
@@ -223,10 +165,20 @@ impl Store {
     }
 }
 
-pub(crate) fn add(counter: &AtomicU64, value: u64) {
-    counter.fetch_add(value, Ordering::Relaxed);
-}
-
-pub(crate) fn get(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
+fn sealing_stats(counters: &Counters) -> SealingStats {
+    SealingStats {
+        sealed_segments: get(&counters.sealed_segments),
+        trailed_segments: get(&counters.trailed_segments),
+        sealed_bytes_raw: get(&counters.sealed_bytes_raw),
+        merges: get(&counters.merges),
+        reencoded_segments: get(&counters.reencoded_segments),
+        deleted_from_segments: get(&counters.deleted_from_segments),
+        lines_deleted: get(&counters.lines_deleted),
+        failures: get(&counters.failures),
+        urgent: get(&counters.urgent),
+        hot_bytes_written: get(&counters.hot_bytes_written),
+        sealed_bytes_written: get(&counters.sealed_bytes_written),
+        bytes_raw_committed: get(&counters.bytes_raw_committed),
+        ..SealingStats::default()
+    }
 }

@@ -17,10 +17,12 @@ use record::frame::FRAME_INTERNAL;
 use segment::FrameEntry;
 use segment::tokens::TokenHash;
 
-use crate::cache::GROUP_FILTER;
-use crate::handle::{FrameHandle, Words};
-use crate::segments::{HotSegment, Index, Position};
-use crate::shared::{Shared, read};
+use crate::position::Position;
+use crate::segments::cache::{GROUP_FILTER, GROUP_NEVER, GroupState};
+use crate::segments::hot::{HotIndex, HotSegment};
+use crate::segments::table::SegmentTable;
+use crate::sync::read;
+use crate::unit::frame::{FrameHandle, Words};
 
 /// Frames of a group. With more, more of the last ones stay alone, by twos as many.
 const GROUP_FRAMES: usize = 128;
@@ -34,26 +36,15 @@ const GROUP_BYTES_MAX: u64 = 1 << 20;
 /// to look at them a few times.
 const GROUP_QUESTIONS: u32 = 4;
 
-/// Stands for as many questions where the records cannot be put together.
-pub(crate) const GROUP_NEVER: u32 = u32::MAX;
-
 /// Frames of a hot segment that are read as one.
 #[derive(Clone)]
 pub struct FrameGroup {
-    shared: Arc<Shared>,
+    segments: Arc<SegmentTable>,
     segment: Arc<HotSegment>,
     frames: Range<u32>,
     lines: u64,
     bytes: u64,
     batch: Option<Arc<Batch>>,
-}
-
-/// What is known of the records of a group.
-pub(crate) enum GroupState {
-    /// They are put together.
-    Made(Arc<Batch>),
-    /// They are not; how often that was asked, this time among them.
-    Asked(u32),
 }
 
 impl FrameGroup {
@@ -82,7 +73,7 @@ impl FrameGroup {
     pub fn frames(&self) -> Vec<FrameHandle> {
         let index = read(&self.segment.index);
         let handle = |frame: u32| FrameHandle {
-            shared: self.shared.clone(),
+            segments: self.segments.clone(),
             segment: self.segment.clone(),
             frame,
             entry: index.frames[frame as usize],
@@ -94,7 +85,7 @@ impl FrameGroup {
     /// be put together.
     pub fn put(&mut self, batch: Option<Arc<Batch>>) {
         let position = self.position();
-        self.shared.keep(self.segment.id, &self.segment.fate, |cache| {
+        self.segments.keep(self.segment.id, &self.segment.fate, |cache| {
             cache.put_group(position, batch.clone());
         });
         self.batch = batch;
@@ -104,8 +95,8 @@ impl FrameGroup {
     /// [`FrameHandle::may_contain`] says.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
         let (position, number) = (self.position(), GROUP_FILTER);
-        let (shared, segment) = (&self.shared, &self.segment);
-        Words { shared, segment, position, number, lines: self.lines }
+        let (segments, segment) = (&self.segments, &self.segment);
+        Words { segments, segment, position, number, lines: self.lines }
             .may_contain(sets, || self.batch.clone())
     }
 
@@ -122,9 +113,9 @@ impl FrameGroup {
 /// The groups of a segment that hold event times from the first to the second instant, and were
 /// asked for often enough. Ascending, as are their frames.
 pub(crate) fn groups_of(
-    shared: &Arc<Shared>,
+    segments: &Arc<SegmentTable>,
     segment: &Arc<HotSegment>,
-    index: &Index,
+    index: &HotIndex,
     range_ns: (i64, i64),
 ) -> Vec<FrameGroup> {
     let mut groups = Vec::new();
@@ -139,7 +130,7 @@ pub(crate) fn groups_of(
         }
         let frames = frames.start as u32..frames.end as u32;
         let position = Position { segment: segment.id, frame: frames.start };
-        let state = shared.keep(segment.id, &segment.fate, |cache| cache.group(position));
+        let state = segments.keep(segment.id, &segment.fate, |cache| cache.group(position));
         let batch = match state {
             Some(GroupState::Made(batch)) => Some(batch),
             Some(GroupState::Asked(times)) if (GROUP_QUESTIONS..GROUP_NEVER).contains(&times) => {
@@ -149,8 +140,8 @@ pub(crate) fn groups_of(
         };
         let lines = entries.iter().map(|entry| u64::from(entry.lines)).sum();
         let bytes = entries.iter().map(|entry| u64::from(entry.payload_bytes)).sum();
-        let (shared, segment) = (shared.clone(), segment.clone());
-        groups.push(FrameGroup { shared, segment, frames, lines, bytes, batch });
+        let (segments, segment) = (segments.clone(), segment.clone());
+        groups.push(FrameGroup { segments, segment, frames, lines, bytes, batch });
     });
     groups
 }

@@ -3,7 +3,7 @@
 //! To read what was written a gibibyte ago and to parse it again took a seventh of the processor
 //! time of sealing. So the background seals the active segment as far as it is parsed, some MiB
 //! behind the writer. It comes first, whatever else is to be done: what is not sealed now will have
-//! left the cache. Segments that were not trailed from their first frame on, because the background
+//! left the cache. SegmentList that were not trailed from their first frame on, because the background
 //! did something else or came not so far, are sealed when they are closed, from the disk.
 //!
 //! ```text
@@ -15,10 +15,10 @@
 //! A few whole files may wait for the parse stage while later segments are trailed already. A
 //! crash, or the end of the process, costs the work on files that are not published.
 
-use crate::books::Books;
-use crate::plan;
-use crate::rewrite::Rewrite;
-use crate::shared::Shared;
+use crate::background::plan;
+use crate::background::rewrite::Rewrite;
+use crate::ledger::Ledger;
+use crate::store_core::StoreCore;
 
 /// Part of a full segment that is sealed at a time: enough for several threads.
 const STEP_PARTS: u64 = 64;
@@ -53,36 +53,36 @@ impl Trailing {
     }
 
     /// Drops the rewrites of segments that were deleted meanwhile.
-    pub(crate) fn drop_overtaken(&mut self, books: &std::sync::Mutex<Books>) {
+    pub(crate) fn drop_overtaken(&mut self, ledger: &std::sync::Mutex<Ledger>) {
         for mut gone in self.rewrites.extract_if(.., |rewrite| rewrite.is_overtaken()) {
-            gone.abandon(books);
+            gone.abandon(ledger);
         }
     }
 
     /// A rewrite that can write more now.
-    pub(crate) fn take_due(&mut self, shared: &Shared) -> Option<Rewrite> {
-        let bytes = shared.config.segment_bytes() / STEP_PARTS;
+    pub(crate) fn take_due(&mut self, core: &StoreCore) -> Option<Rewrite> {
+        let bytes = core.config.segment_bytes() / STEP_PARTS;
         self.rewrites.pop_if(|rewrite| !rewrite.is_whole() && rewrite.is_due(bytes))
     }
 
     /// Whether there is a whole file whose lines are all parsed.
-    pub(crate) fn can_publish(&self, shared: &Shared) -> bool {
-        self.place_to_publish(shared).is_some()
+    pub(crate) fn can_publish(&self, core: &StoreCore) -> bool {
+        self.place_to_publish(core).is_some()
     }
 
     /// A whole file whose lines are all parsed.
-    pub(crate) fn take_to_publish(&mut self, shared: &Shared) -> Option<Rewrite> {
-        Some(self.rewrites.remove(self.place_to_publish(shared)?))
+    pub(crate) fn take_to_publish(&mut self, core: &StoreCore) -> Option<Rewrite> {
+        Some(self.rewrites.remove(self.place_to_publish(core)?))
     }
 
-    fn place_to_publish(&self, shared: &Shared) -> Option<usize> {
+    fn place_to_publish(&self, core: &StoreCore) -> Option<usize> {
         let mut whole = self.rewrites.iter().take_while(|rewrite| rewrite.is_whole()).peekable();
         whole.peek()?;
-        let sealable = plan::sealable_ids(shared);
+        let sealable = plan::sealable_ids(core);
         whole.position(|rewrite| rewrite.source_ids().iter().all(|id| sealable.contains(id)))
     }
 
-    pub(crate) fn abandon(&mut self, books: &std::sync::Mutex<Books>) {
-        self.rewrites.drain(..).for_each(|mut rewrite| rewrite.abandon(books));
+    pub(crate) fn abandon(&mut self, ledger: &std::sync::Mutex<Ledger>) {
+        self.rewrites.drain(..).for_each(|mut rewrite| rewrite.abandon(ledger));
     }
 }

@@ -19,9 +19,8 @@ use std::sync::{Arc, Mutex};
 
 use record::{Batch, Frame};
 
-use crate::group::{GROUP_NEVER, GroupState};
-use crate::segments::Position;
-use crate::shared::lock;
+use crate::position::Position;
+use crate::sync::lock;
 
 /// One in so many of the frames that questions read from disk replaces another, once there is no
 /// room.
@@ -33,6 +32,9 @@ pub(crate) const FILTER: u32 = u32::MAX;
 /// their words.
 pub(crate) const GROUP: u32 = u32::MAX - 1;
 pub(crate) const GROUP_FILTER: u32 = u32::MAX - 2;
+
+/// Stands for as many questions where the records cannot be put together.
+pub(crate) const GROUP_NEVER: u32 = u32::MAX;
 
 /// Memory of a slot beside what is kept in it, roughly.
 const SLOT_BYTES: usize = 128;
@@ -51,6 +53,14 @@ pub(crate) enum FrameWords {
     /// A filter of them.
     Filter(Arc<Vec<u8>>),
     /// Nothing; how often that was asked, this time among them.
+    Asked(u32),
+}
+
+/// What is known of the records of a group.
+pub(crate) enum GroupState {
+    /// They are put together.
+    Made(Arc<Batch>),
+    /// They are not; how often that was asked, this time among them.
     Asked(u32),
 }
 

@@ -9,7 +9,7 @@ use record::{Batch, Frame};
 /// be called from several threads at once.
 ///
 /// [`Store::start_background`]: crate::Store::start_background
-pub trait Host: Send + Sync {
+pub trait StoreCallbacks: Send + Sync {
     /// The records of a frame; the same ones each time.
     fn parse(&self, frame: Arc<Frame>) -> Batch;
 
@@ -25,7 +25,7 @@ pub trait Host: Send + Sync {
 }
 
 /// The rows of a batch that a filter selects: true for each that is.
-pub type Selects = Box<dyn Fn(&Arc<Batch>) -> Vec<bool> + Send + Sync>;
+pub type RowSelector = Box<dyn Fn(&Arc<Batch>) -> Vec<bool> + Send + Sync>;
 
 /// A filter of lines, understood.
 pub struct LineFilter {
@@ -33,5 +33,5 @@ pub struct LineFilter {
     /// since 1970 UTC.
     pub range_ns: (i64, i64),
     /// Which rows of a batch it selects.
-    pub selects: Selects,
+    pub selects: RowSelector,
 }
