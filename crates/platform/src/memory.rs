@@ -21,12 +21,13 @@ pub const PIECE_BYTES: u64 = 256 << 10;
 /// One in so many bytes of the budget is kept for inserts: others are refused before.
 pub const INSERT_SHARE: u64 = 4;
 
-/// The budget that is chosen when none is set: at most this, unless one query may have more than
-/// half of it.
-const AUTO_BYTES_MAX: u64 = 1 << 30;
-/// And at least this, however small the machine.
+/// Upper limit of the automatic budget, unless one query may have more than two thirds of it. With
+/// the store's cache (512 MiB) and queues, and what the allocator holds, a process stays below
+/// 2 GiB.
+const AUTO_BYTES_MAX: u64 = 768 << 20;
+/// Lower limit of the automatic budget, however small the machine.
 const AUTO_BYTES_MIN: u64 = 128 << 20;
-/// One in so many bytes of the machine.
+/// The automatic budget is this part of the machine's memory.
 const AUTO_SHARE: u64 = 4;
 
 /// What memory is taken for.
@@ -209,11 +210,13 @@ impl Drop for Share {
     }
 }
 
-/// The budget where none is set: a quarter of the memory that the machine, or the control group of
-/// the process, has; at most 1 GiB, or twice what one query may have where that is more; at least
-/// 128 MiB.
+/// The budget where none is set, bytes: a quarter of the memory that the machine, or the control
+/// group of the process, has (`machine_bytes`; None: not known); at most 768 MiB, or 1.5 times what
+/// one query may have (`query_bytes_max`) where that is more; at least 128 MiB.
+///
+/// One query fits into 1.5 times its limit beside the quarter that is kept for inserts.
 pub fn bytes_auto(machine_bytes: Option<u64>, query_bytes_max: u64) -> u64 {
-    let most = AUTO_BYTES_MAX.max(query_bytes_max.saturating_mul(2));
+    let most = AUTO_BYTES_MAX.max(query_bytes_max.saturating_add(query_bytes_max / 2));
     let share = machine_bytes.map_or(most, |bytes| bytes / AUTO_SHARE);
     share.min(most).max(AUTO_BYTES_MIN)
 }
@@ -296,14 +299,20 @@ mod tests {
     fn the_budget_of_a_machine() {
         const GIB: u64 = 1 << 30;
         for (machine, query, expected) in [
-            (Some(24 * GIB), GIB / 2, GIB),
+            (Some(24 * GIB), GIB / 2, 3 * GIB / 4),
+            (Some(24 * GIB), GIB, 3 * GIB / 2),
+            (Some(24 * GIB), GIB / 4, 3 * GIB / 4),
+            (Some(3 * GIB), GIB / 2, 3 * GIB / 4),
             (Some(2 * GIB), GIB / 2, GIB / 2),
             (Some(GIB / 4), GIB / 2, AUTO_BYTES_MIN),
-            (Some(64 * GIB), 4 * GIB, 8 * GIB),
+            (Some(64 * GIB), 4 * GIB, 6 * GIB),
             (Some(16 * GIB), 4 * GIB, 4 * GIB),
-            (None, GIB / 2, GIB),
+            (None, GIB / 2, 3 * GIB / 4),
         ] {
             assert_eq!(bytes_auto(machine, query), expected, "{machine:?} {query}");
+            let whole = machine.is_none_or(|bytes| bytes / AUTO_SHARE >= expected);
+            let beside_inserts = expected - expected / INSERT_SHARE;
+            assert!(!whole || beside_inserts >= query, "one query fits: {machine:?} {query}");
         }
         assert_eq!(total_of("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
         assert!(machine_bytes().is_none_or(|bytes| bytes > 1 << 20));
