@@ -75,7 +75,7 @@ pub(crate) enum Value {
 
 /// What the caller knows of the object.
 #[derive(Clone, Copy)]
-pub(crate) struct Around<'a> {
+pub(crate) struct ParseContext<'a> {
     /// Keys that were named by the source, or by the rule of this place.
     pub names: Names<'a>,
     pub origin: u16,
@@ -167,7 +167,7 @@ struct Flight<'a, 'm, 'f> {
     rows: &'m mut Rows<'f>,
     /// Where the object begins in its line, if it is a part of it.
     begin: usize,
-    around: Around<'a>,
+    line_context: ParseContext<'a>,
     memory: &'m mut Flattener,
     key_place: usize,
 }
@@ -184,14 +184,14 @@ impl Flattener {
     pub fn flatten<'a>(
         &mut self,
         text: &'a [u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         times: &mut Times,
         rows: &mut Rows<'_>,
     ) -> Result<Found, Broken> {
         if !text.is_ascii() && std::str::from_utf8(text).is_err() {
             return Err(Broken);
         }
-        let mut flight = self.start(Scan::new(text), text, around, rows);
+        let mut flight = self.start(Scan::new(text), text, line_context, rows);
         flight.whole()?;
         Ok(flight.found(times))
     }
@@ -202,11 +202,11 @@ impl Flattener {
     pub fn mend<'a>(
         &mut self,
         text: &'a [u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         times: &mut Times,
         rows: &mut Rows<'_>,
     ) -> Option<(Found, Faults)> {
-        let mut flight = self.start(Scan::mending(text), text, around, rows);
+        let mut flight = self.start(Scan::mending(text), text, line_context, rows);
         let encoding = std::str::from_utf8(text).err().map(|error| Fault {
             what: "JSON with bytes that are not UTF-8",
             at: error.valid_up_to() as u32,
@@ -227,11 +227,11 @@ impl Flattener {
     pub fn pairs<'a>(
         &mut self,
         text: &'a [u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         times: &mut Times,
         rows: &mut Rows<'_>,
     ) -> (Found, bool) {
-        let mut flight = self.start(Scan::new(text), text, around, rows);
+        let mut flight = self.start(Scan::new(text), text, line_context, rows);
         let whole = logfmt::pairs(text, |pair| {
             let value = if pair.escaped {
                 flight.made(pair.value)
@@ -246,8 +246,8 @@ impl Flattener {
             flight.take(role, value);
         });
         let mut found = flight.found(times);
-        if let (TimeFound::None, Some(context)) = (found.time, around.wants_time)
-            && around.names.time.is_empty()
+        if let (TimeFound::None, Some(context)) = (found.time, line_context.wants_time)
+            && line_context.names.time.is_empty()
         {
             let value = |name: &str| rows.builder.get(rows.builder.known_id(name)?);
             let (date, time) =
@@ -266,11 +266,11 @@ impl Flattener {
         &'m mut self,
         scan: Scan<'a>,
         text: &[u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         rows: &'m mut Rows<'f>,
     ) -> Flight<'a, 'm, 'f> {
-        let head = (around.given.head, around.wants_time.is_some());
-        let surroundings = Some((around.origin, around.names.rule, head.0, head.1));
+        let head = (line_context.given.head, line_context.wants_time.is_some());
+        let surroundings = Some((line_context.origin, line_context.names.rule, head.0, head.1));
         if self.seen_for != surroundings {
             self.seen.clear();
             self.seen_for = surroundings;
@@ -282,8 +282,8 @@ impl Flattener {
         self.parts = [None; 2];
         self.marks = Marks::NONE;
         self.members = 0;
-        let begin = if around.is_made { 0 } else { rows.offset(text) };
-        Flight { scan, rows, begin, around, memory: self, key_place: 0 }
+        let begin = if line_context.is_made { 0 } else { rows.offset(text) };
+        Flight { scan, rows, begin, line_context, memory: self, key_place: 0 }
     }
 }
 
@@ -485,7 +485,7 @@ impl<'a> Flight<'a, '_, '_> {
     #[inline]
     fn push(&mut self, id: FieldId, value: Value) {
         match value {
-            Value::Text(at, length) if self.around.is_made => {
+            Value::Text(at, length) if self.line_context.is_made => {
                 self.rows.builder.push_made(id, self.scan.part(at, length));
             }
             Value::Text(_, 0) => self.rows.builder.push_slice(id, 0, 0),
@@ -508,8 +508,8 @@ impl<'a> Flight<'a, '_, '_> {
             return seen.role;
         }
         let role = match std::str::from_utf8(name) {
-            Ok(name) => find_role(name, self.around, self.rows),
-            Err(_) => find_role(&String::from_utf8_lossy(name), self.around, self.rows),
+            Ok(name) => find_role(name, self.line_context, self.rows),
+            Err(_) => find_role(&String::from_utf8_lossy(name), self.line_context, self.rows),
         };
         let seen = &mut self.memory.seen;
         if place < SEEN_MAX && place == seen.len() {
@@ -532,7 +532,7 @@ impl<'a> Flight<'a, '_, '_> {
     /// one. That of a container is given back instead.
     fn put_message(&mut self) -> (bool, Option<Value>) {
         let held = std::mem::take(&mut self.memory.messages);
-        let named = self.around.names.msg;
+        let named = self.line_context.names.msg;
         let marks = self.memory.marks;
         let can = |place: u8| !named.is_empty() || marks.has(MESSAGES[usize::from(place)].needs);
         let filled = |(place, value): &(u8, Value)| can(*place) && !value.is_empty();
@@ -563,9 +563,9 @@ impl<'a> Flight<'a, '_, '_> {
 
     /// The preferred time that can be read; the other candidates become fields.
     fn take_time(&mut self, times: &mut Times) -> TimeFound {
-        let Some(context) = self.around.wants_time else { return TimeFound::None };
+        let Some(context) = self.line_context.wants_time else { return TimeFound::None };
         let held = std::mem::take(&mut self.memory.times);
-        let named = self.around.names.time;
+        let named = self.line_context.names.time;
         let mut found = TimeFound::None;
         for &(place, value) in &held {
             let known = named.is_empty().then(|| &TIMES[usize::from(place)]);
@@ -614,7 +614,7 @@ impl<'a> Flight<'a, '_, '_> {
     /// usual name.
     fn take_level(&mut self) -> LevelFound {
         let held = std::mem::take(&mut self.memory.levels);
-        let named = self.around.names.level;
+        let named = self.line_context.names.level;
         let marks = self.memory.marks;
         let mut found = LevelFound::None;
         for &(place, value) in &held {
@@ -650,7 +650,7 @@ impl<'a> Flight<'a, '_, '_> {
     }
 
     fn put_named(&mut self, name: &str, value: Value) {
-        if is_given(name, self.around.given) {
+        if is_given(name, self.line_context.given) {
             self.rows.set_apart();
         }
         match field(name, self.rows) {
@@ -700,12 +700,12 @@ fn hold(held: &mut Vec<(u8, Value)>, place: u8, value: Value) -> bool {
     }
 }
 
-fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
+fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) -> Role {
     let ignored = |pattern: &String| match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     };
-    let names = around.names;
+    let names = line_context.names;
     if names.ignore.iter().any(ignored) {
         return Role::Ignored;
     }
@@ -714,7 +714,7 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
         let place = list.iter().take(CANDIDATES_MAX).position(|n| n == name);
         place.map(|place| place as u8)
     };
-    if around.wants_time.is_some() {
+    if line_context.wants_time.is_some() {
         match usage {
             _ if !names.time.is_empty() => {
                 if let Some(place) = named(names.time) {
@@ -748,7 +748,7 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
         Use::TimePart(part) => Some(part),
         _ => None,
     };
-    let given = is_given(name, around.given);
+    let given = is_given(name, line_context.given);
     let meaning = Meaning { given, marks, level, part };
     match given || marks != Marks::NONE || level.is_some() || part.is_some() {
         true => Role::Known(id, meaning),
