@@ -13,15 +13,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+pub use crate::helpers::STACK_BYTES;
 use crate::helpers::{self, REST};
 use crate::placement::{self, Role};
 
 /// Threads that wait for work; a further one ends when it has none.
 pub const IDLE_MAX: usize = 16;
-/// Stack of threads that read, run and write queries. What recurses there is at most so deep that a
-/// quarter of it is enough, as tests of `query` and `logql` show in builds without optimisation. It
-/// is memory only as far as it is used.
-pub const STACK_BYTES: usize = 4 << 20;
 /// How long each waits.
 pub const IDLE: Duration = Duration::from_secs(60);
 

@@ -1,7 +1,8 @@
 //! The fields of a head: of syslog, and of the runtime of containers.
 
+use super::head::Head;
 use super::row::{self, Given, Own, Rows};
-use super::syslog::{self, Expect, Head};
+use super::syslog::{self, Expect};
 use super::{Forced, Parser, cri, given, level, time};
 use crate::frame::{Format, Line, Origin};
 

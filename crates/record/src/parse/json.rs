@@ -20,13 +20,13 @@
 
 use super::json_level;
 use super::json_names::{
-    DOCKER_PLACE, LEVELS, LEVELS_OWN, MESSAGES, Marks, Part, TIMES, Use, find,
+    DOCKER_PLACE, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
 };
 use super::json_scan::{Broken, Fault, Scan, unescape_bytes};
 use super::json_time;
 use super::logfmt;
 use super::row::{Given, Own, Rows, is_given, is_taken};
-use super::rules::Names;
+use super::rules::{NAMES_MAX, Names};
 use super::time::Context;
 use super::times::Times;
 use crate::batch::{FieldId, Kept};
@@ -35,8 +35,6 @@ use crate::batch::{FieldId, Kept};
 pub const JSON_DEPTH_MAX: usize = 16;
 /// Keys of a line whose place is remembered for the next line.
 const SEEN_MAX: usize = 256;
-/// Keys that are named to hold the time, the message or the level; more are not looked at.
-pub(crate) const CANDIDATES_MAX: usize = 16;
 
 /// What is noted of an object.
 const TWICE: &str = "a key occurs twice, its last value counts";
@@ -550,7 +548,7 @@ impl<'a> Flight<'a, '_, '_> {
             }
             let name = match named.is_empty() {
                 true => MESSAGES[usize::from(place)].name,
-                false if usize::from(place) == CANDIDATES_MAX => MESSAGES[0].name,
+                false if usize::from(place) == NAMES_MAX => MESSAGES[0].name,
                 false => &named[usize::from(place)],
             };
             if !is_chosen || (named.is_empty() && MESSAGES[usize::from(place)].keeps) {
@@ -670,10 +668,10 @@ impl Value {
 }
 
 /// How a key says the level that was named for it.
-fn named_kind(name: &str) -> json_level::Kind {
+fn named_kind(name: &str) -> LevelKind {
     match find(name) {
         Some((Use::Level(_, kind), _)) => kind,
-        _ => json_level::Kind::Level,
+        _ => LevelKind::Level,
     }
 }
 
@@ -711,7 +709,7 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) ->
     }
     let (usage, marks) = find(name).unwrap_or((Use::Mark, Marks::NONE));
     let named = |list: &[String]| {
-        let place = list.iter().take(CANDIDATES_MAX).position(|n| n == name);
+        let place = list.iter().take(NAMES_MAX).position(|n| n == name);
         place.map(|place| place as u8)
     };
     if line_context.wants_time.is_some() {
@@ -732,7 +730,7 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) ->
             }
             // What is called the message is it, unless a key that was named instead is there.
             if name == MESSAGES[0].name {
-                return Role::Message(CANDIDATES_MAX as u8, marks);
+                return Role::Message(NAMES_MAX as u8, marks);
             }
         }
         Use::Message(place) => return Role::Message(place, marks),

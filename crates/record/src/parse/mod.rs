@@ -28,6 +28,7 @@ mod cef;
 mod common;
 mod cri;
 mod decolor;
+mod head;
 mod head_fields;
 mod heads;
 mod json;
@@ -64,13 +65,13 @@ pub use rules::{
 use crate::batch::{Batch, BatchBuilder, Kept};
 use crate::frame::{Format, Frame, Line, Origin, Transport};
 use common::{Common, Forced};
+use head::Head;
 use head_fields::find_head;
 use heads::{Heads, Learnt, Sight};
 use json::Flattener;
 use message::{Kind, Opening};
 use row::{Given, Own, Rows};
 use rules::{Names, Rules, Subject};
-use syslog::Head;
 use times::Times;
 
 /// What a [`Parser`] is told.
