@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use rayon_core::Scope;
@@ -27,24 +27,19 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 /// When a thread that has nothing to do begins to [rest].
 pub const REST: Duration = Duration::from_secs(1);
 
+// Helpers belong to the thread that they help: no other thread may use or end them. So they, and
+// what concerns them, are kept by that thread and not passed through every call that may share work
+// out.
 thread_local! {
     static REFUSED: Cell<Option<Instant>> = const { Cell::new(None) };
     static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };
     static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
 }
 
-static AT_REST: OnceLock<fn()> = OnceLock::new();
-
-/// What threads that have had nothing to do for a while do once, such as giving memory back: an
-/// allocator keeps for each thread what it was given, also once others have freed it. The first
-/// call counts.
-pub fn set_at_rest(work: fn()) {
-    let _ = AT_REST.set(work);
-}
-
-/// Does what is to be done [at rest](set_at_rest), on this thread and on its helpers.
-pub fn rest() {
-    let Some(work) = AT_REST.get() else { return };
+/// Does `work` on each helper of this thread, then on this thread. For threads that have had
+/// nothing to do for [`REST`]: they give memory back to the system, since an allocator keeps for
+/// each thread what that thread was given, even when other threads have freed it.
+pub fn rest(work: impl Fn() + Sync) {
     if let Some(helpers) = HELPERS.take() {
         helpers.broadcast(|_| work());
         HELPERS.set(Some(helpers));

@@ -107,6 +107,8 @@ impl Role {
     }
 }
 
+// The levels hold for the process, as its own niceness does. Threads are started in every crate and
+// at every depth, helpers included, so each of those calls would have to pass them on.
 static CHOSEN: OnceLock<Priorities> = OnceLock::new();
 
 /// Sets the levels for all threads that [`enter`] afterwards. The first call counts.
@@ -117,6 +119,7 @@ pub fn choose(priorities: Priorities) {
 /// Gives the calling thread its priorities, for the rest of its life. What the system refuses (a
 /// container may) is logged once and has no other consequence.
 pub fn enter(role: Role) {
+    // One for the process: the system refuses every thread alike.
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let place = role.place(CHOSEN.get_or_init(Priorities::default));
     if let Err(error) = apply(place)

@@ -41,6 +41,8 @@ const OPEN_RETRY: Duration = Duration::from_secs(1);
 /// and until when: then it is left to them. Questions end after a minute.
 const OPEN_MAX: Duration = Duration::from_secs(90);
 
+// One thread and one count for the process, whatever number of stores and spools it has: they share
+// the disk that is to be spared, and `RealDisk` is a value without state, which anybody may make.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// A file without a name whose space is to be given back.
@@ -69,6 +71,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 }
 
 fn leave(file: File, dir: PathBuf) {
+    // See `WAITING`.
     static SENDER: OnceLock<Option<Sender<Leaving>>> = OnceLock::new();
     if WAITING.fetch_add(1, Relaxed) >= FILES_MAX {
         WAITING.fetch_sub(1, Relaxed);

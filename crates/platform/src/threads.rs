@@ -28,13 +28,16 @@ type Work = Box<dyn FnOnce() + Send>;
 pub struct Threads {
     name: &'static str,
     role: Role,
+    /// What a thread and its helpers do once they have had nothing to do for [`REST`].
+    at_rest: fn(),
     idle: Mutex<Vec<(ThreadId, Sender<Work>)>>,
 }
 
 impl Threads {
-    /// None is started yet.
-    pub const fn new(name: &'static str, role: Role) -> Threads {
-        Threads { name, role, idle: Mutex::new(Vec::new()) }
+    /// Starts no thread yet. `at_rest` is done by each thread, and by its helpers, when it has had
+    /// nothing to do for [`REST`].
+    pub const fn new(name: &'static str, role: Role, at_rest: fn()) -> Threads {
+        Threads { name, role, at_rest, idle: Mutex::new(Vec::new()) }
     }
 
     /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that
@@ -86,7 +89,7 @@ impl Threads {
                 Ok(work) => return Some(work),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) if is_last => {}
-                Err(RecvTimeoutError::Timeout) => helpers::rest(),
+                Err(RecvTimeoutError::Timeout) => helpers::rest(self.at_rest),
             }
         }
         let waits = {
@@ -106,8 +109,12 @@ mod tests {
 
     use super::*;
 
+    fn threads_at_rest(at_rest: fn()) -> &'static Threads {
+        Box::leak(Box::new(Threads::new("test", Role::Query, at_rest)))
+    }
+
     fn threads() -> &'static Threads {
-        Box::leak(Box::new(Threads::new("test", Role::Query)))
+        threads_at_rest(|| ())
     }
 
     /// Waits until so many threads wait.
@@ -143,8 +150,7 @@ mod tests {
     #[test]
     fn a_thread_that_waits_rests_with_its_helpers() {
         static RESTED: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
-        helpers::set_at_rest(|| RESTED.lock().unwrap().push(thread::current().id()));
-        let threads = threads();
+        let threads = threads_at_rest(|| RESTED.lock().unwrap().push(thread::current().id()));
         let (tell, told) = mpsc::channel();
         let work = move || {
             let (helper, found) = mpsc::channel();

@@ -29,7 +29,7 @@ use platform::placement::{self, Role};
 use segment::SegmentError;
 use segment::sealed::{Effort, SealedFile};
 
-use crate::background::plan::{Circumstances, SealPlan};
+use crate::background::plan::{PlanInput, SealPlan};
 use crate::background::pruning::{Findings, Pruning};
 use crate::background::rewrite::{Purpose, Rewrite, RewriteError, Stepped};
 use crate::background::throttle::Throttle;
@@ -201,7 +201,7 @@ impl Background {
         let now_ns = self.core.clock.now_ns();
         let idle = callbacks.is_idle();
         let trailed = self.trailing.segments();
-        let now = Circumstances { now_ns, resting: &self.resting, trailed: &trailed, idle };
+        let now = PlanInput { now_ns, resting: &self.resting, trailed: &trailed, idle };
         let plan = plan::next(&self.core, &now)?;
         let reserve = self.core.config.disk_free_bytes_min;
         let (purpose, sources, effort, spare) = match plan {
@@ -518,7 +518,7 @@ pub(crate) fn run(
         } else {
             if worked_at.is_some_and(|at| at.elapsed() >= helpers::REST) {
                 worked_at = None;
-                helpers::rest();
+                helpers::rest(|| callbacks.at_rest());
                 continue;
             }
             if signal.wait(&mut seen, pause) {

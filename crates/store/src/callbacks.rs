@@ -1,37 +1,41 @@
-//! What the store asks of the program it runs in: the store keeps lines and does not know what is
+//! What the store calls back into the program for: the store holds lines and does not know what is
 //! in them.
 
 use std::sync::Arc;
 
 use record::{Batch, Frame};
 
-/// Knows what is in a line, and how busy the machine is. Given to [`Store::start_background`]; may
-/// be called from several threads at once.
+/// Parses and selects lines, and knows how busy the machine is. Given to
+/// [`Store::start_background`]; methods may be called from several threads at once.
 ///
 /// [`Store::start_background`]: crate::Store::start_background
 pub trait StoreCallbacks: Send + Sync {
-    /// The records of a frame; the same ones each time.
+    /// The records of a frame. The same frame must give the same records each time.
     fn parse(&self, frame: Arc<Frame>) -> Batch;
 
-    /// Understands a filter of lines. Relative times in it refer to `now_ns`, nanoseconds since
-    /// 1970 UTC. An error says what is wrong with the text.
+    /// Compiles a filter of lines. Relative times in it refer to `now_ns`, nanoseconds since 1970
+    /// UTC. The error says what is wrong with the text.
     fn filter(&self, text: &str, now_ns: i64) -> Result<LineFilter, String>;
 
-    /// Whether nobody needs the processor at present, so that it may be used to make old segments
+    /// Whether the processors are idle, so that old segments may be re-encoded to make them
     /// smaller.
     fn is_idle(&self) -> bool {
         false
     }
+
+    /// Called by each thread that seals, and by its helpers, when it has had nothing to do for a
+    /// second: to give freed memory back to the system.
+    fn at_rest(&self) {}
 }
 
-/// The rows of a batch that a filter selects: true for each that is.
+/// Says of each row of a batch whether a filter selects it.
 pub type RowSelector = Box<dyn Fn(&Arc<Batch>) -> Vec<bool> + Send + Sync>;
 
-/// A filter of lines, understood.
+/// A compiled filter of lines.
 pub struct LineFilter {
-    /// Event times that a line it selects can have: first and last, both inclusive, nanoseconds
+    /// The event times that selected lines can have: first and last, both inclusive, nanoseconds
     /// since 1970 UTC.
     pub range_ns: (i64, i64),
-    /// Which rows of a batch it selects.
+    /// Selects rows of a batch.
     pub selects: RowSelector,
 }

@@ -1,16 +1,16 @@
-//! The catalog, and files that are closed or go: everything about segments that a frame need not
-//! wait for.
+//! The ledger of the store: which segment files exist, in catalog, indexes and on the disk. All of
+//! it is work that a frame need not wait for.
 //!
-//! The writer's thread appends and syncs, and makes a file when it needs one. What else becomes due
-//! it leaves here, where the thread `store-ledger` does it: rows of the catalog (several syncs
-//! each), indexes of closed segments, retention. Retention by bytes is done a little ahead, so that
-//! the writer finds room; it deletes by itself only when the keeper is behind.
+//! The writer only appends, syncs, and creates a file when it needs one. It leaves the rest here,
+//! where the thread `store-ledger` does it ([`maintenance`](crate::maintenance)): catalog rows
+//! (several syncs each), indexes of closed segments, retention. Retention by bytes runs a little
+//! ahead, so that the writer finds room; the writer deletes by itself only when this thread is
+//! behind.
 //!
-//! A crash before something is done here leaves files that say more than the catalog, as after any
-//! failed write of the catalog: the next start believes the files.
+//! After a crash before such work the files say more than the catalog, as after any failed write of
+//! the catalog: the next start believes the files.
 //!
-//! Locks are taken in this order: [`Writer`], [`Ledger`], then those of [`StoreCore`]. Nobody who holds
-//! the ledger waits for the writer.
+//! Nobody who holds the ledger waits for the writer ([`sync`](crate::sync) has the order of locks).
 
 mod deletions;
 mod retention;
@@ -30,19 +30,19 @@ use crate::sync::{read, write};
 pub(crate) struct Ledger {
     pub(crate) core: Arc<StoreCore>,
     pub(crate) catalog: Catalog,
-    /// Whether a row could not be written; then all are written at the next occasion.
+    /// Whether a row could not be written. Then all rows are written at the next occasion.
     pub(crate) catalog_stale: bool,
     /// Files of segments that left the list and could not be removed yet.
     removing: Vec<Removing>,
-    /// Files that were removed, which a power cut may still undo: their rows stay in the catalog
-    /// until it cannot.
+    /// Removed files whose removal a power cut may still undo. Their rows stay in the catalog until
+    /// it cannot.
     unsynced: Vec<Removing>,
 }
 
 /// A file to be removed.
 pub(crate) struct Removing {
     pub(crate) path: PathBuf,
-    /// The row of a segment that was replaced; none of a file that was never listed.
+    /// The row of the replaced segment; None for a file that was never listed.
     pub(crate) row: Option<SegmentRow>,
 }
 
@@ -57,15 +57,15 @@ impl Ledger {
         Ledger { core, catalog, catalog_stale: false, removing: Vec::new(), unsynced: Vec::new() }
     }
 
-    /// Does what the writer left to do.
+    /// Does the work that the writer has left to the ledger.
     pub(crate) fn catch_up(&mut self) {
         let hot = self.core.segments.hot();
         let newest = hot.last().map(|segment| segment.id);
         for segment in hot {
             let index = read(&segment.index);
             let (closing, unlisted) = (index.closing, index.unlisted);
-            // Left from a failed write; once it is not the newest any more, which says where
-            // numbers go on.
+            // A failed write left this file without frames. It goes once it is not the newest,
+            // which records where sequence numbers resume.
             let is_useless = index.state == RowState::Kept && index.frames.is_empty();
             drop(index);
             if is_useless && newest != Some(segment.id) {
@@ -82,8 +82,8 @@ impl Ledger {
         }
     }
 
-    /// Ends a closed segment's file with its index. When that fails, the frames are in the file all
-    /// the same, and the index is tried again by [`maintain`].
+    /// Ends a closed segment's file with its index. If this fails, the frames are in the file all
+    /// the same, and maintenance tries again.
     fn close_file(&mut self, segment: &Arc<HotSegment>) {
         let more = {
             let mut index = write(&segment.index);
@@ -98,22 +98,22 @@ impl Ledger {
         }
     }
 
-    /// Retention by bytes, before the writer has to do it.
+    /// Deletes by the limit on bytes ahead of need, so that the writer does not have to.
     fn make_room_ahead(&mut self) {
         if let Some(bytes_max) = self.core.config.bytes_max {
             self.make_room(PREALLOCATE_BYTES.min(bytes_max / ROOM_AHEAD_PARTS));
         }
     }
 
-    /// Writes a segment's row; if that fails, later.
+    /// Writes a segment's row, or notes that it is to be written later.
     pub(crate) fn save_row(&mut self, segment: &HotSegment) {
         write(&segment.index).unlisted = false;
         self.save(&segment.row());
     }
 
-    /// Writes the row of a listed segment; if that fails, all are written later. A sealed segment
-    /// may not be in the catalog before its sources are marked, so it is not written alone while
-    /// rows are missing.
+    /// Writes the row of a listed segment; if this fails, all rows are written later. While rows
+    /// are missing no row is written alone: a sealed segment may not be in the catalog before its
+    /// sources are marked.
     pub(crate) fn save(&mut self, row: &SegmentRow) {
         if self.catalog_stale {
             self.refresh_catalog();
@@ -123,7 +123,7 @@ impl Ledger {
         }
     }
 
-    /// Writes all rows anew, after one could not be written.
+    /// Writes all rows, after one could not be written.
     fn refresh_catalog(&mut self) {
         let listed = self.core.segments.list().by_age();
         let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
@@ -136,12 +136,12 @@ impl Ledger {
         }
     }
 
-    /// Whether files wait to be removed, or removals to be made durable.
+    /// Whether any file waits for its removal, or any removal for being durable.
     pub(crate) fn is_removing(&self) -> bool {
         !self.removing.is_empty() || !self.unsynced.is_empty()
     }
 
-    /// Takes files that are to be removed by the next [`remove_files`](Self::remove_files).
+    /// Registers files for the next [`remove_files`](Self::remove_files).
     pub(crate) fn leave(&mut self, files: impl IntoIterator<Item = Removing>) {
         self.removing.extend(files);
         self.note_leaving();
@@ -152,8 +152,8 @@ impl Ledger {
         self.core.segments.set_leaving_bytes(bytes);
     }
 
-    /// Removes files of segments that left the list, then their rows. What the disk refuses is
-    /// tried again later.
+    /// Removes the files of segments that left the list, then their rows. A removal that the disk
+    /// refuses is tried again later.
     pub(crate) fn remove_files(&mut self) {
         if !self.is_removing() {
             return;
@@ -173,9 +173,9 @@ impl Ledger {
         self.removed(removed);
     }
 
-    /// Makes removals of files durable, then removes the rows of those segments. Where the disk
-    /// refuses, the files may be there again after a power cut: the rows stay, so that the next
-    /// start knows them, and it is tried again later.
+    /// Makes removals of files durable, then removes the rows of those segments. If the sync fails,
+    /// the files may reappear after a power cut: their rows stay, so that the next start knows
+    /// them, and the sync is tried again later.
     pub(crate) fn removed(&mut self, files: impl IntoIterator<Item = Removing>) {
         self.unsynced.extend(files);
         let dir = self.core.config.segments_dir();
@@ -185,13 +185,14 @@ impl Ledger {
         }
         for row in self.unsynced.drain(..).filter_map(|file| file.row) {
             if let Err(error) = self.catalog.remove(row.id) {
-                // The mark stays, and the next start finishes.
+                // The row stays, marked for deletion, and the next start removes it.
                 tracing::warn!("{error}");
             }
         }
     }
 
-    /// Brings the index in a rolled segment's file up to date.
+    /// Writes the index of a closed segment to its file, if it has changed and all frames are
+    /// `parsed`.
     pub(crate) fn save_index(&mut self, segment: &Arc<HotSegment>, parsed: bool) {
         let (data_end, entries) = {
             let mut index = write(&segment.index);
@@ -217,7 +218,7 @@ impl Ledger {
         self.save_row(segment);
     }
 
-    /// Brings files and catalog in order at the end.
+    /// Writes what is left to write, when the store is closed.
     pub(crate) fn close(&mut self) {
         self.remove_files();
         for segment in self.core.segments.hot() {

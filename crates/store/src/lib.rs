@@ -1,25 +1,28 @@
-//! Keeps the frames of one node: durable, findable, bounded in age and size.
+//! Stores the frames of one node: durable, findable, bounded in age and size.
 //!
 //! ```text
 //! append → queue → writer thread → hot segment → visible → parse stage, queries
 //!          bounded  one fdatasync        │         cached
-//!                   a group              ├── background: sealed segments, merged, pruned, encoded again
-//!                                        └── keeper: catalog, indexes, retention
+//!                   a group              ├── background: sealed segments, merged, pruned, re-encoded
+//!                                        └── ledger: catalog, indexes, retention
 //! ```
 //!
 //! Invariants:
 //! - A frame becomes visible, and its `on_durable` is called with success, only after it is
 //!   durable.
-//! - An acknowledged frame is there after any crash, once; the order of frames is that in which
-//!   they were taken.
-//! - Segment files are the truth; the catalog says the same faster, and is made again from them
-//!   when it is lost.
-//! - Only who holds the writer's lock appends; only who holds that of the ledger closes, replaces
-//!   and removes files. Locks are taken in the order writer, ledger, list of segments, one segment,
-//!   cache; the queue's alone.
+//! - An acknowledged frame is there after any crash, once. Frames keep the order in which the store
+//!   took them.
+//! - Segment files are the truth. The catalog repeats it for a fast start, and is rebuilt from the
+//!   files when it is lost.
+//! - Only the holder of the writer's lock appends; only the holder of the ledger's lock closes,
+//!   replaces and removes files. [`sync`] has the order of all locks.
+//!
+//! The layers, each of which knows only those above it: `segments` (what is in memory of segment
+//! files), `unit` (handles by which they are read), `store_core` (the state that threads share),
+//! `ledger`, `writer`, `background` (rewrites), `store` (the interface).
 //!
 //! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is
-//! in a line: records come from a [`StoreCallbacks`], event times from the parse stage by
+//! in a line: records come from [`StoreCallbacks`], event times from the parse stage by
 //! [`Store::set_times`].
 
 mod at_rest;

@@ -9,7 +9,7 @@ use crate::store_core::StoreCore;
 use crate::sync::{lock, read};
 use crate::writer::Writer;
 
-/// Keeps files and catalog in order until the store is closed.
+/// Runs the ledger until the store is closed.
 pub(crate) fn run(core: &StoreCore, writer: &Mutex<Writer>, ledger: &Mutex<Ledger>) {
     let (mut maintain_ns, mut seen) = (0, 0);
     loop {
@@ -22,8 +22,8 @@ pub(crate) fn run(core: &StoreCore, writer: &Mutex<Writer>, ledger: &Mutex<Ledge
     }
 }
 
-/// Does what was left to do, and every few seconds what is due by time. `maintain_ns` says when
-/// that is, monotonic.
+/// Does the work that the writer left, and every few seconds the maintenance that is due.
+/// `maintain_ns` is when it is due next, monotonic nanoseconds.
 pub(crate) fn turn(
     core: &StoreCore,
     writer: &Mutex<Writer>,
@@ -39,8 +39,8 @@ pub(crate) fn turn(
     *maintain_ns = now_ns + ns_of_ms(MAINTENANCE_INTERVAL_MS);
 }
 
-/// Does what is due at `now_ns`, nanoseconds since 1970 UTC: retention, closing by age, and what
-/// could not be done before.
+/// Runs the periodic maintenance at `now_ns`, nanoseconds since 1970 UTC: retention, closing by
+/// age, and work that failed before.
 pub(crate) fn maintain(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, now_ns: i64) {
     lock(writer).maintain(now_ns);
     let mut ledger = lock(ledger);

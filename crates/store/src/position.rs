@@ -1,12 +1,12 @@
-//! Places of frames in a store, and ranges.
+//! Positions of frames in a store, and ranges.
 
-/// Names a frame in this store: its segment, and its place there. Positions grow in the order in
-/// which frames became durable.
+/// Identifies a frame in this store: its segment, and its index there. Positions grow in the order
+/// in which frames became durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
     /// Number of the segment, from 1.
     pub segment: u64,
-    /// Place of the frame in the segment, from 0.
+    /// Index of the frame in the segment, from 0.
     pub frame: u32,
 }
 
@@ -23,7 +23,7 @@ impl Position {
     }
 }
 
-/// The least range that holds both.
+/// The smallest range that holds both.
 pub(crate) fn span<T: Ord + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option<(T, T)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),

@@ -63,11 +63,11 @@ pub(crate) fn recover(
         let path = config.segments_dir().join(hot_name(id));
         let limit = row.filter(|_| kept.is_some()).map(|row| row.data_end);
         let contents = read_segment(disk, &path, id, limit)?;
-        found.push(Found { id, path, kept, contents });
+        found.push(FoundHot { id, path, kept, contents });
     }
     drop_repeated(&mut found);
 
-    let own_header = |f: &Found| f.contents.header.as_ref().ok().map(|h| h.node);
+    let own_header = |f: &FoundHot| f.contents.header.as_ref().ok().map(|h| h.node);
     let node_known = catalog.node()?.or_else(|| found.iter().rev().find_map(own_header));
     let node_known = node_known.or_else(|| sealed.last().map(|s| s.node));
     let node = node_known.unwrap_or_else(|| fastrand::u32(1..));
@@ -116,7 +116,7 @@ fn is_kept(state: RowState) -> bool {
 }
 
 /// A hot segment's file as it was found.
-struct Found {
+struct FoundHot {
     id: u64,
     path: PathBuf,
     /// The state, if the catalog says that only a part of the file counts.
@@ -125,8 +125,8 @@ struct Found {
 }
 
 /// Leaves out frames of files that could not be closed when a later file has them.
-fn drop_repeated(found: &mut [Found]) {
-    let scanned = |f: &Found| matches!(f.contents.origin, Origin::Scan(_));
+fn drop_repeated(found: &mut [FoundHot]) {
+    let scanned = |f: &FoundHot| matches!(f.contents.origin, Origin::Scan(_));
     let Some(first) = found.iter().position(scanned) else { return };
     let last = found.len() - 1;
     let mut later: HashSet<(u32, u64)> = HashSet::new();
@@ -143,7 +143,7 @@ fn drop_repeated(found: &mut [Found]) {
     }
 }
 
-fn sequence_next(found: &[Found], node: u32) -> u64 {
+fn sequence_next(found: &[FoundHot], node: u32) -> u64 {
     let given = found.iter().flat_map(|f| {
         let own = f
             .contents
@@ -160,14 +160,14 @@ impl Recovered {
     /// Takes a file over: as it is, closed with an index, or to go on with.
     fn adopt(
         &mut self,
-        found: Found,
+        found: FoundHot,
         is_last: bool,
         sealed_through: Option<u64>,
         config: &StoreConfig,
         disk: &dyn Disk,
         report: &mut RecoveryReport,
     ) -> Result<(), StoreError> {
-        let Found { id, path, kept, contents } = found;
+        let FoundHot { id, path, kept, contents } = found;
         let Contents { header, frames, data_end, file_bytes, origin } = contents;
         let mut whole_tail = false;
         let mut tail_bytes = 0;

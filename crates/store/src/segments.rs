@@ -1,5 +1,5 @@
-//! The segments in memory: hot ones with all that is known of their frames, sealed ones with their
-//! row.
+//! The segments of a store in memory: hot ones with everything that is known of their frames,
+//! sealed ones with their row.
 
 pub(crate) mod cache;
 pub(crate) mod departed;
@@ -18,8 +18,8 @@ use crate::segments::hot::HotSegment;
 use crate::segments::sealed::SealedSegment;
 use crate::sync::read;
 
-/// Which segments there are: one list for both kinds, so that one lock lets a sealed segment take
-/// the place of its sources at once.
+/// The list of segments. One list has both kinds, so that one lock lets a sealed segment replace
+/// its sources at once.
 #[derive(Clone, Default)]
 pub(crate) struct SegmentList {
     /// By id, which is the order of their frames.
@@ -29,7 +29,7 @@ pub(crate) struct SegmentList {
 }
 
 impl SegmentList {
-    /// All of them, the oldest lines first.
+    /// All segments, the oldest lines first.
     pub(crate) fn by_age(&self) -> Vec<AnySegment> {
         let hot = self.hot.iter().cloned().map(AnySegment::Hot);
         let mut all: Vec<AnySegment> =
@@ -111,7 +111,7 @@ impl AnySegment {
         }
     }
 
-    /// Whether nothing is written to it any more.
+    /// Whether nothing is appended to it any more.
     pub(crate) fn is_closed(&self) -> bool {
         match self {
             AnySegment::Hot(hot) => hot.is_rolled(),
@@ -124,7 +124,8 @@ impl AnySegment {
         self.is_closed() && self.received_ns().map_or(i64::MIN, |r| r.1) < oldest_ns
     }
 
-    /// A sequence number below which all may have been given, as far as this file tells.
+    /// The smallest sequence number that is not known from this file to be issued: all numbers
+    /// below it may have been.
     pub(crate) fn sequence_known(&self, node: u32) -> u64 {
         let (of, next) = match self {
             AnySegment::Hot(hot) => (hot.node, hot.sequence_next),
@@ -142,7 +143,7 @@ impl AnySegment {
         }
     }
 
-    /// Whether its file may be gone, so that there is nothing wrong when it cannot be read.
+    /// Whether its file may be gone, so that failing to read it is no fault.
     pub(crate) fn may_be_gone(&self) -> bool {
         match self {
             AnySegment::Hot(hot) => hot.fate.may_be_gone(),

@@ -34,35 +34,36 @@ use crate::store_core::queue::{OnDurable, Pending};
 use crate::store_core::sequence_numbers::OpenNumber;
 use crate::store_core::write_state::StoreState;
 use crate::sync::{lock, write};
-use crate::writer::{self, Active, Pace, Writer};
+use crate::writer::{self, Active, CommitTimer, Writer};
 
-/// Keeps the frames of one node. All methods may be called from several threads at once.
+/// Stores the frames of one node. All methods may be called from several threads at once.
 pub struct Store {
     pub(crate) core: Arc<StoreCore>,
     pub(crate) writer: Arc<Mutex<Writer>>,
     pub(crate) ledger: Arc<Mutex<Ledger>>,
     pub(crate) background: Arc<Mutex<Background>>,
     /// None once the store is closed.
-    turns: Mutex<Option<Turns>>,
+    workers: Mutex<Option<Workers>>,
     pub(crate) background_threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
-/// Who takes the turns of the writer and of the keeper of the ledger.
-enum Turns {
+/// Who does the steps of the writer and of the ledger.
+enum Workers {
     Threads {
         writer: JoinHandle<()>,
-        keeper: JoinHandle<()>,
+        ledger: JoinHandle<()>,
     },
-    /// Whoever calls [`Store::writer_step`]; and when maintenance is due, monotonic nanoseconds.
-    Caller(Pace, u64),
+    /// The caller of [`Store::writer_step`]; the second value is when maintenance is due, monotonic
+    /// nanoseconds.
+    Caller(CommitTimer, u64),
 }
 
 impl Store {
-    /// Opens a data directory, makes it if it is missing, and brings it in order after a crash.
+    /// Opens a data directory, creates it if it is missing, and recovers it after a crash.
     ///
-    /// Errors: another instance has it; a setting cannot work; a file cannot be read, or was
-    /// written by a newer version.
+    /// Errors: another process holds the directory; a setting cannot work; a file cannot be read,
+    /// or was written by a newer version.
     pub fn open(
         config: StoreConfig,
         disk: Arc<dyn Disk>,
@@ -78,26 +79,26 @@ impl Store {
             thread.map_err(StoreError::io(&store.core.config.data_dir, "start a thread for"))
         };
         let (core, writer) = (store.core.clone(), store.writer.clone());
-        let (ledger_core, keeper_writer) = (core.clone(), writer.clone());
+        let (ledger_core, ledger_writer) = (core.clone(), writer.clone());
         let ledger = store.ledger.clone();
-        let keep = move || maintenance::run(&ledger_core, &keeper_writer, &ledger);
-        let keeper = start("store-ledger", Role::Ledger, Box::new(keep))?;
+        let keep = move || maintenance::run(&ledger_core, &ledger_writer, &ledger);
+        let ledger = start("store-ledger", Role::Ledger, Box::new(keep))?;
         let write = Box::new(move || writer::run(&core, &writer));
         let writer = match start("store-writer", Role::Writer, write) {
             Ok(writer) => writer,
             Err(error) => {
-                store.stop_keeper(keeper);
+                store.stop_ledger_thread(ledger);
                 return Err(error);
             }
         };
-        store.turns = Mutex::new(Some(Turns::Threads { writer, keeper }));
+        store.workers = Mutex::new(Some(Workers::Threads { writer, ledger }));
         Ok((Arc::new(store), report))
     }
 
-    /// As [`open`](Self::open), without a thread: nothing is written but by
+    /// As [`open`](Self::open), without threads: the store writes only during
     /// [`writer_step`](Self::writer_step) and [`background_step`](Self::background_step), in the
-    /// order in which they are called. For simulations, which then do the same again from the same
-    /// seed. [`append`](Self::append) must not be given more than the queue takes.
+    /// order of the calls. Simulations use this, so that a seed repeats a history exactly. Do not
+    /// give [`append`](Self::append) more than the queue takes: it would block for ever.
     pub fn open_stepped(
         config: StoreConfig,
         disk: Arc<dyn Disk>,
@@ -124,8 +125,8 @@ impl Store {
         let ledger = Arc::new(Mutex::new(Ledger::new(core.clone(), catalog)));
         let mut writer =
             Writer { core: core.clone(), ledger: ledger.clone(), active, in_reserve: false };
-        // Before a line is taken: one of today would keep those of before a long stop for another
-        // age.
+        // Before the first line is taken: a line of today would extend the life of lines that were
+        // written before a long stop.
         writer.roll_expiring(core.clock.now_ns());
         let writer = Arc::new(Mutex::new(writer));
         let background = Background::new(core.clone(), writer.clone(), ledger.clone());
@@ -135,58 +136,60 @@ impl Store {
             writer,
             ledger,
             background,
-            turns: Mutex::new(Some(Turns::Caller(Pace::default(), 0))),
+            workers: Mutex::new(Some(Workers::Caller(CommitTimer::default(), 0))),
             background_threads: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         };
         Ok((store, report))
     }
 
-    /// Writes what waits, and does what is due every few seconds, as the threads of the writer and
-    /// of the keeper do each time they wake. Nothing on a store that has those threads.
+    /// Writes the queued frames, and runs the maintenance that is due, as the writer and ledger
+    /// threads do each time they wake. Does nothing on a store that has those threads.
     pub fn writer_step(&self) {
-        if let Some(Turns::Caller(pace, maintain_ns)) = &mut *lock(&self.turns) {
-            writer::turn(&self.core, &self.writer, pace, false);
+        if let Some(Workers::Caller(timer, maintain_ns)) = &mut *lock(&self.workers) {
+            writer::turn(&self.core, &self.writer, timer, false);
             maintenance::turn(&self.core, &self.writer, &self.ledger, maintain_ns);
         }
     }
 
-    /// This node's id: random, made once, kept in the catalog and in each segment.
+    /// This node's id: drawn at random once, and recorded in the catalog and in each segment.
     pub fn node(&self) -> u32 {
         self.core.node
     }
 
-    /// Numbers the next frame: this node's id and a sequence number above all that are in the store
-    /// or were given before.
+    /// Issues the name of the next frame: this node's id, and a sequence number above all numbers
+    /// that are in the store or were issued before.
     pub fn next_sequence(&self) -> (u32, u64) {
         let now_ns = self.core.clock.monotonic_ns();
         (self.core.node, self.core.numbers.draw(now_ns))
     }
 
-    /// A number that no frame gets: frames that are numbered from now on have greater ones.
+    /// Issues a sequence number that no frame gets. Frames that are numbered later have greater
+    /// numbers.
     pub fn mark(&self) -> u64 {
         self.core.numbers.mark()
     }
 
-    /// Takes a frame, to be made durable with others within some milliseconds. Blocks while the
-    /// queue is full.
+    /// Queues a frame, to be made durable together with others within some milliseconds. Blocks
+    /// while the queue is full.
     ///
-    /// `on_durable` is called exactly once, also when an error is returned. Frames with it are
-    /// given up, with an error, when the disk takes nothing for
-    /// [`StoreConfig::unacknowledged_ms_max`]; frames without it wait as long as it takes, and so
-    /// does who brings more.
+    /// `on_durable` is called exactly once, also when an error is returned. A frame that has it is
+    /// given up with an error when the disk takes nothing for
+    /// [`StoreConfig::unacknowledged_ms_max`]. A frame without it waits without a limit, and so
+    /// does the caller that appends more.
     pub fn append(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), AppendError> {
         self.append_all(vec![(frame, on_durable)])
     }
 
-    /// As [`append`](Self::append), but the frame is never given up for want of room: it waits as
-    /// long as it takes, and so does who brings more. For lines that nobody would send again.
+    /// As [`append`](Self::append), but the frame is never given up while the disk is full: it
+    /// waits without a limit, and so does the caller that appends more. For lines that no sender
+    /// would send again.
     pub fn append_patiently(&self, frame: Frame, on_durable: OnDurable) -> Result<(), AppendError> {
         let number = self.core.numbers.enter(frame.header().sequence);
         self.append_numbered(frame, on_durable, number)
     }
 
-    /// As [`append_patiently`](Self::append_patiently), with a number that was taken before.
+    /// As [`append_patiently`](Self::append_patiently), under a number that was issued before.
     pub(crate) fn append_numbered(
         &self,
         frame: Frame,
@@ -199,8 +202,8 @@ impl Store {
         self.enqueue(vec![Pending { frame, on_durable, awaited, since_ns, number }], since_ns)
     }
 
-    /// As [`append`](Self::append), for several frames that go into the queue together, in this
-    /// order. Together they may exceed the queue's limit, once; the caller bounds them.
+    /// As [`append`](Self::append), for several frames that are queued together, in this order.
+    /// Together they may exceed the limit of the queue once; the caller bounds them.
     pub fn append_all(&self, frames: Vec<(Frame, Option<OnDurable>)>) -> Result<(), AppendError> {
         let since_ns = self.core.clock.monotonic_ns();
         let pending = |(frame, on_durable): (Frame, Option<OnDurable>)| {
@@ -241,74 +244,74 @@ impl Store {
         Err(error)
     }
 
-    /// Whether frames are written and at most half of what may wait does: then a further one is
-    /// taken at once.
+    /// Whether the store writes and at most half of its queue is used, so that another frame is
+    /// taken without blocking.
     pub fn has_room(&self) -> bool {
         let core = &self.core;
         core.write_state.is(&StoreState::Ok)
             && core.queue.bytes() <= core.config.queue_bytes_max / 2
     }
 
-    /// Why lines would be refused at present, if they would.
+    /// Why the store refuses lines at present; None when it takes them.
     pub fn refusal(&self) -> Option<AppendError> {
         self.core.write_state.get().refusal()
     }
 
-    /// Tells the event times of a frame, earliest and latest, both inclusive, nanoseconds since
-    /// 1970 UTC. Nothing happens if the frame was deleted meanwhile.
+    /// Records the event times of a frame, earliest and latest, both inclusive, nanoseconds since
+    /// 1970 UTC. Does nothing if the frame was deleted meanwhile.
     pub fn set_times(&self, position: Position, range_ns: (i64, i64)) {
         if let Some(segment) = self.core.segments.find_hot(position.segment) {
             write(&segment.index).set_times(position.frame, range_ns);
         }
     }
 
-    /// Tells that all frames up to this one are parsed: their segment may be sealed once it is
-    /// closed. Whoever reads lines later does so by [`read_after`](Self::read_after), and is not
-    /// waited for.
+    /// Records that all frames up to this one are parsed: their segment may be sealed once it is
+    /// closed. Readers by [`read_after`](Self::read_after) do not hold sealing up.
     pub fn set_settled(&self, position: Position) {
         if self.core.progress.settle(position) {
             self.core.signals.sealing.wake();
         }
     }
 
-    /// The greatest mark of the summary ([`Hints::summarised_through`](record::Hints)) in sealed
-    /// segments, deleted ones included: lines up to there are counted.
+    /// The greatest watermark of the summary ([`Hints::summarised_through`](record::Hints)) in any
+    /// sealed segment, including deleted ones: lines up to it are counted.
     pub fn summarised_through(&self) -> Option<u64> {
         self.core.progress.summarised_through()
     }
 
-    /// Deletes what is beyond the limits at `now_ns`, nanoseconds since 1970 UTC. Also done by
-    /// itself every few seconds and before the store grows.
+    /// Deletes the segments that are beyond the limits at `now_ns`, nanoseconds since 1970 UTC. The
+    /// store also does this by itself every few seconds and before it grows.
     pub fn run_retention(&self, now_ns: i64) {
         maintenance::maintain(&self.writer, &self.ledger, now_ns);
     }
 
-    /// Closes the segment being written, as when it is full.
+    /// Closes the active segment, as if it were full.
     pub fn roll(&self) {
         lock(&self.writer).roll();
         lock(&self.ledger).catch_up();
     }
 
-    /// Room on the file system of the data directory.
+    /// Free and total bytes of the file system that has the data directory.
     pub fn disk_space(&self) -> Result<DiskSpace, StoreError> {
         let dir = &self.core.config.data_dir;
         self.core.disk.space(dir).map_err(StoreError::io(dir, "get free space"))
     }
 
-    /// Ends the background, takes nothing more, makes durable what waits, and ends the writer. What
-    /// is there can still be read. A second call does nothing. Dropping the store does the same.
+    /// Stops the background, refuses new frames, makes the queued ones durable, and stops the
+    /// writer. Lines can still be read afterwards. A second call does nothing. Dropping the store
+    /// closes it.
     ///
-    /// Errors: frames that waited could not be written; those with `on_durable` were told so.
+    /// Errors: queued frames could not be written; their `on_durable` got the reason.
     pub fn close(&self) -> Result<(), StoreError> {
         self.stop_background();
         self.core.queue.close();
-        let panicked = match lock(&self.turns).take() {
-            Some(Turns::Threads { writer, keeper }) => {
+        let panicked = match lock(&self.workers).take() {
+            Some(Workers::Threads { writer, ledger }) => {
                 let panicked = writer.join().is_err();
-                self.stop_keeper(keeper);
+                self.stop_ledger_thread(ledger);
                 panicked
             }
-            Some(Turns::Caller(..)) => {
+            Some(Workers::Caller(..)) => {
                 writer::run(&self.core, &self.writer);
                 false
             }
@@ -337,17 +340,17 @@ impl Store {
 }
 
 impl Store {
-    fn stop_keeper(&self, keeper: JoinHandle<()>) {
+    fn stop_ledger_thread(&self, thread: JoinHandle<()>) {
         self.core.signals.ledger.stop();
-        if keeper.join().is_err() {
+        if thread.join().is_err() {
             tracing::error!(
-                "the keeper of the ledger panicked; the next start brings files and catalog in order"
+                "the thread store-ledger panicked; the next start brings files and catalog into agreement"
             );
         }
     }
 }
 
-/// The frame under its number.
+/// Gives the frame its number.
 fn numbered(mut frame: Frame, number: &OpenNumber) -> Arc<Frame> {
     if frame.header().sequence != number.get() {
         frame.set_sequence(number.get());

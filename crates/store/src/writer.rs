@@ -1,9 +1,9 @@
 //! The one thread that writes frames.
 //!
-//! It takes the frames that wait, appends them, syncs once, makes them visible, and calls back.
-//! When the disk is full it takes back what was half written and waits; when writing fails
-//! otherwise, the segment is left as it is (nothing is known of its last writes) and the frames go
-//! to a new one. What a frame need not wait for is done by the [`Ledger`].
+//! It takes the queued frames, appends them, syncs once, makes them visible, and calls back. When
+//! the disk is full, it rolls the half-written frames back and waits. When writing fails otherwise,
+//! it leaves the segment as it is (the outcome of its last writes is unknown), and the frames go to
+//! a new one. Work that no frame need wait for is done by the [`Ledger`].
 
 mod retention;
 
@@ -30,45 +30,45 @@ use crate::store_core::counters::add;
 use crate::store_core::write_state::StoreState;
 use crate::sync::{lock, read, write};
 
-/// How long the thread sleeps at most while nothing waits: it is woken when something does.
+/// Longest sleep of the thread while the queue is empty. It is woken when a frame arrives.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Writer {
     pub(crate) core: Arc<StoreCore>,
     pub(crate) ledger: Arc<Mutex<Ledger>>,
     pub(crate) active: Option<Active>,
-    /// Whether what is to stay free may be used at present.
+    /// Whether the reserve of the disk may be used at present.
     pub(crate) in_reserve: bool,
 }
 
-/// The segment being written.
+/// The segment that frames are appended to.
 pub(crate) struct Active {
     pub(crate) file: HotWriter,
     pub(crate) segment: Arc<HotSegment>,
 }
 
-/// Runs until the queue is closed and empty, or closed and the disk does not take what is left.
+/// Runs until the queue is closed and empty, or closed and the disk does not take the rest.
 pub(crate) fn run(core: &StoreCore, writer: &Mutex<Writer>) {
     let _finish = FinishQueue(core);
-    let mut pace = Pace::default();
+    let mut timer = CommitTimer::default();
     loop {
-        let closed = wait_for_work(core, &pace);
-        if turn(core, writer, &mut pace, closed) {
+        let closed = wait_for_work(core, &timer);
+        if turn(core, writer, &mut timer, closed) {
             return;
         }
     }
 }
 
-/// Writes a group, if one waits; true when nothing is left to do for good.
+/// Writes one group of the queued frames, if there are any; returns true when the thread is to end.
 pub(crate) fn turn(
     core: &StoreCore,
     writer: &Mutex<Writer>,
-    pace: &mut Pace,
+    timer: &mut CommitTimer,
     closed: bool,
 ) -> bool {
     let now_ns = core.clock.monotonic_ns();
     let committed = lock(writer).commit_group();
-    pace.commit_ns = now_ns + ns_of_ms(core.config.commit_interval_ms);
+    timer.commit_ns = now_ns + ns_of_ms(core.config.commit_interval_ms);
     if let Err(error) = committed {
         core.write_state.note_failure(&error);
         if error.is_disk_full() {
@@ -77,7 +77,7 @@ pub(crate) fn turn(
             writer.commit_internal();
         }
         give_up_overdue(core);
-        pace.commit_ns = now_ns + ns_of_ms(core.config.retry_ms);
+        timer.commit_ns = now_ns + ns_of_ms(core.config.retry_ms);
         if closed {
             return true;
         }
@@ -92,11 +92,11 @@ pub(crate) fn turn(
 
 /// When the next group is due, monotonic nanoseconds.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub(crate) struct CommitTimer {
     commit_ns: u64,
 }
 
-/// Whatever ends the thread, nobody waits for it any more.
+/// Closes the queue however the thread ends, so that nobody waits for it.
 struct FinishQueue<'a>(&'a StoreCore);
 
 impl Drop for FinishQueue<'_> {
@@ -106,7 +106,7 @@ impl Drop for FinishQueue<'_> {
 }
 
 /// Waits until a group is due; returns whether the queue is closed.
-fn wait_for_work(core: &StoreCore, pace: &Pace) -> bool {
+fn wait_for_work(core: &StoreCore, timer: &CommitTimer) -> bool {
     let mut waiting = core.queue.lock();
     loop {
         let now_ns = core.clock.monotonic_ns();
@@ -115,15 +115,15 @@ fn wait_for_work(core: &StoreCore, pace: &Pace) -> bool {
         }
         let failing = !core.write_state.is(&StoreState::Ok);
         let idle = waiting.frames.is_empty() && !failing;
-        // Whoever waits for an answer waits for the disk alone; what comes while it syncs is the
-        // next group.
+        // A sender that waits for an answer waits for the disk alone. Frames that come during the
+        // sync are the next group.
         let urgent = (waiting.bytes >= GROUP_BYTES_FULL || waiting.awaited > 0) && !failing;
-        if !idle && (now_ns >= pace.commit_ns || urgent) {
+        if !idle && (now_ns >= timer.commit_ns || urgent) {
             return false;
         }
         let timeout = match idle {
             true => IDLE_WAIT,
-            false => Duration::from_nanos(pace.commit_ns - now_ns),
+            false => Duration::from_nanos(timer.commit_ns - now_ns),
         };
         waiting = core.queue.wait_for_change(waiting, timeout);
     }
@@ -139,8 +139,8 @@ fn give_up_overdue(core: &StoreCore) {
 }
 
 impl Writer {
-    /// Makes the frames that wait durable and visible, up to a group. An error other than a full
-    /// disk is given only when a fresh segment failed as well.
+    /// Makes queued frames durable and visible, up to one group. Returns an error other than a full
+    /// disk only when a fresh segment failed as well.
     fn commit_group(&mut self) -> Result<(), SegmentError> {
         let mut group = self.core.queue.first(GROUP_BYTES_MAX);
         if group.is_empty() && !self.core.write_state.is(&StoreState::Ok) {
@@ -164,7 +164,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the first frames of a group durable and visible, as many as fit into the segment.
+    /// Makes the first frames of a group durable and visible, as many as fit into the segment;
+    /// returns how many.
     fn commit_some(&mut self, group: &[Arc<Frame>]) -> Result<usize, SegmentError> {
         let first = group[0].bytes().len() as u64;
         let (bytes_max, frames_max) = (self.segment_bytes(), self.core.config.segment_frames_max);
@@ -194,7 +195,7 @@ impl Writer {
         }
     }
 
-    /// Finds out whether the disk takes more again, when nothing waits to be tried with.
+    /// Finds out whether the disk takes writes again, while no frame waits that would show it.
     fn probe(&mut self) -> Result<(), SegmentError> {
         let bytes = PROBE_BYTES.min(self.segment_bytes());
         match &self.active {
@@ -234,18 +235,19 @@ impl Writer {
             counters.commit_latency_ns_max.fetch_max(latency_ns, Ordering::Relaxed);
             pending.finish(Ok(()));
         }
-        // Now their numbers are decided.
+        // Readers may pass the numbers of these frames now.
         self.core.progress.note_change();
     }
 
-    /// Makes a segment that says which sequence numbers were given, before the last other one that
-    /// does is deleted. From what is left free, if need be: what is deleted then is larger.
+    /// Creates an empty segment that records which sequence numbers were issued, before retention
+    /// deletes the last segment that records them. It may use the disk reserve, because the
+    /// deletion frees more space than this file takes.
     pub(crate) fn create_number_record(&mut self) -> Result<(), SegmentError> {
         self.roll();
         self.with_reserve(|writer| writer.create(0))
     }
 
-    /// Does work that may use what is to stay free.
+    /// Runs `work`, which may use the reserve of the disk.
     fn with_reserve<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         self.in_reserve = true;
         let done = work(self);
@@ -253,7 +255,7 @@ impl Writer {
         done
     }
 
-    /// Makes the next segment, for a first frame of so many bytes.
+    /// Creates the next segment, with room for a first frame of `frame_bytes`.
     pub(crate) fn create(&mut self, frame_bytes: u64) -> Result<(), SegmentError> {
         assert!(self.active.is_none(), "one segment is written at a time");
         let core = self.core.clone();
@@ -291,7 +293,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reserves space for the first frames of a group; returns for how many.
+    /// Preallocates space for the first frames of a group; returns for how many.
     fn reserve(&mut self, group: &[Arc<Frame>]) -> Result<usize, SegmentError> {
         let segment_bytes = self.segment_bytes();
         let frames_max = self.core.config.segment_frames_max;
@@ -337,14 +339,14 @@ impl Writer {
         active.file.preallocate(bytes)?;
         write(&active.segment.index).file_bytes = bytes;
         if self.core.config.bytes_max.is_some() {
-            // To delete ahead for the next time.
+            // The ledger deletes ahead for the next time.
             self.core.signals.ledger.wake();
         }
         Ok(())
     }
 
-    /// Fails as a full disk does when taking `bytes` would leave less free than is to be, and room
-    /// for sealing.
+    /// Fails like a full disk when taking `bytes` would leave less free than
+    /// [`free_min`](Self::free_min).
     fn check_free(&self, bytes: u64) -> Result<(), SegmentError> {
         let core = &self.core;
         let free_min = self.free_min();
@@ -360,8 +362,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes that writing leaves free: what is to be, and room to seal the largest segment that is
-    /// not sealed.
+    /// Bytes that writing leaves free: the configured reserve, and room to seal the largest
+    /// unsealed segment.
     fn free_min(&self) -> u64 {
         let core = &self.core;
         let wanted = core.config.disk_free_bytes_min;
@@ -376,7 +378,7 @@ impl Writer {
         wanted.saturating_add(largest / SEAL_RESERVE_PARTS)
     }
 
-    /// Tells the background whether another segment would not find room.
+    /// Records for the background whether another segment would find no room.
     fn note_free(&self, space: DiskSpace, bytes: u64) {
         let wanted = self.segment_bytes().min(space.total_bytes / LOW_DISK_PARTS);
         let wanted = self.free_min().saturating_add(wanted);
@@ -384,9 +386,8 @@ impl Writer {
         self.core.signals.sealing.set_low_disk(free_bytes < wanted);
     }
 
-    /// Makes rows of the summary durable that wait behind other frames while the disk is full, from
-    /// what is left free: without them nothing more is settled, nothing is sealed, and the disk
-    /// stays full.
+    /// While the disk is full, makes queued rows of the summary durable before other frames, out of
+    /// the reserve. Without them nothing more is settled or sealed, and the disk stays full.
     fn commit_internal(&mut self) {
         if !self.core.signals.sealing.is_attached() {
             return;
@@ -401,8 +402,8 @@ impl Writer {
         }
     }
 
-    /// The disk is full: lets the background seal what is closed, and closes the active segment
-    /// when there is nothing else to seal.
+    /// Called when the disk is full: has the background seal closed segments, and closes the active
+    /// segment when there is no other to seal.
     fn seal_for_room(&mut self) {
         let core = self.core.clone();
         core.signals.sealing.set_low_disk(true);
@@ -419,7 +420,7 @@ impl Writer {
         self.core.config.segment_bytes()
     }
 
-    /// Closes the active segment. The ledger end its file with an index.
+    /// Closes the active segment. The ledger ends its file with an index.
     pub(crate) fn roll(&mut self) {
         let Some(active) = self.active.take() else { return };
         {
@@ -431,14 +432,15 @@ impl Writer {
         self.core.signals.sealing.wake();
     }
 
-    /// Leaves the active segment as it is.
+    /// Gives the active segment up as it is, after a failed write.
     fn abandon(&mut self) {
         let Some(active) = self.active.take() else { return };
         write(&active.segment.index).state = RowState::Kept;
         lock(&self.ledger).save_row(&active.segment);
     }
 
-    /// Does of what is due every few seconds what concerns the segment being written.
+    /// Runs the periodic work on the active segment: closing it by age, preparing retention, and
+    /// measuring the free space.
     pub(crate) fn maintain(&mut self, now_ns: i64) {
         self.roll_old(now_ns);
         self.prepare_retention(now_ns);
@@ -459,7 +461,7 @@ impl Writer {
         self.roll_aged(now_ns, age_ns.saturating_mul(ages));
     }
 
-    /// Gives back what is preallocated, at the end.
+    /// Gives preallocated space back, when the store is closed.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         let Some(active) = self.active.take() else { return Ok(()) };
         write(&active.segment.index).file_bytes = active.file.close()?;
@@ -468,15 +470,15 @@ impl Writer {
 }
 
 impl Active {
-    /// Whether so many more frames of so many bytes together stay within the size of a segment. The
-    /// first frame always does.
+    /// Whether `frames` more frames of together `bytes` stay within the limits of a segment. The
+    /// first frame always fits.
     fn fits(&self, frames: usize, bytes: u64, segment_bytes: u64, frames_max: usize) -> bool {
         let all = read(&self.segment.index).frames.len() + frames;
         let end = self.file.end() + bytes + index_bytes(all);
         all == 1 || (end <= segment_bytes && all <= frames_max)
     }
 
-    /// Writes frames and makes them durable.
+    /// Appends frames and syncs.
     fn write(&mut self, frames: &[Arc<Frame>]) -> Result<Vec<FrameEntry>, SegmentError> {
         let mut entries = Vec::with_capacity(frames.len());
         for frame in frames {

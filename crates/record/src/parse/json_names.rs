@@ -294,6 +294,7 @@ const MARKED: [(&str, Marks); 20] = [
 
 type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;
 
+// A table of constants, built once: a hash map cannot be a `const`.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let mut known = Known::default();
     for (place, time) in TIMES.iter().enumerate() {

@@ -27,7 +27,6 @@ const LOOKS_PER_FULL_LOOK: u32 = 5;
 /// that seal therefore look themselves when they have nothing to do. What a thread that has ended
 /// leaves behind is given back by a full look only; each burst of requests leaves such threads.
 pub fn give_back_freed() -> std::io::Result<()> {
-    platform::helpers::set_at_rest(|| collect(true));
     let look = || {
         for looks in 1_u32.. {
             std::thread::sleep(LOOK_TIME);
@@ -35,6 +34,11 @@ pub fn give_back_freed() -> std::io::Result<()> {
         }
     };
     std::thread::Builder::new().name("memory".to_owned()).spawn(look).map(drop)
+}
+
+/// Gives the freed memory that the allocator keeps for this thread back to the system.
+pub fn give_back_own() {
+    collect(true);
 }
 
 /// Looks for memory that was freed, of this thread and of all that is nobody's; `all` of it, also

@@ -69,6 +69,10 @@ impl StoreCallbacks for Upkeep {
         }
         load.is_idle
     }
+
+    fn at_rest(&self) {
+        crate::process::memory::give_back_own();
+    }
 }
 
 /// A filter of lines in LogsQL, without pipes. The error says at which byte what was expected.

@@ -64,7 +64,7 @@ pub(crate) enum SealPlan {
 }
 
 /// What a plan depends on besides the segments.
-pub(crate) struct Circumstances<'a> {
+pub(crate) struct PlanInput<'a> {
     pub(crate) now_ns: i64,
     /// SegmentList that are left alone for a while.
     pub(crate) resting: &'a HashMap<u64, u64>,
@@ -74,7 +74,7 @@ pub(crate) struct Circumstances<'a> {
 }
 
 /// What is to be done next.
-pub(crate) fn next(core: &StoreCore, now: &Circumstances<'_>) -> Option<SealPlan> {
+pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
     if let Some(hot) = to_be_sealed(core, now) {
         return Some(SealPlan::Seal(hot));
     }
@@ -112,7 +112,7 @@ pub(crate) fn next(core: &StoreCore, now: &Circumstances<'_>) -> Option<SealPlan
 /// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted:
 /// sealing it would be in vain, and so on for ever. The youngest stays for long once it takes so
 /// little, and the more there are of those, the longer stays all.
-fn to_be_sealed(core: &StoreCore, now: &Circumstances<'_>) -> Option<Arc<HotSegment>> {
+fn to_be_sealed(core: &StoreCore, now: &PlanInput<'_>) -> Option<Arc<HotSegment>> {
     let mut candidates = sealable(core, now.resting);
     candidates.retain(|hot| !now.trailed.contains(&hot.id));
     let youngest = candidates.pop()?;

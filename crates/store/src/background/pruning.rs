@@ -18,20 +18,20 @@ const WORTH_PARTS: u64 = 8;
 
 /// Filters of lines that are to go, understood, and how many lines each has named.
 pub(crate) struct Pruning {
-    filters: Vec<Doomed>,
+    filters: Vec<PruneFilter>,
     /// What the segment has behind it once it is rewritten or searched.
     pub(crate) deletions_through: u64,
     pub(crate) rules: u64,
 }
 
-struct Doomed {
+struct PruneFilter {
     filter: LineFilter,
-    why: Why,
+    reason: PruneReason,
     lines: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Why {
+enum PruneReason {
     /// Lines of frames below this number.
     Deletion {
         id: u64,
@@ -75,8 +75,8 @@ impl Pruning {
             match callbacks.filter(&deletion.filter, deletion.created_ns) {
                 Ok(filter) => {
                     let sequence_before = deletion.scope.sequence_before;
-                    let why = Why::Deletion { id: deletion.id, sequence_before };
-                    filters.push(Doomed { filter, why, lines: 0 });
+                    let reason = PruneReason::Deletion { id: deletion.id, sequence_before };
+                    filters.push(PruneFilter { filter, reason, lines: 0 });
                 }
                 Err(error) => {
                     let ended =
@@ -95,7 +95,9 @@ impl Pruning {
         let rules = due_rules(&core.config.rules, newest, now_ns);
         for rule in &rules {
             match callbacks.filter(&rule.filter, now_ns) {
-                Ok(filter) => filters.push(Doomed { filter, why: Why::Rule, lines: 0 }),
+                Ok(filter) => {
+                    filters.push(PruneFilter { filter, reason: PruneReason::Rule, lines: 0 })
+                }
                 Err(error) => tracing::warn!("retention rule '{}': {error}", rule.filter),
             }
         }
@@ -105,7 +107,7 @@ impl Pruning {
     /// Whether any filter may select lines of these event times.
     pub(crate) fn may_name(&self, time_ns: (i64, i64)) -> bool {
         let overlaps =
-            |d: &Doomed| d.filter.range_ns.0 <= time_ns.1 && time_ns.0 <= d.filter.range_ns.1;
+            |d: &PruneFilter| d.filter.range_ns.0 <= time_ns.1 && time_ns.0 <= d.filter.range_ns.1;
         self.filters.iter().any(overlaps)
     }
 
@@ -117,22 +119,24 @@ impl Pruning {
         findings: &mut Findings,
     ) -> Option<Vec<bool>> {
         let mut goes: Option<Vec<bool>> = None;
-        for doomed in &mut self.filters {
-            let selected = (doomed.filter.selects)(batch);
+        for pruned in &mut self.filters {
+            let selected = (pruned.filter.selects)(batch);
             assert_eq!(selected.len(), batch.len(), "one answer for each row");
             for row in batch.rows().filter(|row| selected[row.index() as usize]) {
-                let named = match doomed.why {
-                    Why::Deletion { sequence_before, .. } => row.sequence() < sequence_before,
-                    Why::Rule => true,
+                let named = match pruned.reason {
+                    PruneReason::Deletion { sequence_before, .. } => {
+                        row.sequence() < sequence_before
+                    }
+                    PruneReason::Rule => true,
                 };
                 let goes = goes.get_or_insert_with(|| vec![false; batch.len()]);
                 let goes = &mut goes[row.index() as usize];
                 if named && !*goes {
                     *goes = true;
-                    doomed.lines += 1;
-                    match doomed.why {
-                        Why::Deletion { .. } => findings.deleted += 1,
-                        Why::Rule => findings.ruled_bytes += row.raw().len() as u64 + 1,
+                    pruned.lines += 1;
+                    match pruned.reason {
+                        PruneReason::Deletion { .. } => findings.deleted += 1,
+                        PruneReason::Rule => findings.ruled_bytes += row.raw().len() as u64 + 1,
                     }
                 }
             }
@@ -142,15 +146,15 @@ impl Pruning {
 
     /// Takes down what was deleted.
     pub(crate) fn count(&self, ledger: &mut Ledger) {
-        for doomed in self.filters.iter().filter(|doomed| doomed.lines > 0) {
-            if let Why::Deletion { id, .. } = doomed.why {
-                ledger.count_deleted(id, doomed.lines);
+        for pruned in self.filters.iter().filter(|pruned| pruned.lines > 0) {
+            if let PruneReason::Deletion { id, .. } = pruned.reason {
+                ledger.count_deleted(id, pruned.lines);
             }
         }
     }
 
     /// Lines that go, so far.
     pub(crate) fn lines(&self) -> u64 {
-        self.filters.iter().map(|doomed| doomed.lines).sum()
+        self.filters.iter().map(|pruned| pruned.lines).sum()
     }
 }

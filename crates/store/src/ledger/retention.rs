@@ -1,8 +1,9 @@
-//! Deletes whole segments, the oldest first, when they are too old or too much.
+//! Deletes whole segments, the oldest first, by the limits on age and bytes.
 //!
-//! A row is marked before its file is removed and removed after it, so that a crash in between
-//! leaves a mark to finish by, never lines that come back. There is always a file left that says
-//! which sequence numbers were given, so that none is given again after everything else is deleted.
+//! A row is marked before its file is removed, and removed after it: a crash in between leaves a
+//! mark that the next start completes, and never lines that reappear. One file always stays that
+//! records which sequence numbers were issued, so that none is issued again after everything else
+//! is deleted.
 
 use super::{Ledger, Removing};
 use crate::catalog::{RowState, SegmentRow};
@@ -12,7 +13,8 @@ use crate::segments::fate::Fate;
 use crate::store_core::counters::add;
 
 impl Ledger {
-    /// Deletes what is beyond the limits on age and bytes at `now_ns`, nanoseconds since 1970 UTC.
+    /// Deletes the segments that are beyond the limits on age and bytes at `now_ns`, nanoseconds
+    /// since 1970 UTC.
     pub(crate) fn retain(&mut self, now_ns: i64) {
         if let Some(age_ns) = self.core.config.age_ns {
             self.delete_aged(now_ns.saturating_sub(age_ns));
@@ -23,7 +25,8 @@ impl Ledger {
     /// Deletes closed segments whose newest arrival was before `oldest_ns`, from the oldest on.
     fn delete_aged(&mut self, oldest_ns: i64) {
         for segment in self.core.segments.list().by_age() {
-            // A witness without lines is the oldest by its lines, and keeps nobody else.
+            // A segment without lines that only records numbers sorts as the oldest; it must not
+            // stop the deletion of others.
             if segment.is_aged(oldest_ns)
                 && !self.core.is_last_record_of_numbers(&segment)
                 && !self.delete(&segment)
@@ -54,8 +57,8 @@ impl Ledger {
         }
     }
 
-    /// Deletes a segment that is not the last witness; false when the disk refused, to be tried
-    /// again later.
+    /// Deletes a segment that is not the last record of sequence numbers; false when the disk
+    /// refused, to be tried again later.
     pub(crate) fn delete(&mut self, segment: &AnySegment) -> bool {
         let mut row = segment.row();
         let before = std::mem::replace(&mut row.state, RowState::Deleting);
@@ -64,7 +67,7 @@ impl Ledger {
             tracing::warn!("{error}");
             self.catalog_stale = true;
         }
-        // Who reads meanwhile finds no file, and that is no fault.
+        // A reader that finds no file meanwhile must not report a fault.
         segment.mark(Fate::Deleting);
         match self.core.disk.remove(segment.path()) {
             Ok(()) => {}
@@ -92,8 +95,8 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// What goes with a segment, for those who have not read it; none of lines that have numbers of
-    /// another store.
+    /// The lines that readers lose with a segment. None for a segment whose lines have the numbers
+    /// of another store.
     fn departed(&self, row: &SegmentRow) -> Option<Departed> {
         let is_ours = row.node == self.core.node && row.lines > 0;
         row.sequence.filter(|_| is_ours).map(|sequence| Departed { sequence, lines: row.lines })

@@ -1,17 +1,10 @@
-//! Frames, their parsed batches, and chunks of sealed blocks, decompressed, in memory.
+//! The cache: frames, their parsed batches, and decompressed chunks of sealed blocks.
 //!
-//! A committed frame goes in unparsed; the parse stage replaces it by its batch, which holds the
-//! frame. Three quarters of the budget may keep what arrived last, by place in the store: live
-//! questions never read the disk, whatever else is asked, and blocks of sealed segments never push
-//! a hot frame out. The rest, a quarter at least and all that hot frames leave, keeps what
-//! questions read back from disk. Once that is full, only one in [`NEWCOMER_CHANCE`] comes in, for
-//! another chosen by chance: a scan over more than fits finds a part of it again the next time
-//! (going by last use it would find nothing), and what is asked for again and again gets in. What
-//! is larger than its part of the budget is not kept. What the footers of sealed files take, kept
-//! elsewhere, comes out of the rest, too.
+//! A committed frame is cached unparsed; the parse stage replaces it by its batch, which holds the
+//! frame.
 //!
-//! Of sealed blocks the chunks are kept that were read, and not the records made of them: a
-//! question reads some columns, and to search those again costs little once they are decompressed;
+//! Of sealed blocks the cache keeps the chunks that were read, not the records made of them: a
+//! query reads some columns, searching those again costs little once they are decompressed, and
 //! records are four times as large.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,21 +15,20 @@ use record::{Batch, Frame};
 use crate::position::Position;
 use crate::sync::lock;
 
-/// One in so many of the frames that questions read from disk replaces another, once there is no
-/// room.
+/// Once there is no room, one in so many of the frames that queries read from disk replaces
+/// another.
 const NEWCOMER_CHANCE: usize = 8;
 
-/// Stands for the filter of words of a frame or block among the numbers of its chunks.
+/// Key of the word filter of a frame or block, among the numbers of its chunks.
 pub(crate) const FILTER: u32 = u32::MAX;
-/// Stands for the records of a group of frames, which begins with the frame; and for the filter of
-/// their words.
+/// Keys of the records of a frame group, under its first frame, and of the filter of their words.
 pub(crate) const GROUP: u32 = u32::MAX - 1;
 pub(crate) const GROUP_FILTER: u32 = u32::MAX - 2;
 
-/// Stands for as many questions where the records cannot be put together.
+/// Count for a group whose records cannot be merged.
 pub(crate) const GROUP_NEVER: u32 = u32::MAX;
 
-/// Memory of a slot beside what is kept in it, roughly.
+/// Memory of a slot besides its content, roughly.
 const SLOT_BYTES: usize = 128;
 
 #[derive(Clone)]
@@ -44,24 +36,24 @@ enum Kept {
     Frame(Arc<Frame>),
     Batch(Arc<Batch>),
     Chunk(Arc<Vec<u8>>),
-    /// Times that a filter was asked for which is not there.
-    Asked(u32),
+    /// Number of queries that wanted a filter or group that does not exist.
+    Queried(u32),
 }
 
-/// What is known of the words of a frame.
+/// What the cache knows of the words of a frame.
 pub(crate) enum FrameWords {
-    /// A filter of them.
+    /// Their filter.
     Filter(Arc<Vec<u8>>),
-    /// Nothing; how often that was asked, this time among them.
-    Asked(u32),
+    /// Nothing; the number of queries that wanted it, including this one.
+    Queried(u32),
 }
 
-/// What is known of the records of a group.
+/// What the cache knows of the records of a group.
 pub(crate) enum GroupState {
-    /// They are put together.
+    /// They are merged into one batch.
     Made(Arc<Batch>),
-    /// They are not; how often that was asked, this time among them.
-    Asked(u32),
+    /// They are not; the number of queries that wanted them, including this one.
+    Queried(u32),
 }
 
 /// A frame, or the number of a chunk of a block.
@@ -74,15 +66,15 @@ struct Slot {
 
 #[derive(Default)]
 struct Slots {
-    /// The highest positions; the lowest of them goes first.
+    /// The highest positions; the lowest of them is evicted first.
     recent: BTreeMap<Position, Slot>,
     recent_bytes: usize,
-    /// Positions below and chunks of sealed segments, read back by questions.
+    /// Lower positions, and chunks of sealed segments, read back by queries.
     visited: HashMap<Key, Slot, foldhash::fast::RandomState>,
     visited_bytes: usize,
-    /// The keys of `visited`, to choose one by chance.
+    /// The keys of `visited`, to choose a random one.
     visited_keys: Vec<Key>,
-    /// Bytes of the budget that are used elsewhere.
+    /// Bytes of the budget that are used by footers, outside the cache.
     lent_bytes: usize,
 }
 
@@ -103,17 +95,16 @@ impl Cache {
         slots.recent_bytes + slots.visited_bytes + slots.lent_bytes
     }
 
-    /// Lends so many bytes of the budget, in place of those lent before; at most what `recent`
-    /// leaves.
+    /// Lends `bytes` of the budget, instead of those lent before; at most what `recent` leaves.
     pub(crate) fn lend(&self, bytes: usize) {
         let mut slots = lock(&self.slots);
         slots.lent_bytes = bytes.min(self.bytes_max - self.recent_bytes_max);
         slots.make_room(self.bytes_max);
     }
 
-    /// Whether this frame and all behind it are kept, as far as what arrived goes.
+    /// Whether this frame and all later ones are cached.
     pub(crate) fn holds_from(&self, position: Position) -> bool {
-        // The lowest go first.
+        // The lowest positions are evicted first.
         lock(&self.slots).recent.contains_key(&position)
     }
 
@@ -130,7 +121,7 @@ impl Cache {
     pub(crate) fn batch(&self, position: Position) -> Option<Arc<Batch>> {
         match lock(&self.slots).get((position, None))? {
             Kept::Batch(batch) => Some(batch),
-            Kept::Frame(_) | Kept::Chunk(_) | Kept::Asked(_) => None,
+            Kept::Frame(_) | Kept::Chunk(_) | Kept::Queried(_) => None,
         }
     }
 
@@ -138,7 +129,7 @@ impl Cache {
         match lock(&self.slots).get((position, None))? {
             Kept::Batch(batch) => batch.frame().cloned(),
             Kept::Frame(frame) => Some(frame),
-            Kept::Chunk(_) | Kept::Asked(_) => None,
+            Kept::Chunk(_) | Kept::Queried(_) => None,
         }
     }
 
@@ -146,52 +137,56 @@ impl Cache {
     pub(crate) fn chunk(&self, position: Position, number: u32) -> Option<Arc<Vec<u8>>> {
         match lock(&self.slots).get((position, Some(number)))? {
             Kept::Chunk(chunk) => Some(chunk),
-            Kept::Batch(_) | Kept::Frame(_) | Kept::Asked(_) => None,
+            Kept::Batch(_) | Kept::Frame(_) | Kept::Queried(_) => None,
         }
     }
 
-    /// The filter of the words of a frame or group, by the number that stands for it, or how often
-    /// it was asked for.
+    /// The filter of the words of a frame or group, by its key, or the number of queries that
+    /// wanted it.
     pub(crate) fn words(&self, position: Position, number: u32) -> FrameWords {
-        match self.kept_or_asked((position, Some(number))) {
+        match self.kept_or_queried((position, Some(number))) {
             Kept::Chunk(filter) => FrameWords::Filter(filter),
-            Kept::Asked(times) => FrameWords::Asked(times),
+            Kept::Queried(times) => FrameWords::Queried(times),
             Kept::Batch(_) | Kept::Frame(_) => unreachable!("filters stand under their numbers"),
         }
     }
 
-    /// The records of a group of frames that begins with this one, or how often they were asked
-    /// for.
+    /// The records of a group that begins with this frame, or the number of queries that wanted
+    /// them.
     pub(crate) fn group(&self, position: Position) -> GroupState {
-        match self.kept_or_asked((position, Some(GROUP))) {
+        match self.kept_or_queried((position, Some(GROUP))) {
             Kept::Batch(batch) => GroupState::Made(batch),
-            Kept::Asked(times) => GroupState::Asked(times),
+            Kept::Queried(times) => GroupState::Queried(times),
             Kept::Chunk(_) | Kept::Frame(_) => unreachable!("groups stand under their number"),
         }
     }
 
-    /// Keeps the records of a group; or that it has none, for ever.
+    /// Caches the records of a group; None: they can never be merged.
     pub(crate) fn put_group(&self, position: Position, batch: Option<Arc<Batch>>) {
         let bytes = batch.as_ref().map_or(0, |batch| batch.memory_bytes()) + SLOT_BYTES;
-        let kept = batch.map_or(Kept::Asked(GROUP_NEVER), Kept::Batch);
+        let kept = batch.map_or(Kept::Queried(GROUP_NEVER), Kept::Batch);
         let mut slots = lock(&self.slots);
         let key = (position, Some(GROUP));
         slots.remove(key);
         slots.visit(key, Slot { kept, bytes }, self.bytes_max);
     }
 
-    /// What is kept there, or one time more that it was asked for.
-    fn kept_or_asked(&self, key: Key) -> Kept {
+    /// What is cached under a key; else counts one more query that wanted it.
+    fn kept_or_queried(&self, key: Key) -> Kept {
         let mut slots = lock(&self.slots);
         match slots.visited.get_mut(&key).map(|slot| &mut slot.kept) {
-            Some(Kept::Asked(times)) => {
+            Some(Kept::Queried(times)) => {
                 *times = times.saturating_add(1);
-                Kept::Asked(*times)
+                Kept::Queried(*times)
             }
             Some(kept) => kept.clone(),
             None => {
-                slots.visit(key, Slot { kept: Kept::Asked(1), bytes: SLOT_BYTES }, self.bytes_max);
-                Kept::Asked(1)
+                slots.visit(
+                    key,
+                    Slot { kept: Kept::Queried(1), bytes: SLOT_BYTES },
+                    self.bytes_max,
+                );
+                Kept::Queried(1)
             }
         }
     }
@@ -205,7 +200,7 @@ impl Cache {
         gone.into_iter().for_each(|key| slots.remove(key));
     }
 
-    /// Keeps a chunk of a block of a sealed segment, or a filter.
+    /// Caches a chunk of a block of a sealed segment, or a filter.
     pub(crate) fn put_chunk(&self, position: Position, number: u32, chunk: Arc<Vec<u8>>) {
         let bytes = chunk.capacity() + SLOT_BYTES;
         let mut slots = lock(&self.slots);
@@ -233,7 +228,7 @@ impl Cache {
 }
 
 impl Slots {
-    /// Keeps what a question read: if there is room, or for others by chance.
+    /// Caches what a query read: if there is room, or by chance instead of others.
     fn visit(&mut self, key: Key, slot: Slot, bytes_max: usize) {
         let room = bytes_max - self.recent_bytes - self.lent_bytes;
         let fits = self.visited_bytes + slot.bytes <= room;
@@ -245,7 +240,7 @@ impl Slots {
         }
     }
 
-    /// Drops visited ones by chance until all together are within `bytes_max`.
+    /// Evicts random visited slots until all together are within `bytes_max`.
     fn make_room(&mut self, bytes_max: usize) {
         let others = self.recent_bytes + self.lent_bytes;
         while self.visited_bytes > 0 && others + self.visited_bytes > bytes_max {
@@ -362,7 +357,7 @@ mod tests {
         let cache = Cache::new(10_000);
         cache.put_frame(position(1), frame(1));
         let asked = |frame| match cache.words(position(frame), FILTER) {
-            FrameWords::Asked(times) => times,
+            FrameWords::Queried(times) => times,
             FrameWords::Filter(filter) => filter.len() as u32 * 100,
         };
         assert_eq!([asked(1), asked(1), asked(2), asked(1)], [1, 2, 1, 3]);
@@ -378,7 +373,7 @@ mod tests {
         let cache = Cache::new(100_000);
         cache.put_frame(position(1), frame(1));
         let asked = || match cache.group(position(1)) {
-            GroupState::Asked(times) => times,
+            GroupState::Queried(times) => times,
             GroupState::Made(batch) => batch.len() as u32 * 100,
         };
         assert_eq!([asked(), asked()], [1, 2]);

@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// What became of a segment that handles may still refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is there, and its file is.
+    /// The segment is listed, and its file is there.
     Listed = 0,
-    /// Its lines stand in another segment now. Handles go on reading the old file, which is kept
-    /// open for them.
+    /// Another segment has its lines now. Handles go on reading the old file, which is kept open
+    /// for them.
     Replaced = 1,
-    /// Its lines were deleted. Handles find nothing.
+    /// Its lines are deleted. Handles find nothing.
     Deleted = 2,
-    /// Its file is being removed, which takes a while. What can be read still is; the disk may
-    /// refuse, and it is there again.
+    /// Its file is being removed, which takes a while. What can still be read counts; if the disk
+    /// refuses the removal, the segment is listed again.
     Deleting = 3,
 }
 
-/// A [`Fate`] that is decided once.
+/// A [`Fate`] that several threads read and the ledger sets.
 #[derive(Debug, Default)]
 pub(crate) struct FateCell(AtomicU8);
 
@@ -30,7 +30,7 @@ impl FateCell {
         self.is_one_of([Fate::Deleted])
     }
 
-    /// Whether its file may be gone, so that there is nothing wrong when it cannot be read.
+    /// Whether the file may be gone, so that failing to read it is no fault.
     pub(crate) fn may_be_gone(&self) -> bool {
         self.is_one_of([Fate::Deleting, Fate::Deleted])
     }

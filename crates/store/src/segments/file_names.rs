@@ -10,7 +10,7 @@ pub(crate) fn sealed_name(id: u64) -> String {
     format!("{id}.sealed")
 }
 
-/// Name of a sealed segment's file while it is written.
+/// Name of a sealed segment's file until it is complete.
 pub(crate) fn sealing_name(id: u64) -> String {
     format!("{id}.sealing")
 }
@@ -20,11 +20,11 @@ pub(crate) fn sealing_name(id: u64) -> String {
 pub(crate) enum FileKind {
     Hot,
     Sealed,
-    /// A sealed segment that was not finished.
+    /// A sealed segment that is not complete.
     Sealing,
 }
 
-/// What a file is by its name; None: none of ours.
+/// The kind and number of a file by its name; None when the name is none of a store's.
 pub(crate) fn file_kind(name: &str) -> Option<(FileKind, u64)> {
     let (id, extension) = name.split_once('.')?;
     let kind = match extension {

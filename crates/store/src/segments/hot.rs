@@ -18,7 +18,7 @@ use crate::sync::{lock, read};
 pub(crate) struct Totals {
     pub(crate) lines: u64,
     pub(crate) bytes_raw: u64,
-    /// Of those, what Loginson made itself.
+    /// The part of them that Loginson made itself.
     pub(crate) own: Own,
     pub(crate) sequence: Option<(u64, u64)>,
     pub(crate) received_ns: Option<(i64, i64)>,
@@ -40,7 +40,7 @@ impl Totals {
     }
 }
 
-/// What changes about a segment.
+/// The state of a segment that changes.
 pub(crate) struct HotIndex {
     pub(crate) frames: Vec<FrameEntry>,
     pub(crate) totals: Totals,
@@ -51,11 +51,11 @@ pub(crate) struct HotIndex {
     pub(crate) file_bytes: u64,
     /// Frames whose event times are not known.
     pub(crate) times_unknown: usize,
-    /// Whether the file's index lacks something that is known here, or is missing.
+    /// Whether the index in the file is missing, or older than this one.
     pub(crate) unsaved: bool,
-    /// Whether the file is closed and to end with an index, which it does not yet.
+    /// Whether the segment is closed and its file does not end with an index yet.
     pub(crate) closing: bool,
-    /// Whether the catalog has no row of it yet.
+    /// Whether the catalog has no row for it yet.
     pub(crate) unlisted: bool,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct HotSegment {
     pub(crate) path: PathBuf,
     pub(crate) node: u32,
     pub(crate) created_ns: i64,
-    /// As its header says.
+    /// The next sequence number of its node when the file was created, from its header.
     pub(crate) sequence_next: u64,
     pub(crate) fate: FateCell,
     pub(crate) index: RwLock<HotIndex>,
@@ -90,7 +90,7 @@ impl HotSegment {
         read(&self.index).state != RowState::Hot
     }
 
-    /// The open file, and whether it was opened just now.
+    /// The open file, and whether this call opened it.
     pub(crate) fn open(&self, disk: &dyn Disk) -> Result<(Arc<dyn DiskFile>, bool), SegmentError> {
         let mut file = lock(&self.file);
         if let Some(file) = &*file {
@@ -102,7 +102,7 @@ impl HotSegment {
         Ok((opened, true))
     }
 
-    /// Closes the file once nobody reads it any more.
+    /// Closes the file as soon as no reader has it.
     pub(crate) fn forget_file(&self) {
         *lock(&self.file) = None;
     }

@@ -1,13 +1,12 @@
-//! Sealed segments in memory: their row, and nothing of what is in the file until a question needs
-//! it.
+//! Sealed segments in memory: their row, and nothing of the file until a query needs it.
 //!
-//! Footers are read when they are needed and kept, with the open file, in a bounded cache: a store
-//! of ten thousand segments opens without reading one, and stays far from the limit on open files.
+//! Footers are read on demand and kept, with the open file, in a bounded cache: a store of ten
+//! thousand segments opens without reading one, and stays far from the limit on open files.
 //!
-//! A segment whose lines were rewritten into another is *replaced*: it leaves the list, its file is
-//! removed, but is kept open by the segment, so that whoever took a snapshot before reads on. The
-//! disk gives the space back when the last handle is dropped; questions end after a minute, so this
-//! is bounded by what is rewritten in that time.
+//! A segment whose lines were rewritten into another is *replaced*: it leaves the list and its file
+//! is removed, but the segment keeps the file open, so that older snapshots can still be read. The
+//! disk gives the space back when the last handle is dropped. Queries end after a minute, so this
+//! space is bounded by what is rewritten in that time.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,12 +26,13 @@ use crate::sync::lock;
 
 /// Sealed files kept open with their footers.
 const FILES_OPEN_MAX: usize = 256;
-/// Bytes of the footers in memory: some hundred for each block, and 24 for each count, of which a
-/// segment of millions of lines may have a million. Beyond either, one chosen by chance is closed,
-/// and read again when it is needed: a question over all of a store that is larger finds a part of
-/// them again, where going by last use it would find none.
+/// Bytes of footers in memory: some hundred for each block, and 24 for each count, of which a
+/// segment of millions of lines may have a million. Beyond either limit a random one is closed, and
+/// read again on demand: a query over a larger store finds some of them again, where evicting by
+/// last use would find none.
 const FOOTER_BYTES_MAX: usize = 128 << 20;
-/// Nor more than this part of the cache, which [lends](crate::segments::cache::Cache::lend) it.
+/// Footers take at most this part of the cache, which [lends](crate::segments::cache::Cache::lend)
+/// it.
 const FOOTER_CACHE_PARTS: usize = 4;
 
 /// One sealed segment of the store.
@@ -47,7 +47,7 @@ pub(crate) struct SealedSegment {
     pub(crate) own: Own,
     pub(crate) bytes_disk: u64,
     pub(crate) sequence: Option<(u64, u64)>,
-    /// Which frames its lines came in, by the names that they have on every machine.
+    /// The frames that its lines came in, by their names on every machine.
     pub(crate) numbers: Vec<NodeNumbers>,
     pub(crate) sequence_next: u64,
     pub(crate) received_ns: Option<(i64, i64)>,
@@ -114,18 +114,18 @@ impl SealedSegment {
         }
     }
 
-    /// The last deletion that this segment has behind it.
+    /// The last deletion that this segment was searched for.
     pub(crate) fn deletions_through(&self) -> u64 {
         self.deletions_through.load(Ordering::Acquire)
     }
 
-    /// Keeps the file open for those who refer to the segment, before it is removed.
+    /// Keeps the file open for handles, before it is removed.
     pub(crate) fn keep_open(&self, file: Arc<SealedFile>) {
         let _ = self.kept_open.set(file);
     }
 }
 
-/// What Loginson made itself of a file: it stands in blocks of its own.
+/// The lines of a file that Loginson made itself; they have blocks of their own.
 pub(crate) fn own_of(footer: &Footer) -> Own {
     let blocks = footer.blocks.iter().filter(|block| block.lines_internal > 0);
     blocks.fold(Own::default(), |own, block| Own {
@@ -172,7 +172,7 @@ pub(crate) struct SealedFiles {
 #[derive(Default)]
 struct OpenFiles {
     files: HashMap<u64, Arc<SealedFile>>,
-    /// The keys of `files`, to choose one by chance.
+    /// The keys of `files`, to choose a random one.
     ids: Vec<u64>,
     footer_bytes: usize,
 }
@@ -183,8 +183,8 @@ impl SealedFiles {
         SealedFiles { footer_bytes_max, open: Mutex::default() }
     }
 
-    /// The file of a segment with its footer, from memory or opened now; what footers take is told
-    /// to the `cache`.
+    /// A segment's file with its footer, from memory or opened now. The `cache` is told how many
+    /// bytes footers take.
     pub(crate) fn get(
         &self,
         segment: &SealedSegment,
@@ -197,10 +197,10 @@ impl SealedFiles {
         if let Some(file) = lock(&self.open).files.get(&segment.id) {
             return Ok(file.clone());
         }
-        // Read without the lock: others go on meanwhile, and at worst it is read twice.
+        // Without the lock, so that others are not held up; at worst the footer is read twice.
         let file = match SealedFile::open(disk, &segment.path) {
             Ok(file) => Arc::new(file),
-            // It was replaced just now.
+            // The segment was replaced just now.
             Err(error) => return segment.kept_open.get().cloned().ok_or(error),
         };
         self.put(segment.id, file.clone(), cache);
@@ -237,7 +237,7 @@ impl SealedFiles {
 }
 
 impl OpenFiles {
-    /// Closes the one at a place among `ids`.
+    /// Closes the file at an index of `ids`.
     fn close(&mut self, place: usize) {
         let id = self.ids.swap_remove(place);
         let file = self.files.remove(&id).expect("what is listed is there");
@@ -245,7 +245,7 @@ impl OpenFiles {
     }
 }
 
-/// Whether what holds frames of these numbers may hold a line.
+/// Whether a segment or block with frames of these numbers may hold a line.
 pub(crate) fn may_hold(numbers: &[NodeNumbers], id: LineId) -> bool {
     numbers.iter().any(|numbers| numbers.may_hold(id.node, id.sequence))
 }

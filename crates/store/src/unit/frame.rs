@@ -20,7 +20,7 @@ const FILTER_LINES_MIN: u64 = 64;
 /// Questions after which a frame gets a filter of its words. To find its words takes as long as to
 /// look at its lines a few times; who asks again and again whether new lines are there has asked
 /// less often before they are sealed.
-const FILTER_QUESTIONS: u32 = 16;
+const FILTER_QUERIES: u32 = 16;
 
 /// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted, but can
 /// be read on when its segment is sealed meanwhile.
@@ -173,8 +173,8 @@ impl Words<'_> {
         let (position, number) = (self.position, self.number);
         let filter = match self.keep(|cache| cache.words(position, number))? {
             FrameWords::Filter(filter) => filter,
-            FrameWords::Asked(times) if times < FILTER_QUESTIONS => return None,
-            FrameWords::Asked(_) => {
+            FrameWords::Queried(times) if times < FILTER_QUERIES => return None,
+            FrameWords::Queried(_) => {
                 let filter = Arc::new(filter_of(&*batch()?));
                 self.keep(|cache| cache.put_chunk(position, number, filter.clone()));
                 filter

@@ -4,7 +4,7 @@
 //!
 //! Which frames are one group, is settled by the frames alone, from the segment's first on, and
 //! stays so while more are appended: the last ones, which more may join, are in none. A group that
-//! questions came across [`GROUP_QUESTIONS`] times is handed out; whoever reads it puts the records
+//! questions came across [`GROUP_QUERIES`] times is handed out; whoever reads it puts the records
 //! together and keeps them in the cache, beside those of the frames.
 //!
 //! Left out: groups over segments, and frames that are not parsed yet with all behind them.
@@ -34,7 +34,7 @@ const FRAME_LINES_MAX: u32 = 512;
 const GROUP_BYTES_MAX: u64 = 1 << 20;
 /// Questions that come across a group before it is made: to put its lines together takes as long as
 /// to look at them a few times.
-const GROUP_QUESTIONS: u32 = 4;
+const GROUP_QUERIES: u32 = 4;
 
 /// Frames of a hot segment that are read as one.
 #[derive(Clone)]
@@ -133,10 +133,10 @@ pub(crate) fn groups_of(
         let state = segments.keep(segment.id, &segment.fate, |cache| cache.group(position));
         let batch = match state {
             Some(GroupState::Made(batch)) => Some(batch),
-            Some(GroupState::Asked(times)) if (GROUP_QUESTIONS..GROUP_NEVER).contains(&times) => {
+            Some(GroupState::Queried(times)) if (GROUP_QUERIES..GROUP_NEVER).contains(&times) => {
                 None
             }
-            Some(GroupState::Asked(_)) | None => return,
+            Some(GroupState::Queried(_)) | None => return,
         };
         let lines = entries.iter().map(|entry| u64::from(entry.lines)).sum();
         let bytes = entries.iter().map(|entry| u64::from(entry.payload_bytes)).sum();

@@ -6,9 +6,9 @@ use crate::segments::AnySegment;
 use crate::sync::{lock, read};
 
 impl Writer {
-    /// Closes the active segment when lines in it will soon be too old, and makes a new one when
-    /// only those would say which sequence numbers were given, that are too old at `now_ns`,
-    /// nanoseconds since 1970 UTC.
+    /// Prepares for retention at `now_ns`, nanoseconds since 1970 UTC: closes the active segment
+    /// when its lines will soon be too old, and creates a new one when only segments that are about
+    /// to go record which sequence numbers were issued.
     pub(crate) fn prepare_retention(&mut self, now_ns: i64) {
         let Some(age_ns) = self.core.config.age_ns else { return };
         self.roll_expiring(now_ns);
@@ -25,8 +25,8 @@ impl Writer {
         }
     }
 
-    /// Closes the active segment when its first line is so old at `now_ns` that younger ones would
-    /// keep it too long.
+    /// Closes the active segment when its first line is so old at `now_ns` that younger lines in
+    /// the same file would keep it beyond its age.
     pub(crate) fn roll_expiring(&mut self, now_ns: i64) {
         if let Some(age_ns) = self.core.config.age_ns {
             self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);

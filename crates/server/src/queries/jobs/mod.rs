@@ -52,7 +52,8 @@ use crate::pipeline::Pipeline;
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
 /// The threads that questions run on, those of clients that wait among them.
-pub static QUERY_THREADS: Threads = Threads::new("query", Role::Query);
+pub static QUERY_THREADS: Threads =
+    Threads::new("query", Role::Query, crate::process::memory::give_back_own);
 /// What [`JobLimits::jobs_max`] is.
 pub const JOBS_MAX: usize = 1_000;
 
