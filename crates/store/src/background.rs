@@ -1,17 +1,17 @@
 //! The work in the background: two threads, of which one works at a time, with helpers.
 //!
-//! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave.
-//! A thread cannot raise its priority again without privileges, so when sealing must not wait any
-//! more (too much is unsealed, or the disk is nearly full) `store-seal-now` takes over, at normal
-//! priority, in the middle of the work if need be. Both take the same steps, of a few frames or
-//! blocks each. The last one, by which a new segment takes the place of its sources, is always that
-//! of `store-seal-now`: it holds a lock that others want, and must not lose the processor
-//! meanwhile.
+//! `store-seal` runs at the lowest priority: it gets the processor time that ingest and queries
+//! leave. A thread cannot raise its priority again without privileges, so when sealing must not
+//! wait any more (the backlog is too large, or the disk is nearly full), `store-seal-now` takes
+//! over at normal priority, in the middle of a rewrite if need be. Both take the same steps, of a
+//! few frames or blocks each. The last step, which puts a new segment in the place of its sources,
+//! is always done by `store-seal-now`: it holds a lock that other threads want, and must not lose
+//! the processor meanwhile.
 //!
-//! Between steps the work waits while frames wait for the disk, and as [`Throttle`] says, unless it
-//! must not wait. A panic in a step is a failure of that rewrite, which is tried again later; the
-//! thread goes on. Nothing is remembered that is not in files and catalog, so a restart goes on
-//! where it was, except for the rewrites under way, which are begun again.
+//! Unless it is urgent, the work pauses between steps while frames are queued for the disk, and as
+//! [`Throttle`] says. A panic in a step fails that rewrite, which is tried again later; the thread
+//! survives. Everything that must be remembered is in files and catalog, so the work resumes after
+//! a restart; only rewrites under way are begun again.
 
 pub(crate) mod plan;
 pub(crate) mod pruning;
@@ -46,38 +46,38 @@ use crate::store_core::deletions::DeletionState;
 use crate::sync::{lock, write};
 use crate::writer::Writer;
 
-/// How long a segment that could not be rewritten is left alone, milliseconds.
+/// How long a segment is left alone after its rewrite failed, milliseconds.
 const REST_MS: u64 = 60_000;
-/// How often it is looked whether something is due, when nobody wakes the background.
+/// Interval of looking for work that is due, when no signal comes.
 const TICK: Duration = Duration::from_millis(500);
 /// While more than this part of the queue is full, the disk is left to ingest.
 const QUEUE_PARTS: usize = 4;
-/// When it is looked again whether it still is: the writer takes what waits together.
+/// Pause before the queue is looked at again: the writer takes all queued frames together.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
-/// How often it is looked whether more of a segment that is trailed can be sealed.
+/// Interval of looking whether more of the active segment can be sealed.
 const TRAIL_TICK: Duration = Duration::from_millis(100);
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is nothing to do at present.
+    /// No work is due.
     Idle,
-    /// Some work was done, and there may be more.
+    /// The step did some work, and there may be more.
     Worked,
 }
 
-/// The work in the background and how far it is.
+/// The rewrites under way, and what decides about the next one.
 pub(crate) struct Background {
     core: Arc<StoreCore>,
     writer: Arc<Mutex<Writer>>,
     ledger: Arc<Mutex<Ledger>>,
     work: Option<Work>,
-    /// Comes before `work`.
+    /// Rewrites of the active segment; they come before `work`.
     trailing: Trailing,
-    /// SegmentList that are left alone, until a monotonic time in nanoseconds.
+    /// Segments that are left alone after a failure, each until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
     was_urgent: bool,
-    /// Whether it was urgent when one of the two threads looked last.
+    /// Whether sealing was urgent when one of the two threads looked last.
     seen_urgent: bool,
     throttle: Throttle,
 }
@@ -85,7 +85,7 @@ pub(crate) struct Background {
 enum Work {
     Search(Search),
     Rewrite(Box<Rewrite>),
-    /// A rewrite whose file is whole.
+    /// A rewrite whose file is complete.
     Publish(Box<Rewrite>),
 }
 
@@ -95,8 +95,8 @@ impl Work {
     }
 }
 
-/// A sealed segment that is searched for lines to be deleted, before it is rewritten if there are
-/// any.
+/// The search of a sealed segment for lines to be deleted. If it finds enough, the segment is
+/// rewritten.
 struct Search {
     segment: Arc<SealedSegment>,
     file: Arc<SealedFile>,
@@ -126,7 +126,7 @@ impl Background {
         }
     }
 
-    /// Does a little of what is due.
+    /// Does one step of the work that is due.
     pub(crate) fn step(&mut self, callbacks: &dyn StoreCallbacks) -> Step {
         let urgent = self.note_urgency();
         if self.trail(callbacks) {
@@ -157,8 +157,8 @@ impl Background {
         Step::Worked
     }
 
-    /// Seals more of the segment that is written, or puts a sealed one in its place; false when
-    /// there is nothing to do at present.
+    /// Seals more of the active segment, or publishes a sealed one; false when there is nothing to
+    /// do at present.
     fn trail(&mut self, callbacks: &dyn StoreCallbacks) -> bool {
         self.trailing.drop_overtaken(&self.ledger);
         if let Some(rewrite) = self.trailing.take_to_publish(&self.core) {
@@ -206,8 +206,8 @@ impl Background {
         let reserve = self.core.config.disk_free_bytes_min;
         let (purpose, sources, effort, spare) = match plan {
             SealPlan::Search(segment) => return self.begin_search(segment, callbacks),
-            // Sealing gives space back, so it may use what is to stay free, but for a rest for the
-            // catalog.
+            // Sealing gives space back, so it may use the reserve, except for a remainder that the
+            // catalog needs.
             SealPlan::Seal(hot) => {
                 let rest = reserve / SEAL_RESERVE_PARTS;
                 (Purpose::Seal, vec![AnySegment::Hot(hot)], Effort::Fast, rest)
@@ -262,8 +262,8 @@ impl Background {
         }
     }
 
-    /// Whether the work is to pause, because the machine is not idle any more; drops it when other
-    /// work must not wait for it.
+    /// Whether the work is to pause, because the machine is not idle any more. Drops the work when
+    /// other work must not wait for it.
     fn gives_way(&mut self, callbacks: &dyn StoreCallbacks, urgent: bool) -> bool {
         let Some(Work::Rewrite(rewrite)) = &mut self.work else { return false };
         let sealable = || plan::is_any_sealable(&self.core, &self.resting);
@@ -283,7 +283,7 @@ impl Background {
         rewrite.purpose == Purpose::Reencode && !callbacks.is_idle()
     }
 
-    /// Searches the next block; behind the last one, begins to rewrite what is worth it.
+    /// Searches the next block. Behind the last block, begins the rewrite if enough was found.
     fn search(&mut self, mut search: Search, callbacks: &dyn StoreCallbacks) {
         if !search.segment.fate.is_listed() {
             return;
@@ -327,14 +327,15 @@ impl Background {
         ledger.save(&segment.row());
     }
 
-    /// Writes the next frames or blocks; returns the rewrite and what it did, unless it has ended.
+    /// Does a step of a rewrite; returns the rewrite and what the step did, unless the rewrite has
+    /// ended.
     fn rewrite(
         &mut self,
         mut rewrite: Rewrite,
         callbacks: &dyn StoreCallbacks,
     ) -> Option<(Rewrite, Stepped)> {
         let (before, began_ns) = (rewrite.disk_bytes(), self.core.clock.monotonic_ns());
-        // A panic leaves only the rewrite itself in doubt, which is dropped then.
+        // A panic leaves only the rewrite itself inconsistent, and it is dropped then.
         let stepped = catch_unwind(AssertUnwindSafe(|| rewrite.step(callbacks)));
         self.charge(rewrite.disk_bytes().saturating_sub(before), began_ns);
         match stepped.unwrap_or(Err(RewriteError::Panicked)) {
@@ -358,7 +359,7 @@ impl Background {
         self.throttle.charge(bytes, began_ns, self.was_urgent);
     }
 
-    /// How long the work is to wait, where it may.
+    /// How long the work is to pause, if it may pause.
     fn pause(&mut self) -> Duration {
         let committed = get(&self.core.counters.hot_bytes_written);
         let now_ns = self.core.clock.monotonic_ns();
@@ -369,7 +370,7 @@ impl Background {
         matches!(self.work, Some(Work::Publish(_))) || self.trailing.can_publish(&self.core)
     }
 
-    /// When it is looked again, at the latest, where there is nothing to do.
+    /// Longest pause where there is nothing to do.
     fn tick(&self) -> Duration {
         if self.trailing.is_empty() { TICK } else { TRAIL_TICK }
     }
@@ -386,7 +387,7 @@ impl Background {
             }
             RewriteError::Source { segment, error } => self.note_damage(segment, &error),
             RewriteError::Panicked => tracing::error!(
-                "segments {segments:?} cannot be sealed because of a bug; they stay as they are, and it is tried again"
+                "segments {segments:?} cannot be sealed because of a bug; they stay as they are, and sealing is tried again"
             ),
             RewriteError::Target(error) => {
                 tracing::warn!("a segment cannot be sealed, will try again: {error}");
@@ -400,7 +401,7 @@ impl Background {
         self.core.segments.find_hot(segment).is_some_and(|hot| !hot.is_rolled())
     }
 
-    /// A segment is damaged: it stays as it is, for what can be read of it.
+    /// Records that a segment is damaged. It stays as it is, so that its readable part can be read.
     fn note_damage(&mut self, segment: u64, error: &SegmentError) {
         tracing::error!("segment {segment} is left as it is: {error}");
         let mut ledger = lock(&self.ledger);
@@ -445,7 +446,7 @@ impl Background {
         }
     }
 
-    /// Drops what is under way.
+    /// Drops all rewrites under way.
     pub(crate) fn abandon(&mut self) {
         if let Some(Work::Rewrite(mut rewrite) | Work::Publish(mut rewrite)) = self.work.take() {
             rewrite.abandon(&self.ledger);
@@ -460,8 +461,8 @@ fn is_urgent(core: &StoreCore) -> bool {
     (low_disk || too_much) && plan::is_any_sealable(core, &HashMap::new())
 }
 
-/// Does one step if it is this thread's, and if it need not wait; else says how long to wait before
-/// the next look.
+/// Does one step, if the step is for this thread and need not wait; else says how long to pause
+/// before the next look.
 fn turn(
     background: &Mutex<Background>,
     callbacks: &dyn StoreCallbacks,
@@ -487,13 +488,13 @@ fn turn(
     }
     let step = background.step(callbacks);
     if publishes || background.is_publishing() {
-        // The next step is the other thread's.
+        // The next step is for the other thread.
         background.core.signals.sealing.wake();
     }
     (step, background.tick())
 }
 
-/// Works until the store is closed, while sealing is as urgent as this thread is for.
+/// The loop of both threads: does the steps that are for this thread, until the store is closed.
 pub(crate) fn run(
     core: &StoreCore,
     background: &Mutex<Background>,
@@ -501,8 +502,8 @@ pub(crate) fn run(
     for_urgent: bool,
 ) {
     placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
-    // Only one thread takes what ingest needs: where the machine is full, each helper gets a
-    // quarter of a processor.
+    // Only `store-seal-now` itself competes with ingest; where the machine is full, each of its
+    // helpers gets a quarter of a processor.
     helpers::set_role(if for_urgent { Role::UrgentHelper } else { Role::Background });
     let (mut seen, mut worked_at) = (0, Some(Instant::now()));
     loop {

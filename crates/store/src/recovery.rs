@@ -1,5 +1,5 @@
-//! Opening a store: what a crash left of hot segments. Which files are there is brought in order
-//! before, by [`Directory`].
+//! Opening a store: repairs hot segments after a crash. [`Directory`] has brought the list of files
+//! in order before.
 //!
 //! | found | done |
 //! |---|---|
@@ -34,16 +34,16 @@ use crate::segments::{AnySegment, SegmentList};
 use crate::store_core::InitialState;
 use crate::store_core::nodes::recover_held;
 
-/// What a store begins with, and what its writer goes on with.
+/// The state that a store starts from, and the file that its writer continues.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) catalog: Catalog,
-    /// The hot segment to go on with: the last one, unless later lines were sealed.
+    /// The hot segment to continue: the last one, unless later lines were sealed.
     pub(crate) active: Option<HotWriter>,
     pub(crate) beginning: InitialState,
 }
 
-/// Reads the data directory, which is locked, and puts it in order.
+/// Reads the data directory, which must be locked, and repairs it.
 pub(crate) fn recover(
     config: &StoreConfig,
     disk: &dyn Disk,
@@ -75,12 +75,12 @@ pub(crate) fn recover(
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
-    // Lines of another node have its numbers.
+    // Lines of another node have numbers of that node.
     let own = sealed.iter().filter(|s| s.node == node);
     let sealed_through = own.filter_map(|s| s.sequence).map(|(_, last)| last).max();
     let deletions = catalog.deletions()?;
-    // Frames that were lost with the power may have had numbers that a deletion covers. Later ones
-    // must not get them: their lines came after it was asked for.
+    // Frames lost in a power cut may have had numbers that a deletion covers. Later frames must not
+    // get these numbers: their lines came after the deletion was requested.
     let sequence_covered = deletions.iter().map(|d| d.scope.sequence_before).max().unwrap_or(1);
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
@@ -119,12 +119,12 @@ fn is_kept(state: RowState) -> bool {
 struct FoundHot {
     id: u64,
     path: PathBuf,
-    /// The state, if the catalog says that only a part of the file counts.
+    /// Its state in the catalog, if only a part of the file counts.
     kept: Option<RowState>,
     contents: Contents,
 }
 
-/// Leaves out frames of files that could not be closed when a later file has them.
+/// Leaves out frames of files that could not be closed, if a later file has the same frames.
 fn drop_repeated(found: &mut [FoundHot]) {
     let scanned = |f: &FoundHot| matches!(f.contents.origin, Origin::Scan(_));
     let Some(first) = found.iter().position(scanned) else { return };
@@ -157,7 +157,7 @@ fn sequence_next(found: &[FoundHot], node: u32) -> u64 {
 }
 
 impl Recovered {
-    /// Takes a file over: as it is, closed with an index, or to go on with.
+    /// Adopts a file: as it is, closed with an index, or as the active segment.
     fn adopt(
         &mut self,
         found: FoundHot,
@@ -204,8 +204,9 @@ impl Recovered {
                     report.dropped.push(Dropped { segment: id, bytes: tail_bytes });
                 }
                 let writer = HotWriter::resume(disk, &path, id, data_end, COMMIT_BYTES_MAX)?;
-                // One that could not be closed is older than what was sealed since: new lines would
-                // stay, and go, with its old ones.
+                // A file that could not be closed may be older than lines that were sealed since.
+                // It gets no new lines, since these would be kept and deleted together with its old
+                // ones.
                 let is_newest = frames.last().is_none_or(|f| Some(f.sequence) > sealed_through);
                 if is_last && is_newest && data_end < config.segment_bytes() {
                     self.active = Some(writer);
@@ -232,8 +233,8 @@ fn warn_damage(report: &mut RecoveryReport, damages: &[SegmentError], consequenc
     report.warnings.extend(damages.iter().map(|damage| format!("{damage}; {consequence}")));
 }
 
-/// Closes a file with its index; on a full disk it stays without, which only costs a scan at the
-/// next start.
+/// Closes a file with its index. On a full disk it stays without one, which only costs a scan at
+/// the next start.
 fn close(writer: HotWriter, frames: &[FrameEntry], file_bytes: u64) -> u64 {
     writer.roll(frames).unwrap_or_else(|error| {
         tracing::warn!("{error}");

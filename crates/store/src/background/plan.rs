@@ -1,23 +1,24 @@
-//! What the background does next. Only decides; [`rewrite`](crate::background::rewrite) does it.
+//! Decides what the background does next; [`rewrite`](crate::background::rewrite) does it.
 //!
-//! In this order: seal the oldest closed segment, or the youngest where retention would delete it
-//! meanwhile; search a sealed one for lines to be deleted; merge; encode again. Before all that
-//! comes the segment that is written, see [`crate::background::trailing`].
+//! The order of work: seal the oldest closed segment (or the youngest, where retention would delete
+//! the oldest meanwhile); search a sealed segment for lines to be deleted; merge; re-encode.
+//! Sealing of the active segment comes before all of these, see
+//! [`trailing`](crate::background::trailing).
 //!
-//! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks
-//! close small ones, too. Neighbours (by arrival) that together fit one full segment are merged
-//! when there are at least [`MERGE_FILES_MIN`] of them and together they are at least
-//! [`MERGE_GROWTH_MIN`] times the largest of them, or half a full segment, and span no more than an
-//! eighth of the shortest age of retention. So a line's segment grows eightfold, or to its final
-//! size, with each time the line is written again.
+//! **Merging.** A quiet system closes one segment a day, and retention, deletions and full disks
+//! close small ones, too. Neighbours (by arrival) that fit into one full segment together are
+//! merged when there are at least [`MERGE_FILES_MIN`] of them, when they span no more than an
+//! eighth of the shortest age of retention, and when together they are at least
+//! [`MERGE_GROWTH_MIN`] times the largest of them, or half a full segment. So each time a line is
+//! rewritten, its segment grows eightfold, or to its final size.
 //!
-//! **Write amplification**, bytes written for each byte of raw log, where `s` is the size of a
-//! sealed line beside its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00),
-//! sealing `s`, `m` merges `s` each, encoding again when idle `s`/2. A system that fills a
-//! sixteenth of a segment an hour or more needs one merge at most, since 16 × 1/16 is a full
-//! segment; one that closes segments daily of a sixteenth down to 1/1024 needs two. With s = 1/15,
-//! as measured on syslog, that is 1 + (1 + 1 + 1/2)/15 = 1.17, and 1.23 for the quietest; with s =
-//! 1/10, 1.25 and 1.35.
+//! **Write amplification**, bytes written for each byte of raw log, where `s` is the ratio of a
+//! sealed line to its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00),
+//! sealing `s`, `m` merges `s` each, re-encoding when idle `s`/2. A system that fills a sixteenth
+//! of a segment an hour or more needs one merge at most, since 16 × 1/16 is a full segment; one
+//! that closes segments daily of a sixteenth down to 1/1024 needs two. With s = 1/15, as measured
+//! on syslog, that is 1 + (1 + 1 + 1/2)/15 = 1.17, and 1.23 for the quietest; with s = 1/10, 1.25
+//! and 1.35.
 //!
 //! **Files.** Whatever sizes segments have when they are sealed, and however old the store is,
 //! there are fewer than 60 files beside four for each full segment's worth of lines: a test merges
@@ -39,16 +40,17 @@ use crate::sync::read;
 
 /// Fewer neighbours are not merged.
 const MERGE_FILES_MIN: usize = 4;
-/// More are not merged at once; what is left is merged with the result later.
+/// Largest number of files in one merge; the others are merged with the result later.
 const MERGE_FILES_MAX: usize = 256;
-/// By so much a merge makes its largest segment grow.
+/// A merge makes its largest segment grow at least by this factor.
 const MERGE_GROWTH_MIN: u64 = 8;
-/// So many times its own bytes may come in while a segment is sealed.
+/// Bytes that may arrive while a segment is sealed, as a multiple of its own.
 const INGEST_WHILE_SEALING: u64 = 4;
-/// A segment of less than this part of a full one is encoded again only when it is old: it will be
-/// merged.
+/// A segment smaller than this part of a full one is re-encoded only when it is old: it will be
+/// merged before.
 const REENCODE_PARTS: u64 = 16;
-/// When a small segment is encoded again all the same, nanoseconds after its last line.
+/// Age of a small segment from which on it is re-encoded all the same, nanoseconds after its last
+/// line.
 const REENCODE_AGE_NS: i64 = 7 * 24 * 3_600_000_000_000;
 
 /// A piece of work.
@@ -59,21 +61,21 @@ pub(crate) enum SealPlan {
     Search(Arc<SealedSegment>),
     /// Write one segment of several neighbours.
     Merge(Vec<Arc<SealedSegment>>, Effort),
-    /// Write a segment again with all effort.
+    /// Re-encode a segment with the best effort.
     Reencode(Arc<SealedSegment>),
 }
 
-/// What a plan depends on besides the segments.
+/// The input of a decision besides the segments.
 pub(crate) struct PlanInput<'a> {
     pub(crate) now_ns: i64,
-    /// SegmentList that are left alone for a while.
+    /// Segments that are left alone after a failure.
     pub(crate) resting: &'a HashMap<u64, u64>,
-    /// SegmentList that are sealed by trailing the writer.
+    /// Segments that are being sealed by trailing the writer.
     pub(crate) trailed: &'a [u64],
     pub(crate) idle: bool,
 }
 
-/// What is to be done next.
+/// The next piece of work, if any is due.
 pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
     if let Some(hot) = to_be_sealed(core, now) {
         return Some(SealPlan::Seal(hot));
@@ -106,12 +108,12 @@ pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
     None
 }
 
-/// The hot segment to be sealed next: the oldest that can be; the youngest, where the oldest would
-/// be deleted meanwhile for the limit on bytes.
+/// The hot segment to be sealed next: the oldest sealable one; or the youngest, if the limit on
+/// bytes would delete the oldest meanwhile.
 ///
-/// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted:
-/// sealing it would be in vain, and so on for ever. The youngest stays for long once it takes so
-/// little, and the more there are of those, the longer stays all.
+/// Where lines arrive faster than they can be sealed, the oldest segment is about to be deleted:
+/// sealing it would be wasted, again and again. The youngest stays long once it is sealed and
+/// small, and the more such segments there are, the longer all of them stay.
 fn to_be_sealed(core: &StoreCore, now: &PlanInput<'_>) -> Option<Arc<HotSegment>> {
     let mut candidates = sealable(core, now.resting);
     candidates.retain(|hot| !now.trailed.contains(&hot.id));
@@ -127,10 +129,10 @@ fn to_be_sealed(core: &StoreCore, now: &PlanInput<'_>) -> Option<Arc<HotSegment>
     Some(if lasts { oldest } else { youngest })
 }
 
-/// The segment that is written, if it is not too small to be sealed soon, parsing has begun, and
-/// all of it is in memory.
+/// The active segment, if it is large enough to be sealed soon, parsing has begun, and all of it is
+/// in memory.
 ///
-/// None while a segment stands before it that was left after a failed write, see [`sealable`].
+/// None while an earlier segment is left from a failed write, see [`sealable`].
 pub(crate) fn to_be_trailed(
     core: &StoreCore,
     resting: &HashMap<u64, u64>,
@@ -161,13 +163,13 @@ pub(crate) fn is_any_sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> 
     !sealable(core, resting).is_empty()
 }
 
-/// The hot segments that are closed and parsed, and not left alone, from the oldest on. A frame
-/// that the parse stage could not read is found to be damaged by sealing, too, which says so and
-/// leaves the segment as it is.
+/// The hot segments that are closed, parsed and not left alone, the oldest first. Sealing also
+/// meets frames that the parse stage could not read; it reports the damage and leaves the segment
+/// as it is.
 ///
-/// Behind its last frame that counts, a segment that was left after a failed write may hold frames
-/// that a later one has, too. Only the catalog, and beside it the later hot file, tell them apart;
-/// so nothing later is sealed before it.
+/// A segment that was left after a failed write may hold, behind its last valid frame, frames that
+/// a later segment holds, too. Only the catalog, and the later hot file, tell them apart; so no
+/// later segment is sealed before it.
 fn sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
     let settled = core.progress.settled();
     let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
@@ -192,8 +194,8 @@ fn is_settled(hot: &HotSegment, settled: Position) -> bool {
     closed && !index.frames.is_empty() && (hot.id, last) <= (settled.segment, settled.frame)
 }
 
-/// Bytes of the hot segments that could be sealed, as far as their lines go. What is not parsed yet
-/// does not count: no haste in sealing makes parsing quicker.
+/// The backlog: bytes of the hot segments that could be sealed. Unparsed lines do not count, since
+/// haste in sealing does not speed parsing up.
 pub(crate) fn backlog_bytes(core: &StoreCore) -> u64 {
     let settled = core.progress.settled();
     let waits = |hot: &Arc<HotSegment>| match is_settled(hot, settled) {
@@ -203,7 +205,7 @@ pub(crate) fn backlog_bytes(core: &StoreCore) -> u64 {
     core.segments.hot().iter().map(waits).sum()
 }
 
-/// Whether lines of any sealed segment that is not left alone are to be searched for deletion.
+/// Whether any sealed segment that is not left alone is to be searched for lines to be deleted.
 pub(crate) fn is_any_to_be_searched(
     core: &StoreCore,
     resting: &HashMap<u64, u64>,
@@ -222,7 +224,7 @@ fn is_to_be_searched(core: &StoreCore, segment: &Arc<SealedSegment>, now_ns: i64
         || core.deletions.running().iter().any(|deletion| deletion.concerns(&any))
 }
 
-/// The rules that concern all lines of a segment: those that are older than its newest line.
+/// The rules that are due for all lines of a segment: those whose age its newest line has passed.
 pub(crate) fn due_rules(
     rules: &[RetentionRule],
     received_ns: Option<(i64, i64)>,
@@ -233,9 +235,9 @@ pub(crate) fn due_rules(
     rules.iter().filter(due).cloned().collect()
 }
 
-/// A number for a set of rules, other for other rules (but for chance); 0 for none.
+/// A hash that identifies a set of rules; 0 for none.
 pub(crate) fn rules_stamp(rules: &[RetentionRule]) -> u64 {
-    // FNV-1a, which is the same everywhere and for ever.
+    // FNV-1a, because the hash is stored and must not depend on platform or version.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     for rule in rules {
@@ -245,7 +247,7 @@ pub(crate) fn rules_stamp(rules: &[RetentionRule]) -> u64 {
     if rules.is_empty() { 0 } else { hash.max(1) }
 }
 
-/// A segment, as far as merging is concerned.
+/// What merging needs to know of a segment.
 #[derive(Clone, Copy)]
 struct Part {
     bytes: u64,
@@ -253,15 +255,15 @@ struct Part {
     received_ns: (i64, i64),
 }
 
-/// The longest stretch of arrivals that merging may make. Lines leave by segments, when the newest
-/// is too old: without this, a quiet system would keep its lines up to twice as long as it was
-/// told.
+/// The longest span of arrival times that a merge may make, nanoseconds. Segments are deleted when
+/// their newest line is too old: without this limit a quiet system would keep its lines up to twice
+/// as long as configured.
 fn merged_span_ns(config: &StoreConfig) -> i64 {
     let ages = config.rules.iter().map(|rule| rule.age_ns).chain(config.age_ns);
     ages.min().map_or(i64::MAX, |age_ns| age_ns / RETENTION_PARTS as i64)
 }
 
-/// The neighbours to be merged, if any: of all that may, the run with most files.
+/// The neighbours to be merged, if any: of all possible runs the one with most files.
 fn merge_run(parts: &[Part], full: u64, span_ns_max: i64) -> Option<std::ops::Range<usize>> {
     let mut best: Option<std::ops::Range<usize>> = None;
     for start in 0..parts.len() {
@@ -290,7 +292,7 @@ fn merge_run(parts: &[Part], full: u64, span_ns_max: i64) -> Option<std::ops::Ra
 mod tests {
     use super::*;
 
-    /// SegmentList of these sizes, each of ten nanoseconds, one behind the other.
+    /// Segments of these sizes, each of ten nanoseconds of arrival, one after the other.
     fn parts(sizes: &[u64]) -> Vec<Part> {
         let part = |(place, &bytes): (i64, &u64)| Part {
             bytes,

@@ -1,4 +1,5 @@
-//! Which rows a rewrite leaves out: those that running deletions and due rules of retention name.
+//! Selects the rows that a rewrite leaves out: those that running deletions and due retention rules
+//! select.
 
 use std::sync::Arc;
 
@@ -12,14 +13,15 @@ use crate::store_core::StoreCore;
 use crate::store_core::deletions::DeletionState;
 use crate::sync::lock;
 
-/// A rule is carried out on a segment when it takes at least this part of its bytes; else the lines
-/// stay until the segment goes as a whole. For what must go there are deletions.
+/// A rule is carried out on a segment when its lines are at least this part of the segment's bytes;
+/// else they stay until the whole segment goes. For lines that must go there are deletions.
 const WORTH_PARTS: u64 = 8;
 
-/// Filters of lines that are to go, understood, and how many lines each has named.
+/// The compiled filters of lines to be deleted, and the number of lines that each has selected.
 pub(crate) struct Pruning {
     filters: Vec<PruneFilter>,
-    /// What the segment has behind it once it is rewritten or searched.
+    /// Recorded with the segment once it is rewritten or searched: the last deletion, and the set
+    /// of rules.
     pub(crate) deletions_through: u64,
     pub(crate) rules: u64,
 }
@@ -43,22 +45,22 @@ enum PruneReason {
 /// What was found in a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Findings {
-    /// Lines that a deletion names.
+    /// Lines that a deletion selects.
     pub(crate) deleted: u64,
-    /// Bytes of the lines that a rule names.
+    /// Bytes of the lines that a rule selects.
     pub(crate) ruled_bytes: u64,
 }
 
 impl Findings {
-    /// Whether a segment of so many bytes is to be written anew.
+    /// Whether a segment of `bytes_raw` is to be rewritten for these.
     pub(crate) fn are_worth(&self, bytes_raw: u64) -> bool {
         self.deleted > 0 || (self.ruled_bytes > 0 && self.ruled_bytes >= bytes_raw / WORTH_PARTS)
     }
 }
 
 impl Pruning {
-    /// The filters that concern a rewrite of `sources`. A deletion whose filter is not understood
-    /// has failed; a rule's is reported, and left out.
+    /// The filters that concern a rewrite of `sources`. A deletion whose filter cannot be compiled
+    /// fails; a rule whose filter cannot be compiled is logged and skipped.
     pub(crate) fn of(
         core: &StoreCore,
         ledger: &std::sync::Mutex<Ledger>,
@@ -90,7 +92,7 @@ impl Pruning {
         let received = |source: &AnySegment| source.received_ns();
         let newest =
             sources.iter().filter_map(received).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        // To a segment that is still written come lines that are younger than a rule says.
+        // The active segment still gets lines that are younger than a rule says.
         let newest = newest.filter(|_| sources.iter().all(AnySegment::is_closed));
         let rules = due_rules(&core.config.rules, newest, now_ns);
         for rule in &rules {
@@ -111,8 +113,8 @@ impl Pruning {
         self.filters.iter().any(overlaps)
     }
 
-    /// For each row whether it goes; None: none does. Each is counted for the first filter that
-    /// names it.
+    /// Says of each row whether it is deleted; None: no row is. Each row is counted for the first
+    /// filter that selects it.
     pub(crate) fn select(
         &mut self,
         batch: &Arc<Batch>,
@@ -144,7 +146,7 @@ impl Pruning {
         goes
     }
 
-    /// Takes down what was deleted.
+    /// Adds the deleted lines to the counts of their deletions.
     pub(crate) fn count(&self, ledger: &mut Ledger) {
         for pruned in self.filters.iter().filter(|pruned| pruned.lines > 0) {
             if let PruneReason::Deletion { id, .. } = pruned.reason {
@@ -153,7 +155,7 @@ impl Pruning {
         }
     }
 
-    /// Lines that go, so far.
+    /// Lines deleted so far.
     pub(crate) fn lines(&self) -> u64 {
         self.filters.iter().map(|pruned| pruned.lines).sum()
     }

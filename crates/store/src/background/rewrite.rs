@@ -1,19 +1,19 @@
 //! One rewrite: lines of some segments, without those that are to go, into one new sealed segment.
 //!
-//! Sealing, merging, deleting lines and encoding again are all this. It goes in steps of a few
-//! frames or blocks, so that whoever drives it can stop between any two. A segment that is still
-//! written can be sealed as far as it is there: then it [waits](Stepped::Waits) for more.
+//! Sealing, merging, deleting lines and re-encoding are all rewrites. A rewrite goes in steps of a
+//! few frames or blocks, so that its driver can stop between any two. The active segment can be
+//! sealed as far as it is written and parsed: then the rewrite [waits](Stepped::Waits) for more.
 //!
 //! ```text
 //! N.sealing written → synced → N.sealed → directory synced → one transaction: row of N, sources `deleting`
 //!     → one lock: N in the list, sources out → files of the sources removed → their rows removed
 //! ```
 //!
-//! A crash before the transaction leaves the sources, and perhaps a `.sealed` that names them,
-//! which counts then; a crash behind it leaves marks to finish by. A source is not rewritten again,
-//! and no other rewrite begins, while a file that was replaced cannot be removed: a file names only
-//! its own sources. Snapshots see the sources or the new segment, never both; those taken before
-//! read on from the open files of the sources.
+//! A crash before the transaction leaves the sources, and perhaps a `.sealed` file that names them,
+//! which counts then. A crash behind it leaves rows marked for deletion, which the next start
+//! completes. While a replaced file cannot be removed, its segment is not rewritten again and no
+//! other rewrite begins, because a file names only its own sources. Snapshots see the sources or
+//! the new segment, never both; older ones read on from the open files of the sources.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -42,24 +42,24 @@ use crate::store_core::counters::add;
 use crate::sync::{lock, read};
 use crate::writer::Writer;
 
-/// A sealed segment is assumed to take at most this part of the raw bytes when room for it is
-/// looked for. Logs take a tenth; where lines cannot be compressed, the disk says so and the
-/// rewrite is tried again later.
+/// A sealed segment is assumed to take at most this part of its raw bytes when room is looked for.
+/// Logs take a tenth; where lines cannot be compressed, the disk reports it and the rewrite is
+/// tried again later.
 const ROOM_PARTS: u64 = 4;
-/// And this much for what is not lines.
+/// Room for everything but lines.
 const ROOM_BYTES: u64 = 64 << 10;
-/// Frames or blocks that each thread reads in a step, where several do: they wait for each other at
-/// its end.
+/// Frames or blocks that each thread reads in a step, where several threads do: they wait for each
+/// other at its end.
 const UNITS_EACH: usize = 4;
-/// Bytes of lines that are read in a step, but for the last unit: however many threads there are, a
-/// step takes no more memory.
+/// Bytes of lines that are read in a step, apart from the last unit: whatever the number of
+/// threads, a step takes no more memory.
 const STEP_BYTES_MAX: u64 = 32 << 20;
 
-/// Why segments are rewritten.
+/// The reason for a rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Seal,
-    /// To seal a segment while it is written.
+    /// Seal the active segment while it is written.
     Trail,
     Merge,
     Prune,
@@ -71,11 +71,11 @@ pub(crate) struct Rewrite {
     core: Arc<StoreCore>,
     pub(crate) purpose: Purpose,
     sources: Vec<Source>,
-    /// Source and place in it of the next unit.
+    /// The next unit: index of its source, and its index there.
     next: (usize, usize),
     id: u64,
     path: PathBuf,
-    /// None once it is finished.
+    /// None once the file is complete.
     writer: Option<SealedWriter>,
     pruning: Pruning,
     lines_kept: u64,
@@ -83,7 +83,7 @@ pub(crate) struct Rewrite {
     read_bytes: u64,
     /// Bytes reserved in the segment table for the new file.
     reserved_bytes: u64,
-    /// What was written, once it is complete and lines were left.
+    /// The footer of the file, once it is complete and has lines.
     footer: Option<Footer>,
 }
 
@@ -100,7 +100,7 @@ impl Source {
         }
     }
 
-    /// Frames or blocks; None while more may come.
+    /// Number of frames or blocks; None while more may come.
     fn units(&self) -> Option<usize> {
         match self {
             Source::Hot(hot) => hot.is_rolled().then(|| read(&hot.index).frames.len()),
@@ -108,8 +108,8 @@ impl Source {
         }
     }
 
-    /// Bytes of the lines of units from this one on, at most `count`, that can be read: of a hot
-    /// segment those that are parsed, or that the parse stage has given up.
+    /// Bytes of lines of the readable units from index `from` on, at most `count`. Of a hot segment
+    /// those frames are readable that are parsed, or that the parse stage has given up.
     fn readable(&self, from: usize, count: usize, settled: Position) -> Vec<u64> {
         match self {
             Source::Sealed(_, file) => {
@@ -135,11 +135,11 @@ fn is_parsed(segment: u64, frame: usize, entry: &FrameEntry, settled: Position) 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stepped {
-    /// It wrote something, and there may be more.
+    /// The step wrote something, and there may be more.
     Worked,
-    /// Of a segment that is still written, or parsed, nothing more can be written yet.
+    /// No more of the active segment can be written yet: it is still growing, or not parsed.
     Waits,
-    /// None is left, and the new file is whole and durable: it is to be
+    /// All units are written, and the new file is complete and durable: it is to be
     /// [published](Rewrite::finish).
     Whole,
 }
@@ -151,15 +151,15 @@ pub(crate) enum RewriteError {
     Source { segment: u64, error: SegmentError },
     /// The new file cannot be written.
     Target(StoreError),
-    /// A source was deleted meanwhile, so there is nothing to do.
+    /// A source was deleted meanwhile, so the rewrite is void.
     Overtaken,
-    /// A bug: what its lines were handed to panicked.
+    /// A bug: code that got its lines panicked.
     Panicked,
 }
 
 impl Rewrite {
-    /// Makes the new file. `spare` bytes of the disk must stay free besides what the new segment
-    /// may take.
+    /// Creates the new file. Besides the room that the new segment may take, `spare` bytes of the
+    /// disk must stay free.
     pub(crate) fn begin(
         core: &Arc<StoreCore>,
         ledger: &Mutex<Ledger>,
@@ -234,7 +234,7 @@ impl Rewrite {
         Ok(rewrite)
     }
 
-    /// Writes the next frame or block, or some of them where several threads do.
+    /// Writes the next frame or block, or several of them where several threads work.
     pub(crate) fn step(&mut self, callbacks: &dyn StoreCallbacks) -> Result<Stepped, RewriteError> {
         let threads = self.core.config.sealing_threads;
         let units = self.next_units(if threads == 1 { 1 } else { threads * UNITS_EACH });
@@ -264,7 +264,8 @@ impl Rewrite {
         Ok(Stepped::Worked)
     }
 
-    /// Source and place in it of the next units, at most so many, and of [`STEP_BYTES_MAX`].
+    /// The next units, as indexes of source and unit: at most `count`, and at most
+    /// [`STEP_BYTES_MAX`].
     fn next_units(&self, count: usize) -> Vec<(usize, usize)> {
         let settled = self.core.progress.settled();
         let (mut units, mut sum) = (Vec::with_capacity(count), 0);
@@ -282,7 +283,7 @@ impl Rewrite {
         units
     }
 
-    /// Whether all units were read, and no more will come.
+    /// Whether all units were read and no more will come.
     fn is_read(&self) -> bool {
         let (first, from) = self.next;
         let left = self.sources.iter().enumerate().skip(first);
@@ -290,7 +291,7 @@ impl Rewrite {
             .all(|(place, source)| source.units() == Some(if place == first { from } else { 0 }))
     }
 
-    /// The records of a unit, and how many bytes were read from the disk for them.
+    /// The records of a unit, and the bytes that were read from the disk for them.
     fn load(
         &self,
         (source, place): (usize, usize),
@@ -305,14 +306,14 @@ impl Rewrite {
                 file.read_block(place).map(|batch| (Arc::new(batch), bytes))
             }
         };
-        // Retention may have removed its file just now, and that is no fault.
+        // Retention may have removed the file just now, which is no fault.
         loaded.map_err(|error| match segment.may_be_gone() {
             true => RewriteError::Overtaken,
             false => RewriteError::Source { segment: segment.id(), error },
         })
     }
 
-    /// Writes a unit, without the lines that are to go.
+    /// Writes a unit, without the lines that are deleted.
     fn push(&mut self, batch: Arc<Batch>) -> Result<(), RewriteError> {
         let mut goes = None;
         if self.pruning.may_name(batch.time_range_ns()) {
@@ -328,7 +329,7 @@ impl Rewrite {
         pushed.map_err(target)
     }
 
-    /// The records of a frame, and how many bytes were read from the disk for them.
+    /// The records of a frame, and the bytes that were read from the disk for them.
     fn frame(
         &self,
         hot: &Arc<HotSegment>,
@@ -349,14 +350,14 @@ impl Rewrite {
         Ok((Arc::new(callbacks.parse(frame)), bytes))
     }
 
-    /// Bytes that were read from the disk and written so far.
+    /// Bytes read from and written to the disk so far.
     pub(crate) fn disk_bytes(&self) -> u64 {
         let written = self.writer.as_ref().map(SealedWriter::end);
         let written = written.or(self.footer.as_ref().map(|footer| footer.bytes_disk));
         self.read_bytes + written.unwrap_or(0)
     }
 
-    /// Ends the new file; removes it when no line was left.
+    /// Ends the new file; removes it when it has no line.
     fn complete(&mut self) -> Result<(), RewriteError> {
         let file = self.writer.take().expect("completed once");
         if self.lines_kept == 0 {
@@ -372,7 +373,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// Puts the new file in the place of its sources.
+    /// Publishes the new file in the place of its sources.
     pub(crate) fn finish(
         mut self,
         writer: &Mutex<Writer>,
@@ -427,14 +428,15 @@ impl Rewrite {
             let mut row = row_of(footer);
             row.deletions_through = self.pruning.deletions_through;
             row.rules = self.pruning.rules;
-            // Its rows may have been deleted; what they said holds.
+            // The rows of the summary may have been deleted; their watermark still holds.
             let marks = sources.iter().filter_map(|s| s.row().summarised_through).max();
             row.summarised_through = row.summarised_through.max(marks);
             segment = Some((SealedSegment::from_row(&row, &dir), row));
         }
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
         if let Err(error) = ledger.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
-            // The files say the same: the new one names those it replaces. The rows come later.
+            // The files carry the same information: the new one names its sources. The rows are
+            // written later.
             tracing::warn!("{error}");
             ledger.catalog_stale = true;
         }
@@ -457,7 +459,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// Leaves things as they were before.
+    /// Undoes the rewrite.
     pub(crate) fn abandon(&mut self, ledger: &Mutex<Ledger>) {
         self.writer = None;
         let mut ledger = lock(ledger);
@@ -469,7 +471,8 @@ impl Rewrite {
         self.keep_room(0);
     }
 
-    /// Says how much the new file may take; 0 once it needs no room beside its sources any more.
+    /// Changes the room that is reserved for the new file, bytes; 0 once it needs none besides its
+    /// sources.
     fn keep_room(&mut self, bytes: u64) {
         let before = std::mem::replace(&mut self.reserved_bytes, bytes);
         self.core.segments.reserve(before, bytes);
@@ -495,7 +498,7 @@ impl Rewrite {
         }
     }
 
-    /// Whether the new file is whole.
+    /// Whether the new file is complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.writer.is_none()
     }
@@ -505,7 +508,7 @@ impl Rewrite {
         !self.sources.iter().all(|source| source.segment().is_listed())
     }
 
-    /// Whether a step is worth it: so many bytes of lines can be read, or all that there will be.
+    /// Whether a step is worthwhile: `bytes` of lines can be read, or everything that will come.
     pub(crate) fn is_due(&self, bytes: u64) -> bool {
         let (source, from) = self.next;
         let Some(Source::Hot(hot)) = self.sources.get(source) else { return true };
@@ -535,7 +538,7 @@ fn target(error: SegmentError) -> RewriteError {
     RewriteError::Target(error.into())
 }
 
-/// Room to be looked for before a rewrite.
+/// Room that a rewrite of these sources may take, bytes.
 pub(crate) fn room_bytes(sources: &[AnySegment]) -> u64 {
     let bytes = |source: &AnySegment| match source {
         AnySegment::Hot(hot) => read(&hot.index).totals.bytes_raw / ROOM_PARTS,

@@ -1,31 +1,31 @@
-//! How fast the background reads and writes while lines come in.
+//! Limits the rate at which the background reads and writes while lines arrive.
 //!
-//! A disk does not know that one of its users must not wait; where its scheduler ignores priorities
-//! (most NVMe disks have none) a rewrite that reads and writes as fast as it can makes syncs of
-//! ingest late. So while ingest is busy the background keeps to a rate: behind each step it waits
-//! until as much time went by since its beginning as its bytes take at that rate. Where nothing
-//! comes in it is not held back, nor when it must not wait
-//! ([`Role::Urgent`](platform::placement::Role::Urgent)); what it did then is not made up for by
-//! waiting later.
+//! A disk does not know which of its users must not wait. Where its scheduler ignores priorities
+//! (most NVMe disks have no scheduler), a rewrite at full speed delays the syncs of ingest. So
+//! while ingest is busy the background keeps to a rate: after each step it pauses until as much
+//! time has passed since the beginning of the step as its bytes take at that rate. It is not held
+//! back while nothing arrives, nor when it must not wait
+//! ([`Role::Urgent`](platform::placement::Role::Urgent)); bytes of urgent work are not charged
+//! later.
 //!
 //! Left out: bursts. A step is a frame or a chunk of some tens of MiB, so the rate holds over a
 //! second, not over less.
 
-/// Ingest is busy when so many bytes a second are committed: above that, what it writes is more
-/// than the syncs of a quiet system.
+/// Ingest counts as busy from this rate of committed bytes on: above it, ingest writes more than
+/// the syncs of a quiet system.
 const BUSY_BYTES_PER_S: u64 = 8 << 20;
-/// Over which time ingest is looked at, nanoseconds.
+/// Time over which the rate of ingest is measured, nanoseconds.
 const WINDOW_NS: u64 = 1_000_000_000;
-/// The longest pause, nanoseconds: whatever was charged, the rate is looked at again.
+/// The longest pause, nanoseconds. After it the rate is measured again, whatever was charged.
 const PAUSE_NS_MAX: u64 = 1_000_000_000;
 
-/// Counts what the background reads and writes, and says how long it is to wait.
+/// Counts what the background reads and writes, and computes its pauses.
 pub(crate) struct Throttle {
     /// None: no limit.
     bytes_per_s: Option<u64>,
-    /// Until when the bytes charged so far take, monotonic nanoseconds.
+    /// When the bytes charged so far are paid for at that rate, monotonic nanoseconds.
     due_ns: u64,
-    /// Since when ingest is looked at, and what was committed by then.
+    /// Start of the measuring window, and the bytes committed by then.
     window: (u64, u64),
     busy: bool,
 }
@@ -36,8 +36,8 @@ impl Throttle {
         Throttle { bytes_per_s, due_ns: 0, window: (0, 0), busy: false }
     }
 
-    /// Takes down bytes that were read or written by a step that began at `began_ns` (monotonic),
-    /// unless that was `urgent`.
+    /// Charges bytes that were read or written by a step that began at `began_ns` (monotonic),
+    /// unless the step was `urgent`.
     pub(crate) fn charge(&mut self, bytes: u64, began_ns: u64, urgent: bool) {
         let Some(rate) = self.bytes_per_s.filter(|_| !urgent) else { return };
         let takes_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
@@ -45,8 +45,8 @@ impl Throttle {
         self.due_ns = self.due_ns.max(began_ns).saturating_add(takes_ns);
     }
 
-    /// How long the background is to wait at `now_ns` (monotonic), nanoseconds; `committed_bytes`
-    /// is what ingest wrote since the start.
+    /// The pause of the background at `now_ns` (monotonic), nanoseconds; `committed_bytes` is what
+    /// ingest has written since the start.
     pub(crate) fn pause_ns(&mut self, now_ns: u64, committed_bytes: u64) -> u64 {
         let (since_ns, before) = self.window;
         let elapsed_ns = now_ns.saturating_sub(since_ns);

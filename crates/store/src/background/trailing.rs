@@ -1,39 +1,39 @@
-//! Sealing of the segment that is written, while its parsed frames are still in memory.
+//! Trailing: sealing the active segment while its parsed frames are still in memory.
 //!
-//! To read what was written a gibibyte ago and to parse it again took a seventh of the processor
-//! time of sealing. So the background seals the active segment as far as it is parsed, some MiB
-//! behind the writer. It comes first, whatever else is to be done: what is not sealed now will have
-//! left the cache. SegmentList that were not trailed from their first frame on, because the background
-//! did something else or came not so far, are sealed when they are closed, from the disk.
+//! Reading frames back that were written a gibibyte ago, and parsing them again, took a seventh of
+//! the processor time of sealing. So the background seals the active segment as far as it is
+//! parsed, some MiB behind the writer. This comes before all other work: frames that are not sealed
+//! now will have left the cache. Segments that were not trailed from their first frame on, because
+//! the background was busy or too slow, are sealed from the disk when they are closed.
 //!
 //! ```text
 //! frames   committed → parsed ──────────────► sealed, some MiB at a time      the segment is closed
-//!                                                 → whole: footer, synced     ... and the parse stage is through it
+//!                                                 → complete: footer, synced     ... and the parse stage is through it
 //!                                                       → published
 //! ```
 //!
-//! A few whole files may wait for the parse stage while later segments are trailed already. A
-//! crash, or the end of the process, costs the work on files that are not published.
+//! A few complete files may wait for the parse stage while later segments are trailed already. A
+//! crash, or the end of the process, loses the work on files that are not published.
 
 use crate::background::plan;
 use crate::background::rewrite::Rewrite;
 use crate::ledger::Ledger;
 use crate::store_core::StoreCore;
 
-/// Part of a full segment that is sealed at a time: enough for several threads.
+/// Part of a full segment that is sealed at a time: enough work for several threads.
 const STEP_PARTS: u64 = 64;
-/// Files that are whole, or will be, at most. No further segment is trailed then.
+/// Files in this state at most, complete or not. With so many, no further segment is trailed.
 const REWRITES_MAX: usize = 8;
 
-/// Rewrites of segments that were being written when they began, by age. All but the last are
-/// whole.
+/// Rewrites of segments that were active when the rewrite began, by age. All but the last are
+/// complete.
 #[derive(Default)]
 pub(crate) struct Trailing {
     rewrites: Vec<Rewrite>,
 }
 
 impl Trailing {
-    /// Whether one more segment may be trailed; then those here are closed.
+    /// Whether one more segment may be trailed.
     pub(crate) fn has_room(&self) -> bool {
         self.rewrites.len() < REWRITES_MAX && self.rewrites.iter().all(Rewrite::is_whole)
     }
@@ -42,12 +42,12 @@ impl Trailing {
         self.rewrites.is_empty()
     }
 
-    /// Takes a new rewrite, or the last one back.
+    /// Adds a new rewrite, or puts the last one back.
     pub(crate) fn put(&mut self, rewrite: Rewrite) {
         self.rewrites.push(rewrite);
     }
 
-    /// The segments that are trailed, or wait to be replaced.
+    /// The segments that are trailed, or whose sealed file waits to be published.
     pub(crate) fn segments(&self) -> Vec<u64> {
         self.rewrites.iter().flat_map(|rewrite| rewrite.source_ids()).collect()
     }
@@ -59,18 +59,18 @@ impl Trailing {
         }
     }
 
-    /// A rewrite that can write more now.
+    /// Takes the rewrite that can write more now.
     pub(crate) fn take_due(&mut self, core: &StoreCore) -> Option<Rewrite> {
         let bytes = core.config.segment_bytes() / STEP_PARTS;
         self.rewrites.pop_if(|rewrite| !rewrite.is_whole() && rewrite.is_due(bytes))
     }
 
-    /// Whether there is a whole file whose lines are all parsed.
+    /// Whether there is a complete file whose lines are all parsed.
     pub(crate) fn can_publish(&self, core: &StoreCore) -> bool {
         self.place_to_publish(core).is_some()
     }
 
-    /// A whole file whose lines are all parsed.
+    /// Takes a complete file whose lines are all parsed.
     pub(crate) fn take_to_publish(&mut self, core: &StoreCore) -> Option<Rewrite> {
         Some(self.rewrites.remove(self.place_to_publish(core)?))
     }

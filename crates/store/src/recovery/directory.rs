@@ -1,5 +1,5 @@
-//! Opening a store: the directory of segments and the catalog are brought to the same list of
-//! files.
+//! Opening a store: brings the directory of segments and the catalog into agreement about which
+//! files exist.
 //!
 //! | found | done |
 //! |---|---|
@@ -26,7 +26,7 @@ use crate::recovery::report::{RecoveryReport, thousands};
 use crate::segments::file_names::{FileKind, file_kind, hot_name, sealed_name, sealing_name};
 use crate::segments::sealed::{SealedSegment, own_of, row_of};
 
-/// The directory of segments while it is being opened.
+/// The directory of segments during recovery.
 pub(crate) struct Directory<'a> {
     pub(crate) dir: PathBuf,
     pub(crate) disk: &'a dyn Disk,
@@ -34,7 +34,7 @@ pub(crate) struct Directory<'a> {
     pub(crate) rows: &'a BTreeMap<u64, SegmentRow>,
 }
 
-/// What there is in it.
+/// The files in it.
 pub(crate) struct Files {
     /// Ids of hot segments, in order.
     pub(crate) hot: BTreeSet<u64>,
@@ -49,7 +49,7 @@ impl Directory<'_> {
         let names = self.disk.list(&self.dir).map_err(StoreError::io(&self.dir, "list"))?;
         let mut there: BTreeSet<(FileKind, u64)> =
             names.iter().filter_map(|name| file_kind(name)).collect();
-        // Also of files that were set aside: their names are not given again.
+        // Names of quarantined files count, too: their numbers are not used again.
         let number = |name: &String| name.split('.').next()?.parse::<u64>().ok();
         let id_max = names.iter().filter_map(number).max().unwrap_or(0);
         let mut gone = Vec::new();
@@ -99,7 +99,7 @@ impl Directory<'_> {
         row.is_some_and(|row| file_kind(&row.file) == Some((kind, id)))
     }
 
-    /// The sealed segments, and the segments whose place they take.
+    /// The sealed segments, and the segments that they replace.
     fn sealed(
         &self,
         there: &mut BTreeSet<(FileKind, u64)>,
@@ -118,7 +118,7 @@ impl Directory<'_> {
             if let Some(row) = known.filter(|row| row.own.is_none())
                 && let Ok(file) = SealedFile::open(self.disk, &path)
             {
-                // A row of before; the file says what it does not.
+                // A row of an older version lacks this; the file has it.
                 let row = SegmentRow { own: Some(own_of(file.footer())), ..row.clone() };
                 self.catalog.put(&row)?;
                 segments.push(Arc::new(SealedSegment::from_row(&row, &self.dir)));
@@ -160,7 +160,7 @@ impl Directory<'_> {
         Ok((segments, replaced))
     }
 
-    /// Gives a file a name that is not ours.
+    /// Quarantines a file, by a name that is none of a store's.
     fn set_aside(
         &self,
         path: &std::path::Path,
@@ -184,8 +184,8 @@ impl Directory<'_> {
             let path = self.dir.join(name);
             self.disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
         }
-        // Also when there was nothing to remove: what is found may be seen and not be durable, when
-        // a sync failed before this start, and new lines go into a file that was found.
+        // Also when nothing was removed: after a failed sync before this start, files that are
+        // found may not be durable, and new lines go into one of them.
         self.disk.sync_dir(&self.dir).map_err(StoreError::io(&self.dir, "sync"))
     }
 }

@@ -1,23 +1,23 @@
-//! What opening a store found, for the log and for people.
+//! The report of recovery, for the log and for people.
 
 use std::fmt;
 
-/// What opening a store found.
+/// What recovery found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// SegmentList with frames.
+    /// Segments with frames.
     pub segments: u64,
-    /// Of those, the ones without a good index, whose every frame was read.
+    /// Of those, the segments without a valid index, whose every frame was read.
     pub segments_scanned: u64,
     /// Frames in all of them.
     pub frames: u64,
     /// Lines in all of them.
     pub lines: u64,
-    /// Time it took, milliseconds.
+    /// Duration of recovery, milliseconds.
     pub elapsed_ms: u64,
     /// Bytes cut off at the ends of segments: writes that a crash interrupted, never acknowledged.
     pub dropped: Vec<Dropped>,
-    /// What an operator should know: damage, missing files. Each names its file.
+    /// Warnings for the operator: damage, missing files. Each names its file.
     pub warnings: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct RecoveryReport {
 pub struct Dropped {
     /// Number of the segment.
     pub segment: u64,
-    /// How many.
+    /// Bytes cut off.
     pub bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for RecoveryReport {
     }
 }
 
-/// A number for people.
+/// A number with commas between groups of three digits.
 pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();

@@ -1,7 +1,14 @@
 //! The cache: frames, their parsed batches, and decompressed chunks of sealed blocks.
 //!
 //! A committed frame is cached unparsed; the parse stage replaces it by its batch, which holds the
-//! frame.
+//! frame. Three quarters of the budget may hold what arrived last, by position in the store:
+//! queries over new lines never read the disk, whatever else is queried, and blocks of sealed
+//! segments never evict a hot frame. The rest of the budget, at least a quarter of it and all that
+//! hot frames leave, holds what queries read back from disk. Once it is full, only one newcomer in
+//! [`NEWCOMER_CHANCE`] comes in, for a random other slot: a scan over more than fits finds a part
+//! of it again the next time (evicting by last use, it would find nothing), and what is queried
+//! again and again gets in. An item larger than its part of the budget is not cached. The footers
+//! of sealed files are kept elsewhere, and their bytes come out of this rest, too.
 //!
 //! Of sealed blocks the cache keeps the chunks that were read, not the records made of them: a
 //! query reads some columns, searching those again costs little once they are decompressed, and

@@ -25,7 +25,7 @@ pub struct StoreStats {
     pub bytes_raw: u64,
     /// Segment files, with what is preallocated.
     pub bytes_disk: u64,
-    /// SegmentList.
+    /// Segments.
     pub segments: u64,
     /// Of those, the sealed ones.
     pub segments_sealed: u64,
@@ -70,7 +70,7 @@ pub struct SealingStats {
     pub lag_bytes: u64,
     /// Time since the last line of the oldest of them arrived, nanoseconds; 0 when there is none.
     pub lag_ns: u64,
-    /// SegmentList that are damaged and therefore never sealed, now.
+    /// Segments that are damaged and therefore never sealed, now.
     pub damaged_segments: u64,
     /// Hot segments sealed.
     pub sealed_segments: u64,
@@ -80,9 +80,9 @@ pub struct SealingStats {
     pub sealed_bytes_raw: u64,
     /// Runs of neighbours merged into one segment.
     pub merges: u64,
-    /// SegmentList encoded again while the machine was idle.
+    /// Segments encoded again while the machine was idle.
     pub reencoded_segments: u64,
-    /// SegmentList rewritten to delete lines, by a deletion or a rule of retention.
+    /// Segments rewritten to delete lines, by a deletion or a rule of retention.
     pub deleted_from_segments: u64,
     /// Lines deleted so.
     pub lines_deleted: u64,

@@ -86,7 +86,7 @@ pub(crate) struct Scope {
 /// How far a deletion is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletionProgress {
-    /// SegmentList that are still to be searched, and their lines with newlines.
+    /// Segments that are still to be searched, and their lines with newlines.
     pub segments_left: u64,
     /// Bytes of the lines in them.
     pub bytes_left: u64,
