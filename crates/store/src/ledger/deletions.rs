@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::store_core::deletions::{Deletion, DeletionState};
 
 impl Ledger {
-    /// Ends a deletion that runs; false when there is none of that number that runs.
+    /// Ends a running deletion; false when none of that number runs.
     pub(crate) fn end_deletion(
         &mut self,
         id: u64,
@@ -19,12 +19,12 @@ impl Ledger {
         self.core.deletions.change(id, end, |ended| self.catalog.save_deletion(ended))
     }
 
-    /// Counts lines that a running deletion has deleted.
+    /// Adds lines to the count of a running deletion.
     pub(crate) fn count_deleted(&mut self, id: u64, lines: u64) {
         if let Some(deletion) = self.core.deletions.count(id, lines)
             && let Err(error) = self.catalog.save_deletion(&deletion)
         {
-            // The number is for people; the next one written holds it.
+            // The number is for people; the next one that is written includes it.
             tracing::warn!("{error}");
         }
     }

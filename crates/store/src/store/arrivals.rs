@@ -1,17 +1,18 @@
-//! Reading in the order of arrival, with a cursor that outlives everything: what stages that lag
-//! behind, such as the summary, programs and sinks, go on from.
+//! Reading in the order of arrival, with a durable cursor: how stages that lag behind, such as the
+//! summary, programs and sinks, resume.
 //!
-//! The order is that of sequence numbers, which a line keeps when it is sealed, merged and encoded
-//! again; so a cursor is a number: all lines of frames up to it were read. It points to a frame
-//! that was durable, and thus is there after any crash, or was deleted.
+//! The order is that of sequence numbers, which a line keeps when it is sealed, merged and
+//! re-encoded. So a cursor is a number: all lines of frames up to it were read. It points to a
+//! frame that was durable, and therefore is there after any crash, or was deleted.
 //!
-//! Invariants: each line that is acknowledged, and not deleted before it is read, is read once by
-//! who goes on with the cursor of each answer; lines come in the order of their frames, and of
-//! their places there. What retention deleted before it was read is [told](Arrivals::skipped).
+//! Invariants: a reader that resumes with the cursor of each answer reads each acknowledged line
+//! once, unless the line was deleted before; lines come in the order of their frames, and of their
+//! positions there. Lines that retention deleted before they were read are
+//! [reported](Arrivals::skipped).
 //!
-//! Left out: lines that a deletion or a rule of retention took out of a segment, which are asked to
-//! be gone; and frames that were refused, and are found all the same after a crash behind a failed
-//! write: they may have been passed.
+//! Left out: lines that a deletion or a retention rule took out of a segment, which users want
+//! gone; and frames that were refused, and are found all the same after a crash behind a failed
+//! write: readers may have passed them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,16 +34,16 @@ use crate::sync::read;
 use crate::unit::BlockHandle;
 use crate::unit::frame::FrameHandle;
 
-/// How often reading begins anew because retention deleted what was just found.
+/// Most restarts of one read because retention deleted what it had just found.
 const RETRIES_MAX: usize = 100;
 
-/// Where reading goes on in one store: behind all lines of frames up to a number. Text:
+/// Where reading resumes in one store: behind all lines of frames up to a number. Text:
 /// `a1-NODE-NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArrivalCursor {
     /// The store's node: numbers mean nothing elsewhere.
     pub node: u32,
-    /// The last frame whose lines were read; 0 before the first.
+    /// The number of the last frame whose lines were read; 0 before the first.
     pub through: u64,
 }
 
@@ -78,21 +79,22 @@ impl FromStr for ArrivalCursor {
 /// What [`Store::read_after`] found.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
-    /// Records; each batch has lines behind the old cursor and up to the new one, and no others.
+    /// Records. Each batch has only lines behind the old cursor and up to the new one.
     pub batches: Vec<Arc<Batch>>,
-    /// Lines that retention deleted before they were read, at most: of a segment that was read in
-    /// part, all are counted.
+    /// An upper bound of the lines that retention deleted before they were read: of a segment that
+    /// was read in part, all are counted.
     pub skipped: u64,
-    /// Lines that stand in damaged blocks or segments, at most; the log says which.
+    /// An upper bound of the lines in damaged blocks or segments; the log names these.
     pub unreadable: u64,
     order: Vec<ArrivalKey>,
 }
 
-/// Of a line: number of its frame, place there, batch, row of the batch.
+/// Sort key of a line: number of its frame, position there; and where it is: batch, row of the
+/// batch.
 type ArrivalKey = (u64, u32, u32, u32);
 
 impl Arrivals {
-    /// Lines.
+    /// Number of lines.
     pub fn lines(&self) -> usize {
         self.order.len()
     }
@@ -119,14 +121,14 @@ impl Arrivals {
 /// Reads the records of a frame. None when it was deleted meanwhile.
 pub type LoadFrame<'a> = &'a dyn Fn(&FrameHandle) -> Result<Option<Arc<Batch>>, StoreError>;
 
-/// A frame that is not read yet, and its number.
+/// A frame that is not read yet, with its number.
 struct HotFrame<'a> {
     sequence: u64,
     segment: &'a Arc<HotSegment>,
     place: usize,
 }
 
-/// A block with lines that are not read yet, and the first number that these may have.
+/// A block with unread lines, and the first and last number that these may have.
 struct UnreadBlock {
     first: u64,
     last: u64,
@@ -139,13 +141,12 @@ impl Store {
         ArrivalCursor { node: self.core.node, through: 0 }
     }
 
-    /// The lines behind a cursor, hot and sealed, in the order of arrival: those of one frame at
-    /// least, and of further ones while they have no more than about `bytes_max` bytes. And the
-    /// cursor to go on with, which is the same when nothing is there yet. `load` reads and parses
-    /// frames of hot segments.
+    /// The lines behind a cursor, hot and sealed, in the order of arrival: those of at least one
+    /// frame, and of further ones up to about `bytes_max` bytes. And the cursor to resume with,
+    /// which is the same when there is nothing yet. `load` reads and parses frames of hot segments.
     ///
     /// Errors: the cursor is of another store; a segment cannot be read, the text names file and
-    /// byte. Then nothing was passed.
+    /// byte. Then the cursor has not moved.
     pub fn read_after(
         &self,
         cursor: ArrivalCursor,
@@ -179,15 +180,15 @@ impl Store {
         });
     }
 
-    /// None: something was deleted meanwhile, and it is to be tried again. Else what is there, and
-    /// through where that goes.
+    /// One attempt to read; None when a segment was deleted meanwhile, and it is to be repeated.
+    /// Else the lines, and the number through which they go.
     fn try_read(
         &self,
         after: u64,
         bytes_max: u64,
         load: LoadFrame<'_>,
     ) -> Result<Option<(Arrivals, u64)>, StoreError> {
-        // Before the list: what is decided by then is in it, or gone.
+        // Before the list is copied: frames that are decided by then are in the list, or gone.
         let before = self.core.numbers.decided(self.core.clock.monotonic_ns());
         let segments = self.core.segments.list();
         let frames = self.frames_after(&segments, after, before);
@@ -214,7 +215,7 @@ impl Store {
         Ok(Some((arrivals, through)))
     }
 
-    /// Frames of hot segments that were numbered here, behind a number and before another, in
+    /// Frames of hot segments that this store numbered, behind a number and before another, in
     /// order.
     fn frames_after<'s>(
         &self,
@@ -239,8 +240,8 @@ impl Store {
     }
 
     /// Blocks with lines behind a number and before another, by the first number that those may
-    /// have. None: a segment was deleted meanwhile. Of segments that are damaged, the last number,
-    /// the lines, and what is wrong.
+    /// have. None: a segment was deleted meanwhile. `damaged` gets, for each damaged segment, its
+    /// last number, its lines, and the error.
     fn blocks_after(
         &self,
         segments: &SegmentList,
@@ -308,9 +309,9 @@ fn read_blocks(
     before: u64,
     bytes_max: u64,
 ) -> Result<Option<(Arrivals, u64)>, StoreError> {
-    // Blocks of one stretch of arrival overlap: all that have lines of the first frame are read,
-    // and as many more as there is room for. What stands before the first that is not read is
-    // complete then.
+    // Blocks of one stretch of arrival overlap. So all blocks are read that have lines of the first
+    // frame, and as many more as there is room for. Everything before the first block that is not
+    // read is complete then.
     let (mut taken, mut bytes) = (0, 0);
     for waiting in blocks {
         if taken > 0 && waiting.first > blocks[0].first && bytes >= bytes_max {
@@ -344,7 +345,7 @@ fn read_blocks(
         match read {
             Ok(Some(batch)) => batch.into_iter().for_each(|batch| arrivals.add(Arc::new(batch))),
             Ok(None) => return Ok(None),
-            // It stays so: who waited for it would wait for ever.
+            // The damage is permanent: a reader that waited for this block would wait for ever.
             Err(StoreError::Segment(error)) if !matches!(error, SegmentError::Io { .. }) => {
                 if waiting.last < before {
                     tracing::error!("a damaged block is passed over: {error}");

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::sync::lock;
 
 impl Store {
-    /// Begins to seal segments, merge them, delete lines and encode again, in the background, until
+    /// Starts to seal, merge and re-encode segments and to delete lines in the background, until
     /// the store is closed. To be called once.
     ///
     /// Errors: no thread can be started.
@@ -28,8 +28,8 @@ impl Store {
         Ok(())
     }
 
-    /// Does one step of the work in the background, in this thread: for tests and simulations,
-    /// instead of [`start_background`](Self::start_background).
+    /// Does one step of the background work in this thread: for tests and simulations, instead of
+    /// [`start_background`](Self::start_background).
     pub fn background_step(&self, callbacks: &dyn StoreCallbacks) -> Step {
         self.attach_background();
         lock(&self.background).step(callbacks)
@@ -39,13 +39,13 @@ impl Store {
         self.core.signals.sealing.attach();
     }
 
-    /// Ends the threads in the background. What is under way is dropped, and begun again after the
-    /// next start.
+    /// Stops the background threads. Rewrites under way are dropped, and begun again after the next
+    /// start.
     pub(crate) fn stop_background(&self) {
         self.core.signals.sealing.signal.stop();
         for thread in std::mem::take(&mut *lock(&self.background_threads)) {
             if thread.join().is_err() {
-                tracing::error!("sealing panicked; the next start goes on with it");
+                tracing::error!("sealing panicked; the next start resumes it");
             }
         }
         lock(&self.background).abandon();

@@ -9,8 +9,9 @@ use crate::store_core::deletions::{
 use crate::sync::lock;
 
 impl Store {
-    /// Deletes the lines that are there now and that `filter` selects, in the background. The
-    /// filter must be one that [`StoreCallbacks::filter`](crate::StoreCallbacks::filter) takes.
+    /// Deletes the lines that are there now and that `filter` selects, in the background.
+    /// [`StoreCallbacks::filter`](crate::StoreCallbacks::filter) must be able to compile the
+    /// filter.
     ///
     /// Errors: too many run; the filter is too long; the catalog cannot be written.
     pub fn delete_lines(&self, filter: &str) -> Result<Deletion, StoreError> {
@@ -19,7 +20,7 @@ impl Store {
             return Err(StoreError::Refused(text));
         }
         let core = &self.core;
-        // What is there now is in closed segments from here on.
+        // From here on all present lines are in closed segments.
         lock(&self.writer).roll();
         let ledger = lock(&self.ledger);
         if core.deletions.running().len() >= DELETIONS_MAX {
@@ -52,9 +53,9 @@ impl Store {
             .collect()
     }
 
-    /// Ends a deletion that runs; false when there is none of that number or it has ended.
+    /// Ends a running deletion; false when none of that number runs.
     ///
-    /// Errors: the catalog cannot be written; then it goes on.
+    /// Errors: the catalog cannot be written; then the deletion continues.
     pub fn cancel_deletion(&self, id: u64) -> Result<bool, StoreError> {
         lock(&self.ledger).end_deletion(id, DeletionState::Cancelled, None)
     }

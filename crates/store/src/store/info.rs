@@ -1,4 +1,4 @@
-//! Which segments there are, for those who copy, check and show them.
+//! The segments of a store, for code that copies, checks and shows them.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use crate::catalog::RowState;
 use crate::segments::AnySegment;
 use crate::sync::lock;
 
-/// Where a segment is in its life.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
-    /// Being written.
+    /// Frames are appended to it.
     Hot,
     /// Closed with an index; waits to be sealed.
     Rolled,
     /// Closed without an index after a failed write; only bytes up to `data_end` count. Waits to be
     /// sealed.
     Kept,
-    /// Damaged; what can be read of it can be read, and it is not sealed.
+    /// Damaged: its readable part can be read, and it is not sealed.
     Damaged,
     /// Sealed.
     Sealed,
@@ -50,20 +50,20 @@ impl SegmentState {
 /// A segment as it is at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// Its number; its file is named by it.
+    /// Its number, which is in the name of its file.
     pub id: u64,
     /// Its file.
     pub path: PathBuf,
-    /// Where it is in its life.
+    /// Its state.
     pub state: SegmentState,
     /// Lines in it.
     pub lines: u64,
     /// Bytes of the lines with their newlines.
     pub bytes_raw: u64,
-    /// Length of the file, with what is preallocated.
+    /// Length of the file, including preallocated space.
     pub bytes_disk: u64,
-    /// How much of the file counts: of a hot segment, up to behind its last durable frame; of
-    /// others all.
+    /// The valid length of the file: of a hot segment, up to the end of its last durable frame; of
+    /// others the whole file.
     pub data_end: u64,
     /// Least and greatest sequence number.
     pub sequence: Option<(u64, u64)>,
@@ -94,19 +94,19 @@ impl SegmentInfo {
 }
 
 impl Store {
-    /// The segments there are, the oldest lines first.
+    /// The segments at this moment, the oldest lines first.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         self.core.segments.list().by_age().iter().filter_map(SegmentInfo::of).collect()
     }
 
-    /// As [`segments`](Self::segments), and while `work` runs no file is written, replaced or
-    /// removed: for taking second names of the files (hard links), which are a consistent copy
-    /// then. Senders wait meanwhile, so this is for milliseconds. The file of a hot segment goes on
-    /// growing afterwards; of it, only `data_end` bytes count.
+    /// As [`segments`](Self::segments), and no file is written, replaced or removed while `work`
+    /// runs: for making hard links, which are a consistent copy then. Senders wait meanwhile, so
+    /// `work` must take milliseconds only. The file of a hot segment grows on afterwards; only
+    /// `data_end` bytes of it count.
     pub fn freeze<R>(&self, work: impl FnOnce(&[SegmentInfo]) -> R) -> R {
         let _writer = lock(&self.writer);
         let mut ledger = lock(&self.ledger);
-        // Files that are to be closed are closed before they get second names.
+        // Files that are due to be closed are closed before they are linked.
         ledger.catch_up();
         work(&self.segments())
     }

@@ -12,8 +12,8 @@ use crate::store_core::queue::OnDurable;
 use crate::sync::lock;
 
 impl Store {
-    /// Takes another node up, or says why not. `first` is the least number that it may still send:
-    /// those before it are with other stores, or were never used.
+    /// Admits another node, or says why not. `first` is the least number that it may still send:
+    /// its earlier numbers are with other stores, or were never used.
     pub fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<(), NodeRefusal> {
         let node = identity.node;
         if node == self.core.node || node == 0 {
@@ -47,7 +47,8 @@ impl Store {
         Ok(())
     }
 
-    /// Notes that a node that was [admitted](Self::admit) has gone: once for each time.
+    /// Records that a node that was [admitted](Self::admit) has disconnected: once for each
+    /// admission.
     pub fn leave(&self, node: u32) {
         if !self.core.nodes.disconnect(node) {
             return;
@@ -59,7 +60,7 @@ impl Store {
             row.map_or(Ok(()), |row| ledger.catalog.put_node(&NodeRow { seen_ns: now_ns, ..row }))
         });
         if let Err(error) = written {
-            tracing::warn!(%error, "it is not written down that node {node:08x} was here just now");
+            tracing::warn!(%error, "cannot record that node {node:08x} was connected");
         }
     }
 
@@ -82,19 +83,19 @@ impl Store {
         let node = oldest.ok_or(NodeRefusal::TooMany)?.identity.node;
         ledger.catalog.remove_node(node)?;
         if nodes.forget(node) {
-            tracing::info!("node {node:08x} was not here for long and is forgotten");
+            tracing::info!("node {node:08x} was not connected for a long time and is forgotten");
         }
         Ok(())
     }
 
-    /// Numbers of a node's frames that are durable here.
+    /// The numbers of a node's frames that are durable here.
     pub fn held(&self, node: u32) -> Numbers {
         self.core.nodes.held(node)
     }
 
-    /// Takes a frame of another node that was [admitted](Self::admit); its sequence is its number
-    /// on the way from there. Whoever calls sees to it that none is given twice, which
-    /// [`held`](Self::held) tells of those that are durable. Waits for room as
+    /// Queues a frame of another node that was [admitted](Self::admit); its sequence is its number
+    /// on the way from there. The caller makes sure that no frame comes twice; [`held`](Self::held)
+    /// has the numbers of durable ones. Waits for room as
     /// [`append_patiently`](Self::append_patiently) does.
     pub fn append_forwarded(
         &self,

@@ -1,4 +1,4 @@
-//! What is in the store at one moment: for questions, and for the parse stage.
+//! Snapshots of the store: for queries, and for the parse stage.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,33 +18,32 @@ use crate::unit::frame::{CommittedFrame, FrameHandle};
 use crate::unit::group::{FrameGroup, groups_of};
 use crate::unit::{BlockHandle, Unit};
 
-/// Numbers that frames which are on their way may be behind the greatest durable one. A frame that
-/// more than so many overtake between its numbering and the disk would be taken for one that is
-/// there.
+/// How far frames that are on their way may be behind the greatest durable number. A frame that
+/// more than this many others overtake between its numbering and the disk would be taken for a
+/// durable one.
 const OVERTAKEN_MAX: u64 = 1_024;
 
 /// Which frames were durable at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The greatest number of one that was.
+    /// The greatest number of a durable frame.
     pub through: u64,
-    /// Numbers below it that were not, in order: of frames that were on their way, or that no frame
-    /// ever has.
+    /// Numbers below it that were not durable, in order: of frames that were on their way, or that
+    /// no frame ever has.
     pub missing: Vec<u64>,
 }
 
 impl Store {
     /// The units that may hold event times from the first to the second instant, both inclusive,
-    /// nanoseconds since 1970 UTC. Newest first by their latest event time; those whose times are
-    /// not known come before. Each line is in one of them, also while segments are being sealed or
-    /// merged.
+    /// nanoseconds since 1970 UTC. Newest first by their latest event time; units of unknown times
+    /// come before. Each line is in one of them, also while segments are being sealed or merged.
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn snapshot(&self, range_ns: (i64, i64)) -> Result<Vec<Unit>, StoreError> {
         self.units_in(range_ns, None)
     }
 
-    /// As [`snapshot`](Self::snapshot), with those small frames apart that may be read as one: each
+    /// As [`snapshot`](Self::snapshot), with small frames in groups that may be read as one: each
     /// line is in one of the groups or units. A group may hold other event times as well.
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
@@ -80,8 +79,8 @@ impl Store {
         Ok(units)
     }
 
-    /// Which frames are durable now; a [`snapshot`](Self::snapshot) that is taken later holds all
-    /// of them.
+    /// The frames that are durable now. A [`snapshot`](Self::snapshot) that is taken later holds
+    /// all of them.
     pub fn durable_now(&self) -> Committed {
         let segments = self.core.segments.list();
         let sealed = segments.sealed.iter().filter_map(|segment| segment.sequence);
@@ -115,8 +114,8 @@ impl Store {
     }
 
     /// The units that may hold lines of this node's frames with a number greater than `sequence`:
-    /// frames in the order of their numbers, then blocks of sealed segments, in which other lines
-    /// may stand as well.
+    /// frames in the order of their numbers, then blocks of sealed segments, which may hold other
+    /// lines as well.
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn since(&self, sequence: u64) -> Result<Vec<Unit>, StoreError> {
@@ -141,8 +140,8 @@ impl Store {
         Ok(units)
     }
 
-    /// The cursor just before the first frame of a hot segment whose event times are not known:
-    /// where the parse stage begins. What is sealed is parsed.
+    /// The cursor just before the first frame of a hot segment whose event times are unknown: where
+    /// the parse stage starts. Sealed lines are parsed.
     pub fn first_unparsed(&self) -> Position {
         let mut end = Position::START;
         for segment in &self.core.segments.hot() {
@@ -190,8 +189,8 @@ impl Store {
     }
 
     /// The first frames behind a cursor, in the order in which they became durable, at most 64;
-    /// those of segments that are sealed already are left out. Waits for one up to `timeout`; empty
-    /// when none came, or at once when the store is closed and none is left.
+    /// frames of sealed segments are left out. Waits for one up to `timeout`. Returns none after
+    /// that time, or at once when the store is closed and no frame is left.
     pub fn wait_committed(&self, after: Position, timeout: Duration) -> Vec<CommittedFrame> {
         let frames = self.core.progress.wait_for(timeout, |over| {
             let frames = self.committed(after);
@@ -261,7 +260,7 @@ impl Store {
         Some(self.handle(segment, place, index.frames[place]))
     }
 
-    /// Blocks of a sealed segment; none when it was deleted meanwhile.
+    /// The wanted blocks of a sealed segment; none when it was deleted meanwhile.
     fn blocks_of(
         &self,
         segment: &Arc<SealedSegment>,

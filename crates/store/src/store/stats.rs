@@ -1,4 +1,4 @@
-//! Numbers of a store, for people and for metrics.
+//! Statistics of a store, for people and for metrics.
 
 use super::Store;
 use crate::catalog::{Own, RowState};
@@ -7,7 +7,7 @@ use crate::store_core::counters::{Counters, get};
 use crate::store_core::write_state::StoreState;
 use crate::sync::read;
 
-/// Numbers of a store at one moment. Totals named `_expired`, `_committed` and `commit_` count
+/// Statistics of a store at one moment. Totals named `_expired`, `_committed` and `commit_` count
 /// since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
@@ -15,25 +15,25 @@ pub struct StoreStats {
     pub state: StoreState,
     /// Lines that are durable and not deleted, without those that Loginson made itself.
     pub lines: u64,
-    /// Those: rows of the summary.
+    /// Lines that Loginson made itself: rows of the summary.
     pub lines_own: u64,
-    /// Their bytes with their newlines.
+    /// Bytes of those lines with their newlines.
     pub bytes_own: u64,
     /// Frames in hot segments.
     pub frames: u64,
     /// Bytes of the lines, without Loginson's own, with their newlines.
     pub bytes_raw: u64,
-    /// Segment files, with what is preallocated.
+    /// Bytes of segment files, including preallocated space.
     pub bytes_disk: u64,
-    /// Segments.
+    /// Number of segments.
     pub segments: u64,
     /// Of those, the sealed ones.
     pub segments_sealed: u64,
-    /// Of `bytes_raw`, what is in sealed segments.
+    /// The part of `bytes_raw` in sealed segments.
     pub sealed_bytes_raw: u64,
-    /// Of `bytes_disk`, what sealed segments take.
+    /// The part of `bytes_disk` that sealed segments take.
     pub sealed_bytes_disk: u64,
-    /// What waits to be sealed, and what was done in the background.
+    /// The backlog of sealing, and the work done in the background.
     pub sealing: SealingStats,
     /// Earliest and latest known event time, nanoseconds since 1970 UTC.
     pub time_ns: Option<(i64, i64)>,
@@ -55,13 +55,14 @@ pub struct StoreStats {
     pub commit_latency_ns_max: u64,
     /// Ranges of other nodes' frame numbers that found no room in a segment's header.
     pub held_ranges_omitted: u64,
-    /// Frames that wait for the disk, bytes.
+    /// Frames queued for the disk, bytes.
     pub queue_bytes: u64,
     /// Frames and batches in memory, bytes.
     pub cache_bytes: u64,
 }
 
-/// The work in the background. Numbers not said to be of now count since the store was opened.
+/// The work in the background. Numbers that are not described as "now" count since the store was
+/// opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SealingStats {
     /// Closed segments that are not sealed, now.
@@ -74,34 +75,34 @@ pub struct SealingStats {
     pub damaged_segments: u64,
     /// Hot segments sealed.
     pub sealed_segments: u64,
-    /// Of those, the ones that were sealed while they were written, from memory.
+    /// Of those, the segments that were sealed while they were active, from memory.
     pub trailed_segments: u64,
     /// Bytes of the lines in them, with their newlines.
     pub sealed_bytes_raw: u64,
     /// Runs of neighbours merged into one segment.
     pub merges: u64,
-    /// Segments encoded again while the machine was idle.
+    /// Segments re-encoded while the machine was idle.
     pub reencoded_segments: u64,
-    /// Segments rewritten to delete lines, by a deletion or a rule of retention.
+    /// Segments rewritten to delete lines, by a deletion or a retention rule.
     pub deleted_from_segments: u64,
-    /// Lines deleted so.
+    /// Lines deleted by those rewrites.
     pub lines_deleted: u64,
     /// Rewrites that failed; each is tried again after a minute.
     pub failures: u64,
-    /// Times at which sealing stopped giving way, because too much waited or the disk was nearly
+    /// How often sealing stopped giving way, because the backlog was too large or the disk nearly
     /// full.
     pub urgent: u64,
     /// Bytes of frames and indexes written to hot segments.
     pub hot_bytes_written: u64,
-    /// Bytes written to sealed segments: sealing, merging, deleting, encoding again.
+    /// Bytes written to sealed segments: by sealing, merging, deleting, re-encoding.
     pub sealed_bytes_written: u64,
-    /// Bytes of the lines that became durable, with their newlines: what the bytes written are to
-    /// be compared with.
+    /// Bytes of the lines that became durable, with their newlines: the base of write
+    /// amplification.
     pub bytes_raw_committed: u64,
 }
 
 impl StoreStats {
-    /// Adds the lines of a segment, `own` of them Loginson's.
+    /// Adds the lines of a segment; `own` of them are Loginson's.
     fn add_lines(&mut self, lines: u64, bytes_raw: u64, own: Own) {
         self.lines += lines.saturating_sub(own.lines);
         self.bytes_raw += bytes_raw.saturating_sub(own.bytes);
@@ -111,7 +112,7 @@ impl StoreStats {
 }
 
 impl Store {
-    /// Numbers at this moment.
+    /// The statistics at this moment.
     pub fn stats(&self) -> StoreStats {
         let core = &self.core;
         let mut stats = StoreStats {

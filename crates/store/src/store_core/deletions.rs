@@ -1,10 +1,10 @@
-//! Deletion of lines by a filter, as for requests about privacy.
+//! Deletion of lines by a filter, for instance for requests about privacy.
 //!
-//! A deletion covers the lines that are in the store when it is asked for. It stands in the catalog
-//! until it is done, so it goes on after a restart. Hot segments are closed at once and lose the
+//! A deletion covers the lines that are in the store when it is requested. The catalog records it
+//! until it is done, so it resumes after a restart. Hot segments are closed at once and lose the
 //! lines when they are sealed; sealed ones are searched one after the other, and rewritten without
-//! the lines if there are any. Each segment's row says which deletions it has behind it, so that
-//! none is searched twice.
+//! the lines if there are any. The row of each segment says which deletions it was searched for, so
+//! that none is searched twice.
 //!
 //! Left out: counts in the summary, which say how many lines there were and not what was in them.
 
@@ -14,24 +14,24 @@ use crate::error::StoreError;
 use crate::segments::AnySegment;
 use crate::sync::{lock, read};
 
-/// Deletions that run at a time. Further ones are refused: each segment is searched for all of
+/// Most deletions that run at a time. Further ones are refused: each segment is searched for all of
 /// them.
 pub const DELETIONS_MAX: usize = 100;
-/// Deletions that ended and are still listed. Beyond that the oldest are forgotten.
+/// Ended deletions that are still listed. Beyond this number the oldest are forgotten.
 pub const DELETIONS_KEPT: usize = 100;
 /// Longest text of a filter, bytes. Longer ones are refused.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
 
-/// How a deletion is.
+/// The state of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionState {
-    /// Being carried out, or waiting for it.
+    /// It is being carried out, or waits for that.
     Running,
     /// All segments were searched.
     Done,
     /// It cannot be carried out; [`Deletion::note`] says why.
     Failed,
-    /// It was ended before it was done. What was deleted until then is gone.
+    /// It was ended before it was done. Lines deleted until then are gone.
     Cancelled,
 }
 
@@ -57,24 +57,25 @@ impl DeletionState {
 /// A deletion of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// Its number, from 1; never given twice.
+    /// Its number, from 1; never used twice.
     pub id: u64,
-    /// Which lines.
+    /// The filter that selects the lines.
     pub filter: String,
-    /// How it is.
+    /// Its state.
     pub state: DeletionState,
-    /// When it was asked for, nanoseconds since 1970 UTC.
+    /// When it was requested, nanoseconds since 1970 UTC.
     pub created_ns: i64,
     /// When it ended.
     pub finished_ns: Option<i64>,
     /// Lines deleted so far.
     pub lines: u64,
-    /// What an operator should know: why it failed, what could not be searched.
+    /// A note for the operator: why it failed, what could not be searched.
     pub note: Option<String>,
     pub(crate) scope: Scope,
 }
 
-/// Which lines a deletion is about, besides its filter: those there when it was asked for.
+/// The lines that a deletion covers, besides its filter: those that were there when it was
+/// requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
     /// Lines of frames below this number.

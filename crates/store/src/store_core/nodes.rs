@@ -1,22 +1,22 @@
-//! Frames that other nodes built and sent: each is taken once, across crashes on both sides.
+//! Frames that other nodes built and sent: each is kept once, across crashes on both sides.
 //!
-//! The number of such a frame stands in the frame's own header, so it is durable with the lines,
-//! not before and not after. Which numbers are there is known from the header of a segment (all up
-//! to when it was made) and the frames behind it; so there is always a hot segment newer than any
-//! that is sealed or deleted, if it must be an empty one.
+//! The number of such a frame is in the header of the frame itself, so it becomes durable together
+//! with the lines. Which numbers are there is known from the header of a segment (all up to its
+//! creation) and the frames behind it. So there must always be a hot segment newer than any that is
+//! sealed or deleted, even an empty one.
 //!
-//! Invariants: a number is [held](Store::held) once its frame is durable, and only then: what a
-//! node says of its numbers makes none held, so that none is acknowledged whose frame is not there.
-//! It is held for good, but for gaps: of a node with many, the lowest ranges are forgotten that it
-//! says it will not send again.
+//! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then;
+//! what a node says about its numbers makes none held, so that no frame is acknowledged that is not
+//! there. A held number stays held, with one exception: of a node with many gaps, the lowest ranges
+//! are forgotten that the node says it will not send again.
 //!
-//! A node from which no frame came binds nobody: it makes place for any other that needs one, and
-//! its id may be another's. A node from which frames came keeps its place as long as it may come
-//! back for them: [`FORGET_NODE_NS`] after it was seen last. If it comes back later still, frames
-//! may be taken twice that it sent before and that were not acknowledged; none is lost.
+//! A node that sent no frame takes up nothing: any other node that needs a place gets its, and may
+//! have its id. A node that sent frames keeps its place as long as it may come back for them:
+//! [`FORGET_NODE_NS`] after it was last seen. If it comes back later still, frames that it had sent
+//! and that were not acknowledged may be kept twice; none is lost.
 //!
-//! Who a node is stands in the catalog alone. When that is lost, numbers are still known, and only
-//! a copy of a node's directory would go unnoticed.
+//! The identity of a node is recorded in the catalog alone. When the catalog is lost, numbers are
+//! still known, and only a copy of a node's directory would go unnoticed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -28,38 +28,38 @@ use segment::{FrameEntry, HELD_MAX, Held};
 use crate::error::StoreError;
 use crate::sync::lock;
 
-/// Nodes that a store takes frames from, ever. Each needs a place in every segment's header, and
-/// one more for each gap in its numbers. Beyond, a node that is away is forgotten: the one seen
-/// first of those that brought nothing, else of those that were not seen for [`FORGET_NODE_NS`];
-/// else a new one is refused.
+/// Most nodes that a store takes frames from, ever. Each needs an entry in every segment's header,
+/// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: the
+/// one seen first of those that sent nothing, else of those that were not seen for
+/// [`FORGET_NODE_NS`]; else the new node is refused.
 pub const NODES_MAX: usize = 128;
 /// Ranges of numbers that are remembered of a node even when it says that it will not send them
 /// again: a connection that it gave up may still bring some.
 const RANGES_KEPT: usize = 64;
-/// How many starts of a node a store may have missed. Beyond, the number is forged, and would lock
-/// the node out.
+/// Starts of a node that a store may have missed. A node that claims more has a forged number,
+/// which would lock the real node out.
 pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
-/// After so long without a connection a node may be forgotten: what it would send again is long
+/// After this time without a connection a node may be forgotten: what it would send again is long
 /// acknowledged, or given up.
 pub(crate) const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
-/// Numbers must not jump further than the low half of a number can tell; beyond, a new segment says
-/// where they are.
+/// Numbers must not jump further than the low half of a number can tell. After a larger jump a new
+/// segment records where they are.
 const JUMP_MAX: u64 = 1 << 30;
 
-/// Who another node says it is.
+/// The identity that another node claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
     /// Its id; not 0.
     pub node: u32,
-    /// Drawn together with the id: tells two nodes with the same id apart.
+    /// Drawn together with the id: distinguishes two nodes with the same id.
     pub key: u64,
-    /// How often it was started.
+    /// Number of its starts.
     pub starts: u64,
-    /// Drawn at each start: tells a node from a copy of its directory.
+    /// Drawn at each start: distinguishes a node from a copy of its directory.
     pub run: u64,
 }
 
-/// Why a node is not taken.
+/// Why a node is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeRefusal {
     /// Two nodes drew the same id, or the id is the store's own.
@@ -67,18 +67,18 @@ pub enum NodeRefusal {
         "another node has the id {0:08x}; move the spool directory of this one away when it is empty, so that it draws another"
     )]
     Taken(u32),
-    /// Its directory was copied or set back: numbers would be given twice.
+    /// Its directory was copied or restored from a backup: numbers would be used twice.
     #[error(
         "node {0:08x} was started from a later state of its directory already: this directory is a copy, or was restored; \
          stop one of the two, and give it an empty spool directory"
     )]
     Copy(u32),
-    /// Its starts are more than it can have had.
+    /// It claims more starts than it can have had.
     #[error(
         "node {0:08x} says that it was started a million times since it was here; if its directory is damaged, give it an empty one"
     )]
     Starts(u32),
-    /// No place for another node.
+    /// The store has frames of too many nodes.
     #[error(
         "the store has frames of {NODES_MAX} nodes, which is the most it takes, and each of them was here in the last 30 days; \
          let fewer collectors with longer-lived spool directories deliver to it, or add a store"
@@ -100,8 +100,8 @@ pub(crate) struct NodeRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldNumbers {
     nodes: BTreeMap<u32, Numbers>,
-    /// Where the numbers of a node are that are further from the greatest one held than their low
-    /// half tells: the last of them.
+    /// Of nodes whose numbers are further from the greatest held one than their low half tells: the
+    /// last of their numbers.
     bases: BTreeMap<u32, u64>,
 }
 
@@ -110,7 +110,7 @@ impl HeldNumbers {
         self.nodes.get(&node).cloned().unwrap_or_default()
     }
 
-    /// Adds what a segment's header says.
+    /// Adds the ranges of a segment's header.
     pub(crate) fn add_header(&mut self, held: &[Held]) {
         for held in held {
             if held.last < held.first {
@@ -121,16 +121,16 @@ impl HeldNumbers {
         }
     }
 
-    /// A number near which the next ones of a node are; 0 at first.
+    /// A number near the next numbers of a node; 0 at first.
     fn last_of(&self, node: u32) -> u64 {
         let greatest = || self.nodes.get(&node).and_then(Numbers::greatest);
         self.bases.get(&node).copied().or_else(greatest).unwrap_or(0)
     }
 
-    /// Adds a frame that is durable, if another node built it.
+    /// Adds the number of a durable frame, if another node built it.
     pub(crate) fn add(&mut self, entry: &FrameEntry) {
         if entry.flags & FRAME_FORWARDED != 0 {
-            // Of a frame of version 1 only the low half is known.
+            // A frame of version 1 has only the low half.
             let number = match u32::try_from(entry.number) {
                 Ok(low) => nearest_to(self.last_of(entry.node), low),
                 Err(_) => entry.number,
@@ -142,9 +142,9 @@ impl HeldNumbers {
         }
     }
 
-    /// As a segment's header says it. With more gaps than there is room for, the lowest ranges of
-    /// nodes with many are left out: those frames might be taken twice, and none is lost.
-    /// The second value is how many.
+    /// The ranges for a segment's header, and how many are left out. With more gaps than a header
+    /// has room for, the lowest ranges of nodes with many are left out: those frames might be kept
+    /// twice, and none is lost.
     pub(crate) fn to_header(&self) -> (Vec<Held>, usize) {
         let ranges = |(&node, numbers): (&u32, &Numbers)| -> Vec<Held> {
             numbers.ranges().map(|(first, last)| Held { node, first, last }).collect()
@@ -266,7 +266,7 @@ impl RemoteNodes {
     }
 }
 
-/// Numbers of other nodes' frames in segments, oldest first.
+/// The numbers held by segments, the oldest first: ranges of its header, and frames, of each.
 pub(crate) fn recover_held<'a>(
     segments: impl Iterator<Item = (&'a [Held], &'a [FrameEntry])>,
 ) -> HeldNumbers {

@@ -1,7 +1,7 @@
-//! Frames that wait for the disk, in order, bounded in bytes.
+//! The queue of frames for the disk: in order, bounded in bytes.
 //!
-//! They stay here until they are durable or given up, so that the bound holds for everything not
-//! yet on disk. Only the writer takes frames away.
+//! Frames stay here until they are durable or given up, so that the bound holds for everything that
+//! is not on disk. Only the writer takes frames out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -15,24 +15,24 @@ use crate::store_core::sequence_numbers::OpenNumber;
 use crate::sync::lock;
 
 /// Called exactly once: with success when the frame is durable and visible, or with the reason when
-/// it is certain that it will not be. Called from the writer's thread, which waits for it: it must
-/// not block.
+/// it is certain that it will not be. The writer's thread calls it and waits for it, so it must not
+/// block.
 pub type OnDurable = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
 
 pub(crate) struct Pending {
     pub(crate) frame: Arc<Frame>,
     pub(crate) on_durable: Option<OnDurable>,
-    /// Whether someone waits for the answer, and would rather be refused than wait long.
+    /// Whether a sender waits for the answer, and would rather be refused than wait long.
     pub(crate) awaited: bool,
-    /// When it was taken, monotonic nanoseconds.
+    /// When it was queued, monotonic nanoseconds.
     pub(crate) since_ns: u64,
-    /// Its sequence number, which is open until it is decided what becomes of it.
+    /// Its sequence number, which stays open until the frame is durable or given up.
     pub(crate) number: OpenNumber,
 }
 
 impl Pending {
     pub(crate) fn finish(self, result: Result<(), AppendError>) {
-        // Before: who is told may read it at once.
+        // First, so that a caller that learns of success can read the frame at once.
         drop(self.number);
         if let Some(on_durable) = self.on_durable {
             on_durable(result);
@@ -41,7 +41,7 @@ impl Pending {
 }
 
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct QueueState {
     pub(crate) frames: VecDeque<Pending>,
     pub(crate) bytes: usize,
     /// Frames whose sender waits for the answer.
@@ -51,15 +51,15 @@ pub(crate) struct Waiting {
 
 #[derive(Default)]
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
-    /// Something came in, or the queue was closed.
+    waiting: Mutex<QueueState>,
+    /// A frame came in, or the queue was closed.
     changed: Condvar,
-    /// Something went out, or the queue was closed.
+    /// A frame went out, or the queue was closed.
     room: Condvar,
 }
 
 impl Queue {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Waiting> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.waiting)
     }
 
@@ -67,8 +67,8 @@ impl Queue {
         self.lock().bytes
     }
 
-    /// Adds frames behind those that wait.
-    pub(crate) fn push(&self, mut waiting: MutexGuard<'_, Waiting>, pending: Vec<Pending>) {
+    /// Appends frames.
+    pub(crate) fn push(&self, mut waiting: MutexGuard<'_, QueueState>, pending: Vec<Pending>) {
         waiting.bytes += pending.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
         waiting.awaited += pending.iter().filter(|p| p.awaited).count();
         waiting.frames.extend(pending);
@@ -77,18 +77,18 @@ impl Queue {
 
     pub(crate) fn wait_for_room<'a>(
         &self,
-        waiting: MutexGuard<'a, Waiting>,
+        waiting: MutexGuard<'a, QueueState>,
         timeout: Duration,
-    ) -> MutexGuard<'a, Waiting> {
+    ) -> MutexGuard<'a, QueueState> {
         let result = self.room.wait_timeout(waiting, timeout);
         result.unwrap_or_else(std::sync::PoisonError::into_inner).0
     }
 
     pub(crate) fn wait_for_change<'a>(
         &self,
-        waiting: MutexGuard<'a, Waiting>,
+        waiting: MutexGuard<'a, QueueState>,
         timeout: Duration,
-    ) -> MutexGuard<'a, Waiting> {
+    ) -> MutexGuard<'a, QueueState> {
         let result = self.changed.wait_timeout(waiting, timeout);
         result.unwrap_or_else(std::sync::PoisonError::into_inner).0
     }
@@ -104,7 +104,7 @@ impl Queue {
         waiting.frames.iter().take_while(fits).map(|p| p.frame.clone()).collect()
     }
 
-    /// Moves the frames that Loginson made itself before the others, and gives them.
+    /// Moves the frames that Loginson made itself before the others, and returns them.
     pub(crate) fn internal_first(&self) -> Vec<Arc<Frame>> {
         let mut waiting = self.lock();
         let frames = std::mem::take(&mut waiting.frames);
@@ -115,7 +115,7 @@ impl Queue {
         found
     }
 
-    /// Takes the first `frames` away.
+    /// Takes the first `frames` out.
     pub(crate) fn take(&self, frames: usize) -> Vec<Pending> {
         let mut waiting = self.lock();
         let taken: Vec<Pending> = waiting.frames.drain(..frames).collect();
@@ -123,7 +123,7 @@ impl Queue {
         taken
     }
 
-    /// Takes those away whose sender waits and that came at `since_ns` or before.
+    /// Takes out the frames whose sender waits, and that were queued at `since_ns` or before.
     pub(crate) fn take_overdue(&self, since_ns: u64) -> Vec<Pending> {
         let mut waiting = self.lock();
         let frames = std::mem::take(&mut waiting.frames);
@@ -141,14 +141,14 @@ impl Queue {
         taken
     }
 
-    /// Takes nothing more in.
+    /// Refuses further frames.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
         self.room.notify_all();
     }
 
-    fn release(&self, waiting: &mut Waiting, taken: &[Pending]) {
+    fn release(&self, waiting: &mut QueueState, taken: &[Pending]) {
         waiting.bytes -= taken.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
         waiting.awaited -= taken.iter().filter(|p| p.awaited).count();
         self.room.notify_all();

@@ -1,22 +1,22 @@
-//! Sequence numbers of frames: who has one, and up to which number it is decided of each whether it
-//! is there.
+//! Sequence numbers of frames: which are issued, and up to which number it is decided of each
+//! whether its frame is there.
 //!
-//! A number is drawn when a frame is made, some time before the frame is durable, so frames become
-//! durable in another order than that of their numbers. Whoever reads in the order of numbers, and
-//! goes on behind the last one, must not pass a number whose frame is still on its way. So each
-//! number is *open* from when it is drawn until its frame is durable or given up, and readers stop
+//! A number is issued when a frame is made, some time before the frame is durable, so frames become
+//! durable in another order than that of their numbers. A reader in the order of numbers, which
+//! resumes behind the last one it read, must not pass a number whose frame is still on its way. So
+//! each number is *open* from its issue until its frame is durable or given up, and readers stop
 //! before the first open one.
 //!
-//! A number that is drawn and for which no frame comes is open for [`DRAWN_NS_MAX`] only. A frame
-//! that comes later still, when readers have passed its number, gets another.
+//! A number without a frame is open for [`DRAWN_NS_MAX`] only. A frame that comes later still, when
+//! readers have passed its number, gets another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use crate::sync::lock;
 
-/// Time between the drawing of a number and the frame, monotonic nanoseconds: making a frame takes
-/// some microseconds.
+/// Longest time between the issue of a number and its frame, monotonic nanoseconds. Making a frame
+/// takes some microseconds.
 const DRAWN_NS_MAX: u64 = 10_000_000_000;
 
 /// The numbers of one store.
@@ -28,15 +28,15 @@ pub(crate) struct SequenceNumbers {
 #[derive(Debug)]
 struct State {
     next: u64,
-    /// SequenceNumbers without a frame yet, and when they were drawn.
+    /// Numbers without a frame yet, and when they were issued.
     drawn: BTreeMap<u64, u64>,
-    /// SequenceNumbers of frames that are taken, and neither durable nor given up.
+    /// Numbers of frames that are queued, and neither durable nor given up.
     entered: BTreeSet<u64>,
-    /// All smaller ones may have been passed by readers.
+    /// Readers may have passed all smaller numbers.
     passed: u64,
 }
 
-/// The number of a frame that is on its way; dropped when it is decided what becomes of the frame.
+/// The open number of a frame that is on its way; dropped when the frame is durable or given up.
 #[derive(Debug)]
 pub(crate) struct OpenNumber {
     numbers: Arc<SequenceNumbers>,
@@ -56,18 +56,18 @@ impl Drop for OpenNumber {
 }
 
 impl SequenceNumbers {
-    /// SequenceNumbers from `next` on.
+    /// Issues numbers from `next` on.
     pub(crate) fn new(next: u64) -> Self {
         let (drawn, entered) = Default::default();
         SequenceNumbers { state: Mutex::new(State { next, drawn, entered, passed: 0 }) }
     }
 
-    /// The number that will be drawn next.
+    /// The number that will be issued next.
     pub(crate) fn next(&self) -> u64 {
         lock(&self.state).next
     }
 
-    /// Draws one for a frame.
+    /// Issues a number for a frame.
     pub(crate) fn draw(&self, now_ns: u64) -> u64 {
         let mut state = lock(&self.state);
         state.forget_overdue(now_ns);
@@ -76,13 +76,12 @@ impl SequenceNumbers {
         number
     }
 
-    /// Draws one that no frame gets.
+    /// Issues a number that no frame gets.
     pub(crate) fn mark(&self) -> u64 {
         lock(&self.state).draw()
     }
 
-    /// Takes the number of a frame that is to be made durable; another one, if readers may have
-    /// passed it.
+    /// Registers a frame under its number; under another one, if readers may have passed it.
     pub(crate) fn enter(self: &Arc<Self>, number: u64) -> OpenNumber {
         let mut state = lock(&self.state);
         let was_drawn = state.drawn.remove(&number).is_some();
@@ -95,7 +94,7 @@ impl SequenceNumbers {
         OpenNumber { numbers: self.clone(), number }
     }
 
-    /// Draws a number for a frame that is to be made durable.
+    /// Issues a number for a frame and registers the frame.
     pub(crate) fn draw_and_enter(self: &Arc<Self>) -> OpenNumber {
         let mut state = lock(&self.state);
         let number = state.draw();
@@ -103,7 +102,7 @@ impl SequenceNumbers {
         OpenNumber { numbers: self.clone(), number }
     }
 
-    /// Of all smaller numbers it is decided whether their frames are there.
+    /// The first number of which it is not decided whether its frame will be there.
     pub(crate) fn decided(&self, now_ns: u64) -> u64 {
         let mut state = lock(&self.state);
         state.forget_overdue(now_ns);
@@ -121,7 +120,7 @@ impl State {
     }
 
     fn forget_overdue(&mut self, now_ns: u64) {
-        // They were drawn in this order.
+        // They were issued in this order.
         while let Some(first) = self.drawn.first_entry()
             && now_ns.saturating_sub(*first.get()) > DRAWN_NS_MAX
         {
@@ -155,7 +154,7 @@ mod tests {
         assert_eq!((late.get(), numbers.next()), (9, 10), "readers have passed it");
         assert_eq!(numbers.draw_and_enter().get(), 10);
         assert_eq!(numbers.decided(DRAWN_NS_MAX + 2), 9);
-        // A number that somebody else gave.
+        // A number that this store did not issue.
         let foreign = numbers.enter(90);
         assert_eq!((foreign.get(), numbers.next()), (90, 91));
     }

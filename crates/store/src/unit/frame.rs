@@ -1,4 +1,4 @@
-//! A frame in the store, without its bytes.
+//! Handles of frames in the store, which do not hold their bytes.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::segments::cache::{Cache, FILTER, FrameWords};
 use crate::segments::hot::HotSegment;
 use crate::segments::table::SegmentTable;
 
-/// Lines of a frame that is worth a filter of its words: fewer are looked at as quickly.
+/// Lines from which on a frame is worth a word filter: fewer are searched as quickly.
 const FILTER_LINES_MIN: u64 = 64;
 
-/// Questions after which a frame gets a filter of its words. To find its words takes as long as to
-/// look at its lines a few times; who asks again and again whether new lines are there has asked
-/// less often before they are sealed.
+/// Queries after which a frame gets a word filter. Finding its words takes as long as searching its
+/// lines a few times; a client that polls for new lines makes fewer queries than this before they
+/// are sealed.
 const FILTER_QUERIES: u32 = 16;
 
-/// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted, but can
-/// be read on when its segment is sealed meanwhile.
+/// Refers to a durable frame. Cheap to clone. The frame can be deleted all the same, but stays
+/// readable when its segment is sealed.
 #[derive(Clone)]
 pub struct FrameHandle {
     pub(crate) segments: Arc<SegmentTable>,
@@ -35,11 +35,11 @@ pub struct FrameHandle {
 /// A frame for the parse stage.
 #[derive(Clone)]
 pub struct CommittedFrame {
-    /// Where it is; the cursor to go on behind it.
+    /// Its position; the cursor to resume behind it.
     pub position: Position,
     /// Its number on its node.
     pub sequence: u64,
-    /// To read it.
+    /// The handle by which it is read.
     pub handle: FrameHandle,
 }
 
@@ -54,7 +54,7 @@ impl FrameHandle {
         self.entry.sequence
     }
 
-    /// Whether it was not deleted meanwhile.
+    /// Whether it is not deleted.
     pub fn is_there(&self) -> bool {
         !self.segment.fate.may_be_gone()
     }
@@ -93,7 +93,7 @@ impl FrameHandle {
         self.segments.cache.batch(self.position())
     }
 
-    /// Keeps the parsed frame in memory, as long as there is room and the segment is not sealed.
+    /// Caches the parsed frame, as long as there is room and the segment is not sealed.
     pub fn put(&self, batch: Arc<Batch>) {
         self.keep(|cache| cache.put_batch(self.position(), batch));
     }
@@ -102,12 +102,11 @@ impl FrameHandle {
         self.segments.keep(self.segment.id, &self.segment.fate, put)
     }
 
-    /// For each set of words whether a line of it may have all of them in values of its fields.
-    /// None where that is not known without looking at the lines.
+    /// Says for each set of words whether a line of the frame may have all of them in values of its
+    /// fields. None where this is not known without looking at the lines.
     ///
-    /// A frame in memory gets a filter of its words once it was asked for often enough: someone who
-    /// looks up one key after the other then finds each without looking at all lines that are not
-    /// sealed yet.
+    /// A frame in memory gets a word filter once enough queries wanted one: a client that looks up
+    /// one key after the other then finds each without a search of all unsealed lines.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
         let (position, lines) = (self.position(), self.lines());
         let (segments, segment) = (&self.segments, &self.segment);
@@ -115,17 +114,16 @@ impl FrameHandle {
             .may_contain(sets, || self.cached())
     }
 
-    /// The frame, from memory or from disk. None when it was deleted by retention meanwhile. A
-    /// frame read from disk is not kept in memory: its reader parses it and calls
-    /// [`put`](Self::put).
+    /// The frame, from memory or from disk. None when retention deleted it meanwhile. A frame read
+    /// from disk is not cached: its reader parses it and calls [`put`](Self::put).
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn read_frame(&self) -> Result<Option<Arc<Frame>>, StoreError> {
         self.read_from(|file| read_frame(file, &self.segment.path, &self.entry))
     }
 
-    /// As [`read_frame`](Self::read_frame), for who reads each frame once: what comes from disk
-    /// passes the page cache by.
+    /// As [`read_frame`](Self::read_frame), for readers that read each frame once: what comes from
+    /// disk bypasses the page cache.
     pub fn read_frame_once(&self) -> Result<Option<Arc<Frame>>, StoreError> {
         self.read_from(|file| read_frame(&ReadOnce(file), &self.segment.path, &self.entry))
     }
@@ -150,18 +148,18 @@ impl FrameHandle {
     }
 }
 
-/// The words of lines of a hot segment: of a frame, or of a group of frames.
+/// The words of lines of a hot segment, in a frame or a group of frames.
 pub(crate) struct Words<'a> {
     pub(crate) segments: &'a SegmentTable,
     pub(crate) segment: &'a HotSegment,
     pub(crate) position: Position,
-    /// Under which their filter is kept.
+    /// The cache key of their filter.
     pub(crate) number: u32,
     pub(crate) lines: u64,
 }
 
 impl Words<'_> {
-    /// As [`FrameHandle::may_contain`]; `batch` gives the records, if they are in memory.
+    /// As [`FrameHandle::may_contain`]; `batch` returns the records, if they are in memory.
     pub(crate) fn may_contain(
         &self,
         sets: &[Vec<TokenHash>],
@@ -189,7 +187,7 @@ impl Words<'_> {
     }
 }
 
-/// The filter of the words in all values of fields.
+/// Builds the filter of the words in all values of fields.
 fn filter_of(batch: &Batch) -> Vec<u8> {
     let mut words = TokenSet::default();
     batch.rows().for_each(|row| row.fields().for_each(|(_, value)| words.add(value)));

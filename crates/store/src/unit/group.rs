@@ -1,13 +1,14 @@
-//! Small frames that stand behind each other in a hot segment, as one: a log of single requests
-//! makes a frame each, and a question that has to look at ten thousand of them spends its time on
-//! what each costs beside its line.
+//! Groups of small neighbouring frames of a hot segment, which queries read as one: a log of single
+//! requests makes a frame of each, and a query over ten thousand of them would spend its time on
+//! the fixed cost of each frame.
 //!
-//! Which frames are one group, is settled by the frames alone, from the segment's first on, and
-//! stays so while more are appended: the last ones, which more may join, are in none. A group that
-//! questions came across [`GROUP_QUERIES`] times is handed out; whoever reads it puts the records
-//! together and keeps them in the cache, beside those of the frames.
+//! Groups depend on the frames alone, from the first of the segment on, and do not change when
+//! frames are appended: the last frames, which later ones may join, are in no group. A group that
+//! [`GROUP_QUERIES`] queries met is handed out; its reader merges the records and caches them,
+//! beside those of the frames.
 //!
-//! Left out: groups over segments, and frames that are not parsed yet with all behind them.
+//! Left out: groups across segments, and frames that are not parsed yet, with all frames behind
+//! them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,16 +25,16 @@ use crate::segments::table::SegmentTable;
 use crate::sync::read;
 use crate::unit::frame::{FrameHandle, Words};
 
-/// Frames of a group. With more, more of the last ones stay alone, by twos as many.
+/// Frames per group. A larger group leaves more trailing frames ungrouped, up to twice as many.
 const GROUP_FRAMES: usize = 128;
-/// Lines of a group, and of a frame that gets into one: what a larger one costs beside its lines is
-/// little.
+/// Most lines of a group, and of a frame in a group: the fixed cost of a larger one is small beside
+/// its lines.
 const GROUP_LINES_MAX: u64 = 4_096;
 const FRAME_LINES_MAX: u32 = 512;
-/// Bytes of the lines of a group, for the same.
+/// Most bytes of the lines of a group, for the same reason.
 const GROUP_BYTES_MAX: u64 = 1 << 20;
-/// Questions that come across a group before it is made: to put its lines together takes as long as
-/// to look at them a few times.
+/// Queries that must meet a group before it is made: merging its lines takes as long as searching
+/// them a few times.
 const GROUP_QUERIES: u32 = 4;
 
 /// Frames of a hot segment that are read as one.
@@ -81,8 +82,7 @@ impl FrameGroup {
         self.frames.clone().map(handle).collect()
     }
 
-    /// Keeps the records of all its frames in memory, as long as there is room; none: they cannot
-    /// be put together.
+    /// Caches the records of all its frames, as long as there is room; None: they cannot be merged.
     pub fn put(&mut self, batch: Option<Arc<Batch>>) {
         let position = self.position();
         self.segments.keep(self.segment.id, &self.segment.fate, |cache| {
@@ -91,8 +91,8 @@ impl FrameGroup {
         self.batch = batch;
     }
 
-    /// For each set of words whether a line of it may have all of them in values of its fields, as
-    /// [`FrameHandle::may_contain`] says.
+    /// Says for each set of words whether a line of the group may have all of them in values of its
+    /// fields, as [`FrameHandle::may_contain`].
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
         let (position, number) = (self.position(), GROUP_FILTER);
         let (segments, segment) = (&self.segments, &self.segment);
@@ -100,7 +100,7 @@ impl FrameGroup {
             .may_contain(sets, || self.batch.clone())
     }
 
-    /// The places of its frames in the segment.
+    /// The indexes of its frames in the segment.
     pub(crate) fn places(&self) -> Range<usize> {
         self.frames.start as usize..self.frames.end as usize
     }
@@ -110,8 +110,8 @@ impl FrameGroup {
     }
 }
 
-/// The groups of a segment that hold event times from the first to the second instant, and were
-/// asked for often enough. Ascending, as are their frames.
+/// The groups of a segment that hold event times from the first to the second instant, and that
+/// enough queries have met. Ascending, as are their frames.
 pub(crate) fn groups_of(
     segments: &Arc<SegmentTable>,
     segment: &Arc<HotSegment>,
@@ -146,7 +146,7 @@ pub(crate) fn groups_of(
     groups
 }
 
-/// Calls `each` with the places of the frames of each group.
+/// Calls `each` with the indexes of the frames of each group.
 fn each_group(entries: &[FrameEntry], mut each: impl FnMut(Range<usize>)) {
     let (mut from, mut lines, mut bytes) = (0, 0, 0);
     let is_internal = |entry: &FrameEntry| entry.flags & FRAME_INTERNAL != 0;
@@ -200,7 +200,7 @@ mod tests {
         let entries: Vec<FrameEntry> = lines.iter().enumerate().map(entry).collect();
         let mut groups = Vec::new();
         each_group(&entries, |group| groups.push((group.start, group.end)));
-        // More that come do not change those that there are.
+        // Frames that are appended do not change earlier groups.
         for end in 0..entries.len() {
             let mut before = Vec::new();
             each_group(&entries[..end], |group| before.push((group.start, group.end)));
