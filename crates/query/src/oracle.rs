@@ -601,4 +601,38 @@ proptest! {
         let found: Vec<Row> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
         prop_assert_eq!(found, expected, "{}", query);
     }
+
+    #[test]
+    fn a_limit_behind_a_sort_gives_its_first_rows(
+        filter in any_filter(),
+        changes in prop::collection::vec(any_change(), 0..2),
+        source in any_source(),
+        by in prop::sample::select(vec!["(_time desc)", "(_time desc)", "(_time)", "(_time desc, n)", "(n)"]),
+        limit in 0usize..8,
+        offset in 0usize..4,
+        is_pipe in any::<bool>(),
+    ) {
+        let mut pipes: Vec<Pipe> = changes.into_iter().map(Pipe::from).collect();
+        let sort = Query::parse(&format!("* | sort by {by}"), 0).unwrap();
+        pipes.extend(sort.pipes().iter().cloned());
+        let mut expected: Vec<Row> =
+            naive_rows(&source).into_iter().filter(|row| selects(&filter, row)).collect();
+        for pipe in &pipes {
+            expected = run_pipe(pipe, expected, None);
+        }
+        let expected: Vec<Row> = expected.into_iter().skip(offset).take(limit).collect();
+        let limits = Limits { threads: 1 + limit % 3, ..Limits::default() };
+        let mut context = Context { limits, ..Context::default() };
+        if is_pipe {
+            let behind = Query::parse(&format!("* | offset {offset} | limit {limit}"), 0).unwrap();
+            pipes.extend(behind.pipes().iter().cloned());
+        } else {
+            (context.limit, context.offset) = (Some(limit), offset);
+        }
+        let query = Query::new(filter, pipes);
+        let (rows, outcome) = collect(&query, &source, &context);
+        outcome.unwrap();
+        let found: Vec<Row> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
+        prop_assert_eq!(found, expected, "{}", query);
+    }
 }

@@ -158,8 +158,9 @@ impl BlockHandle {
         Ok(Some(file.with_columns(self.block as usize, &read, with)?))
     }
 
-    /// Says for each set of words whether a line of the unit may have all of them in values of its
-    /// fields. None where this is not known without reading the lines.
+    /// Says for each set of words whether a line of the block may have all of them in values of its
+    /// fields. None where this is not known without reading the lines, or the block was deleted
+    /// meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {

@@ -134,8 +134,18 @@ impl MadeRow {
         }
         // By a quarter: appended value by value, each byte is copied a few times only.
         if needed > self.bytes.capacity() {
-            self.bytes.reserve_exact(needed + needed / 4 - self.bytes.len());
+            self.grow(needed + needed / 4, meter)?;
         }
+        Ok(())
+    }
+
+    /// Moves the values to a larger allocation. The old one, which is there until all is copied, is
+    /// counted meanwhile; the caller has counted the new one.
+    fn grow(&mut self, capacity: usize, meter: &mut Meter) -> Result<(), RunError> {
+        let old = self.bytes.capacity();
+        meter.take(old)?;
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        meter.give_back(old);
         Ok(())
     }
 
@@ -198,7 +208,7 @@ impl MadeRow {
         if needed > self.bytes.capacity() {
             let capacity = needed + needed / 4;
             meter.take(capacity - self.bytes.capacity())?;
-            self.bytes.reserve_exact(capacity - self.bytes.len());
+            self.grow(capacity, meter)?;
         }
         let counted = self.memory_bytes();
         self.set(name, value);
@@ -253,5 +263,35 @@ impl MadeRow {
     /// Memory held, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.fields.capacity() * size_of::<MadeField>() + self.bytes.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Limits};
+
+    /// The old allocation is there until its bytes are copied: both together keep to the limit.
+    #[test]
+    fn what_is_copied_while_a_row_grows_is_counted() {
+        let limit = 16 << 20;
+        let limits = Limits { memory_bytes_max: limit as u64, ..Limits::default() };
+        let mut meter = Meter::new(&Context { limits, ..Context::default() });
+        let value = vec![b'x'; 1 << 20];
+        let (mut row, mut counted, mut moved) = (MadeRow::default(), 0, 0);
+        let error = loop {
+            let before = row.bytes.capacity();
+            match row.make_room(value.len(), &mut counted, &mut meter) {
+                Ok(()) => row.push("field".into(), &value),
+                Err(error) => break error,
+            }
+            if row.bytes.capacity() > before {
+                moved = before + row.bytes.capacity();
+                assert!(moved <= limit, "{moved} bytes while it grows");
+            }
+        };
+        assert!(matches!(error, RunError::MemoryLimit(_)), "{error}");
+        assert!(moved > limit / 2, "it ended at {moved} bytes, long before the limit");
+        assert!(meter.held() >= row.memory_bytes() as u64, "{} counted", meter.held());
     }
 }

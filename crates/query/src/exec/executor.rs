@@ -114,6 +114,13 @@ impl<'a> Executor<'a, '_> {
         self.delivery.finish(&mut self.task)
     }
 
+    /// Lines that are older are not needed any more.
+    fn oldest_wanted_ns(&self) -> i64 {
+        let newest = self.plan.newest_at.and_then(|place| self.stages.get(place));
+        let wanted = newest.map_or(i64::MIN, |stage| stage.oldest_wanted_ns());
+        self.delivery.oldest_wanted_ns().max(wanted)
+    }
+
     /// The units that the plan leaves to be read, in the order in which they are.
     fn units(&self) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
         let execution = &self.task.execution;
@@ -190,7 +197,7 @@ impl<'a> Executor<'a, '_> {
                 {
                     return sent;
                 }
-                let oldest_wanted = self.delivery.oldest_wanted_ns();
+                let oldest_wanted = self.oldest_wanted_ns();
                 scan.want_from(oldest_wanted);
                 let next = next.and_then(|unit| unit.time_range_ns());
                 let enough = next.is_some_and(|(_, newest)| newest < oldest_wanted);

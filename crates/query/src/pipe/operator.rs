@@ -277,6 +277,12 @@ pub(crate) trait Processor: Send {
         unreachable!("only pipes that are counted by fields count rows that they have not seen");
     }
 
+    /// Rows that are older can change nothing any more; for the pipe that keeps the newest rows
+    /// ([`crate::plan::Plan::newest_at`]).
+    fn oldest_wanted_ns(&self) -> i64 {
+        i64::MIN
+    }
+
     /// The partial state: what it collected so far. Of operators that are merged
     /// ([`Operator::merges`]); they hand nothing on before [`finish`](Self::finish).
     fn collected(&mut self) -> Option<&mut dyn Any> {

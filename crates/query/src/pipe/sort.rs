@@ -28,7 +28,7 @@ use super::{limit::parse_count, parse_by, tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
 use crate::exec::sorted::{Sorted, key_bytes_max, put_key, select};
 use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
-use crate::number::{Kind, compare_kinds};
+use crate::number::{Kind, compare_kinds, parse_timestamp};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
 use crate::syntax::error::ParseError;
@@ -263,6 +263,10 @@ pub(super) struct Sorter {
     carried: Vec<String>,
     groups: Groups,
     rows: u64,
+    /// How many of the newest rows are kept, and from which time on they are, once there are
+    /// enough.
+    newest: Option<usize>,
+    oldest_wanted_ns: i64,
     /// Entries of a group from which on only the first ones are kept.
     entries_max: usize,
     group: Buffer,
@@ -310,6 +314,8 @@ impl Sorter {
             carried: carried.to_vec(),
             groups: HashMap::default(),
             rows: 0,
+            newest: sort.newest_kept(),
+            oldest_wanted_ns: i64::MIN,
             entries_max: sort.kept().saturating_mul(2).saturating_add(spare),
             group: Buffer::default(),
             key: Buffer::default(),
@@ -362,7 +368,40 @@ impl Sorter {
     }
 }
 
+impl Sorter {
+    /// Where the newest rows are kept, and there are enough of them: notes the oldest of these.
+    fn note_oldest_wanted(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let Some(kept) = self.newest else { return Ok(()) };
+        let Some(group) = self.groups.values_mut().next() else { return Ok(()) };
+        if group.entries.len() < kept {
+            return Ok(());
+        }
+        group.trim(&self.sort, next)?;
+        let oldest = group.entries.get(kept - 1).and_then(|e| parse_timestamp(e.row.get("_time")));
+        self.oldest_wanted_ns = oldest.unwrap_or(i64::MIN);
+        Ok(())
+    }
+}
+
 impl Sort {
+    /// The same where of all its rows only the first ones are wanted.
+    pub(crate) fn limited(&self, rows: u64) -> Sort {
+        if !self.partition.is_empty() {
+            return self.clone();
+        }
+        Sort { limit: Some(self.limit.unwrap_or(u64::MAX).min(rows)), ..self.clone() }
+    }
+
+    /// How many of the newest rows it keeps, where it sorts by nothing but time and does not keep
+    /// all.
+    pub(crate) fn newest_kept(&self) -> Option<usize> {
+        let keys = once(&self.keys);
+        let [SortKey { name, descending: true }] = &keys[..] else { return None };
+        let is_by_time = name == "_time" && self.partition.is_empty();
+        let kept = self.limit.is_some().then(|| self.kept())?;
+        (is_by_time && kept > 0).then_some(kept)
+    }
+
     /// Rows of a group that may come out, and those that are left out before.
     fn kept(&self) -> usize {
         let limit = self.limit.unwrap_or(u64::MAX);
@@ -374,7 +413,7 @@ impl Group {
     /// Keeps those of the entries that may come out, in any order.
     fn trim(&mut self, sort: &Sort, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let kept = sort.kept();
-        if self.entries.len() <= kept {
+        if self.entries.len() < kept {
             return Ok(());
         }
         if let Some(last) = kept.checked_sub(1) {
@@ -413,7 +452,12 @@ impl Processor for Sorter {
             }
             self.add(&block, row, &columns, &partition, next)?;
         }
+        self.note_oldest_wanted(next)?;
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn oldest_wanted_ns(&self) -> i64 {
+        self.oldest_wanted_ns
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {

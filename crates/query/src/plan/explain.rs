@@ -155,6 +155,11 @@ impl Explanation {
             counted_by,
             rollups: plan.rolled.is_some(),
             order: match &plan.order {
+                Order::Stream if let Some(place) = plan.newest_at => format!(
+                    "as the last pipe gives them; reading ends when no other unit can hold one of \
+                     the newest rows that pipe {} keeps",
+                    place + 1
+                ),
                 Order::Stream if plan.oldest_first => {
                     "as the last pipe gives them; the oldest units are read first".to_owned()
                 }

@@ -12,12 +12,13 @@
 pub(crate) mod counting;
 pub(crate) mod explain;
 pub(crate) mod fields;
+pub(crate) mod first_rows;
 pub(crate) mod needs;
 pub(crate) mod rolled;
 
 use crate::exec::Context;
 use crate::exec::ordered::TimeOrder;
-use crate::pipe::{Merges, Pipe, Processor};
+use crate::pipe::{Merges, Pipe, Processor, Sort};
 use crate::source::{TimeRange, Whose};
 use crate::syntax::query::Query;
 
@@ -81,6 +82,11 @@ pub(crate) struct Plan<'q> {
     pub oldest_first: bool,
     /// Only so many of the newest lines of a unit are needed.
     pub newest_lines: Option<usize>,
+    /// How many rows of each pipe, from the first on, can get to the client; none where all can.
+    pub rows_wanted: Vec<Option<u64>>,
+    /// The place of the `sort` that keeps only the newest rows: units are read as for
+    /// [`Order::Newest`], the newest first, until no other can hold one of them.
+    pub newest_at: Option<usize>,
     /// The place of the pipe that several threads can collect for, each by itself.
     pub merged_at: Option<usize>,
 }
@@ -99,11 +105,17 @@ impl<'q> Plan<'q> {
             _ => Order::Stream,
         };
         // Behind a filter, more than the newest lines may be needed for as many rows.
-        let newest_lines = match order {
-            Order::Newest(count) if pipes.iter().all(Pipe::keeps_rows) => Some(count),
+        let newest_rows = first_rows::newest(pipes, context);
+        let newest_lines = match (&order, newest_rows) {
+            (Order::Newest(count), _) if pipes.iter().all(Pipe::keeps_rows) => Some(*count),
+            (_, Some((place, count))) if pipes[..place].iter().all(Pipe::keeps_rows) => Some(count),
             _ => None,
         };
+        let newest_at = newest_rows.map(|(place, _)| place);
         let collects = pipes.iter().position(|pipe| !pipe.is_row_wise());
+        // Several threads that take units as they come would read them all.
+        let merges =
+            |&place: &usize| newest_at.is_none() && pipes[place].merges() == Merges::AnyOrder;
         Plan {
             range: context.range.intersect(query.filter().time_range()),
             whose,
@@ -115,7 +127,11 @@ impl<'q> Plan<'q> {
             order,
             oldest_first: context.order.is_some() || context.oldest_first,
             newest_lines,
-            merged_at: collects.filter(|&place| pipes[place].merges() == Merges::AnyOrder),
+            newest_at,
+            merged_at: collects.filter(merges),
+            rows_wanted: (0..pipes.len())
+                .map(|place| first_rows::wanted(&pipes[place + 1..], context))
+                .collect(),
             query,
         }
     }
@@ -145,6 +161,11 @@ impl<'q> Plan<'q> {
 
     /// What runs the pipes.
     pub fn stages(&self) -> Vec<Box<dyn Processor>> {
-        self.query.pipes().iter().map(|pipe| pipe.processor(&self.carried)).collect()
+        let pipes = self.query.pipes().iter().zip(&self.rows_wanted);
+        let stage = |(pipe, wanted): (&Pipe, &Option<u64>)| match (pipe.get::<Sort>(), wanted) {
+            (Some(sort), Some(rows)) => Pipe::new(sort.limited(*rows)).processor(&self.carried),
+            _ => pipe.processor(&self.carried),
+        };
+        pipes.map(stage).collect()
     }
 }

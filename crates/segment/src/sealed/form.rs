@@ -1,4 +1,4 @@
-//! What the blocks of a file look like, by its version.
+//! The format of the blocks of a file, by its version.
 
 use record::frame::OriginForm;
 
@@ -11,7 +11,7 @@ pub(super) const FIELDS_VERSION: u16 = 4;
 /// are tagged.
 const NAMES_VERSION: u16 = 5;
 
-/// How the blocks of a file are to be read.
+/// The format of a file's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) version: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// That of what is written today.
+    /// The format that this code writes.
     pub(crate) fn current() -> Form {
         Form { version: SEALED_VERSION, node: 0 }
     }

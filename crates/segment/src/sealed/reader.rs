@@ -28,7 +28,7 @@ pub struct SealedFile {
     footer: Arc<Footer>,
 }
 
-/// How one column of a block is stored.
+/// Statistics of one column of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
     /// The field, or `a..b` for the text between two fields; an edge of the line is `^` or `$`.
@@ -86,7 +86,7 @@ impl SealedFile {
         Ok(SealedFile { path: path.to_owned(), blob, footer: Arc::new(footer) })
     }
 
-    /// What is in it.
+    /// The footer.
     pub fn footer(&self) -> &Arc<Footer> {
         &self.footer
     }
@@ -138,8 +138,8 @@ impl SealedFile {
         Ok(with(&columns))
     }
 
-    /// For each set of words whether block `place` may hold a line with all of them in values of
-    /// its fields. None where that is not known without reading the lines.
+    /// Says for each set of words whether block `place` may have a line with all of them in values
+    /// of its fields. None where this is not known without reading the lines.
     ///
     /// Errors: the filter cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(

@@ -1,8 +1,7 @@
 //! Reads one block: columns back to lines and records.
 //!
-//! Everything is checked before the first line is put together (numbers of layouts, columns and
-//! names, and that each column has as many values as its layouts take), so that putting together
-//! cannot fail.
+//! Everything is checked before the first line is restored (numbers of layouts, columns and names,
+//! and that each column has as many values as its layouts use), so that restoring cannot fail.
 //!
 //! Rows of one layout and origin become rows of one stem: the last fields of a layout that have the
 //! same values in all its lines, at the same places, are stored once. See [`super::plan`].
@@ -20,7 +19,7 @@ use super::names;
 use super::pack::{ColumnEntry, Element, Kind, Layout, Listed, Listing, read_layout, read_nodes};
 use super::plan::Plan;
 
-/// A block whose columns are read and checked, and whose lines are not put together yet.
+/// A block whose columns are read and checked, and whose lines are not restored yet.
 pub(super) struct Opened<'a> {
     pub(super) names: Vec<&'a str>,
     /// The shared values, one behind the other, where [`Kind::Shared`] says.
@@ -30,7 +29,7 @@ pub(super) struct Opened<'a> {
     pub(super) received: Vec<i64>,
     pub(super) sequences: Vec<i64>,
     pub(super) names_of_lines: LineNames,
-    /// Of each line, a place among `origins` and one among `plans`.
+    /// For each line its index into `origins`, and into `plans`.
     pub(super) origin_places: Vec<i64>,
     pub(super) layout_places: Vec<i64>,
     pub(super) readers: Vec<ColumnReader<'a>>,
@@ -151,7 +150,7 @@ pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize, form: Form) -> Read<Batc
     put_together(Opened::read(chunks, lines, form)?, lines, None, form)
 }
 
-/// Those of some rows, which ascend.
+/// The records of some rows, which ascend.
 pub(crate) fn restore_rows(
     chunks: &[&[u8]],
     lines: usize,
@@ -162,7 +161,7 @@ pub(crate) fn restore_rows(
     put_together(Opened::of_chunks(chunks, lines, form)?, lines, Some(rows), form)
 }
 
-/// The records of all rows, or of those that are wanted.
+/// The records of all rows, or of the wanted ones.
 fn put_together(
     mut block: Opened<'_>,
     lines: usize,
@@ -215,8 +214,8 @@ pub(crate) fn lines_crc(batch: &Batch, form: Form) -> u32 {
     heads.finish(crc32c::crc32c(batch.text()))
 }
 
-/// What the checksum over lines takes in behind the raw lines: for each its length, its name and
-/// its times.
+/// The part of the checksum over lines that follows the raw lines: for each line its length, its
+/// name and its times.
 pub(super) struct LineHeads {
     bytes: Vec<u8>,
     /// Bytes of one line.

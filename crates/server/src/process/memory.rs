@@ -26,7 +26,14 @@ const LOOKS_PER_FULL_LOOK: u32 = 5;
 /// The allocator keeps the freed memory of a thread for that thread. Threads that run queries and
 /// that seal therefore look themselves when they have nothing to do. What a thread that has ended
 /// leaves behind is given back by a full look only; each burst of requests leaves such threads.
+///
+/// Transparent huge pages are switched off for the process, where the machine has them always on:
+/// the kernel fills 2 MiB again of which a few KiB are in use, so that what was given back does not
+/// leave the process. A server that peaks at 1.3 GiB without them stays at 1.9 GiB with them.
 pub fn give_back_freed() -> std::io::Result<()> {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::warn!(%error, "transparent huge pages stay on: more memory may be held than used");
+    }
     let look = || {
         for looks in 1_u32.. {
             std::thread::sleep(LOOK_TIME);

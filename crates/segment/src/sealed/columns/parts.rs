@@ -1,5 +1,5 @@
-//! Values of a field that stands around others, line by line: each is what the elements of its
-//! line's layout put together.
+//! Values of a field that contains others, line by line: each is put together by elements of its
+//! line's layout.
 
 use record::automaton::{Automaton, BEGIN, KnownValues, State, is_last};
 

@@ -1,0 +1,89 @@
+//! How few rows of a `sort` are wanted: a `limit` behind it, or that of the client, is its own
+//! limit. It then keeps no more rows than those; and when it sorts by time, the newest first, units
+//! that hold only older lines are not read.
+
+use crate::exec::Context;
+use crate::pipe::{Limit, Offset, Pipe, Sort};
+
+/// How many rows can get through the pipes `behind` to the client; none where all can.
+pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
+    let mut skipped = 0_u64;
+    for pipe in behind {
+        if let Some(Limit { count }) = pipe.get() {
+            return Some(skipped.saturating_add(*count));
+        }
+        match pipe.get() {
+            Some(Offset { count }) => skipped = skipped.saturating_add(*count),
+            None if pipe.keeps_rows() => {}
+            None => return None,
+        }
+    }
+    // Rows that are brought into another order afterwards are all needed.
+    let limit = context.limit.filter(|_| context.order.is_none())?;
+    Some(skipped.saturating_add(context.offset as u64).saturating_add(limit as u64))
+}
+
+/// The place of the `sort` that keeps the newest rows of the lines that come, and how many.
+pub(super) fn newest(pipes: &[Pipe], context: &Context) -> Option<(usize, usize)> {
+    let place = pipes.iter().position(|pipe| !pipe.is_row_wise())?;
+    let sort = pipes[place].get::<Sort>()?;
+    let sort = match wanted(&pipes[place + 1..], context) {
+        Some(rows) => sort.limited(rows),
+        None => sort.clone(),
+    };
+    let is_read_so = context.order.is_none() && !context.oldest_first;
+    let keeps_time = pipes[..place].iter().all(Pipe::keeps_time);
+    let count = sort.newest_kept().filter(|_| is_read_so && keeps_time)?;
+    Some((place, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::query::Query;
+
+    #[test]
+    fn rows_that_can_get_to_the_client() {
+        let check = |text: &str, limit: Option<usize>, expected: Option<u64>| {
+            let query = Query::parse(text, 0).unwrap();
+            let context = Context { limit, offset: 3, ..Context::default() };
+            assert_eq!(wanted(&query.pipes()[1..], &context), expected, "{text} {limit:?}");
+        };
+        check("* | sort by (a)", None, None);
+        check("* | sort by (a)", Some(10), Some(13));
+        check("* | sort by (a) | limit 5", Some(10), Some(5));
+        check("* | sort by (a) | fields a | offset 2 | limit 5", None, Some(7));
+        check("* | sort by (a) | offset 2", Some(10), Some(15));
+        check("* | sort by (a) | filter a:1 | limit 5", Some(10), None);
+        check("* | sort by (a) | sort by (b) | limit 5", Some(10), None);
+        check("* | sort by (a) | unroll (b) | limit 5", None, None);
+        check(
+            &format!("* | sort by (a) | offset {0} | limit {0}", u64::MAX / 2 + 1),
+            None,
+            Some(u64::MAX),
+        );
+    }
+
+    #[test]
+    fn the_sort_that_keeps_the_newest_rows() {
+        let check = |text: &str, expected: Option<(usize, usize)>| {
+            let query = Query::parse(text, 0).unwrap();
+            let found = newest(query.pipes(), &Context::default());
+            assert_eq!(found, expected, "{text}");
+        };
+        check("* | sort by (_time desc) | limit 5", Some((0, 5)));
+        check("* | sort by (_time) desc limit 5 offset 2", Some((0, 7)));
+        check("* | first 5 by (_time desc)", Some((0, 5)));
+        check("* | last 5 by (_time)", Some((0, 5)));
+        check("* | filter a:1 | sort by (_time desc, _time) | limit 5", Some((1, 5)));
+        check("* | sort by (_time desc)", None);
+        check("* | sort by (_time) | limit 5", None);
+        check("* | sort by (_time desc, a) | limit 5", None);
+        check("* | sort by (_time desc) partition by (a) limit 5", None);
+        check("* | sort by (_time desc) limit 0", None);
+        check("* | fields a | sort by (_time desc) | limit 5", None);
+        check("* | copy a as _time | sort by (_time desc) | limit 5", None);
+        check("* | limit 9 | sort by (_time desc) | limit 5", None);
+        check("* | stats by (_time:1m) count() | sort by (_time desc) | limit 5", None);
+    }
+}
