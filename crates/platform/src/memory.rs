@@ -1,15 +1,15 @@
-//! One budget for the memory that grows with what strangers send and ask: queries, live tails,
-//! answers on their way to a client, bodies of requests that bring lines. What has a fixed limit of
-//! its own (the cache of the store, the queue of its writer) is not part of it.
+//! One budget for memory whose amount outsiders determine: queries, live tails, answers on their
+//! way to a client, bodies of requests that bring lines. Parts with a fixed limit of their own (the
+//! cache of the store, the queue of its writer) are not counted.
 //!
-//! Whoever needs memory takes it from the budget first, through a [`Share`], and allocates then.
-//! When the budget is used up, the taker is refused and says so: nobody waits for memory, since two
-//! who wait for each other's would wait for ever. A part is kept for inserts ([`INSERT_SHARE`]), so
-//! that queries, however many and large, stop no sender.
+//! Memory is taken from the budget first, through a [`Share`], and allocated then. When the budget
+//! is used up, the taker is refused and reports it. Nobody waits for memory, since two takers that
+//! wait for each other would deadlock. A part is kept for inserts ([`INSERT_SHARE`]), so that no
+//! number or size of queries stops a sender.
 //!
-//! Takers count in pieces of [`PIECE_BYTES`] or more, so that the budget is no place where threads
-//! meet for each row. What an allocator adds by rounding and by growing a vector is not counted;
-//! the budget leaves room for it ([`bytes_auto`]).
+//! Memory is taken in pieces of [`PIECE_BYTES`] or more, so that threads do not contend for the
+//! budget at each row. Rounding by the allocator and spare capacity of vectors are not counted; the
+//! budget leaves room for them ([`bytes_auto`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// memory that is taken and not used.
 pub const PIECE_BYTES: u64 = 256 << 10;
 
-/// One in so many bytes of the budget is kept for inserts: others are refused before.
+/// The part of the budget (one in so many bytes) that is kept for inserts: other takers are refused
+/// before it.
 pub const INSERT_SHARE: u64 = 4;
 
 /// Upper limit of the automatic budget, unless one query may have more than two thirds of it. With
@@ -30,7 +31,7 @@ const AUTO_BYTES_MIN: u64 = 128 << 20;
 /// The automatic budget is this part of the machine's memory.
 const AUTO_SHARE: u64 = 4;
 
-/// What memory is taken for.
+/// The purpose of taken memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Queries, with the units that they look at.
@@ -138,7 +139,7 @@ impl Budget {
         Share { budget: Arc::clone(self), purpose, bytes: 0 }
     }
 
-    /// Takes bytes; whoever does gives them back.
+    /// Takes bytes; the caller must give them back.
     pub fn take(&self, purpose: Purpose, bytes: u64) -> Result<(), Exhausted> {
         let bytes_max = match purpose {
             Purpose::Insert => self.bytes_max,
@@ -179,7 +180,7 @@ impl Share {
         self.bytes
     }
 
-    /// Sees to it that at least so many bytes are taken in all, a piece at a time.
+    /// Ensures that at least `bytes` are taken in all, a piece at a time.
     #[inline]
     pub fn cover(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let bytes = bytes as u64;

@@ -1,10 +1,10 @@
 //! Removes large files little by little.
 //!
-//! To free a gibibyte at once keeps some disks from everything else: where the file system tells
-//! the disk what is free (`mount -o discard`), 160 to 330 ms on a virtual one, in which nobody's
-//! writes end. So a large file loses its name at once and is then shortened from its end, step by
-//! step, with pauses in which others write: by a thread of its own, so that whoever removes a file
-//! does not wait.
+//! Freeing a gibibyte at once blocks some disks for all others: where the file system tells the
+//! disk what is free (`mount -o discard`), for 160 to 330 ms on a virtual one, in which no write
+//! ends. So a large file loses its name at once and is then shortened from its end, step by step,
+//! with pauses in which others write. A thread of its own does this, so that the caller that
+//! removes a file does not wait.
 //!
 //! Invariants: a file is shortened only when it has no other name, nobody else has it open, in
 //! whatever process, and its name is gone for good, also after a power cut. Left out: a process
@@ -34,11 +34,11 @@ const STEP_BYTES: u64 = 16 << 20;
 const PAUSE_PARTS: u32 = 3;
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Files that wait. One more is freed at once, by whoever closes it last.
+/// Files that wait. A further one is freed at once, by the last handle that closes it.
 const FILES_MAX: usize = 16;
-/// How often it is asked whether somebody still has a file open,
+/// Interval of checking whether another process or handle still has a file open,
 const OPEN_RETRY: Duration = Duration::from_secs(1);
-/// and until when: then it is left to them. Questions end after a minute.
+/// and how long: then freeing is left to the last one that closes it. Queries end after a minute.
 const OPEN_MAX: Duration = Duration::from_secs(90);
 
 // One thread and one count for the process, whatever number of stores and spools it has: they share

@@ -1,11 +1,11 @@
-//! Threads that are used again, for work that comes often and is short.
+//! A pool of threads for work that is frequent and short.
 //!
-//! To start a thread takes a tenth of a millisecond, and what it allocates is memory that it never
-//! had. A thread that has done its work waits for more, up to [`IDLE_MAX`] of them for [`IDLE`],
-//! the one that worked last first. All keep the priorities of one role ([`crate::placement`]),
-//! which could not be taken back.
+//! Starting a thread takes a tenth of a millisecond, and a new thread allocates memory that it
+//! never had. So a thread that has done its work waits for more, up to [`IDLE_MAX`] of them for
+//! [`IDLE`], and the one that worked last is used first. All have the priorities of one role
+//! ([`crate::placement`]), which could not be raised again.
 //!
-//! Left out: a bound on those that work. Whoever gives work knows how much of it there may be.
+//! Left out: a bound on busy threads. The caller bounds the amount of work.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -136,8 +136,8 @@ pub(super) fn read_nodes(rest: &mut Cursor<'_>, form: Form) -> Read<Vec<u32>> {
     (0..rest.count(rest.left())?).map(|_| node(rest)).collect()
 }
 
-/// How many names and columns a pack lists, and where its shared values are in the arena: first byte
-/// and length. Layouts refer to them.
+/// How many names and columns a pack lists, and where its shared values are in the arena: first
+/// byte and length. Layouts refer to them.
 pub(super) struct Listed<'a> {
     pub(super) names: usize,
     pub(super) shared: &'a [(u32, u32)],

@@ -46,8 +46,8 @@ impl Signal {
         lock(&self.state).stopped
     }
 
-    /// Waits for a wake-up that is not among the `seen` ones, at most for `timeout`; returns whether
-    /// the thread is to end.
+    /// Waits for a wake-up that is not among the `seen` ones, at most for `timeout`; returns
+    /// whether the thread is to end.
     pub(crate) fn wait(&self, seen: &mut u64, timeout: Duration) -> bool {
         let mut state = lock(&self.state);
         if state.wakes == *seen && !state.stopped {
