@@ -311,7 +311,7 @@ mod tests {
             (None, GIB / 2, 3 * GIB / 4),
         ] {
             assert_eq!(bytes_auto(machine, query), expected, "{machine:?} {query}");
-            let whole = machine.is_none_or(|bytes| bytes / AUTO_SHARE >= expected);
+            let whole = machine.is_none_or(|bytes| bytes / AUTO_SHARE > expected);
             let beside_inserts = expected - expected / INSERT_SHARE;
             assert!(!whole || beside_inserts >= query, "one query fits: {machine:?} {query}");
         }

@@ -72,7 +72,7 @@ pub enum StoreError {
     #[error("{0}")]
     Refused(String),
     /// The store was closed with frames that could not be written.
-    #[error("{lines} received lines could not be written: {reason}")]
+    #[error("{lines} lines that had arrived could not be written: {reason}")]
     Unwritten {
         /// Lines in those frames.
         lines: u64,
