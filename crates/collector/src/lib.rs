@@ -35,7 +35,7 @@ mod source;
 pub use accounting::{
     Accounting, DropCounts, DropReason, SourceCounters, SourceCounts, SourceKind,
 };
-pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
+pub use deliver::{Deliver, KeepError, OnDurable, Patience};
 pub use file::{FileConfig, FileError, FileRule, FileSource};
 pub use intake::Intake;
 pub use journald::{JournalConfig, JournalSource, JournalStatus};

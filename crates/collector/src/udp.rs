@@ -13,10 +13,11 @@
 //! UDP has no way to push a sender back. What comes faster than it is delivered waits in the
 //! kernel's receive buffer, so that is made as large as allowed; what does not fit there the kernel
 //! drops, and its count is read once a second and at the end ([`DropReason::Kernel`], and by socket
-//! in [`SocketDrops`](crate::socket_drops::SocketDrops)). Hence *sent = received + dropped by the kernel*, as long as nothing was
+//! in [`SocketDrops`]). Hence *sent = received + dropped by the kernel*, as long as nothing was
 //! lost on the way to this machine, which no receiver can know.
 //!
 //! [`DropReason::Kernel`]: crate::DropReason::Kernel
+//! [`SocketDrops`]: crate::socket_drops::SocketDrops
 
 use std::io;
 use std::net::SocketAddr;

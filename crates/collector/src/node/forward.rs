@@ -40,7 +40,7 @@ use super::lock;
 use super::queue::{Placed, Queue, Waiting};
 use super::spool::Spool;
 use super::status::{ForwardStatus, SpoolStatus};
-use crate::deliver::{Deliver, DeliverError, OnDurable, Patience};
+use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 
 /// Bytes of frames that wait for a store with room or for the spool. Beyond, whoever brings more
 /// waits.
@@ -259,14 +259,14 @@ impl Deliver for Forwarder {
         frame: Frame,
         on_durable: OnDurable,
         patience: Patience,
-    ) -> Result<(), DeliverError> {
+    ) -> Result<(), KeepError> {
         let shared = &self.shared;
         let since = Instant::now();
         let mut waiting = Waiting { frame, on_durable, since };
         let mut queue = shared.queue();
         let error = loop {
             if queue.closed {
-                break DeliverError::Closed;
+                break KeepError::Closed;
             }
             waiting = match queue.push(waiting) {
                 Placed::Lane(lane) => {
@@ -282,10 +282,10 @@ impl Deliver for Forwarder {
                 Placed::Full(waiting) => waiting,
             };
             if queue.closing {
-                break DeliverError::Closed;
+                break KeepError::Closed;
             }
             if patience == Patience::Awaited && since.elapsed() >= AWAITED_MAX {
-                break DeliverError::DiskFull;
+                break KeepError::DiskFull;
             }
             let waited = shared.changed.wait_timeout(queue, SPOOL_RETRY);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -299,8 +299,8 @@ impl Deliver for Forwarder {
         self.shared.queue().has_room_to_wait()
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
-        self.shared.queue().closed.then_some(DeliverError::Closed)
+    fn refusal(&self) -> Option<KeepError> {
+        self.shared.queue().closed.then_some(KeepError::Closed)
     }
 }
 
@@ -432,6 +432,6 @@ fn give_up(frames: &mut VecDeque<Waiting>) {
     let lines: u64 = frames.iter().map(|w| u64::from(w.frame.header().lines)).sum();
     tracing::error!("{lines} lines could be neither sent nor spooled before the end, and are lost");
     while let Some(waiting) = frames.pop_front() {
-        (waiting.on_durable)(Err(DeliverError::DiskFull));
+        (waiting.on_durable)(Err(KeepError::DiskFull));
     }
 }
