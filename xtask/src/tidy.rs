@@ -39,7 +39,10 @@ pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
                 }
             }
             Some("ts" | "svelte" | "sh") => source(&name, &text, &mut faults),
-            Some("md") => links(&name, &path, &text, &mut faults),
+            Some("md") => {
+                links(&name, &path, &text, &mut faults);
+                sources(&name, root, &text, &mut faults);
+            }
             _ => {}
         }
     }
@@ -109,6 +112,22 @@ fn links(name: &str, path: &Path, text: &str, faults: &mut Vec<String>) {
     }
 }
 
+/// Sources that documents name, `crates/…/NAME.rs`, must be there. A name in capitals stands for
+/// one that the reader chooses.
+fn sources(name: &str, root: &Path, text: &str, faults: &mut Vec<String>) {
+    for (start, _) in text.match_indices("crates/") {
+        let is_path = |c: char| c.is_ascii_alphanumeric() || "/_.-".contains(c);
+        let rest = &text[start..];
+        let end = rest.find(|c| !is_path(c)).unwrap_or(rest.len());
+        let path = rest[..end].trim_end_matches('.');
+        let is_chosen =
+            path.rsplit('/').next().is_some_and(|file| file.starts_with(char::is_uppercase));
+        if path.ends_with(".rs") && !is_chosen && !root.join(path).exists() {
+            faults.push(format!("{name}: names {path}, which is not there"));
+        }
+    }
+}
+
 fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -147,6 +166,11 @@ mod tests {
             "[a](b.md) [c](https://d.invalid/) [e](#f)",
             &mut faults,
         );
+        assert_eq!(faults.len(), 3);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it is in the project");
+        let named = "`crates/record/src/lib.rs`, crates/record/src/none.rs. crates/a/NAME.rs";
+        sources("d.md", root, named, &mut faults);
+        assert_eq!(faults.pop().map(|fault| fault.contains("src/none.rs")), Some(true));
         assert_eq!(faults.len(), 3);
         let wide = "word ".repeat(20);
         for (comment, count) in [
