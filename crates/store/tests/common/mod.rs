@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use platform::{Clock, Disk};
-use record::{Batch, Format, Frame, FrameBuilder, LineId, Origin, Parser, ParserConfig, Transport};
-use store::{
-    FrameHandle, KeepError, LineFilter, Position, Step, Store, StoreCallbacks, StoreConfig, Unit,
+use record::{
+    Batch, Format, Frame, FrameBuilder, KeepError, LineId, Origin, Parser, ParserConfig, Transport,
 };
+use store::{FrameHandle, LineFilter, Position, Step, Store, StoreCallbacks, StoreConfig, Unit};
 
 /// A frame of `lines` lines that say their sequence and place, each padded to `line_bytes`.
 pub fn frame_at(id: (u32, u64), lines: u32, line_bytes: usize, received_ns: i64) -> Frame {

@@ -9,11 +9,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
 use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
+use record::KeepError;
 use record::{Format, Frame, FrameBuilder, LineId, Origin, Transport};
 use segment::{HEADER_BYTES, index_bytes};
-use store::{
-    KeepError, RetentionRule, SegmentState, Step, Store, StoreCallbacks, StoreConfig, Unit,
-};
+use store::{RetentionRule, SegmentState, Step, Store, StoreCallbacks, StoreConfig, Unit};
 
 use super::catalog::CatalogFile;
 use super::common::{TestHost, all};
