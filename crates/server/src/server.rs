@@ -29,7 +29,7 @@ const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    crate::process::open_files::allow(&mut config);
+    crate::process::open_files::allow(&mut config, http::CONNECTIONS_MAX);
     placement::choose(config.placement.priorities);
     private::own_directory(&config.data_dir)
         .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
@@ -99,7 +99,8 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 fn open_jobs(config: &Config, queue: Queue, pipeline: &Arc<Pipeline>) -> Result<Arc<Jobs>> {
     let dir = config.data_dir.join(QUERIES_DIR);
     let QueryOptions { limits, background, .. } = config.query;
-    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, Arc::clone(pipeline));
+    let (stored, memory) = (pipeline.stored.clone(), Arc::clone(&pipeline.memory));
+    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, stored, memory);
     jobs.context("cannot open the background queries")
 }
 

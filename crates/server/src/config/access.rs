@@ -14,8 +14,8 @@ use argon2::password_hash::phc::PasswordHash;
 use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::{RawAccess, RawHttpTls, RawToken, RawUser};
+use crate::config::role::Role;
 use crate::config::{duration, unless_off};
-use crate::http::Role;
 
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 64;

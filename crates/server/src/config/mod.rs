@@ -4,12 +4,15 @@
 //! from it. Every key is described in `docs/configuration.md`.
 
 mod access;
+mod authority;
 mod collect;
 mod files;
+mod limits;
 pub mod listen;
 mod nearest;
 mod placement;
 mod raw;
+mod role;
 mod secret;
 mod spelling;
 mod tls;
@@ -29,10 +32,10 @@ use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
-use crate::http::{Authority, BodyLimits, Host};
-use crate::queries::jobs::{JOBS_MAX, JobLimits};
 pub use access::{AccessConfig, Token, User};
+pub use authority::{Authority, Host};
 pub use files::format as message_format;
+pub use limits::{BodyLimits, JOBS_MAX, JobLimits};
 pub use listen::Listen;
 pub use nearest::nearest;
 pub use placement::Placement;
@@ -42,6 +45,7 @@ use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
 #[cfg(test)]
 pub use raw::{RawToken, RawUser};
+pub use role::Role;
 pub use tls::SyslogTls;
 
 /// A configuration that makes sense.

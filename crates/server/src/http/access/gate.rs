@@ -42,10 +42,10 @@ use tokio::sync::Semaphore;
 
 use super::attempts::Attempts;
 use super::audit;
-use super::principal::{Principal, Role, Scope};
+use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
-use crate::config::{AccessConfig, Token, User};
-use crate::http::wire::body::{BodyLimits, BodyReader};
+use crate::config::{AccessConfig, BodyLimits, Role, Token, User};
+use crate::http::wire::body::BodyReader;
 use crate::http::wire::error::{ApiError, ApiResult};
 
 /// Password hashes that are computed at a time. Each takes the memory that its parameters say: 19

@@ -38,6 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use platform::memory::Budget;
 use platform::placement::Role;
 use platform::threads::Threads;
 use platform::{Clock, Disk, RealClock};
@@ -47,34 +48,13 @@ pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
 use self::record::{Done, LastId, Record};
 use self::results::Results;
-use crate::pipeline::Pipeline;
+use crate::config::JobLimits;
+use crate::storage::stored::Stored;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
 /// The threads that questions run on, those of clients that wait among them.
 pub static QUERY_THREADS: Threads = Threads::new("query", Role::Query);
-/// What [`JobLimits::jobs_max`] is.
-pub const JOBS_MAX: usize = 1_000;
-
-/// Limits of background queries. What exceeds them ends the query, with a message that names the
-/// setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobLimits {
-    /// Time that one runs. `query.background_run_max`.
-    pub run_time: Duration,
-    /// Bytes of the rows of one. `query.result_bytes_max`.
-    pub result_bytes_max: u64,
-    /// Bytes of the rows of all. `query.result_bytes_total_max`.
-    pub result_bytes_total_max: u64,
-    /// Time after its end until one is deleted. `query.results_keep`.
-    pub keep: Duration,
-    /// Room that is left on the disk. `store.disk_free_bytes_min`.
-    pub disk_free_bytes_min: u64,
-    /// Background queries that are kept, whatever they do. Further ones are refused until some
-    /// expire or are deleted.
-    pub jobs_max: usize,
-}
-
 /// Why it cannot be done. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
@@ -129,7 +109,10 @@ pub struct Jobs {
     dir: PathBuf,
     limits: JobLimits,
     queue: Queue,
-    pipeline: Arc<Pipeline>,
+    /// What the queries read.
+    stored: Stored,
+    /// What they take their memory from.
+    memory: Arc<Budget>,
     query_limits: query::Limits,
     jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
     /// Held by whoever resumes or removes a query.
@@ -180,13 +163,15 @@ impl Jobs {
         limits: JobLimits,
         query_limits: query::Limits,
         queue: Queue,
-        pipeline: Arc<Pipeline>,
+        stored: Stored,
+        memory: Arc<Budget>,
     ) -> Result<Arc<Jobs>, JobError> {
         let jobs = Jobs {
             disk,
             limits,
             queue,
-            pipeline,
+            stored,
+            memory,
             query_limits,
             jobs: Mutex::default(),
             turns: Mutex::default(),
