@@ -32,7 +32,7 @@ use platform::memory::Budget;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    crate::process::open_files::allow(&mut config, http::CONNECTIONS_MAX);
+    crate::process::open_files::allow(&mut config);
     crate::process::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)

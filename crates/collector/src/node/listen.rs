@@ -39,14 +39,14 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use platform::{Clock, RealClock};
 use record::{Frame, Numbers};
 
-use super::forward::lock;
 use super::lane::{KEEPALIVE, SILENCE_MAX};
+use super::lock;
 use super::secret::{self, Secret};
 use super::session::{Brought, Ledger, Session};
 use super::status::CollectorStatus;
 use super::wire::{self, NodeIdentity, StoreHealth, ToCollector};
 use crate::accounting::{Accounting, DropReason, SourceKind};
-use crate::deliver::{DeliverError, OnDurable};
+use crate::deliver::{KeepError, OnDurable};
 use crate::source::{LogLimit, PeerLog, SourceError, canonical};
 
 /// Connections open at once. Beyond, a new one is closed at once, and counted.
@@ -105,12 +105,12 @@ pub trait NodeStore: Send + Sync {
     fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String>;
     /// Makes a frame durable whose number did not come before. Waits as long as there is no room.
     /// The numbers that [`admit`](Self::admit) gives have this one before `on_durable` is called.
-    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError>;
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError>;
     /// Notes that a connection of a collector that was admitted has ended: once for each time that
     /// it was.
     fn leave(&self, _node: u32) {}
     /// Whether it takes lines at present.
-    fn refusal(&self) -> Option<DeliverError>;
+    fn refusal(&self) -> Option<KeepError>;
 }
 
 /// How collectors are listened for.
@@ -314,7 +314,7 @@ impl Shared {
     fn next_to_keep(&self) -> Option<Frame> {
         let mut waiting = lock(&self.waiting);
         loop {
-            let disk_full = self.store.refusal() == Some(DeliverError::DiskFull);
+            let disk_full = self.store.refusal() == Some(KeepError::DiskFull);
             if waiting.closed && (disk_full || waiting.frames.is_empty()) {
                 drop(waiting);
                 self.give_back(DropReason::ShuttingDown);
@@ -328,9 +328,9 @@ impl Shared {
         }
     }
 
-    fn keep(self: &Arc<Self>, frame: Frame) -> Result<(), DeliverError> {
+    fn keep(self: &Arc<Self>, frame: Frame) -> Result<(), KeepError> {
         let mut handed = Handed::new(self, &frame);
-        let on_durable = move |result: Result<(), DeliverError>| match result {
+        let on_durable = move |result: Result<(), KeepError>| match result {
             Ok(()) => handed.is_durable(),
             // Only at the end; it is sent again to whoever is there then.
             Err(_) => handed.lost = DropReason::ShuttingDown,
@@ -360,7 +360,7 @@ impl Shared {
     fn health(&self) -> StoreHealth {
         match self.store.refusal() {
             None => StoreHealth::Ok,
-            Some(DeliverError::DiskFull) => StoreHealth::DiskFull,
+            Some(KeepError::DiskFull) => StoreHealth::DiskFull,
             Some(_) => StoreHealth::Failing,
         }
     }

@@ -1,7 +1,9 @@
-//! Limits that the configuration sets and other folders keep: bodies of requests, background
-//! queries.
+//! Limits of connections, request bodies and background queries; settings change some of them.
 
 use std::time::Duration;
+
+/// Connections of HTTP, those included that are only for `/health`, `/ready` and `/metrics`.
+pub const HTTP_CONNECTIONS_MAX: usize = 1024 + 64;
 
 /// How slow a body may be.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::{ForwardConfig, Secret};
-use collector::udp::UDP_SOCKETS_MAX;
+use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
 use query::QueueLimits;
 use record::TypeRule;
@@ -35,7 +35,8 @@ use summary::SummaryConfig;
 pub use access::{AccessConfig, Token, User};
 pub use authority::{Authority, Host};
 pub use files::format as message_format;
-pub use limits::{BodyLimits, JOBS_MAX, JobLimits};
+use limits::JOBS_MAX;
+pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
 pub use listen::Listen;
 pub use nearest::nearest;
 pub use placement::Placement;

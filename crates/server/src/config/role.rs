@@ -1,4 +1,4 @@
-//! Roles of users and tokens. What each covers is decided in [`crate::http::access::principal`].
+//! Roles of users and tokens. What each may do is in `http::access::principal`.
 
 /// The role of a user or a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

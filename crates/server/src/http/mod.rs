@@ -29,7 +29,6 @@ use tokio::sync::{Semaphore, watch};
 
 pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
 pub use self::access::guard::{Guard, Reason};
-pub use self::wire::listen::seats::CONNECTIONS_MAX;
 pub use self::wire::listen::{Clients, Tls, serve};
 
 use self::access::routes::Routes;

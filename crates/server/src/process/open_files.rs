@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::Config;
+use crate::config::{Config, HTTP_CONNECTIONS_MAX};
 
 /// Files besides connections: segments and their rewriting, followed files, results, backups,
 /// libraries.
@@ -18,10 +18,10 @@ const OTHER_FILES: u64 = 2_048;
 const SYSLOG_CONNECTIONS_MIN: usize = 64;
 
 /// Raises the soft limit as far as the hard one allows, and lowers what the configuration asks for
-/// where that is more. `http_connections_max` is what HTTP accepts.
-pub fn allow(config: &mut Config, http_connections_max: usize) {
+/// where that is more.
+pub fn allow(config: &mut Config) {
     let limit = getrlimit(Resource::Nofile);
-    let needed = needed(config, http_connections_max);
+    let needed = needed(config);
     let wanted = limit.maximum.unwrap_or_else(|| needed.max(limit.current.unwrap_or(0)));
     let mut current = limit.current.unwrap_or(u64::MAX);
     if current < wanted {
@@ -30,7 +30,7 @@ pub fn allow(config: &mut Config, http_connections_max: usize) {
             Err(error) => tracing::warn!("the limit on open files stays at {current}: {error}"),
         }
     }
-    if let Some(told) = fit(config, http_connections_max, current) {
+    if let Some(told) = fit(config, current) {
         tracing::warn!("{told}");
     }
 }
@@ -42,13 +42,13 @@ pub fn now() -> (u64, u64) {
 }
 
 /// Open files that are needed when every listener has as many connections as it may have.
-fn needed(config: &Config, http_connections_max: usize) -> u64 {
+fn needed(config: &Config) -> u64 {
     let listeners = syslog_listeners(config);
     let nodes = match config.node_listen {
         Some(_) => collector::node::CONNECTIONS_MAX,
         None => 0,
     };
-    let connections = http_connections_max + nodes + listeners * config.syslog_tcp.connections_max;
+    let connections = HTTP_CONNECTIONS_MAX + nodes + listeners * config.syslog_tcp.connections_max;
     connections as u64 + OTHER_FILES
 }
 
@@ -57,8 +57,8 @@ fn syslog_listeners(config: &Config) -> usize {
 }
 
 /// Lowers the connections of syslog until so many open files are enough; says what it did.
-fn fit(config: &mut Config, http_connections_max: usize, allowed: u64) -> Option<String> {
-    let needed_before = needed(config, http_connections_max);
+fn fit(config: &mut Config, allowed: u64) -> Option<String> {
+    let needed_before = needed(config);
     if needed_before <= allowed {
         return None;
     }
@@ -89,26 +89,23 @@ mod tests {
     use super::*;
     use crate::config::RawConfig;
 
-    /// Connections of HTTP.
-    const HTTP: usize = crate::http::CONNECTIONS_MAX;
-
     #[test]
     fn the_sum_of_all_listeners_counts() {
         let config = || Config::try_from(RawConfig::default()).unwrap();
         let most = config().syslog_tcp.connections_max;
-        assert!(needed(&config(), HTTP) > (most + HTTP) as u64);
+        assert!(needed(&config()) > (most + HTTP_CONNECTIONS_MAX) as u64);
         let mut off = config();
         off.listen.syslog_tcp = None;
-        assert_eq!(needed(&config(), HTTP) - needed(&off, HTTP), most as u64);
+        assert_eq!(needed(&config()) - needed(&off), most as u64);
 
         let check = |allowed: u64, expected: usize| {
             let mut config = config();
-            let told = fit(&mut config, HTTP, allowed);
+            let told = fit(&mut config, allowed);
             assert_eq!(config.syslog_tcp.connections_max, expected);
             assert_eq!(told.is_none(), expected == most, "{told:?}");
             told.unwrap_or_default()
         };
-        let needed = needed(&config(), HTTP);
+        let needed = needed(&config());
         check(needed, most);
         check(u64::MAX, most);
         check(needed - 1, most - 1);

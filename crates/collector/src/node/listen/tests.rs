@@ -58,7 +58,7 @@ impl NodeStore for Faulty {
         self.here.fetch_sub(1, Relaxed);
     }
 
-    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
         self.may_fail("keep");
         self.keeps.fetch_add(1, Relaxed);
         let header = frame.header();
@@ -70,7 +70,7 @@ impl NodeStore for Faulty {
         Ok(())
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }

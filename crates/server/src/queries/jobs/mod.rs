@@ -53,8 +53,10 @@ use crate::storage::stored::Stored;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
-/// The threads that questions run on, those of clients that wait among them.
-pub static QUERY_THREADS: Threads = Threads::new("query", Role::Query);
+/// The threads that queries run on, those of clients that wait among them.
+pub static QUERY_THREADS: Threads =
+    Threads::new("query", Role::Query, crate::process::memory::give_back_own);
+
 /// Why it cannot be done. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
