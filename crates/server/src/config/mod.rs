@@ -8,6 +8,7 @@ mod authority;
 mod collect;
 mod files;
 mod limits;
+pub mod line_filter;
 pub mod listen;
 mod nearest;
 mod placement;
@@ -370,7 +371,7 @@ fn nanoseconds(duration: Duration) -> i64 {
 
 /// A rule whose filter can be understood.
 fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
-    crate::storage::upkeep::line_filter(&raw.filter, 0)
+    line_filter::line_filter(&raw.filter, 0)
         .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
     let age = duration("retention.rules.age", &raw.age)?;
     ensure!(!age.is_zero(), "retention.rules.age must be above zero");
