@@ -99,7 +99,8 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 fn open_jobs(config: &Config, queue: Queue, pipeline: &Arc<Pipeline>) -> Result<Arc<Jobs>> {
     let dir = config.data_dir.join(QUERIES_DIR);
     let QueryOptions { limits, background, .. } = config.query;
-    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, Arc::clone(pipeline));
+    let (stored, memory) = (pipeline.stored.clone(), Arc::clone(&pipeline.memory));
+    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, stored, memory);
     jobs.context("cannot open the background queries")
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::collect;
+use crate::config::listen::ListenArgs;
 use crate::config::{Config, RawConfig, RawFiles};
 use crate::process::log;
 
@@ -65,12 +66,8 @@ pub struct CollectArgs {
     /// Private key of that certificate
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_KEY")]
     http_tls_key: Option<String>,
-    /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
-    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
-    syslog_udp_listen: Option<String>,
-    /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
-    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
-    syslog_tcp_listen: Option<String>,
+    #[command(flatten)]
+    listen: ListenArgs,
     /// Follow these files, besides those of the configuration: paths and patterns, for example
     /// '/var/log/*.log'
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
@@ -121,8 +118,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
     }
     raw.http_tls.certificate = args.http_tls_certificate.unwrap_or(raw.http_tls.certificate);
     raw.http_tls.key = args.http_tls_key.unwrap_or(raw.http_tls.key);
-    raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
-    raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
+    args.listen.apply(&mut raw);
     if !args.follow.is_empty() {
         raw.files.push(RawFiles::new(args.follow));
     }

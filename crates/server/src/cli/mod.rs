@@ -18,7 +18,7 @@ mod tail;
 mod terminal;
 mod verify;
 
-pub use terminal::{escaped, escaped_lines};
+pub use terminal::escaped_lines;
 
 use std::path::{Path, PathBuf};
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
+use crate::config::listen::ListenArgs;
 use crate::config::{Config, RawConfig, RawFiles};
 use crate::process::log;
 use crate::server;
@@ -41,12 +42,8 @@ pub struct ServeArgs {
     /// Private key of that certificate
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_KEY")]
     http_tls_key: Option<String>,
-    /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
-    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
-    syslog_udp_listen: Option<String>,
-    /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
-    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
-    syslog_tcp_listen: Option<String>,
+    #[command(flatten)]
+    listen: ListenArgs,
     /// Address of syslog over TLS, or off [default: 127.0.0.1:6514 when there is a certificate]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TLS_LISTEN")]
     syslog_tls_listen: Option<String>,
@@ -95,8 +92,7 @@ pub fn run(args: ServeArgs) -> Result<()> {
     }
     raw.http_tls.certificate = args.http_tls_certificate.unwrap_or(raw.http_tls.certificate);
     raw.http_tls.key = args.http_tls_key.unwrap_or(raw.http_tls.key);
-    raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
-    raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
+    args.listen.apply(&mut raw);
     raw.syslog_tls_listen = args.syslog_tls_listen.unwrap_or(raw.syslog_tls_listen);
     raw.tls.certificate = args.tls_certificate.unwrap_or(raw.tls.certificate);
     raw.tls.key = args.tls_key.unwrap_or(raw.tls.key);

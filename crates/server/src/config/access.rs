@@ -13,8 +13,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use argon2::password_hash::phc::PasswordHash;
 use collector::{ClientCertificates, TlsFiles};
 
-use super::Role;
 use crate::config::raw::{RawAccess, RawHttpTls, RawToken, RawUser};
+use crate::config::role::Role;
 use crate::config::{duration, unless_off};
 
 /// Characters of a name.

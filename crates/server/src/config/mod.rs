@@ -8,6 +8,8 @@ mod authority;
 mod collect;
 mod files;
 mod limits;
+pub mod line_filter;
+pub mod listen;
 mod nearest;
 mod placement;
 mod raw;
@@ -36,6 +38,7 @@ pub use authority::{Authority, Host};
 pub use files::format as message_format;
 use limits::JOBS_MAX;
 pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
+pub use listen::Listen;
 pub use nearest::nearest;
 pub use placement::Placement;
 use placement::processors;
@@ -63,10 +66,8 @@ pub struct Config {
     pub http_tls: Option<TlsFiles>,
     /// Who may call.
     pub access: AccessConfig,
-    /// Address of syslog datagrams; none when off.
-    pub syslog_udp_listen: Option<SocketAddr>,
-    /// Address of syslog over TCP; none when off.
-    pub syslog_tcp_listen: Option<SocketAddr>,
+    /// Addresses where sources listen.
+    pub listen: Listen,
     /// Syslog over TLS; none when off.
     pub syslog_tls: Option<SyslogTls>,
     /// Address where collectors deliver; none when off.
@@ -231,6 +232,7 @@ impl TryFrom<RawConfig> for Config {
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
             "syslog.udp_sockets must be {UDP_SOCKETS_MAX} at most, or 0 for as many as suit the processors"
         );
+        let listen = Listen::check(&raw)?;
         let data_dir = raw.data_dir;
         let node_secret =
             secret::node_secret(&raw.node_secret_file, std::env::var_os(secret::VARIABLE))?;
@@ -254,8 +256,7 @@ impl TryFrom<RawConfig> for Config {
             http_hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
             http_tls: access::http_tls(&raw.http_tls)?,
             access: access::access(&raw.access, &raw.users, &raw.tokens)?,
-            syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
-            syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
+            listen,
             syslog_tcp: syslog_tcp(&raw.syslog)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
@@ -370,7 +371,7 @@ fn nanoseconds(duration: Duration) -> i64 {
 
 /// A rule whose filter can be understood.
 fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
-    crate::storage::upkeep::line_filter(&raw.filter, 0)
+    line_filter::line_filter(&raw.filter, 0)
         .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
     let age = duration("retention.rules.age", &raw.age)?;
     ensure!(!age.is_zero(), "retention.rules.age must be above zero");
@@ -528,6 +529,6 @@ mod tests {
     #[test]
     fn off_disables_a_source() {
         let raw = RawConfig { syslog_udp_listen: "off".into(), ..RawConfig::default() };
-        assert_eq!(Config::try_from(raw).unwrap().syslog_udp_listen, None);
+        assert_eq!(Config::try_from(raw).unwrap().listen.syslog_udp, None);
     }
 }

@@ -54,8 +54,8 @@ impl Fixture {
         let disk = Arc::new(RealDisk);
         let (queries, queue) = (config.data_dir.join(QUERIES_DIR), app.queue().clone());
         let (limits, background) = (config.query.limits, config.query.background);
-        let jobs =
-            Jobs::open(disk, queries, background, limits, queue, Arc::clone(&pipeline)).unwrap();
+        let (stored, memory) = (pipeline.stored.clone(), Arc::clone(&pipeline.memory));
+        let jobs = Jobs::open(disk, queries, background, limits, queue, stored, memory).unwrap();
         app.run(Arc::clone(&pipeline), jobs);
         Fixture { router: router(Arc::clone(&app)), app, pipeline, stop, _dir: dir }
     }

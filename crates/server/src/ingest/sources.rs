@@ -3,8 +3,10 @@
 //!
 //! Collectors of other machines are among them where there is a store that keeps their frames.
 //!
-//! A further source is a field of [`Running`], a function that starts it, and a line in
-//! [`Running::look`]. HTTP is not among them: its requests come through the API
+//! A further source that listens is a row of [`LISTENERS`] and the function that starts it. The
+//! ready file, status and log take its address from there, and a restart takes its port; metrics
+//! and status count it by its [`SourceKind`]. Its address and its flag are in
+//! [`crate::config::listen`]. HTTP is not among the sources: its requests come through the API
 //! ([`crate::ingest::http_lines`]).
 //!
 //! Invariant: dropping [`Sources`] stops each of them, and returns when what had arrived is
@@ -62,11 +64,58 @@ pub struct Sources {
     watching: Mutex<Option<(Sender<Infallible>, JoinHandle<()>)>>,
 }
 
+/// A source that listens at an address.
+trait Listening: Send {
+    /// Its address, with the port that the kernel chose if port 0 was configured.
+    fn local_addr(&self) -> SocketAddr;
+    /// Whether one of its threads has ended by a fault of ours.
+    fn has_failed(&self) -> bool;
+}
+
+macro_rules! listening {
+    ($($source:ty),*) => {$(
+        impl Listening for $source {
+            fn local_addr(&self) -> SocketAddr {
+                <$source>::local_addr(self)
+            }
+
+            fn has_failed(&self) -> bool {
+                <$source>::has_failed(self)
+            }
+        }
+    )*};
+}
+
+listening!(UdpSource, TcpSource, TlsSource);
+
+/// Binds a source and starts it; none when it is off. The address is the one it was bound to
+/// before, when it is started again.
+type Start = fn(&Starting<'_>) -> Result<Option<Box<dyn Listening>>>;
+
+/// Every source that listens for lines, in the order of display.
+const LISTENERS: [(SourceKind, Start); 3] =
+    [(SourceKind::SyslogUdp, udp), (SourceKind::SyslogTcp, tcp), (SourceKind::SyslogTls, tls)];
+
+/// What a source is started with.
+struct Starting<'a> {
+    config: &'a Config,
+    with: &'a Surroundings,
+    credentials: Option<&'a Arc<Credentials>>,
+    /// Where it listened before a fault of ours; none at the first start.
+    bound: Option<SocketAddr>,
+}
+
+impl Starting<'_> {
+    /// The address to bind: the bound one, so that a restart keeps a port that the kernel chose.
+    fn address(&self, configured: SocketAddr) -> SocketAddr {
+        self.bound.unwrap_or(configured)
+    }
+}
+
 #[derive(Default)]
 struct Running {
-    udp: Place<UdpSource>,
-    tcp: Place<TcpSource>,
-    tls: Place<TlsSource>,
+    /// In the order of [`LISTENERS`].
+    listening: Vec<Place<Box<dyn Listening>>>,
     files: Place<FileSource>,
     journal: Place<JournalSource>,
     nodes: Place<NodeListener>,
@@ -157,17 +206,17 @@ impl Running {
             running.credentials =
                 Some(Credentials::load(tls.files.clone(), Arc::clone(&with.clock))?);
         }
-        running.udp.set(udp(config, with)?);
-        running.tcp.set(tcp(config, with)?);
-        running.tls.set(tls(config, with, running.credentials.as_ref())?);
+        for (kind, start) in LISTENERS {
+            let credentials = running.credentials.as_ref();
+            let source = start(&Starting { config, with, credentials, bound: None })?;
+            running.listeners.push((kind, source.as_ref().map(|source| source.local_addr())));
+            let mut place = Place::default();
+            place.set(source);
+            running.listening.push(place);
+        }
         running.files.set(files(config, with)?);
         running.journal.set(journal(config, with)?);
         running.nodes.set(nodes(config, with)?);
-        running.listeners = vec![
-            (SourceKind::SyslogUdp, running.udp.source().map(UdpSource::local_addr)),
-            (SourceKind::SyslogTcp, running.tcp.source().map(TcpSource::local_addr)),
-            (SourceKind::SyslogTls, running.tls.source().map(TlsSource::local_addr)),
-        ];
         if with.nodes.is_some() {
             let nodes = running.nodes.source().map(NodeListener::local_addr);
             running.listeners.push((SourceKind::Node, nodes));
@@ -180,24 +229,25 @@ impl Running {
         Ok(running)
     }
 
-    /// A source that is started again has the port that it had.
+    /// The listener for collectors keeps its port when it is started again. The sources of
+    /// [`LISTENERS`] keep theirs by [`Starting::bound`].
     fn fix_ports(&self, config: &mut Config) {
-        config.syslog_udp_listen = self.udp.source().map(UdpSource::local_addr);
-        config.syslog_tcp_listen = self.tcp.source().map(TcpSource::local_addr);
-        if let (Some(tls), Some(source)) = (&mut config.syslog_tls, self.tls.source()) {
-            tls.listen = source.local_addr();
-        }
         config.node_listen = self.nodes.source().map(NodeListener::local_addr);
     }
 
     /// Starts those again that have failed.
     fn look(&mut self, config: &Config, with: &Surroundings, now: Instant) {
         let credentials = self.credentials.as_ref();
-        self.udp.look(SourceKind::SyslogUdp, now, UdpSource::has_failed, || udp(config, with));
-        self.tcp.look(SourceKind::SyslogTcp, now, TcpSource::has_failed, || tcp(config, with));
-        self.tls.look(SourceKind::SyslogTls, now, TlsSource::has_failed, || {
-            tls(config, with, credentials)
-        });
+        for (index, (kind, start)) in LISTENERS.into_iter().enumerate() {
+            // What was off at the start stays off.
+            let (Some(place), Some((_, Some(bound)))) =
+                (self.listening.get_mut(index), self.listeners.get(index))
+            else {
+                continue;
+            };
+            let starting = Starting { config, with, credentials, bound: Some(*bound) };
+            place.look(kind, now, |source| source.has_failed(), || start(&starting));
+        }
         self.files.look(SourceKind::File, now, FileSource::has_failed, || files(config, with));
         self.journal
             .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(config, with));
@@ -216,32 +266,33 @@ impl Surroundings {
     }
 }
 
-fn udp(config: &Config, with: &Surroundings) -> Result<Option<UdpSource>> {
-    let Some(address) = config.syslog_udp_listen else { return Ok(None) };
-    let (deliver, accounting, clock) = with.cloned();
+fn udp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let config = starting.config;
+    let Some(address) = config.listen.syslog_udp else { return Ok(None) };
+    let (deliver, accounting, clock) = starting.with.cloned();
     let udp_config = UdpConfig { sockets: config.syslog_udp_sockets, ..UdpConfig::default() };
-    Ok(Some(UdpSource::start(address, udp_config, deliver, accounting, clock)?))
+    let address = starting.address(address);
+    Ok(Some(Box::new(UdpSource::start(address, udp_config, deliver, accounting, clock)?)))
 }
 
-fn tcp(config: &Config, with: &Surroundings) -> Result<Option<TcpSource>> {
-    let Some(address) = config.syslog_tcp_listen else { return Ok(None) };
-    let (deliver, accounting, clock) = with.cloned();
-    let tcp_config = config.syslog_tcp.clone();
-    Ok(Some(TcpSource::start(address, tcp_config, deliver, accounting, clock)?))
+fn tcp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let config = starting.config;
+    let Some(address) = config.listen.syslog_tcp else { return Ok(None) };
+    let (deliver, accounting, clock) = starting.with.cloned();
+    let (address, tcp_config) = (starting.address(address), config.syslog_tcp.clone());
+    Ok(Some(Box::new(TcpSource::start(address, tcp_config, deliver, accounting, clock)?)))
 }
 
-fn tls(
-    config: &Config,
-    with: &Surroundings,
-    credentials: Option<&Arc<Credentials>>,
-) -> Result<Option<TlsSource>> {
-    let Some((tls, credentials)) = config.syslog_tls.as_ref().zip(credentials) else {
+fn tls(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let config = starting.config;
+    let Some((tls, credentials)) = config.syslog_tls.as_ref().zip(starting.credentials) else {
         return Ok(None);
     };
-    let (deliver, accounting, clock) = with.cloned();
-    let (tcp_config, credentials) = (config.syslog_tcp.clone(), Arc::clone(credentials));
-    let source = TlsSource::start(tls.listen, tcp_config, credentials, deliver, accounting, clock)?;
-    Ok(Some(source))
+    let (deliver, accounting, clock) = starting.with.cloned();
+    let (address, tcp_config) = (starting.address(tls.listen), config.syslog_tcp.clone());
+    let credentials = Arc::clone(credentials);
+    let source = TlsSource::start(address, tcp_config, credentials, deliver, accounting, clock)?;
+    Ok(Some(Box::new(source)))
 }
 
 fn files(config: &Config, with: &Surroundings) -> Result<Option<FileSource>> {

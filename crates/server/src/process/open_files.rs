@@ -53,7 +53,7 @@ fn needed(config: &Config) -> u64 {
 }
 
 fn syslog_listeners(config: &Config) -> usize {
-    usize::from(config.syslog_tcp_listen.is_some()) + usize::from(config.syslog_tls.is_some())
+    config.listen.streams() + usize::from(config.syslog_tls.is_some())
 }
 
 /// Lowers the connections of syslog until so many open files are enough; says what it did.
@@ -95,7 +95,7 @@ mod tests {
         let most = config().syslog_tcp.connections_max;
         assert!(needed(&config()) > (most + HTTP_CONNECTIONS_MAX) as u64);
         let mut off = config();
-        off.syslog_tcp_listen = None;
+        off.listen.syslog_tcp = None;
         assert_eq!(needed(&config()) - needed(&off), most as u64);
 
         let check = |allowed: u64, expected: usize| {

@@ -7,3 +7,6 @@ pub mod inspect;
 pub mod stored;
 pub mod upkeep;
 pub mod verify;
+
+/// Name of the list of summary reruns in the data directory, which backups hold as well.
+pub const RERUNS_FILE: &str = "summary-reruns.json";

@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use query::{Query, Scratch};
 use record::{Batch, Frame};
 use store::{LineFilter, StoreCallbacks};
 
+use crate::config::line_filter::line_filter;
 use crate::storage::stored::Parsers;
 
 /// The machine counts as idle when it was for this long.
@@ -73,26 +73,6 @@ impl StoreCallbacks for Upkeep {
     fn at_rest(&self) {
         crate::process::memory::give_back_own();
     }
-}
-
-/// A filter of lines in LogsQL, without pipes. The error says at which byte what was expected.
-pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
-    let query = Query::parse(text, now_ns).map_err(|error| error.to_string())?;
-    if !query.pipes().is_empty() {
-        return Err("a filter of lines has no pipes".to_owned());
-    }
-    let range = query.filter().time_range();
-    let tail = query.tail(&[]).map_err(|error| error.to_string())?;
-    let selects = move |batch: &Arc<Batch>| {
-        let mut selected = vec![false; batch.len()];
-        let rows = tail.selected(batch, &mut Scratch::default());
-        for index in 0..rows.len() {
-            let (_, place) = rows.line(index).expect("a filter makes no rows");
-            selected[place as usize] = true;
-        }
-        selected
-    };
-    Ok(LineFilter { range_ns: (range.start_ns, range.end_ns), selects: Box::new(selects) })
 }
 
 /// Time of all processors since the machine was started, in ticks of the kernel.

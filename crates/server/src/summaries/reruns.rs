@@ -16,10 +16,9 @@ use serde::{Deserialize, Serialize};
 use store::{Store, Unit};
 use summary::{Recount, Rerun, Reruns};
 
+use crate::storage::RERUNS_FILE;
 use crate::storage::stored::Parsers;
 
-/// Name of the list in the data directory.
-pub const RERUNS_FILE: &str = "summary-reruns.json";
 const VERSION: u32 = 1;
 /// Looks at the store until no rows are written meanwhile. They are every few seconds, and a look
 /// takes milliseconds.

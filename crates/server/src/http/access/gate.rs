@@ -42,10 +42,9 @@ use tokio::sync::Semaphore;
 
 use super::attempts::Attempts;
 use super::audit;
-use super::principal::{Principal, Role, Scope};
+use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
-use crate::config::BodyLimits;
-use crate::config::{AccessConfig, Token, User};
+use crate::config::{AccessConfig, BodyLimits, Role, Token, User};
 use crate::http::wire::body::BodyReader;
 use crate::http::wire::error::{ApiError, ApiResult};
 

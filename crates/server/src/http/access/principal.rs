@@ -10,7 +10,7 @@ use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use query::Filter;
 
-pub use crate::config::Role;
+use crate::config::Role;
 use crate::http::wire::error::ApiError;
 
 impl Role {

@@ -38,6 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use platform::memory::Budget;
 use platform::placement::Role;
 use platform::threads::Threads;
 use platform::{Clock, Disk, RealClock};
@@ -48,7 +49,7 @@ pub use self::record::Submission;
 use self::record::{Done, LastId, Record};
 use self::results::Results;
 use crate::config::JobLimits;
-use crate::pipeline::Pipeline;
+use crate::storage::stored::Stored;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
@@ -110,7 +111,10 @@ pub struct Jobs {
     dir: PathBuf,
     limits: JobLimits,
     queue: Queue,
-    pipeline: Arc<Pipeline>,
+    /// What the queries read.
+    stored: Stored,
+    /// What they take their memory from.
+    memory: Arc<Budget>,
     query_limits: query::Limits,
     jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
     /// Held by whoever resumes or removes a query.
@@ -161,13 +165,15 @@ impl Jobs {
         limits: JobLimits,
         query_limits: query::Limits,
         queue: Queue,
-        pipeline: Arc<Pipeline>,
+        stored: Stored,
+        memory: Arc<Budget>,
     ) -> Result<Arc<Jobs>, JobError> {
         let jobs = Jobs {
             disk,
             limits,
             queue,
-            pipeline,
+            stored,
+            memory,
             query_limits,
             jobs: Mutex::default(),
             turns: Mutex::default(),

@@ -150,7 +150,7 @@ impl Jobs {
         let mut order = None;
         if in_order {
             let within = job.record().within.clone();
-            let within = within.map_or_else(|| self.pipeline.stored.lines_now(), Into::into);
+            let within = within.map_or_else(|| self.stored.lines_now(), Into::into);
             order =
                 Some(TimeOrder { after: results.last_key(), since: None, within: Some(within) });
         }
@@ -167,10 +167,10 @@ impl Jobs {
             progress: Arc::new(Progress::default()),
             cancelled: Arc::clone(&permit.cancelled),
             hold: permit.hold.clone(),
-            account: Account::new(&self.pipeline.memory, Purpose::Query),
+            account: Account::new(&self.memory, Purpose::Query),
             ..Context::default()
         };
-        let source = self.pipeline.stored.clone();
+        let source = self.stored.clone();
         let columns = job.record().columns.clone();
         let columns = match columns {
             Some(columns) if !first_run => columns,

@@ -10,6 +10,7 @@ use platform::memory::Budget;
 use query::QueueLimits;
 
 use crate::config::{Config, RawConfig};
+use crate::pipeline::Pipeline;
 use crate::queries::jobs::*;
 
 /// Threads that do the same at once.
@@ -53,8 +54,8 @@ impl Fixture {
             ..self.config.query.background
         };
         let query_limits = self.config.query.limits;
-        let pipeline = Arc::clone(&self.pipeline);
-        Jobs::open(Arc::new(RealDisk), self.queries(), limits, query_limits, queue, pipeline)
+        let (stored, memory) = (self.pipeline.stored.clone(), Arc::clone(&self.pipeline.memory));
+        Jobs::open(Arc::new(RealDisk), self.queries(), limits, query_limits, queue, stored, memory)
             .unwrap()
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use store::SegmentKind;
 
-use crate::summaries::reruns::RERUNS_FILE;
+use crate::storage::RERUNS_FILE;
 
 /// Its file in the backup.
 pub const MANIFEST_FILE: &str = "backup.json";

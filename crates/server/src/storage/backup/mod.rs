@@ -31,7 +31,7 @@ use segment::sealed::SealedFile;
 use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
-use crate::summaries::reruns::RERUNS_FILE;
+use crate::storage::RERUNS_FILE;
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 use platform::units::show_bytes;
 pub use restore::{restore, verify_backup};

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use platform::Disk;
 use store::{AtRest, SegmentKind};
 
+use crate::storage::RERUNS_FILE;
 use crate::storage::backup::{MANIFEST_FILE, Manifest, copy, sync_dir};
 use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
-use crate::summaries::reruns::RERUNS_FILE;
 
 /// What a restore is called while it is not whole.
 const UNFINISHED: &str = "restore.part";

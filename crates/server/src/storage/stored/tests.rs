@@ -19,8 +19,8 @@ use query::{Context, Limits, Query, Scratch, TimeOrder};
 use record::{Format, FrameBuilder, Origin, ParserConfig, Transport};
 use store::{LineFilter, Position, SegmentState, Step, StoreCallbacks, StoreConfig};
 
+use crate::config::line_filter::line_filter;
 use crate::storage::stored::*;
-use crate::storage::upkeep::line_filter;
 
 /// Histories. Each has some thousand lines and is asked some hundred questions.
 const HISTORIES: u64 = 2;

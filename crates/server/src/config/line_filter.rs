@@ -1,0 +1,28 @@
+//! Filters of lines in LogsQL: of rules of retention, which the configuration checks, and of
+//! deletions.
+
+use std::sync::Arc;
+
+use query::{Query, Scratch};
+use record::Batch;
+use store::LineFilter;
+
+/// A filter of lines in LogsQL, without pipes. The error says at which byte what was expected.
+pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
+    let query = Query::parse(text, now_ns).map_err(|error| error.to_string())?;
+    if !query.pipes().is_empty() {
+        return Err("a filter of lines has no pipes".to_owned());
+    }
+    let range = query.filter().time_range();
+    let tail = query.tail(&[]).map_err(|error| error.to_string())?;
+    let selects = move |batch: &Arc<Batch>| {
+        let mut selected = vec![false; batch.len()];
+        let rows = tail.selected(batch, &mut Scratch::default());
+        for index in 0..rows.len() {
+            let (_, place) = rows.line(index).expect("a filter makes no rows");
+            selected[place as usize] = true;
+        }
+        selected
+    };
+    Ok(LineFilter { range_ns: (range.start_ns, range.end_ns), selects: Box::new(selects) })
+}
