@@ -445,12 +445,7 @@ def check_honest(server, senders):
     return failures
 
 
-# The ceiling is for the budget that queries, tails, answers and inserts share, the cache (512 MiB), the queue of the
-# store (64 MiB), units that are looked at, and memory on its way back to the system.
-CONFIG = '[memory]\nbytes_max = "768MiB"\n'
-
-
-def run(binary, cases, config=CONFIG, prepare=None, ceiling=CEILING_BYTES, out=sys.stdout):
+def run(binary, cases, config="", prepare=None, ceiling=CEILING_BYTES, out=sys.stdout):
     """Runs the cases; the names of those that failed, with the reason."""
     failed, peaks = [], []
     pending = list(cases)

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use collector::{
-    Accounting, Deliver, DeliverError, OnDurable, Patience, SourceKind, TcpConfig, TcpSource,
+    Accounting, Deliver, KeepError, OnDurable, Patience, SourceKind, TcpConfig, TcpSource,
 };
 use record::Frame;
 
@@ -49,7 +49,7 @@ impl Deliver for Null {
         (1, self.sequence.fetch_add(1, Relaxed))
     }
 
-    fn deliver(&self, frame: Frame, done: OnDurable, _: Patience) -> Result<(), DeliverError> {
+    fn deliver(&self, frame: Frame, done: OnDurable, _: Patience) -> Result<(), KeepError> {
         if let Some(queue) = &self.queue {
             queue.send(frame).expect("the sending thread waits for frames");
         }
@@ -60,7 +60,7 @@ impl Deliver for Null {
         Ok(())
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use collector::node::{
     ForwardConfig, Forwarder, NodeIdentity, NodeListenConfig, NodeListener, NodeStore,
 };
-use collector::{Accounting, Deliver, DeliverError, OnDurable, SourceKind, TcpConfig, TcpSource};
+use collector::{Accounting, Deliver, KeepError, OnDurable, SourceKind, TcpConfig, TcpSource};
 use platform::{RealClock, RealDisk};
 use record::{Frame, Numbers};
 
@@ -60,13 +60,13 @@ impl NodeStore for Null {
         Ok(numbers)
     }
 
-    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
         drop(frame);
         on_durable(Ok(()));
         Ok(())
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }

@@ -17,7 +17,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::udp::SocketDrops;
+use crate::socket_drops::SocketDrops;
 
 /// One way in, as metrics and pages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,23 +1,7 @@
 //! The seam between collecting and storing: a finished frame is handed to whatever keeps it.
 
 use record::Frame;
-
-/// Why a frame was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DeliverError {
-    /// The disk of the store is full. What waits should be pushed back or refused, not dropped.
-    #[error("the disk is full; free space, lower the retention limits, or move the data directory")]
-    DiskFull,
-    /// The store is shutting down.
-    #[error("the server is shutting down")]
-    Closed,
-    /// Writing failed for another reason; the text names file and cause.
-    #[error("{0}")]
-    Failed(String),
-}
-
-/// Called once when the frame is durable, or when it is certain that it will not be.
-pub type OnDurable = Box<dyn FnOnce(Result<(), DeliverError>) + Send>;
+pub use record::{KeepError, OnDurable};
 
 /// What becomes of a frame while there is no room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +31,7 @@ pub trait Deliver: Send + Sync {
         frame: Frame,
         on_durable: OnDurable,
         patience: Patience,
-    ) -> Result<(), DeliverError>;
+    ) -> Result<(), KeepError>;
 
     /// Whether there is plenty of room in front of the writer, so that a delivery would not block,
     /// unless others fill it at this very moment. Where that is not known: no.
@@ -56,5 +40,5 @@ pub trait Deliver: Send + Sync {
     }
 
     /// Whether lines would be refused at present, and why: asked before a request body is read.
-    fn refusal(&self) -> Option<DeliverError>;
+    fn refusal(&self) -> Option<KeepError>;
 }

@@ -25,7 +25,7 @@ use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{FrameBuilder, Origin};
 
 use crate::accounting::{Accounting, DropReason, SourceKind};
-use crate::deliver::{Deliver, DeliverError, Patience};
+use crate::deliver::{Deliver, KeepError, Patience};
 use crate::outlet::{Destination, FAULT};
 use crate::ticket::{FrameFate, Ticket};
 
@@ -124,7 +124,7 @@ impl Intake {
     /// next.
     ///
     /// After [`Intake::stop`] the lines are counted as dropped, and the ticket says
-    /// [`DeliverError::Closed`].
+    /// [`KeepError::Closed`].
     pub fn push<'a>(
         &self,
         origin: &Origin,
@@ -138,7 +138,7 @@ impl Intake {
             counters.received(count, bytes);
             counters.dropped(DropReason::ShuttingDown, count);
             counters.dropped_bytes(DropReason::ShuttingDown, bytes);
-            return (Ticket::settled(Err(DeliverError::Closed), count, bytes), &[]);
+            return (Ticket::settled(Err(KeepError::Closed), count, bytes), &[]);
         }
         if lines.is_empty() {
             return (Ticket::settled(Ok(()), 0, 0), lines);
@@ -165,7 +165,7 @@ impl Intake {
         self.shared.destination.counters().received(count, bytes);
         let decided = Arc::new(FrameFate::default());
         let ticket = Ticket::new(Arc::clone(&decided), count, bytes);
-        let fate = move |_, result: &Result<(), DeliverError>| decided.settle(result);
+        let fate = move |_, result: &Result<(), KeepError>| decided.settle(result);
         let fate = Some(Box::new(fate) as _);
         self.shared.destination.deliver(number, &mut builder, Patience::Awaited, fate);
         ticket
@@ -230,7 +230,7 @@ impl Shared {
             building.builder = FrameBuilder::new();
             building.begun = None;
             let fate = std::mem::take(&mut building.fate);
-            fate.settle(&Err(DeliverError::Failed(FAULT.to_owned())));
+            fate.settle(&Err(KeepError::Failed(FAULT.to_owned())));
             building
         })
     }
@@ -317,7 +317,7 @@ impl Shared {
         let number = self.destination.next_number();
         let decided = std::mem::take(&mut building.fate);
         let on_its_way = Arc::clone(&self.on_its_way);
-        let fate = move |_, result: &Result<(), DeliverError>| {
+        let fate = move |_, result: &Result<(), KeepError>| {
             decided.settle(result);
             on_its_way.settled();
         };
@@ -377,12 +377,12 @@ mod tests {
             (1, 1)
         }
 
-        fn deliver(&self, _: Frame, decided: OnDurable, _: Patience) -> Result<(), DeliverError> {
+        fn deliver(&self, _: Frame, decided: OnDurable, _: Patience) -> Result<(), KeepError> {
             *self.0.lock().unwrap() = Some(decided);
             Ok(())
         }
 
-        fn refusal(&self) -> Option<DeliverError> {
+        fn refusal(&self) -> Option<KeepError> {
             None
         }
     }
@@ -401,7 +401,7 @@ mod tests {
             std::thread::yield_now();
         }
         intake.stop();
-        assert!(matches!(waiting.wait(), Err(DeliverError::Failed(_))));
+        assert!(matches!(waiting.wait(), Err(KeepError::Failed(_))));
         assert_eq!(accounting.source(SourceKind::Http).dropped_count(DropReason::WriteFailed), 1);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use record::{Frame, Origin};
 
-use crate::deliver::{Deliver, DeliverError, OnDurable, Patience};
+use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 use crate::file::Recall;
 
 /// After this a test has failed.
@@ -91,7 +91,7 @@ impl Keeper {
     pub fn lose_held(&self, frames: usize) {
         let lost: Vec<_> = self.lock().held.drain(..frames).collect();
         for (_, on_durable) in lost {
-            on_durable(Err(DeliverError::Failed("broken".into())));
+            on_durable(Err(KeepError::Failed("broken".into())));
         }
     }
 
@@ -134,12 +134,12 @@ impl Deliver for Keeper {
         frame: Frame,
         on_durable: OnDurable,
         patience: Patience,
-    ) -> Result<(), DeliverError> {
+    ) -> Result<(), KeepError> {
         assert_eq!(patience, Patience::Unlimited);
         let mut state = self.lock();
         let result = match state.lose {
             0 => Ok(()),
-            _ => Err(DeliverError::Failed("broken".into())),
+            _ => Err(KeepError::Failed("broken".into())),
         };
         let answered = match &result {
             Ok(()) if state.hold => {
@@ -164,8 +164,8 @@ impl Deliver for Keeper {
         result
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
-        self.lock().full.then_some(DeliverError::DiskFull)
+    fn refusal(&self) -> Option<KeepError> {
+        self.lock().full.then_some(KeepError::DiskFull)
     }
 }
 

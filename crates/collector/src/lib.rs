@@ -29,12 +29,13 @@ pub mod udp;
 mod keeper;
 mod kernel_drops;
 mod outlet;
+pub mod socket_drops;
 mod source;
 
 pub use accounting::{
     Accounting, DropCounts, DropReason, SourceCounters, SourceCounts, SourceKind,
 };
-pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
+pub use deliver::{Deliver, KeepError, OnDurable, Patience};
 pub use file::{FileConfig, FileError, FileRule, FileSource};
 pub use intake::Intake;
 pub use journald::{JournalConfig, JournalSource, JournalStatus};

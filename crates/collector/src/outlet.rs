@@ -13,7 +13,7 @@ use record::frame::PAYLOAD_BYTES_TARGET;
 use record::{FrameBuilder, Origin};
 
 use crate::accounting::{Accounting, DropReason, SourceCounters, SourceKind};
-use crate::deliver::{Deliver, DeliverError, Patience};
+use crate::deliver::{Deliver, KeepError, Patience};
 use crate::source::{LogLimit, StopSignal};
 
 /// How long a frame of lines that nobody waits for (syslog) stays open when it is not full, unless
@@ -26,7 +26,7 @@ pub const FRAME_AGE_AWAITED_MS: u64 = 5;
 const DISK_FULL_RETRY: Duration = Duration::from_millis(100);
 
 /// Called once with the number of a frame and its fate.
-pub(crate) type Fate = Box<dyn FnOnce(u64, &Result<(), DeliverError>) + Send>;
+pub(crate) type Fate = Box<dyn FnOnce(u64, &Result<(), KeepError>) + Send>;
 
 /// Why lines are not kept whose frame was in the hands of a thread that panicked.
 pub(crate) const FAULT: &str = "a fault of Loginson, see its log; send the lines again";
@@ -58,7 +58,7 @@ impl Destination {
 
     /// Waits while the disk is full. False when it still is and `stop` was raised.
     pub fn wait_for_room(&self, stop: &StopSignal) -> bool {
-        while self.deliver.refusal() == Some(DeliverError::DiskFull) {
+        while self.deliver.refusal() == Some(KeepError::DiskFull) {
             if stop.wait(DISK_FULL_RETRY) {
                 return false;
             }
@@ -96,7 +96,7 @@ impl Destination {
         let frame = builder.finish(node, sequence).expect("lines are in it");
         handed.bytes = frame.line_bytes();
         let lines = handed.lines;
-        let on_durable = move |result: Result<(), DeliverError>| handed.tell(&result);
+        let on_durable = move |result: Result<(), KeepError>| handed.tell(&result);
         let delivered = self.deliver.deliver(frame, Box::new(on_durable), patience);
         if let Err(error) = delivered
             && let Some(held_back) = lock(&self.log_limit).pass()
@@ -124,7 +124,7 @@ struct Handed {
 }
 
 impl Handed {
-    fn tell(&mut self, result: &Result<(), DeliverError>) {
+    fn tell(&mut self, result: &Result<(), KeepError>) {
         self.told = true;
         let counters = self.accounting.source(self.source);
         match result {
@@ -143,16 +143,16 @@ impl Handed {
 impl Drop for Handed {
     fn drop(&mut self) {
         if !self.told {
-            self.tell(&Err(DeliverError::Failed(FAULT.to_owned())));
+            self.tell(&Err(KeepError::Failed(FAULT.to_owned())));
         }
     }
 }
 
-fn drop_reason(error: &DeliverError) -> DropReason {
+fn drop_reason(error: &KeepError) -> DropReason {
     match error {
-        DeliverError::DiskFull => DropReason::DiskFull,
-        DeliverError::Closed => DropReason::ShuttingDown,
-        DeliverError::Failed(_) => DropReason::WriteFailed,
+        KeepError::DiskFull => DropReason::DiskFull,
+        KeepError::Closed => DropReason::ShuttingDown,
+        KeepError::Failed(_) => DropReason::WriteFailed,
     }
 }
 

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use crate::deliver::DeliverError;
+use crate::deliver::KeepError;
 
 /// Resolves once the lines it stands for are durable, or it is certain that they will not be.
 ///
@@ -31,7 +31,7 @@ pub(crate) struct FrameFate {
 
 #[derive(Debug, Default)]
 struct State {
-    result: Option<Result<(), DeliverError>>,
+    result: Option<Result<(), KeepError>>,
     wakers: Vec<Waker>,
 }
 
@@ -41,7 +41,7 @@ impl Ticket {
     }
 
     /// A ticket whose fate is known.
-    pub(crate) fn settled(result: Result<(), DeliverError>, lines: u64, bytes: u64) -> Ticket {
+    pub(crate) fn settled(result: Result<(), KeepError>, lines: u64, bytes: u64) -> Ticket {
         let frame = Arc::new(FrameFate::default());
         frame.settle(&result);
         Ticket { frame, lines, bytes }
@@ -70,7 +70,7 @@ impl Ticket {
     }
 
     /// Blocks until it is known whether the lines are durable.
-    pub fn wait(self) -> Result<(), DeliverError> {
+    pub fn wait(self) -> Result<(), KeepError> {
         let pending = |state: &mut State| state.result.is_none();
         let state = self.frame.lock();
         let state = self.frame.settled.wait_while(state, pending).expect("nothing panics");
@@ -79,7 +79,7 @@ impl Ticket {
 }
 
 impl Future for Ticket {
-    type Output = Result<(), DeliverError>;
+    type Output = Result<(), KeepError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.frame.lock();
@@ -99,7 +99,7 @@ impl FrameFate {
     }
 
     /// Says what became of the frame. Once.
-    pub fn settle(&self, result: &Result<(), DeliverError>) {
+    pub fn settle(&self, result: &Result<(), KeepError>) {
         let mut state = self.lock();
         assert!(state.result.is_none(), "the fate of a frame is decided once");
         state.result = Some(result.clone());
@@ -135,12 +135,12 @@ mod tests {
                 assert!(Pin::new(ticket).poll(&mut Context::from_waker(waker)).is_pending());
             }
         }
-        frame.settle(&Err(DeliverError::DiskFull));
+        frame.settle(&Err(KeepError::DiskFull));
         assert_eq!(wakes.map(|wakes| wakes.0.load(SeqCst)), [1, 1]);
         let [mut first, second] = tickets;
         let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&wakers[0]));
-        assert_eq!(polled, Poll::Ready(Err(DeliverError::DiskFull)));
-        assert_eq!(second.wait(), Err(DeliverError::DiskFull));
+        assert_eq!(polled, Poll::Ready(Err(KeepError::DiskFull)));
+        assert_eq!(second.wait(), Err(KeepError::DiskFull));
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! lost on the way to this machine, which no receiver can know.
 //!
 //! [`DropReason::Kernel`]: crate::DropReason::Kernel
+//! [`SocketDrops`]: crate::socket_drops::SocketDrops
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,14 +29,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::accounting::{Accounting, SourceKind};
 use crate::deliver::Deliver;
 use crate::outlet::{Destination, FRAME_AGE_MS, Outlet};
+use crate::socket_drops::UDP_SOCKETS_MAX;
 use crate::source::{SourceError, SourceThread, StopSignal};
 
 mod datagrams;
 mod receiver;
-mod socket_drops;
 
 use receiver::Receiver;
-pub use socket_drops::{SocketDrops, UDP_SOCKETS_MAX};
 
 /// What is asked of the kernel as receive buffer of each socket, unless configured otherwise: 64
 /// MiB hold about 80,000 datagrams of 300 bytes (the kernel counts its own overhead too), a tenth

@@ -24,6 +24,7 @@ pub mod results;
 pub mod row;
 pub mod run;
 pub mod scale;
+pub mod sending;
 pub mod servers;
 pub mod statistics;
 pub mod trial;

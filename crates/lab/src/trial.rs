@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::StoreSpec;
 use crate::row::Schema;
+pub use crate::sending::{Load, Share};
 use crate::workload::Workload;
 
 /// Everything that decides what a trial does.
@@ -43,22 +44,6 @@ pub enum Role {
     Limit,
 }
 
-/// The part of one of several generator processes that share a trial: of every count and rate it
-/// takes `1/of`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
-    /// From 0.
-    pub index: u32,
-    /// How many share it.
-    pub of: u32,
-}
-
-impl Default for Share {
-    fn default() -> Share {
-        Share { index: 0, of: 1 }
-    }
-}
-
 /// What a trial sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -72,42 +57,6 @@ pub enum Work {
     },
     /// Rows at a steady rate, then counts until all are found (2015 study, real-time data).
     RealTime(RealTime),
-}
-
-/// How operations are sent. The trial ends with whichever of `operations`, `operations_per_thread`
-/// and `seconds` comes first; at least one is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// Connections that each send one operation at a time.
-    pub threads: u32,
-    /// Threads start evenly over this time, s; the first at once.
-    #[serde(default)]
-    pub ramp_s: f64,
-    /// Operations of all threads together.
-    #[serde(default)]
-    pub operations: Option<u64>,
-    /// Operations of each thread.
-    #[serde(default)]
-    pub operations_per_thread: Option<u64>,
-    /// Length, s, after the warm-up.
-    #[serde(default)]
-    pub seconds: Option<f64>,
-    /// An open loop: operations per second of all threads together, and latency from the moment an
-    /// operation was due. Without it each thread sends the next operation when it has the answer of
-    /// the last (closed loop).
-    #[serde(default)]
-    pub target_per_s: Option<f64>,
-    /// Sent before, at the same pace, and not measured, s.
-    #[serde(default)]
-    pub warm_up_s: f64,
-    /// Rows of one insert; more than one only where data is loaded.
-    #[serde(default = "one")]
-    pub batch_rows: u32,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// The real-time experiment of the 2015 study.

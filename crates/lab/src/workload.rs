@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::{Ability, Answer, Operation};
 use crate::row::{Row, Schema, Value};
-use crate::trial::{Load, Share};
+use crate::sending::{Load, Share};
 
 pub mod apm;
 pub mod history;
@@ -132,22 +132,6 @@ impl Opening {
     pub fn random(&self, thread: u32) -> fastrand::Rng {
         let place = u64::from(self.share.index) << 32 | u64::from(thread);
         fastrand::Rng::with_seed(letters::mix(self.seed ^ letters::mix(place)))
-    }
-}
-
-impl Share {
-    /// This part of the numbers 0 to `count`: from the first to before the second.
-    pub fn range(self, count: u64) -> (u64, u64) {
-        let place = |index: u32| {
-            (u128::from(count) * u128::from(index) / u128::from(self.of.max(1))) as u64
-        };
-        (place(self.index), place(self.index + 1))
-    }
-
-    /// This part of a count.
-    pub fn part(self, count: u64) -> u64 {
-        let (from, to) = self.range(count);
-        to - from
     }
 }
 

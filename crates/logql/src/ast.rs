@@ -3,14 +3,11 @@
 use std::fmt;
 
 use query::time::format_duration;
-use query::{REGEX_NESTING_MAX, RegexBudget};
 
-use crate::lex::quote;
+use crate::lex::{join, quote};
+pub use crate::matcher::{MatchOp, Matcher, Regex};
 use crate::stage::filter::LabelTest;
-use crate::stage::line::LineFilter;
-use crate::stage::path::Path;
-use crate::stage::pattern::Pattern;
-use crate::stage::template::Template;
+pub use crate::stage::kinds::{LabelSource, Named, Stage};
 use crate::units::format_number;
 
 /// A query.
@@ -29,158 +26,6 @@ pub struct LogQuery {
     pub matchers: Vec<Matcher>,
     /// Stages, in order.
     pub stages: Vec<Stage>,
-}
-
-/// A test of one label.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Matcher {
-    /// The label.
-    pub name: String,
-    /// How its value is compared.
-    pub op: MatchOp,
-    /// With what.
-    pub value: String,
-    /// `value` compiled, where `op` asks for it.
-    pub regex: Option<Regex>,
-}
-
-/// How a label is compared with a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MatchOp {
-    /// `=`
-    Equal,
-    /// `!=`
-    NotEqual,
-    /// `=~`
-    Match,
-    /// `!~`
-    NotMatch,
-}
-
-impl MatchOp {
-    /// As it is written.
-    pub fn sign(self) -> &'static str {
-        match self {
-            MatchOp::Equal => "=",
-            MatchOp::NotEqual => "!=",
-            MatchOp::Match => "=~",
-            MatchOp::NotMatch => "!~",
-        }
-    }
-}
-
-impl Matcher {
-    /// Whether a value, empty where there is none, passes.
-    pub fn matches(&self, value: &str) -> bool {
-        let regex = || self.regex.as_ref().expect("compiled where it is asked for");
-        match self.op {
-            MatchOp::Equal => value == self.value,
-            MatchOp::NotEqual => value != self.value,
-            MatchOp::Match => regex().text().is_match(value),
-            MatchOp::NotMatch => !regex().text().is_match(value),
-        }
-    }
-}
-
-/// A compiled regular expression; equal when its text is.
-#[derive(Clone, Debug)]
-pub struct Regex {
-    text: regex::Regex,
-    bytes: query::Pattern,
-}
-
-impl Regex {
-    /// Compiles an expression within what is left for the query. The error says in one line what is
-    /// wrong.
-    pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Regex, String> {
-        let bytes = query::Pattern::within(text, budget)?;
-        let text = budget.build(text, |bytes| {
-            let mut builder = regex::RegexBuilder::new(text);
-            builder.nest_limit(REGEX_NESTING_MAX);
-            builder.size_limit(bytes).dfa_size_limit(bytes).build()
-        })?;
-        Ok(Regex { text, bytes })
-    }
-
-    /// As it is run over texts.
-    pub fn text(&self) -> &regex::Regex {
-        &self.text
-    }
-
-    /// As filters of crate `query` have it, run over values.
-    pub fn pattern(&self) -> &query::Pattern {
-        &self.bytes
-    }
-}
-
-impl PartialEq for Regex {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
-    }
-}
-
-/// A step behind the selector.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Stage {
-    /// `|= "…"` and its like.
-    Line(LineFilter),
-    /// `json`, with the labels to take; none: all.
-    Json(Vec<(String, Path)>),
-    /// `logfmt`.
-    Logfmt {
-        /// Wrong lines are errors.
-        strict: bool,
-        /// Keys without value make empty labels.
-        keep_empty: bool,
-        /// The labels to take, each from a key; none: all.
-        labels: Vec<(String, String)>,
-    },
-    /// `regexp`.
-    Regexp(Regex),
-    /// `pattern`.
-    Pattern(Pattern),
-    /// `unpack`.
-    Unpack,
-    /// A test of labels.
-    Label(LabelTest),
-    /// `line_format`.
-    LineFormat(Template),
-    /// `label_format`: labels and where they come from.
-    LabelFormat(Vec<(String, LabelSource)>),
-    /// `decolorize`.
-    Decolorize,
-    /// `drop`.
-    Drop(Vec<Named>),
-    /// `keep`.
-    Keep(Vec<Named>),
-}
-
-/// Where `label_format` takes a value from.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LabelSource {
-    /// Another label, which goes away.
-    Rename(String),
-    /// A template.
-    Template(Template),
-}
-
-/// What `drop` and `keep` name: a label, or a label with a certain value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Named {
-    /// A label.
-    Name(String),
-    /// A label, if it passes.
-    Matcher(Matcher),
-}
-
-impl Named {
-    /// Whether it names this label.
-    pub fn names(&self, name: &str, value: &str) -> bool {
-        match self {
-            Named::Name(named) => named == name,
-            Named::Matcher(matcher) => matcher.name == name && matcher.matches(value),
-        }
-    }
 }
 
 /// A query for numbers.
@@ -446,65 +291,10 @@ impl fmt::Display for Expr {
     }
 }
 
-fn join<T: fmt::Display>(parts: impl IntoIterator<Item = T>) -> String {
-    parts.into_iter().map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
-}
-
-impl fmt::Display for Matcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.name, self.op.sign(), quote(&self.value))
-    }
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Named::Name(name) => f.write_str(name),
-            Named::Matcher(matcher) => write!(f, "{matcher}"),
-        }
-    }
-}
-
 impl fmt::Display for LogQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{}}}", join(&self.matchers))?;
         self.stages.iter().try_for_each(|stage| write!(f, " {stage}"))
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stage::Line(filter) => write!(f, "{filter}"),
-            Stage::Json(labels) if labels.is_empty() => f.write_str("| json"),
-            Stage::Json(labels) => {
-                let one = |(name, path): &(String, Path)| format!("{name}={}", quote(path.text()));
-                write!(f, "| json {}", join(labels.iter().map(one)))
-            }
-            Stage::Logfmt { strict, keep_empty, labels } => {
-                f.write_str("| logfmt")?;
-                f.write_str(if *strict { " --strict" } else { "" })?;
-                f.write_str(if *keep_empty { " --keep-empty" } else { "" })?;
-                let one = |(name, key): &(String, String)| format!("{name}={}", quote(key));
-                f.write_str(if labels.is_empty() { "" } else { " " })?;
-                f.write_str(&join(labels.iter().map(one)))
-            }
-            Stage::Regexp(regex) => write!(f, "| regexp {}", quote(regex.text().as_str())),
-            Stage::Pattern(pattern) => write!(f, "| pattern {}", quote(pattern.text())),
-            Stage::Unpack => f.write_str("| unpack"),
-            Stage::Label(test) => write!(f, "| {test}"),
-            Stage::LineFormat(template) => write!(f, "| line_format {}", quote(template.text())),
-            Stage::LabelFormat(labels) => {
-                let one = |(name, source): &(String, LabelSource)| match source {
-                    LabelSource::Rename(from) => format!("{name}={from}"),
-                    LabelSource::Template(template) => format!("{name}={}", quote(template.text())),
-                };
-                write!(f, "| label_format {}", join(labels.iter().map(one)))
-            }
-            Stage::Decolorize => f.write_str("| decolorize"),
-            Stage::Drop(named) => write!(f, "| drop {}", join(named)),
-            Stage::Keep(named) => write!(f, "| keep {}", join(named)),
-        }
     }
 }
 

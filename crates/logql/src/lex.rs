@@ -188,6 +188,11 @@ fn quoted(text: &str, at: usize) -> Result<(String, usize), ParseError> {
     Err(unended())
 }
 
+/// Parts of a list as they are written, with commas between them.
+pub fn join<T: std::fmt::Display>(parts: impl IntoIterator<Item = T>) -> String {
+    parts.into_iter().map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// Writes `text` in quotes so that it is read back as it is; without escapes where backticks do.
 pub fn quote(text: &str) -> String {
     if text.contains('\\') && !text.contains('`') {

@@ -17,6 +17,7 @@ mod depth_tests;
 mod error;
 mod lex;
 pub mod logs;
+mod matcher;
 pub mod metric;
 mod parse;
 pub mod push;

@@ -1,4 +1,4 @@
-//! Time as a value that is asked for, so that tests can set it.
+//! Clocks as values, so that tests can set the time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ pub trait Clock: Send + Sync {
     fn monotonic_ns(&self) -> u64;
 }
 
-/// The machine's clock.
+/// The clock of the machine.
 pub struct RealClock {
     start: Instant,
 }
@@ -54,7 +54,7 @@ impl ManualClock {
         ManualClock { start_ns: now_ns, now_ns: AtomicI64::new(now_ns) }
     }
 
-    /// Moves on by `ns`.
+    /// Advances by `ns`.
     pub fn advance_ns(&self, ns: i64) {
         assert!(ns >= 0, "time does not go back");
         self.now_ns.fetch_add(ns, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! What the store asks of a disk. Errors are those of the operating system; whoever calls adds the
-//! file's name.
+//! The interface of a disk. Errors are those of the operating system; the caller adds the name of
+//! the file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Made new, to read and write; an error if it is there already.
+    /// Create it, to read and write; an error if it exists.
     Create,
     /// To read and write.
     Write,
@@ -16,7 +16,7 @@ pub enum Access {
     Read,
 }
 
-/// Room on the file system of a path.
+/// Free and used space of the file system of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
     /// Bytes that this process may still use.
@@ -34,13 +34,13 @@ pub trait DiskLock: Send + Sync {}
 /// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Someone else has it.
+    /// Another process holds it.
     #[error("held by {}", holder.map_or("an unknown process".to_owned(), |pid| format!("process {pid}")))]
     Held {
-        /// Process id, if the holder wrote it down.
+        /// Process id, if the holder wrote it to the file.
         holder: Option<u32>,
     },
-    /// The lock file cannot be made or locked.
+    /// The lock file cannot be created or locked.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -48,31 +48,31 @@ pub enum LockError {
 /// A file system. Paths are absolute or relative to the working directory, as with the operating
 /// system.
 pub trait Disk: Send + Sync {
-    /// Opens or makes a file. A made file survives a power cut only after
+    /// Opens or creates a file. A created file survives a power cut only after
     /// [`sync_dir`](Self::sync_dir).
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
-    /// Makes a directory and those above it; fine if they are there.
+    /// Creates a directory and its parents; no error if they exist.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, replacing a file of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file a second name on the same file system; an error if `to` is there already. Bytes
-    /// are shared, and stay until both names are removed.
+    /// Makes a hard link; an error if `to` exists. The bytes are shared, and stay until both names
+    /// are removed.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file. Those who have it open can still read it. The space of a large one may come
-    /// back some seconds later.
+    /// Removes a file. Readers that have it open can still read it. The space of a large file may
+    /// come back some seconds later.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, links, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Names of the files in a directory, in order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Length of a file, without opening it: some microseconds, so that ten thousand can be asked
+    /// Length of a file, without opening it: some microseconds, so that ten thousand can be checked
     /// at start-up.
     fn file_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// Room on the file system of a path that is there.
+    /// Free and used space of the file system of an existing path.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
-    /// Takes a lock on a file, made when missing, and writes this process's id into it.
+    /// Takes a lock on a file, created when missing, and writes the id of this process into it.
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError>;
-    /// Where a library that opens files itself (SQLite) may have this path. None: only in memory.
+    /// The path for a library that opens files itself (SQLite). None: only in memory.
     fn os_path(&self, path: &Path) -> Option<PathBuf>;
 }
 
@@ -84,17 +84,16 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Reads until `buffer` is full or the file ends; returns the number of bytes read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// The same, for many bytes that are hardly read again soon: they are not put into the page
-    /// cache where the file system allows it, which saves the processor its pages and others what
-    /// is in them.
+    /// The same, for many bytes that are hardly read again soon: they bypass the page cache where
+    /// the file system allows it, which saves processor time and leaves the cache to others.
     fn read_once_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buffer, offset)
     }
     /// Makes the file at least `bytes` long, in zeros, with space reserved where the file system
     /// can.
     fn preallocate(&self, bytes: u64) -> io::Result<()>;
-    /// Makes content and length durable. After an error nothing is known of what was written since
-    /// the last success, and a later success does not vouch for it.
+    /// Makes content and length durable. After an error the state of everything written since the
+    /// last success is unknown, and a later success does not confirm it.
     fn sync_data(&self) -> io::Result<()>;
     /// Makes the file exactly `bytes` long.
     fn truncate(&self, bytes: u64) -> io::Result<()>;

@@ -1,47 +1,45 @@
-//! The threads that help one that does one large piece of work after the other: runs questions,
-//! seals segments.
+//! Helpers: worker threads of one thread that does one large piece of work after the other, such as
+//! running queries or sealing segments.
 //!
-//! A thread keeps its helpers in between. So they are at work sooner: a thread that was just
-//! started is often put on the processor of the one that started it, and stays there for
-//! milliseconds. And they find memory that the system gave them before. They end with the thread
-//! that they help, and have its priorities (clone(2)), or lower ones ([`set_role`]).
+//! A thread keeps its helpers between pieces of work, so that they start sooner: a new thread is
+//! often put on the processor of the thread that started it, and stays there for milliseconds. Kept
+//! helpers also reuse memory that the system gave them before. They end with the thread that they
+//! help, and have its priorities (clone(2)), or lower ones ([`set_role`]).
 
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use rayon_core::Scope;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use crate::placement::{self, Role};
-use crate::threads::STACK_BYTES;
 
+/// Stack of threads that parse, run and write queries. Recursion there is bounded so that a quarter
+/// of it is enough, as tests of `query` and `logql` show in builds without optimisation. It takes
+/// memory only as far as it is used.
+pub const STACK_BYTES: usize = 4 << 20;
 /// How long a thread that could not start helpers works alone before it tries again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// When a thread that has nothing to do begins to [rest].
 pub const REST: Duration = Duration::from_secs(1);
 
+// Helpers belong to the thread that they help: no other thread may use or end them. So they, and
+// what concerns them, are kept by that thread and not passed through every call that may share work
+// out.
 thread_local! {
     static REFUSED: Cell<Option<Instant>> = const { Cell::new(None) };
     static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };
     static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
 }
 
-static AT_REST: OnceLock<fn()> = OnceLock::new();
-
-/// What threads that have had nothing to do for a while do once, such as giving memory back: an
-/// allocator keeps for each thread what it was given, also once others have freed it. The first
-/// call counts.
-pub fn set_at_rest(work: fn()) {
-    let _ = AT_REST.set(work);
-}
-
-/// Does what is to be done [at rest](set_at_rest), on this thread and on its helpers.
-pub fn rest() {
-    let Some(work) = AT_REST.get() else { return };
+/// Does `work` on each helper of this thread, then on this thread. For threads that have had
+/// nothing to do for [`REST`]: they give memory back to the system, since an allocator keeps for
+/// each thread what that thread was given, even when other threads have freed it.
+pub fn rest(work: impl Fn() + Sync) {
     if let Some(helpers) = HELPERS.take() {
         helpers.broadcast(|_| work());
         HELPERS.set(Some(helpers));
@@ -49,21 +47,21 @@ pub fn rest() {
     work();
 }
 
-/// Gives helpers of this thread that are started from now on the priorities of a role, which cannot
-/// be above its own.
+/// Sets the priorities of helpers that this thread starts from now on to those of a role, which
+/// cannot be above its own.
 pub fn set_role(role: Role) {
     ROLE.set(Some(role));
 }
 
-/// Does `own` on this thread, beside what it gives to so many helpers at most; each that is given
-/// has one of its own. Ends when all have ended; a panic of a helper goes on here. Those who are
-/// started get `name`, with a number behind it. The error is that they cannot be.
+/// Runs `own` on this thread, in parallel with the jobs that it spawns on at most `count` helpers.
+/// Returns when all have ended; a panic of a helper resumes here. New helpers are named `name` with
+/// a number. The error is that no thread can be started.
 pub fn with_helpers<'s, R>(
     name: &'static str,
     count: usize,
     own: impl FnOnce(&Scope<'s>) -> R,
 ) -> io::Result<R> {
-    // Taken while it works: what `own` does may need some, too.
+    // Taken out meanwhile, because `own` may need helpers, too.
     let kept = HELPERS.take().filter(|kept| kept.current_num_threads() >= count);
     let helpers = kept.map_or_else(|| start(name, count), Ok)?;
     let done = helpers.in_place_scope(own);
@@ -82,9 +80,9 @@ fn start(name: &'static str, count: usize) -> io::Result<ThreadPool> {
     placed.num_threads(count).stack_size(STACK_BYTES).build().map_err(io::Error::other)
 }
 
-/// What `work` makes of each of `jobs`, in their order. Each thread has one of `states`: this one
-/// the first, helpers the others, and takes the next job when it is done with one. Where helpers
-/// cannot be started, this thread does all, for a minute.
+/// The results of `work` for each of `jobs`, in their order. Each thread has one of `states` (this
+/// thread the first, helpers the others) and takes the next job when it has finished one. Where
+/// helpers cannot be started, this thread does all jobs, for a minute.
 pub fn shared_out<S: Send, J: Sync, R: Send>(
     name: &'static str,
     states: &mut [S],

@@ -1,15 +1,15 @@
-//! One budget for the memory that grows with what strangers send and ask: queries, live tails,
-//! answers on their way to a client, bodies of requests that bring lines. What has a fixed limit of
-//! its own (the cache of the store, the queue of its writer) is not part of it.
+//! One budget for memory whose amount outsiders determine: queries, live tails, answers on their
+//! way to a client, bodies of requests that bring lines. Parts with a fixed limit of their own (the
+//! cache of the store, the queue of its writer) are not counted.
 //!
-//! Whoever needs memory takes it from the budget first, through a [`Share`], and allocates then.
-//! When the budget is used up, the taker is refused and says so: nobody waits for memory, since two
-//! who wait for each other's would wait for ever. A part is kept for inserts ([`INSERT_SHARE`]), so
-//! that queries, however many and large, stop no sender.
+//! Memory is taken from the budget first, through a [`Share`], and allocated then. When the budget
+//! is used up, the taker is refused and reports it. Nobody waits for memory, since two takers that
+//! wait for each other would deadlock. A part is kept for inserts ([`INSERT_SHARE`]), so that no
+//! number or size of queries stops a sender.
 //!
-//! Takers count in pieces of [`PIECE_BYTES`] or more, so that the budget is no place where threads
-//! meet for each row. What an allocator adds by rounding and by growing a vector is not counted;
-//! the budget leaves room for it ([`bytes_auto`]).
+//! Memory is taken in pieces of [`PIECE_BYTES`] or more, so that threads do not contend for the
+//! budget at each row. Rounding by the allocator and spare capacity of vectors are not counted; the
+//! budget leaves room for them ([`bytes_auto`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,18 +18,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// memory that is taken and not used.
 pub const PIECE_BYTES: u64 = 256 << 10;
 
-/// One in so many bytes of the budget is kept for inserts: others are refused before.
+/// The part of the budget (one in so many bytes) that is kept for inserts: other takers are refused
+/// before it.
 pub const INSERT_SHARE: u64 = 4;
 
-/// The budget that is chosen when none is set: at most this, unless one query may have more than
-/// half of it.
-const AUTO_BYTES_MAX: u64 = 1 << 30;
-/// And at least this, however small the machine.
+/// Upper limit of the automatic budget, unless one query may have more than two thirds of it. With
+/// the store's cache (512 MiB) and queues, and what the allocator holds, a process stays below
+/// 2 GiB.
+const AUTO_BYTES_MAX: u64 = 768 << 20;
+/// Lower limit of the automatic budget, however small the machine.
 const AUTO_BYTES_MIN: u64 = 128 << 20;
-/// One in so many bytes of the machine.
+/// The automatic budget is this part of the machine's memory.
 const AUTO_SHARE: u64 = 4;
 
-/// What memory is taken for.
+/// The purpose of taken memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Queries, with the units that they look at.
@@ -137,7 +139,7 @@ impl Budget {
         Share { budget: Arc::clone(self), purpose, bytes: 0 }
     }
 
-    /// Takes bytes; whoever does gives them back.
+    /// Takes bytes; the caller must give them back.
     pub fn take(&self, purpose: Purpose, bytes: u64) -> Result<(), Exhausted> {
         let bytes_max = match purpose {
             Purpose::Insert => self.bytes_max,
@@ -178,7 +180,7 @@ impl Share {
         self.bytes
     }
 
-    /// Sees to it that at least so many bytes are taken in all, a piece at a time.
+    /// Ensures that at least `bytes` are taken in all, a piece at a time.
     #[inline]
     pub fn cover(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let bytes = bytes as u64;
@@ -209,11 +211,13 @@ impl Drop for Share {
     }
 }
 
-/// The budget where none is set: a quarter of the memory that the machine, or the control group of
-/// the process, has; at most 1 GiB, or twice what one query may have where that is more; at least
-/// 128 MiB.
+/// The budget where none is set, bytes: a quarter of the memory that the machine, or the control
+/// group of the process, has (`machine_bytes`; None: not known); at most 768 MiB, or 1.5 times what
+/// one query may have (`query_bytes_max`) where that is more; at least 128 MiB.
+///
+/// One query fits into 1.5 times its limit beside the quarter that is kept for inserts.
 pub fn bytes_auto(machine_bytes: Option<u64>, query_bytes_max: u64) -> u64 {
-    let most = AUTO_BYTES_MAX.max(query_bytes_max.saturating_mul(2));
+    let most = AUTO_BYTES_MAX.max(query_bytes_max.saturating_add(query_bytes_max / 2));
     let share = machine_bytes.map_or(most, |bytes| bytes / AUTO_SHARE);
     share.min(most).max(AUTO_BYTES_MIN)
 }
@@ -296,14 +300,20 @@ mod tests {
     fn the_budget_of_a_machine() {
         const GIB: u64 = 1 << 30;
         for (machine, query, expected) in [
-            (Some(24 * GIB), GIB / 2, GIB),
+            (Some(24 * GIB), GIB / 2, 3 * GIB / 4),
+            (Some(24 * GIB), GIB, 3 * GIB / 2),
+            (Some(24 * GIB), GIB / 4, 3 * GIB / 4),
+            (Some(3 * GIB), GIB / 2, 3 * GIB / 4),
             (Some(2 * GIB), GIB / 2, GIB / 2),
             (Some(GIB / 4), GIB / 2, AUTO_BYTES_MIN),
-            (Some(64 * GIB), 4 * GIB, 8 * GIB),
+            (Some(64 * GIB), 4 * GIB, 6 * GIB),
             (Some(16 * GIB), 4 * GIB, 4 * GIB),
-            (None, GIB / 2, GIB),
+            (None, GIB / 2, 3 * GIB / 4),
         ] {
             assert_eq!(bytes_auto(machine, query), expected, "{machine:?} {query}");
+            let whole = machine.is_none_or(|bytes| bytes / AUTO_SHARE > expected);
+            let beside_inserts = expected - expected / INSERT_SHARE;
+            assert!(!whole || beside_inserts >= query, "one query fits: {machine:?} {query}");
         }
         assert_eq!(total_of("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
         assert!(machine_bytes().is_none_or(|bytes| bytes > 1 << 20));

@@ -1,9 +1,9 @@
-//! Which thread goes first: priorities for the processor and for the disk, by what a thread does.
+//! Priorities of threads for the processor and for the disk, by the role of the thread.
 //!
-//! A thread says once, at its start, what it is for ([`enter`]); the levels are those of the table
-//! in `docs/placement.md`. They only order our own threads: nothing is ever raised above what the
-//! process was started with, so no privilege is needed, and a thread that has given way cannot take
-//! it back. Work that must not wait any more is therefore done by another thread
+//! A thread takes its role once, at its start ([`enter`]); the levels are those of the table in
+//! `docs/placement.md`. They only order our own threads: nothing is ever raised above what the
+//! process was started with, so no privilege is needed, and a thread that has lowered its priority
+//! cannot raise it again. Work that must not wait any more is therefore done by another thread
 //! ([`Role::Urgent`]).
 //!
 //! The processor: niceness, which Linux keeps per thread, and SCHED_IDLE for what runs in the
@@ -20,24 +20,24 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a thread is for. Those before go before those behind.
+/// The role of a thread. Earlier ones have priority over later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Takes lines from a socket, a file or a request, and makes frames of them.
     Receiver,
     /// Appends frames and makes them durable.
     Writer,
-    /// Keeps files and catalog in order, for the writer not to wait.
-    Keeper,
-    /// Seals, but because it must not wait any more.
+    /// Keeps files and catalog in agreement, so that the writer need not.
+    Ledger,
+    /// Seals while sealing must not wait.
     Urgent,
     /// Helps what is urgent.
     UrgentHelper,
     /// Parses what is durable, and counts it in the summary.
     Parse,
-    /// Answers a question.
+    /// Runs a query.
     Query,
-    /// Seals, merges, deletes lines, encodes again.
+    /// Seals, merges, deletes lines, re-encodes.
     Background,
 }
 
@@ -51,8 +51,8 @@ pub struct Priorities {
 }
 
 impl Default for Priorities {
-    /// Where the processors are full, parsing gets a thirtieth of one beside a receiver, and a
-    /// question half of that.
+    /// On a full machine parsing gets a thirtieth of a processor beside a receiver, and a query
+    /// half of that.
     fn default() -> Self {
         Priorities { parse_nice: 15, query_nice: 18 }
     }
@@ -81,7 +81,7 @@ impl DiskPriority {
     }
 }
 
-/// What the kernel is told of a thread.
+/// The settings of a thread for the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     nice: u8,
@@ -96,7 +96,7 @@ impl Role {
         match self {
             Role::Receiver => place(0, DiskPriority::best_effort(4)),
             Role::Writer => place(0, DiskPriority::best_effort(0)),
-            Role::Keeper | Role::Urgent => place(0, DiskPriority::best_effort(2)),
+            Role::Ledger | Role::Urgent => place(0, DiskPriority::best_effort(2)),
             Role::UrgentHelper => place(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
             Role::Parse => place(chosen.parse_nice, DiskPriority::best_effort(4)),
             Role::Query => place(chosen.query_nice, DiskPriority::best_effort(5)),
@@ -107,6 +107,8 @@ impl Role {
     }
 }
 
+// The levels hold for the process, as its own niceness does. Threads are started in every crate and
+// at every depth, helpers included, so each of those calls would have to pass them on.
 static CHOSEN: OnceLock<Priorities> = OnceLock::new();
 
 /// Sets the levels for all threads that [`enter`] afterwards. The first call counts.
@@ -117,6 +119,7 @@ pub fn choose(priorities: Priorities) {
 /// Gives the calling thread its priorities, for the rest of its life. What the system refuses (a
 /// container may) is logged once and has no other consequence.
 pub fn enter(role: Role) {
+    // One for the process: the system refuses every thread alike.
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let place = role.place(CHOSEN.get_or_init(Priorities::default));
     if let Err(error) = apply(place)
@@ -192,7 +195,7 @@ mod tests {
         for (role, nice, policy, disk) in [
             (Role::Receiver, 0, libc::SCHED_OTHER, 2 << 13 | 4),
             (Role::Writer, 0, libc::SCHED_OTHER, 2 << 13),
-            (Role::Keeper, 0, libc::SCHED_OTHER, 2 << 13 | 2),
+            (Role::Ledger, 0, libc::SCHED_OTHER, 2 << 13 | 2),
             (Role::Urgent, 0, libc::SCHED_OTHER, 2 << 13 | 2),
             (Role::UrgentHelper, 5, libc::SCHED_OTHER, 2 << 13 | 3),
             (Role::Parse, 15, libc::SCHED_OTHER, 2 << 13 | 4),

@@ -29,7 +29,8 @@ const ONCE_BYTES: usize = (1 << 20) + (128 << 10);
 const ONCE_BYTES_MIN: usize = 64 << 10;
 
 thread_local! {
-    /// Where a thread reads into past the page cache. Empty until it does.
+    /// Buffer of a thread for reads past the page cache; empty before the first one. It is kept by
+    /// the thread, since allocating a MiB for each read would cost more than the copy.
     static ONCE: RefCell<AlignedBuffer> = RefCell::new(AlignedBuffer::new(0));
 }
 

@@ -1,10 +1,10 @@
 //! Removes large files little by little.
 //!
-//! To free a gibibyte at once keeps some disks from everything else: where the file system tells
-//! the disk what is free (`mount -o discard`), 160 to 330 ms on a virtual one, in which nobody's
-//! writes end. So a large file loses its name at once and is then shortened from its end, step by
-//! step, with pauses in which others write: by a thread of its own, so that whoever removes a file
-//! does not wait.
+//! Freeing a gibibyte at once blocks some disks for all others: where the file system tells the
+//! disk what is free (`mount -o discard`), for 160 to 330 ms on a virtual one, in which no write
+//! ends. So a large file loses its name at once and is then shortened from its end, step by step,
+//! with pauses in which others write. A thread of its own does this, so that the caller that
+//! removes a file does not wait.
 //!
 //! Invariants: a file is shortened only when it has no other name, nobody else has it open, in
 //! whatever process, and its name is gone for good, also after a power cut. Left out: a process
@@ -34,13 +34,15 @@ const STEP_BYTES: u64 = 16 << 20;
 const PAUSE_PARTS: u32 = 3;
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Files that wait. One more is freed at once, by whoever closes it last.
+/// Files that wait. A further one is freed at once, by the last handle that closes it.
 const FILES_MAX: usize = 16;
-/// How often it is asked whether somebody still has a file open,
+/// Interval of checking whether another process or handle still has a file open,
 const OPEN_RETRY: Duration = Duration::from_secs(1);
-/// and until when: then it is left to them. Questions end after a minute.
+/// and how long: then freeing is left to the last one that closes it. Queries end after a minute.
 const OPEN_MAX: Duration = Duration::from_secs(90);
 
+// One thread and one count for the process, whatever number of stores and spools it has: they share
+// the disk that is to be spared, and `RealDisk` is a value without state, which anybody may make.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// A file without a name whose space is to be given back.
@@ -69,6 +71,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 }
 
 fn leave(file: File, dir: PathBuf) {
+    // See `WAITING`.
     static SENDER: OnceLock<Option<Sender<Leaving>>> = OnceLock::new();
     if WAITING.fetch_add(1, Relaxed) >= FILES_MAX {
         WAITING.fetch_sub(1, Relaxed);
@@ -84,7 +87,7 @@ fn leave(file: File, dir: PathBuf) {
 fn start() -> Option<Sender<Leaving>> {
     let (sender, receiver) = mpsc::channel();
     let work = move || {
-        placement::enter(Role::Keeper);
+        placement::enter(Role::Ledger);
         run(&receiver);
     };
     std::thread::Builder::new().name("disk-free".to_owned()).spawn(work).ok()?;

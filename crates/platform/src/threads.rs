@@ -1,11 +1,11 @@
-//! Threads that are used again, for work that comes often and is short.
+//! A pool of threads for work that is frequent and short.
 //!
-//! To start a thread takes a tenth of a millisecond, and what it allocates is memory that it never
-//! had. A thread that has done its work waits for more, up to [`IDLE_MAX`] of them for [`IDLE`],
-//! the one that worked last first. All keep the priorities of one role ([`crate::placement`]),
-//! which could not be taken back.
+//! Starting a thread takes a tenth of a millisecond, and a new thread allocates memory that it
+//! never had. So a thread that has done its work waits for more, up to [`IDLE_MAX`] of them for
+//! [`IDLE`], and the one that worked last is used first. All have the priorities of one role
+//! ([`crate::placement`]), which could not be raised again.
 //!
-//! Left out: a bound on those that work. Whoever gives work knows how much of it there may be.
+//! Left out: a bound on busy threads. The caller bounds the amount of work.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,15 +13,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+pub use crate::helpers::STACK_BYTES;
 use crate::helpers::{self, REST};
 use crate::placement::{self, Role};
 
 /// Threads that wait for work; a further one ends when it has none.
 pub const IDLE_MAX: usize = 16;
-/// Stack of threads that read, run and write queries. What recurses there is at most so deep that a
-/// quarter of it is enough, as tests of `query` and `logql` show in builds without optimisation. It
-/// is memory only as far as it is used.
-pub const STACK_BYTES: usize = 4 << 20;
 /// How long each waits.
 pub const IDLE: Duration = Duration::from_secs(60);
 
@@ -31,13 +28,16 @@ type Work = Box<dyn FnOnce() + Send>;
 pub struct Threads {
     name: &'static str,
     role: Role,
+    /// What a thread and its helpers do once they have had nothing to do for [`REST`].
+    at_rest: fn(),
     idle: Mutex<Vec<(ThreadId, Sender<Work>)>>,
 }
 
 impl Threads {
-    /// None is started yet.
-    pub const fn new(name: &'static str, role: Role) -> Threads {
-        Threads { name, role, idle: Mutex::new(Vec::new()) }
+    /// Starts no thread yet. `at_rest` is done by each thread, and by its helpers, when it has had
+    /// nothing to do for [`REST`].
+    pub const fn new(name: &'static str, role: Role, at_rest: fn()) -> Threads {
+        Threads { name, role, at_rest, idle: Mutex::new(Vec::new()) }
     }
 
     /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that
@@ -89,7 +89,7 @@ impl Threads {
                 Ok(work) => return Some(work),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) if is_last => {}
-                Err(RecvTimeoutError::Timeout) => helpers::rest(),
+                Err(RecvTimeoutError::Timeout) => helpers::rest(self.at_rest),
             }
         }
         let waits = {
@@ -109,8 +109,12 @@ mod tests {
 
     use super::*;
 
+    fn threads_at_rest(at_rest: fn()) -> &'static Threads {
+        Box::leak(Box::new(Threads::new("test", Role::Query, at_rest)))
+    }
+
     fn threads() -> &'static Threads {
-        Box::leak(Box::new(Threads::new("test", Role::Query)))
+        threads_at_rest(|| ())
     }
 
     /// Waits until so many threads wait.
@@ -146,8 +150,7 @@ mod tests {
     #[test]
     fn a_thread_that_waits_rests_with_its_helpers() {
         static RESTED: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
-        helpers::set_at_rest(|| RESTED.lock().unwrap().push(thread::current().id()));
-        let threads = threads();
+        let threads = threads_at_rest(|| RESTED.lock().unwrap().push(thread::current().id()));
         let (tell, told) = mpsc::channel();
         let work = move || {
             let (helper, found) = mpsc::channel();

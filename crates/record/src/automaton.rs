@@ -1,11 +1,11 @@
-//! A question to values that is answered byte by byte: a finite automaton as a plain table.
+//! A query on values that is evaluated byte by byte: a finite automaton as a plain table.
 //!
 //! What a text does to a state depends on the text and the state alone. So a text that stands in
 //! many values is gone over once for each state it is met in, and from the bytes that a value may
 //! have follows which states it may lead to. That is how a regular expression is answered for
 //! values that are not there as text: those of templates.
 //!
-//! Left out: how expressions become automata; that is for whoever asks.
+//! Left out: how expressions become automata; the caller does that.
 
 /// A state; the three below are the last ones of a value, whatever follows.
 pub type State = u16;

@@ -1,6 +1,6 @@
 //! Records as columns: the values of one field in many rows, and what gives them field by field.
 //!
-//! A sealed block holds its records so. A question that looks at two fields of its lines reads two
+//! A sealed block holds its records so. A query that looks at two fields of its lines reads two
 //! columns, searches a text in all values of one at once, and puts together only the lines that are
 //! left. The values are read apart from the rows: a value that many rows have stands once, and is
 //! looked at once.
@@ -20,7 +20,7 @@ pub type ColumnError = Box<dyn std::error::Error + Send + Sync>;
 /// beyond both ends.
 pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
 
-/// A question to values that can be asked in two ways.
+/// A query to values that can be asked in two ways.
 pub trait Decide {
     /// What answers it byte by byte, if anything does; it may be made when it is first asked for,
     /// which takes time.

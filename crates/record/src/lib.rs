@@ -19,10 +19,12 @@ pub mod civil;
 pub mod columns;
 pub mod frame;
 pub mod framing;
+mod keep;
 mod numbers;
 pub mod parse;
 
 pub use batch::{Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, StemId};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
+pub use keep::{KeepError, OnDurable};
 pub use numbers::{Numbers, nearest_to};
 pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

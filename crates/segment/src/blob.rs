@@ -1,9 +1,9 @@
-//! Where the bytes of a sealed segment are read from: local disk, and whatever else can give ranges
+//! Blobs, from which sealed segments are read: local disk, and anything else that can give ranges
 //! of bytes, such as object storage.
 //!
-//! A blob never changes. Calls block; whoever reads does so on threads that may. Local files are
-//! read as they are, the page cache of the operating system above them. In front of a blob that is
-//! far away a [`CachedBlob`] keeps ranges in memory, bounded for all blobs together.
+//! A blob never changes. Calls block; the caller reads on threads that may. Local files are read
+//! directly, through the page cache of the operating system. In front of a remote blob a
+//! [`CachedBlob`] keeps ranges in memory, bounded for all blobs together.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,9 +14,9 @@ use platform::DiskFile;
 
 use crate::error::SegmentError;
 
-/// Bytes that are not changed any more. All methods may be called from several threads at once.
+/// Immutable bytes. All methods may be called from several threads at once.
 pub trait Blob: Send + Sync {
-    /// How many there are.
+    /// Number of bytes.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads from `offset` on until `buffer` is full or the blob ends; returns the number of bytes
     /// read.
@@ -36,9 +36,9 @@ impl Blob for DiskBlob {
     }
 }
 
-/// So many bytes from there on.
+/// Reads this number of bytes from this offset on.
 ///
-/// Errors: they cannot be read, or the blob ends before; the text names it and the byte.
+/// Errors: the blob cannot be read, or ends before; the text names the blob and the byte.
 pub(crate) fn read_exact(
     blob: &dyn Blob,
     path: &Path,
@@ -59,16 +59,16 @@ pub(crate) fn read_exact(
     Ok(buffer)
 }
 
-/// Ranges are kept in pieces of so many bytes; the last one of a blob may be shorter.
+/// Ranges are cached in pieces of this size, bytes; the last piece of a blob may be shorter.
 pub const PIECE_BYTES: usize = 64 << 10;
-/// Memory of a piece beside its bytes, roughly.
+/// Memory of a piece besides its bytes, roughly.
 const PIECE_EXTRA_BYTES: usize = 128;
 
-/// A blob and the place of a piece in it.
+/// A blob and the index of a piece in it.
 type Key = (u64, u64);
 
-/// Pieces of blobs in memory, bounded in bytes. Beyond, one chosen by chance makes room: a scan
-/// over more than fits finds a part of it again, where going by last use it would find none.
+/// Pieces of blobs in memory, bounded in bytes. Beyond the bound a random piece is evicted: a scan
+/// over more than fits finds a part of it again, where evicting by last use would find nothing.
 pub struct RangeCache {
     bytes_max: usize,
     pieces: Mutex<Pieces>,
@@ -77,16 +77,16 @@ pub struct RangeCache {
 #[derive(Default)]
 struct Pieces {
     by_key: HashMap<Key, Arc<[u8]>, foldhash::fast::RandomState>,
-    /// The keys, to choose one by chance.
+    /// The keys, to choose a random one.
     keys: Vec<Key>,
     bytes: usize,
-    /// Of the numbers by which one is chosen; any sequence does that has nothing to do with what is
-    /// read.
+    /// State of the random numbers for choosing a victim. Any sequence does that does not depend on
+    /// what is read.
     drawn: u64,
 }
 
 impl Pieces {
-    /// A place among the keys, of which there is one at least.
+    /// A random index of the keys, of which there is at least one.
     fn draw(&mut self) -> usize {
         self.drawn =
             self.drawn.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -95,7 +95,7 @@ impl Pieces {
 }
 
 impl RangeCache {
-    /// One that holds so many bytes at most.
+    /// A cache of at most this number of bytes.
     pub fn new(bytes_max: usize) -> Arc<RangeCache> {
         Arc::new(RangeCache { bytes_max, pieces: Mutex::default() })
     }
@@ -133,7 +133,7 @@ impl RangeCache {
         pieces.by_key.insert(key, piece);
     }
 
-    /// Drops the pieces of a blob that is gone.
+    /// Drops the pieces of a blob that was deleted.
     pub fn forget(&self, id: u64) {
         let mut pieces = self.lock();
         let Pieces { by_key, keys, bytes, .. } = &mut *pieces;
@@ -147,26 +147,25 @@ impl RangeCache {
     }
 }
 
-/// A blob whose ranges are kept in memory.
+/// A blob whose ranges are cached.
 pub struct CachedBlob {
     blob: Arc<dyn Blob>,
-    /// Tells it from the others of the cache.
+    /// Identifies this blob in the cache.
     id: u64,
     cache: Arc<RangeCache>,
     bytes: u64,
 }
 
 impl CachedBlob {
-    /// Reads `blob` through `cache`, in which `id` is its own.
+    /// Reads `blob` through `cache`, in which `id` must be unique.
     ///
-    /// Errors: those of the blob, when it is asked for its length.
+    /// Errors: the blob cannot tell its length.
     pub fn new(blob: Arc<dyn Blob>, id: u64, cache: Arc<RangeCache>) -> io::Result<CachedBlob> {
         let bytes = blob.bytes()?;
         Ok(CachedBlob { blob, id, cache, bytes })
     }
 
-    /// Reads pieces that are not in memory, those from the first to before the second place, at
-    /// once.
+    /// Reads missing pieces, from the first index to before the second, in one request.
     fn fetch(&self, from: u64, to: u64) -> io::Result<Vec<Arc<[u8]>>> {
         let begin = from * PIECE_BYTES as u64;
         let end = (to * PIECE_BYTES as u64).min(self.bytes);
@@ -211,8 +210,8 @@ impl Blob for CachedBlob {
                 place += 1;
                 continue;
             }
-            // What is missing in a row is one request: each costs some tens of milliseconds where
-            // it is far.
+            // Neighbouring missing pieces are one request: each request to a remote blob costs some
+            // tens of milliseconds.
             let is_missing = |place: &u64| self.cache.get((self.id, *place)).is_none();
             let to =
                 (place + 1..behind).take_while(is_missing).last().map_or(place, |last| last) + 1;

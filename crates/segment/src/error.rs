@@ -1,11 +1,11 @@
-//! What can be wrong with a segment file.
+//! Errors of segment files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use record::FrameError;
 
-/// What is wrong with a segment file, and where.
+/// An error of a segment file, and where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
     /// The operating system refused.
@@ -13,31 +13,31 @@ pub enum SegmentError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried: "write", "sync", …
+        /// The attempted operation: "write", "sync", …
         action: &'static str,
         /// Why not.
         source: io::Error,
     },
-    /// The first block of the file, or its index, is not what was written.
+    /// The first block of the file, or its index, differs from what was written.
     #[error("{} at byte {offset}: {part} is damaged: expected {expected}, found {found}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// Offset in the file, bytes.
         offset: u64,
         /// Which part of it.
         part: &'static str,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
-    /// A frame is not what was written.
+    /// A frame differs from what was written.
     #[error("{} at byte {offset}: {source}", path.display())]
     Frame {
         /// The file.
         path: PathBuf,
-        /// Where the frame begins.
+        /// Offset of the frame, bytes.
         offset: u64,
         /// What is wrong.
         source: FrameError,
@@ -51,7 +51,7 @@ pub enum SegmentError {
     Version {
         /// The file.
         path: PathBuf,
-        /// The version that is read.
+        /// The version that this code reads.
         expected: u16,
         /// The version of the file.
         found: u16,
@@ -59,7 +59,7 @@ pub enum SegmentError {
 }
 
 impl SegmentError {
-    /// Whether the disk has no room.
+    /// Whether the disk is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, SegmentError::Io { source, .. } if matches!(
             source.kind(),
@@ -67,12 +67,12 @@ impl SegmentError {
         ))
     }
 
-    /// Whether the file is not there.
+    /// Whether the file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// For `map_err`: an error of the operating system at that file.
+    /// For `map_err`: makes an error of the operating system into one of that file.
     pub fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> SegmentError {
         move |source| SegmentError::Io { path: path.to_owned(), action, source }
     }

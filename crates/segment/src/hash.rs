@@ -1,9 +1,9 @@
-//! A 64-bit hash of byte strings that never changes: what is written with it is read by every later
-//! version.
+//! A 64-bit hash of byte strings that never changes, since every later version must read files that
+//! contain it.
 //!
 //! Folded multiplication: eight bytes at a time are mixed by a 64 × 64 → 128-bit product whose
 //! halves are xored, as in wyhash. It resists accidents, not attackers: a sender who knows it can
-//! make tokens collide, which makes filters pass blocks that hold nothing, and nothing worse.
+//! make tokens collide, which causes false positives of word filters, and nothing worse.
 //!
 //! Left out: a seed. Filters of one file must be comparable with those of another.
 
@@ -11,7 +11,7 @@ pub(crate) const K0: u64 = 0x9e37_79b9_7f4a_7c15;
 const K1: u64 = 0xd6e8_feb8_6659_fd93;
 const K2: u64 = 0xa076_1d64_78bd_642f;
 
-/// The hash of `bytes`. All 64 bits are usable. The empty string has a hash too.
+/// The hash of `bytes`. All 64 bits are usable. The empty string has a hash, too.
 #[inline]
 pub(crate) fn hash64(bytes: &[u8]) -> u64 {
     let length = bytes.len();

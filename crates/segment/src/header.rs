@@ -6,7 +6,7 @@ use platform::BLOCK_BYTES;
 
 use crate::error::SegmentError;
 
-/// Bytes of the header: one block, so that the first frame begins on a multiple of it.
+/// Bytes of the header: one block, so that the first frame begins at a block boundary.
 pub const HEADER_BYTES: usize = BLOCK_BYTES;
 /// Version of the layout that this code writes, and the only one it reads.
 pub const SEGMENT_VERSION: u16 = 1;
@@ -14,17 +14,18 @@ pub const SEGMENT_VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"LGNHOTSG";
 const CRC_AT: usize = HEADER_BYTES - 4;
 
-/// Ranges of numbers that a header has room for. Who writes it says what becomes of more.
+/// Ranges of numbers that fit into a header. The caller decides which to leave out of more.
 pub const HELD_MAX: usize = (CRC_AT - HELD_AT) / HELD_BYTES;
 
 const HELD_COUNT_AT: usize = 40;
 const HELD_AT: usize = 48;
 const HELD_BYTES: usize = 24;
 
-/// Frames of another node that were in the store when a segment was made: a range of their numbers.
+/// Frames of another node that were in the store when the segment was created: a range of their
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Who built them.
+    /// The node that built them.
     pub node: u32,
     /// The first number.
     pub first: u64,
@@ -32,25 +33,25 @@ pub struct Held {
     pub last: u64,
 }
 
-/// What a segment file says of itself.
+/// The header of a segment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Node that made the file.
+    /// The node that created the file.
     pub node: u32,
     /// Number of the segment on its node.
     pub segment: u64,
-    /// When it was made, nanoseconds since 1970 UTC.
+    /// When it was created, nanoseconds since 1970 UTC.
     pub created_ns: i64,
-    /// The node's next sequence number at that time. All smaller ones may have been given before,
-    /// so that none is given twice even when the segments that used them are deleted.
+    /// The node's next sequence number at that time. All smaller numbers may have been issued
+    /// before; recording this prevents a second use of numbers whose segments were deleted.
     pub sequence_next: u64,
-    /// Which frames of other nodes the store had at that time, so that none is taken twice even
-    /// when the segments that held them are deleted. At most [`HELD_MAX`].
+    /// The frames of other nodes that the store had at that time. Recording them prevents keeping a
+    /// frame twice whose segment was deleted. At most [`HELD_MAX`].
     pub held: Vec<Held>,
 }
 
 impl SegmentHeader {
-    /// The block as it is written.
+    /// Encodes the block.
     pub(crate) fn encode(&self, out: &mut [u8]) {
         out[..HEADER_BYTES].fill(0);
         out[0..8].copy_from_slice(&MAGIC);
@@ -71,7 +72,7 @@ impl SegmentHeader {
         out[CRC_AT..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads and checks the block; `path` is for the error.
+    /// Decodes and checks the block; `path` is for the error.
     pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self, SegmentError> {
         let damaged = |offset: u64, expected: String, found: String| SegmentError::Damaged {
             path: path.to_owned(),

@@ -1,8 +1,8 @@
-//! The index that closes a rolled segment: one entry a frame, and a trailer at the very end of the
-//! file.
+//! The index that ends a closed segment: one entry for each frame, and a trailer at the very end of
+//! the file.
 //!
-//! With it, start-up reads a few kilobytes a segment instead of every frame. It says nothing that a
-//! scan of the frames would not find again, except the event times, which come from parsing.
+//! With it, start-up reads a few kilobytes a segment instead of every frame. A scan of the frames
+//! can rebuild it, except for the event times, which come from parsing.
 
 use std::path::Path;
 
@@ -17,19 +17,20 @@ pub const ENTRY_BYTES: usize = 72;
 /// Bytes of the trailer.
 pub const TRAILER_BYTES: usize = 40;
 
-/// First bytes of the index; not those of a frame, so that a scan sees where the frames end.
+/// First bytes of the index. A frame never starts with them, so a scan sees where the frames end.
 pub(crate) const INDEX_MAGIC: [u8; 8] = *b"LGNINDEX";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNIXEND";
-/// Version that is written. In version 1, which is read too, the upper half of a number is zero.
+/// The version that is written. In version 1, which is read too, the upper half of a number is
+/// zero.
 const INDEX_VERSION: u16 = 2;
 const INDEX_HEADER_BYTES: usize = 16;
-/// Event times not known: earliest after latest.
+/// Marks unknown event times: earliest after latest.
 const UNKNOWN: (i64, i64) = (i64::MAX, i64::MIN);
 
-/// What is known of a frame without reading it.
+/// What the index records of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameEntry {
-    /// Where the frame begins in the file.
+    /// Offset of the frame in the file, bytes.
     pub offset: u64,
     /// Its number on its node.
     pub sequence: u64,
@@ -37,8 +38,8 @@ pub struct FrameEntry {
     pub node: u32,
     /// Flags of the frame's header.
     pub flags: u16,
-    /// Of a forwarded frame: its number on the way from its node; of one of version 1 the low 32
-    /// bits of that. Else 0.
+    /// Of a forwarded frame: its number between its node and this store; if the frame is of version
+    /// 1, the low 32 bits of that number. Else 0.
     pub number: u64,
     /// Its bytes in the file.
     pub frame_bytes: u32,
@@ -73,18 +74,18 @@ impl FrameEntry {
         }
     }
 
-    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC; none before
+    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC; None before
     /// parsing.
     pub fn time_range_ns(&self) -> Option<(i64, i64)> {
         (self.time_min_ns <= self.time_max_ns).then_some((self.time_min_ns, self.time_max_ns))
     }
 
-    /// Sets the event times; a range that is no range makes them unknown.
+    /// Sets the event times; an inverted range makes them unknown.
     pub fn set_time_range_ns(&mut self, (min, max): (i64, i64)) {
         (self.time_min_ns, self.time_max_ns) = if min <= max { (min, max) } else { UNKNOWN };
     }
 
-    /// Which frame it is, on every machine: as [`FrameHeader::name`].
+    /// The name of the frame on every machine, as [`FrameHeader::name`].
     pub fn name(&self) -> (u32, u64) {
         let is_forwarded = self.flags & FRAME_FORWARDED != 0;
         (self.node, if is_forwarded { self.number } else { self.sequence })
@@ -131,12 +132,12 @@ impl FrameEntry {
     }
 }
 
-/// Bytes of index and trailer for so many frames.
+/// Bytes of index and trailer for a number of frames.
 pub fn index_bytes(frames: usize) -> u64 {
     (INDEX_HEADER_BYTES + frames * ENTRY_BYTES + TRAILER_BYTES) as u64
 }
 
-/// Index and trailer, to stand at `data_end`.
+/// Encodes index and trailer, to be written at `data_end`.
 pub(crate) fn encode_index(segment: u64, data_end: u64, entries: &[FrameEntry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(index_bytes(entries.len()) as usize);
     out.extend_from_slice(&INDEX_MAGIC);
@@ -157,8 +158,8 @@ pub(crate) fn encode_index(segment: u64, data_end: u64, entries: &[FrameEntry]) 
     out
 }
 
-/// Writes the index of a rolled segment, again or for the first time, and makes it durable; returns
-/// the length of the file. A power cut in between costs the index, not the frames: they are scanned
+/// Writes the index of a closed segment, for the first time or again, and makes it durable; returns
+/// the length of the file. A power cut in between loses the index, not the frames: they are scanned
 /// then.
 pub fn write_index(
     disk: &dyn Disk,
@@ -176,10 +177,10 @@ pub fn write_index(
     Ok(end)
 }
 
-/// The index of a file, if it ends in one.
+/// Reads the index of a file, if the file ends in one.
 ///
-/// Ok(None): it does not, so it was not rolled, or not to the end. An error: it does, but the index
-/// is damaged; the frames can still be scanned.
+/// Ok(None): the file has no index, so it was not closed, or not completely. An error: the index is
+/// damaged; the frames can still be scanned.
 pub(crate) fn read_index(
     file: &dyn DiskFile,
     path: &Path,

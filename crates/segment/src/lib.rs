@@ -1,4 +1,5 @@
-//! One hot segment file: written by appending frames, closed by an index of them, read by both.
+//! Segment files. A hot one is written by appending frames, and closed by an index of them; sealed
+//! ones are in [`sealed`].
 //!
 //! ```text
 //! header 4 KiB | frame | frame | … | zeros (preallocated)            while it is written
@@ -9,10 +10,10 @@
 //! multiples of 8 bytes, exactly as [`record::Frame`] encoded them; the acknowledged bytes of a
 //! file never change.
 //!
-//! [`template`] and [`tokens`] are the forms that idle time gives to the message text of sealed
-//! segments.
+//! [`template`] is a form of the message text of sealed segments that takes time to make;
+//! [`tokens`] has the word filters.
 //!
-//! Left out: which segments there are (the store's catalog knows).
+//! Left out: which segments exist (the store's catalog records that).
 
 mod blob;
 mod error;

@@ -1,10 +1,10 @@
-//! A text that is looked for in values, and how it could stand in values that are pieces with slots
-//! between them.
+//! Needles: a text that is searched in values, and how it can occur in values that consist of fixed
+//! pieces with slots between them.
 //!
-//! Templates are such pieces, and so are layouts of lines: texts that stand still, and between them
-//! slots, each with the values of a column. A needle stands in a piece, then all values hold it; or
-//! only within a slot, then the column is searched; or perhaps over the border of a slot, then
-//! values have to be put together.
+//! Templates consist of such pieces, and so do layouts of lines: fixed texts, and between them
+//! slots, each with the values of a column. If the needle occurs in a fixed piece, all values
+//! contain it; if it fits only within a slot, the column of the slot is searched; if it may reach
+//! across the border of a slot, values have to be put together.
 
 use memchr::memmem::Finder;
 use record::columns::Accept;
@@ -12,10 +12,10 @@ use record::columns::Accept;
 /// Bytes of the longest character in UTF-8.
 const CHARACTER_BYTES: usize = 4;
 
-/// What a slot holds whose values may be any bytes.
+/// The classes of a slot whose values may have any bytes.
 pub(crate) const ANY_CLASSES: u8 = 255;
 
-/// Classes of bytes, a bit each: what a slot holds is told by those of its bytes.
+/// Classes of bytes, one bit each. They summarise the bytes that occur in a slot.
 pub(crate) fn class_of(byte: u8) -> u8 {
     match byte {
         b'0'..=b'9' => 1,
@@ -29,33 +29,33 @@ pub(crate) fn class_of(byte: u8) -> u8 {
     }
 }
 
-/// What is searched for.
+/// The text that is searched.
 pub(crate) struct Needle<'n> {
     finder: Finder<'n>,
-    /// Says whether an occurrence counts; all do without it.
+    /// Decides whether an occurrence counts; without it all count.
     accept: Option<Accept<'n>>,
     /// The class of each of its bytes.
     classes: Vec<u8>,
 }
 
-/// How a needle could stand in a value of pieces and slots.
+/// How a needle can occur in a value of pieces and slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// It stands in a text that stands still: in all values.
+    /// It occurs in a fixed piece, so in all values.
     All,
-    /// It could reach over the border of a slot: any value must be looked at.
+    /// It may reach across the border of a slot, so any value must be examined.
     Across,
-    /// It could only stand within a slot's value.
+    /// It can only occur within a slot's value.
     Within,
     None,
 }
 
-/// What is known of the needle in a text that stands still.
+/// How the needle occurs in a fixed text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// It stands there whatever is around the text.
+    /// It occurs, whatever surrounds the text.
     Yes,
-    /// It stands there, and whether it counts is told by what is around the text.
+    /// It occurs, and what surrounds the text decides whether it counts.
     Perhaps,
     No,
 }
@@ -66,7 +66,7 @@ impl<'n> Needle<'n> {
         Needle { finder: Finder::new(needle), accept, classes }
     }
 
-    /// The same wherever it stands.
+    /// A needle whose every occurrence counts.
     pub fn anywhere(&self) -> Needle<'_> {
         Needle { finder: self.finder.as_ref(), accept: None, classes: self.classes.clone() }
     }
@@ -80,7 +80,7 @@ impl<'n> Needle<'n> {
         self.classes.iter().all(|class| class & classes != 0)
     }
 
-    /// Where it stands first at or behind `from`, whether that counts or not.
+    /// Its first occurrence at or behind `from`, whether that counts or not.
     pub fn find(&self, text: &[u8], from: usize) -> Option<usize> {
         Some(from + self.finder.find(text.get(from..)?)?)
     }
@@ -100,8 +100,8 @@ impl<'n> Needle<'n> {
         self.accept.is_none_or(|accept| accept(text, at))
     }
 
-    /// How it could stand in values of these pieces, which are one more than the slots between
-    /// them, by what those hold.
+    /// How it can occur in values of these pieces, which are one more than the slots between them,
+    /// given the byte classes of the slots.
     pub fn answer(&self, pieces: &[&[u8]], slots: &[u8]) -> Answer {
         debug_assert_eq!(pieces.len(), slots.len() + 1);
         let last = pieces.len() - 1;
@@ -118,8 +118,8 @@ impl<'n> Needle<'n> {
         }
     }
 
-    /// How it stands in a text; `first` and `last`: whether nothing is before it and behind it in
-    /// the value.
+    /// How it occurs in a text. `first` and `last`: whether the value begins and ends with this
+    /// text.
     fn standing(&self, piece: &[u8], first: bool, last: bool) -> Standing {
         let length = self.bytes().len();
         let mut standing = Standing::No;
@@ -144,17 +144,17 @@ impl<'n> Needle<'n> {
         standing
     }
 
-    /// Whether it could stand elsewhere than within one slot or one piece, as far as the bytes of
-    /// the slots are known.
+    /// Whether it can occur other than within one slot or one piece, as far as the bytes of the
+    /// slots are known.
     ///
-    /// A state is how many bytes of it stand before a place between the pieces.
+    /// A state is the number of its bytes that have matched before a position between the pieces.
     pub fn could_reach_across(&self, pieces: &[&[u8]], slots: &[u8]) -> bool {
         let bytes = self.bytes();
         let length = bytes.len();
         let mut open = vec![false; length + 1];
         let mut next = vec![false; length + 1];
         for (at, piece) in pieces.iter().enumerate() {
-            // What was begun goes on through the whole piece, or ends in it.
+            // A match that has begun continues through the whole piece, or ends in it.
             next.fill(false);
             for begun in (1..length).filter(|&begun| open[begun]) {
                 let rest = &bytes[begun..];
@@ -171,7 +171,7 @@ impl<'n> Needle<'n> {
             }
             std::mem::swap(&mut open, &mut next);
             let Some(&classes) = slots.get(at) else { break };
-            // A slot holds any run of bytes of its classes, and may be empty.
+            // A slot contains any sequence of bytes of its classes, and may be empty.
             let fits = |at: usize| self.classes[at] & classes != 0;
             for begun in 1..length {
                 if open[begun] && fits(begun) {

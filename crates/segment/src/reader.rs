@@ -1,4 +1,4 @@
-//! Reads segment files: which frames are in one, and single frames.
+//! Reads hot segment files: the list of their frames, and single frames.
 
 use std::path::Path;
 
@@ -10,24 +10,25 @@ use crate::error::SegmentError;
 use crate::header::{HEADER_BYTES, SegmentHeader};
 use crate::index::{FrameEntry, INDEX_MAGIC, read_exact, read_index};
 
-/// Bytes read at once by a scan; grows for larger frames.
+/// Bytes that a scan reads at once; more for larger frames.
 const SCAN_BYTES: usize = 4 << 20;
-/// Damaged frames that a scan describes. Those beyond are only counted.
+/// Damaged frames that a scan describes. Further ones are only counted.
 const DAMAGES_MAX: usize = 16;
 const FRAME_ALIGN: u64 = 8;
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
-/// What a scan found besides good frames.
+/// What a scan found besides valid frames.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// Bytes behind the last good frame that are neither zeros nor an index: what was being written
-    /// when the process or the machine stopped, or damage.
+    /// Bytes behind the last valid frame that are neither zeros nor an index: a write that was
+    /// interrupted when the process or the machine stopped, or damage.
     pub tail_bytes: u64,
-    /// Whether a whole frame stands in that tail, so that more than a torn last write may be lost.
+    /// Whether a whole frame is in that tail, so that more than a torn last write may be lost.
     pub tail_has_frames: bool,
-    /// Damaged frames between good ones; they were skipped.
+    /// Damaged frames between valid ones; they were skipped.
     pub damaged_frames: u64,
-    /// The first of them, and why the scan stopped if not at zeros, at most 16.
+    /// Descriptions of the first 16 of them, including why the scan stopped, if it did not stop at
+    /// zeros.
     pub damages: Vec<SegmentError>,
 }
 
@@ -40,10 +41,10 @@ pub enum Origin {
     Scan(Scan),
 }
 
-/// What is in a segment file.
+/// The contents of a segment file.
 #[derive(Debug)]
 pub struct Contents {
-    /// The file's first block; an error when that is damaged, while frames may be fine.
+    /// The header; an error when it is damaged, while frames may be intact.
     pub header: Result<SegmentHeader, SegmentError>,
     /// Its frames, in order.
     pub frames: Vec<FrameEntry>,
@@ -51,13 +52,13 @@ pub struct Contents {
     pub data_end: u64,
     /// Length of the file.
     pub file_bytes: u64,
-    /// Where this comes from.
+    /// How the frames were found.
     pub origin: Origin,
 }
 
-/// Lists the frames of a file: by the index if it has a good one, else by reading and checking
-/// every frame, at most to `limit`. A frame whose body is damaged is skipped; at a damaged header
-/// the scan stops, because the next frame could only be guessed.
+/// Lists the frames of a file: from the index if it has a valid one, else by reading and checking
+/// every frame, at most to `limit`. A frame whose body is damaged is skipped. At a damaged header
+/// the scan stops, because the start of the next frame could only be guessed.
 ///
 /// Errors: the file cannot be read, or another version of Loginson wrote it.
 pub fn read_segment(
@@ -116,7 +117,7 @@ pub fn read_frame(
     Ok(frame)
 }
 
-/// A stretch of the file in memory, moved along by a scan.
+/// A window of the file in memory, moved along by a scan.
 struct Window<'a> {
     file: &'a dyn DiskFile,
     path: &'a Path,
@@ -181,7 +182,7 @@ fn scan_frames(window: &mut Window<'_>, scan: &mut Scan) -> Result<Vec<FrameEntr
     }
 }
 
-/// Looks at what is behind the last good frame.
+/// Examines the tail behind the last valid frame.
 fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<(), SegmentError> {
     let mut offset = data_end;
     let mut last = data_end;
@@ -200,7 +201,7 @@ fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<
                 Some((offset + at as u64, header))
             }));
         }
-        // Windows overlap by less than a header, so that none is cut in two.
+        // Windows overlap by slightly less than a header, so that no header is cut in two.
         let overlap = FRAME_HEADER_BYTES - FRAME_ALIGN as usize;
         let step = if bytes.len() > overlap { bytes.len() - overlap } else { bytes.len() };
         for (at, header) in headers {

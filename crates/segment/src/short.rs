@@ -1,7 +1,7 @@
-//! Short byte strings, eight bytes at a time: what stands in and between the words of a line is
-//! shorter than what a call to code for whole vectors is worth.
+//! Comparisons of short byte strings, eight bytes at a time: texts in and between the words of a
+//! line are too short for the call to a vectorised function to pay.
 
-/// The eight bytes at `at` as a number, the first one lowest; 0 where there are fewer.
+/// The eight bytes at `at` as a little-endian number; 0 where bytes are missing.
 #[inline]
 fn word_at(text: &[u8], at: usize) -> u64 {
     match text.get(at..).and_then(<[u8]>::first_chunk) {
@@ -13,14 +13,14 @@ fn word_at(text: &[u8], at: usize) -> u64 {
 /// Whether `text` begins with `piece`.
 #[inline]
 pub(crate) fn starts_with(text: &[u8], piece: &[u8]) -> bool {
-    /// A longer piece is worth the call.
+    /// For a longer piece the call pays.
     const NEAR_BYTES: usize = 32;
     let Some(text) = text.get(..piece.len()) else { return false };
     if piece.len() > NEAR_BYTES {
         return text == piece;
     }
     let Some(last) = piece.len().checked_sub(8) else {
-        // What stands at the end of both is looked at twice.
+        // The bytes at the end of both are compared twice.
         let (Some(a), Some(b)) = (text.first_chunk::<4>(), piece.first_chunk::<4>()) else {
             return text.iter().eq(piece);
         };

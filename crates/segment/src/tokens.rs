@@ -1,30 +1,30 @@
-//! Token filters: which words a block holds, so that most blocks are not read for a word they do
-//! not hold.
+//! Word filters: they tell which words a block may contain, so that most blocks need not be read
+//! for a word that they do not contain.
 //!
 //! A token is a maximal run of *firm* characters: ASCII letters and digits, `_`, and the letters of
-//! some large ranges of Unicode that will never be anything else. Each is a word character of
-//! LogsQL, and what is none of them ends a token even if it is a word character. So, whatever the
-//! characters around are, a word or phrase that stands in a value at word boundaries has each of
-//! its tokens standing in that value as a token, and a filter never hides a match. The price: what
-//! only other characters make up cannot be looked up.
+//! some large ranges of Unicode that will never be reclassified. All of them are word characters of
+//! LogsQL; any other character ends a token even if it is a word character. So a word or phrase
+//! that occurs in a value at word boundaries has each of its tokens in that value as a token,
+//! whatever surrounds it, and a filter never hides a match. The price: text of other characters
+//! only cannot be looked up.
 //!
-//! Numbers of up to three digits stand in nearly every block. They are in no filter; instead four
-//! of them with points between, an address, are a token of their own beside their parts, wherever
-//! they stand: `1.10.0.0.7` has two of them. So an address is looked up whatever stands around it.
+//! Numbers of up to three digits occur in nearly every block. Filters omit them. Instead, four of
+//! them with points between, an address, are a token of their own besides its parts, wherever they
+//! occur: `1.10.0.0.7` has two of them. So an address can be looked up whatever surrounds it.
 //!
 //! The tokens of a block are hashed ([`crate::hash`]) into a binary fuse filter of 8 bits
-//! ([`fuse`]): about 9 to 10 bits a distinct token, and one of 256 absent tokens is taken for
-//! present.
+//! ([`fuse`]): about 9 to 10 bits a distinct token, and a false positive for one of 256 absent
+//! tokens.
 //!
 //! ```text
 //! version u8 = 2 | segment length, log2 u8 | seed u16 | segments u32 | fingerprints u8 …
 //! ```
 //!
-//! All integers are little-endian. No fingerprints (0 segments): the block may hold anything.
-//! Filters of version 1 are read too: they have short numbers, and no addresses.
+//! All integers are little-endian. With 0 segments there are no fingerprints, and the block may
+//! contain anything. Filters of version 1 are read too: they have short numbers, and no addresses.
 //!
-//! Left out: case. A filter of folded tokens answers both kinds of questions, but worse, and those
-//! that care about case are by far the more frequent.
+//! Left out: case folding. A filter of folded tokens would serve both kinds of queries, but worse,
+//! and case-sensitive ones are by far more frequent.
 
 mod fuse;
 
@@ -32,12 +32,12 @@ use fuse::{Fuse, FuseView};
 
 use crate::hash::hash64;
 
-/// Distinct tokens of a filter; a block with more gets a filter that says yes to all.
+/// Most distinct tokens of a filter; a block with more gets a filter that answers yes to all.
 pub const TOKENS_MAX: usize = 1 << 22;
-/// Slots of the set of hashes at first; it doubles when half full.
+/// Initial slots of the set of hashes; the set doubles when half full.
 const SLOTS_MIN: usize = 1 << 10;
 
-/// A filter is not what was written.
+/// A filter differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("token filter of {bytes} bytes is damaged: {problem}")]
 pub struct FilterError {
@@ -47,21 +47,21 @@ pub struct FilterError {
     pub problem: &'static str,
 }
 
-/// The hash of a token, which is what filters keep.
+/// The hash of a token. Filters contain these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenHash {
     hash: u64,
     kind: Kind,
 }
 
-/// Which filters have a token.
+/// The filters that contain a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Kind {
     /// All.
     Word,
     /// A number of up to three digits: those of version 1.
     Short,
-    /// Four of those with points between: those from version 2 on.
+    /// Four of those with points between: filters from version 2 on.
     Address,
 }
 
@@ -76,17 +76,16 @@ pub fn for_each_token<'a>(value: &'a [u8], mut found: impl FnMut(&'a [u8])) {
     each_token(value, |from, to| found(&value[from..to]));
 }
 
-/// Whether a byte ends tokens and addresses, whatever stands around it.
+/// Whether a byte ends tokens and addresses, whatever surrounds it.
 #[inline]
 pub(crate) fn separates(byte: u8) -> bool {
     byte != b'.' && is_other(byte)
 }
 
-/// Calls `found` with the place and kind of each token and address of a value.
+/// Calls `found` with position and kind of each token and address of a value.
 #[inline]
 fn each_kind(value: &[u8], mut found: impl FnMut(usize, usize, Kind)) {
-    // Short numbers up to here that points join, where the last ones begin, and where the last one
-    // ends.
+    // End of the short numbers that points join, start of the last ones, end of the last one.
     let (mut joined, mut starts, mut last) = (0, [0; ADDRESS_PARTS], 0);
     each_token(value, |from, to| {
         if to - from > SHORT_DIGITS_MAX || !value[from..to].iter().all(u8::is_ascii_digit) {
@@ -104,7 +103,7 @@ fn each_kind(value: &[u8], mut found: impl FnMut(usize, usize, Kind)) {
     });
 }
 
-/// Calls `found` with the place of each token of a value.
+/// Calls `found` with the position of each token of a value.
 #[inline]
 fn each_token(value: &[u8], mut found: impl FnMut(usize, usize)) {
     let mut at = 0;
@@ -153,7 +152,7 @@ static ASCII: [bool; 128] = {
     table
 };
 
-/// The bytes of the firm character beyond ASCII that stands first, 0 if there is none.
+/// The bytes of the non-ASCII firm character at the start of a text, 0 if there is none.
 fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
     let continuation =
         |at: usize| rest.get(at).filter(|&&b| b & 0xc0 == 0x80).map(|b| u32::from(b & 0x3f));
@@ -169,8 +168,8 @@ fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
         }
         _ => return 0,
     };
-    // Latin, Greek, Cyrillic, Armenian capitals, kana, Han, Hangul. Never add to it: written
-    // filters know no more.
+    // Latin, Greek, Cyrillic, Armenian capitals, kana, Han, Hangul. Never extend these ranges:
+    // existing filters do not have the added characters.
     let firm = match character {
         0xd7 | 0xf7 => false,
         0xc0..=0x24f
@@ -187,11 +186,11 @@ fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
     if firm { length } else { 0 }
 }
 
-/// The tokens that a value must hold where `text` stands in it, each once.
+/// The tokens that a value must have if `text` occurs in it, each once.
 ///
-/// `whole_start` and `whole_end`: whether no word goes on beyond that end of the text. It is so at
-/// both ends of a word or phrase, at the start of a prefix, and at none of any other substring; a
-/// token that touches an open end may be longer in the value, and is left out.
+/// `whole_start` and `whole_end`: whether a word boundary is certain at that end of the text. It is
+/// at both ends of a word or phrase, at the start of a prefix, and at no end of any other
+/// substring. A token that touches an open end may be longer in the value, and is left out.
 pub fn required_tokens(text: &[u8], whole_start: bool, whole_end: bool) -> Vec<TokenHash> {
     let mut hashes = Vec::new();
     each_kind(text, |from, to, kind| {
@@ -205,9 +204,10 @@ pub fn required_tokens(text: &[u8], whole_start: bool, whole_end: bool) -> Vec<T
     hashes
 }
 
-/// Gathers the distinct tokens of a block.
+/// Collects the distinct tokens of a block.
 pub struct TokenSet {
-    /// Hashes at the slot of their low bits or behind it; 0 for none. The hash 0 is kept as 1.
+    /// Each hash is in the slot of its low bits or the next free one; 0 marks a free slot. The hash
+    /// 0 is stored as 1.
     slots: Vec<u64>,
     count: usize,
 }
@@ -219,13 +219,13 @@ impl Default for TokenSet {
 }
 
 impl TokenSet {
-    /// Forgets all tokens; keeps its memory.
+    /// Clears the set; keeps its memory.
     pub fn clear(&mut self) {
         self.slots.fill(0);
         self.count = 0;
     }
 
-    /// Adds the tokens of a value. Those beyond [`TOKENS_MAX`] are only noted.
+    /// Adds the tokens of a value. Beyond [`TOKENS_MAX`] it only records that there are more.
     pub fn add(&mut self, value: &[u8]) {
         each_kind(value, |from, to, kind| {
             if kind != Kind::Short {
@@ -270,7 +270,7 @@ impl TokenSet {
         }
     }
 
-    /// How many distinct tokens there are, at most [`TOKENS_MAX`] and one.
+    /// Number of distinct tokens, at most [`TOKENS_MAX`] and one.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -280,8 +280,7 @@ impl TokenSet {
         self.count == 0
     }
 
-    /// The hashes of the tokens, ascending: the same for the same tokens, in whatever order they
-    /// came.
+    /// The hashes of the tokens, ascending, so that they do not depend on the order of the values.
     #[cfg(test)]
     pub(crate) fn hashes(&self) -> Vec<u64> {
         let mut hashes: Vec<u64> = self.slots.iter().copied().filter(|&hash| hash != 0).collect();
@@ -301,18 +300,18 @@ impl TokenSet {
     }
 }
 
-/// A filter as it was written.
+/// An encoded filter.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenFilter<'a>(FuseView<'a>);
 
 impl<'a> TokenFilter<'a> {
-    /// Reads a filter. Bytes that cannot be one are an error; flipped fingerprints are the caller's
-    /// checksum's.
+    /// Reads a filter. Bytes that cannot be a filter are an error; flipped fingerprints are found
+    /// by the caller's checksum only.
     pub fn open(bytes: &'a [u8]) -> Result<Self, FilterError> {
         FuseView::read(bytes).map(TokenFilter)
     }
 
-    /// Whether the block may hold the token. No means that it does not.
+    /// Whether the block may contain the token. False means that it does not.
     #[inline]
     pub fn may_contain(&self, token: TokenHash) -> bool {
         let is_kept = match token.kind {
@@ -323,8 +322,8 @@ impl<'a> TokenFilter<'a> {
         !is_kept || self.0.may_contain(token.hash.max(1))
     }
 
-    /// Whether the block may hold a value with all of these tokens, as [`required_tokens`] gives
-    /// them.
+    /// Whether the block may contain a value with all of these tokens, as [`required_tokens`]
+    /// returns them.
     pub fn may_contain_all(&self, tokens: &[TokenHash]) -> bool {
         tokens.iter().all(|&token| self.may_contain(token))
     }

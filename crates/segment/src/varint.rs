@@ -1,5 +1,5 @@
-//! Numbers in base 128, low digits first, seven bits a byte; signed ones so that small ones of
-//! either sign are short.
+//! Varints: numbers in base 128, low digits first, seven bits a byte. Signed ones are mapped so
+//! that small ones of either sign are short.
 
 /// Appends a number.
 #[inline]

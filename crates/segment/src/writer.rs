@@ -1,12 +1,12 @@
 //! Appends frames to a segment file.
 //!
-//! Bytes go out in whole blocks, so that O_DIRECT takes them; the last, partly filled block stays
-//! in memory and is written again with the next append. That is safe: both versions of the block
-//! hold the same acknowledged bytes at the same place and differ only behind them, so whichever
-//! version, or mixture of sectors, a power cut leaves, what was acknowledged is there.
+//! Bytes are written in whole blocks, as O_DIRECT requires. The last, partly filled block stays in
+//! memory and is written again with the next append. That is safe: both versions of the block have
+//! the same acknowledged bytes at the same offset and differ only behind them, so the acknowledged
+//! bytes are intact whichever version, or mixture of sectors, a power cut leaves.
 //!
-//! After a failed sync nothing is known of the file's last writes; the writer must then be dropped
-//! ([`HotWriter::durable_end`] says how much of the file counts) and the frames written to another
+//! After a failed sync the state of the last writes is unknown. The writer must then be dropped
+//! ([`HotWriter::durable_end`] is the valid length of the file), and the frames written to another
 //! segment.
 
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::error::SegmentError;
 use crate::header::{HEADER_BYTES, SegmentHeader};
 use crate::index::{FrameEntry, encode_index, read_exact};
 
-/// Bytes gathered for one write. Larger frames take several writes; the limit costs only memory.
+/// Bytes staged for one write. Larger frames take several writes; the limit costs only memory.
 const STAGING_BYTES_MAX: usize = 4 << 20;
-/// And at first: a store of a few lines does not take more. Twice the block that is kept between
-/// appends at least.
+/// Initial size of that memory: a store of a few lines does not take more. At least twice the block
+/// that is kept between appends.
 const STAGING_BYTES_MIN: usize = 4 * BLOCK_BYTES;
 
 /// Appends to one segment file.
@@ -29,7 +29,7 @@ pub struct HotWriter {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     segment: u64,
-    /// The bytes of the file from `staging_at`, as far as `filled`.
+    /// The bytes of the file from `staging_at` on, up to `filled`.
     staging: AlignedBuffer,
     /// A multiple of [`BLOCK_BYTES`].
     staging_at: u64,
@@ -37,14 +37,14 @@ pub struct HotWriter {
     /// The first bytes of `staging` that are in the file already.
     flushed: usize,
     durable_end: u64,
-    /// What the durable part of the last block holds.
+    /// Bytes of the last block that are durable.
     durable_tail: Vec<u8>,
     allocated: u64,
 }
 
 impl HotWriter {
-    /// Makes a new file with its header, durable, in a directory that is there. On an error the
-    /// file may be there; it is not a segment then and may be removed.
+    /// Creates a file with its header, durable, in an existing directory. After an error the file
+    /// may exist; it is no segment then and may be removed.
     pub fn create(
         disk: &dyn Disk,
         path: &Path,
@@ -72,10 +72,10 @@ impl HotWriter {
         })
     }
 
-    /// Goes on with a file whose frames end at `data_end`: cuts off what is behind and makes the
-    /// rest durable, because a process that was killed may have left frames in the page cache only,
-    /// or one whose sync failed. `commit_bytes_max`: what one [`commit`](Self::commit) brought at
-    /// most. So much before the end is written again.
+    /// Resumes a file whose frames end at `data_end`: cuts off the bytes behind them and makes the
+    /// rest durable, because a killed process may have left frames in the page cache only, or one
+    /// whose sync failed. `commit_bytes_max`: the most that one [`commit`](Self::commit) wrote; so
+    /// many bytes before the end are written again.
     pub fn resume(
         disk: &dyn Disk,
         path: &Path,
@@ -84,10 +84,10 @@ impl HotWriter {
         commit_bytes_max: u64,
     ) -> Result<Self, SegmentError> {
         let file = disk.open(path, Access::Write).map_err(SegmentError::io(path, "open"))?;
-        // If the sync that was to make the header durable failed, or that of the last frames, they
-        // may be read and still not be on the disk, and no later sync would write them unless they
-        // are written again. Commits before the last one succeeded: after a failure nothing more is
-        // written to a file.
+        // If the sync of the header or of the last frames failed, they may be readable and still
+        // not be on the disk, and no later sync would write them unless they are written again.
+        // Commits before the last one succeeded, since nothing is written to a file after a
+        // failure.
         let again = |at: u64, bytes: usize| {
             let read = read_exact(&*file, path, at, bytes)?;
             file.write_at(&read, at).map_err(SegmentError::io(path, "write"))
@@ -135,22 +135,22 @@ impl HotWriter {
         self.segment
     }
 
-    /// Where the next frame begins.
+    /// Offset of the next frame, bytes.
     pub fn end(&self) -> u64 {
         self.staging_at + self.filled as u64
     }
 
-    /// How far the file is durable.
+    /// The durable length of the file, bytes.
     pub fn durable_end(&self) -> u64 {
         self.durable_end
     }
 
-    /// Length of the file, with what is preallocated.
+    /// Length of the file, including preallocated space.
     pub fn allocated_bytes(&self) -> u64 {
         self.allocated
     }
 
-    /// Reserves room up to byte `bytes` of the file.
+    /// Preallocates the file up to byte `bytes`.
     pub fn preallocate(&mut self, bytes: u64) -> Result<(), SegmentError> {
         if bytes > self.allocated {
             self.file.preallocate(bytes).map_err(SegmentError::io(&self.path, "extend"))?;
@@ -159,8 +159,8 @@ impl HotWriter {
         Ok(())
     }
 
-    /// Appends a frame; returns where it begins. Not durable before [`commit`](Self::commit). After
-    /// an error, [`rollback`](Self::rollback) or drop.
+    /// Appends a frame; returns its offset. It is not durable before [`commit`](Self::commit).
+    /// After an error, [`rollback`](Self::rollback) or drop.
     pub fn append(&mut self, frame: &[u8]) -> Result<u64, SegmentError> {
         assert!(frame.len().is_multiple_of(8), "frames are padded to 8 bytes");
         let offset = self.end();
@@ -168,8 +168,8 @@ impl HotWriter {
         Ok(offset)
     }
 
-    /// Writes what was appended and makes it durable. After an error, [`rollback`](Self::rollback)
-    /// if the disk is full; else drop.
+    /// Writes the appended frames and makes them durable. After an error,
+    /// [`rollback`](Self::rollback) if the disk is full; else drop.
     pub fn commit(&mut self) -> Result<(), SegmentError> {
         self.flush()?;
         self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;
@@ -179,8 +179,8 @@ impl HotWriter {
         Ok(())
     }
 
-    /// Takes back what was appended since the last commit, also from the file, durably: a frame
-    /// that was refused must not be found after a restart.
+    /// Takes back the frames that were appended since the last commit, also from the file, durably:
+    /// a refused frame must not be found after a restart.
     pub fn rollback(&mut self) -> Result<(), SegmentError> {
         self.file.truncate(self.durable_end).map_err(SegmentError::io(&self.path, "truncate"))?;
         self.allocated = self.durable_end;
@@ -190,8 +190,7 @@ impl HotWriter {
         Ok(())
     }
 
-    /// Closes the file with its index; returns its length. Frames that were not committed must not
-    /// be there.
+    /// Closes the file with its index; returns its length. All frames must be committed.
     pub fn roll(mut self, entries: &[FrameEntry]) -> Result<u64, SegmentError> {
         assert_eq!(self.end(), self.durable_end, "only committed frames are closed in");
         self.stage(&encode_index(self.segment, self.durable_end, entries))?;
@@ -201,7 +200,7 @@ impl HotWriter {
         Ok(self.end())
     }
 
-    /// Gives back what is preallocated, at the end of a process; the file can be resumed.
+    /// Gives preallocated space back at the end of a process; the file can be resumed.
     pub fn close(self) -> Result<u64, SegmentError> {
         self.file.truncate(self.durable_end).map_err(SegmentError::io(&self.path, "truncate"))?;
         self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;
@@ -228,7 +227,7 @@ impl HotWriter {
         Ok(())
     }
 
-    /// Makes room for `bytes` in all, up to the limit.
+    /// Grows the staging memory to `bytes`, up to the limit.
     fn grow_staging(&mut self, bytes: usize) {
         let bytes = bytes.next_power_of_two().clamp(STAGING_BYTES_MIN, STAGING_BYTES_MAX);
         if bytes > self.staging.len() {
@@ -238,7 +237,7 @@ impl HotWriter {
         }
     }
 
-    /// Writes what is staged, the last block padded with zeros, and keeps that block.
+    /// Writes the staged bytes, the last block padded with zeros, and keeps that block.
     fn flush(&mut self) -> Result<(), SegmentError> {
         if self.flushed == self.filled {
             return Ok(());

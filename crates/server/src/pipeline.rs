@@ -24,9 +24,9 @@
 //!   then the store.
 //! - What is sealed is settled, that is parsed. It waits for nobody who reads lines later, with a
 //!   cursor.
-//! - A panic of a stage is logged and counted, and the stage goes on ([`stage`]): without it nothing
-//!   would be sealed until the next start. At shutdown the stage ends, and what it left is done
-//!   after the next start.
+//! - A panic of a stage is logged and counted, and the stage goes on ([`stage`]): without it
+//!   nothing would be sealed until the next start. At shutdown the stage ends, and what it left is
+//!   done after the next start.
 //!
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in
 //! a line.

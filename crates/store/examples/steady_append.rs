@@ -106,7 +106,7 @@ fn main() {
         }
         let made = frame(&line, lines, sent as i64, store.next_sequence());
         let (durable, count) = (durable.clone(), lines as u64);
-        let done: store::OnDurable = Box::new(move |result| match result {
+        let done: record::OnDurable = Box::new(move |result| match result {
             Ok(()) => durable.note(count),
             Err(error) => eprintln!("a frame was not kept: {error}"),
         });

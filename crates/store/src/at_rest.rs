@@ -1,11 +1,11 @@
-//! A data directory, or a backup, that no server has open: looked at without changing a byte,
-//! except that SQLite undoes a change of the catalog that a crash interrupted, as at every opening.
+//! Inspects a data directory, or a backup, that no server has open, without changing a byte, except
+//! that SQLite rolls back a change of the catalog that a crash interrupted, as at every opening.
 //!
-//! Which files count is decided as a start of the store decides it: rows marked for deletion and
-//! sources of a finished rewrite do not, a rewrite that was not finished does not. What a start
-//! would repair is left as it is and told in [`AtRest::notes`].
+//! The same files count as at a start of the store: rows marked for deletion and sources of a
+//! finished rewrite do not, and an unfinished rewrite does not. Damage that a start would repair is
+//! left as it is and listed in [`AtRest::notes`].
 //!
-//! Left out: event times, deletions that wait to be carried out, and everything that writes.
+//! Left out: event times, pending deletions, and everything that writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -24,7 +24,7 @@ const JOURNAL_FILE: &str = "catalog.sqlite-journal";
 /// Name of the directory of segments in a data directory.
 pub const SEGMENTS_DIR: &str = "segments";
 
-/// Which form a segment has.
+/// The form of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentKind {
     /// Frames as they arrived.
@@ -34,7 +34,7 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// The kind and number of a segment by its file name; none when it is no segment's name.
+    /// The kind and number of a segment by its file name; None when no segment has such a name.
     pub fn of_file(name: &str) -> Option<(SegmentKind, u64)> {
         let (number, extension) = name.split_once('.')?;
         let kind = match extension {
@@ -59,13 +59,13 @@ impl SegmentKind {
 /// What the catalog says of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Where it is in its life: `hot`, `rolled`, `sealed`, ….
+    /// Its state: `hot`, `rolled`, `sealed`, ….
     pub state: String,
     /// Its file.
     pub file: String,
-    /// Lines in it. Of a hot segment that was not closed this is an old number.
+    /// Lines in it; outdated for a hot segment that was not closed.
     pub lines: u64,
-    /// Bytes of its lines with their newlines; likewise.
+    /// Bytes of its lines with their newlines; outdated likewise.
     pub bytes_raw: u64,
     /// First byte behind its frames; counts for the state `kept`.
     pub data_end: u64,
@@ -82,7 +82,7 @@ pub struct RestSegment {
     pub path: PathBuf,
     /// Length of the file.
     pub bytes: u64,
-    /// Its row in the catalog; none when that was lost or not written yet.
+    /// Its row in the catalog; None when that was lost or not written yet.
     pub listed: Option<Listed>,
 }
 
@@ -92,13 +92,13 @@ impl RestSegment {
         self.listed.as_ref().is_some_and(|listed| listed.state != "hot")
     }
 
-    /// How much of its file counts; none for all.
+    /// The valid length of its file; None for all of it.
     pub fn limit(&self) -> Option<u64> {
         self.listed.as_ref().filter(|listed| listed.state == "kept").map(|listed| listed.data_end)
     }
 }
 
-/// A data directory that nobody writes.
+/// A data directory that no process writes.
 pub struct AtRest {
     /// The directory.
     pub dir: PathBuf,
@@ -108,7 +108,7 @@ pub struct AtRest {
     pub missing: Vec<(u64, Listed)>,
     /// Why the catalog could not be used, if it could not.
     pub catalog_fault: Option<StoreError>,
-    /// What the next start will repair.
+    /// The repairs that the next start will do.
     pub notes: Vec<String>,
     _lock: Option<Box<dyn DiskLock>>,
 }
@@ -119,9 +119,9 @@ impl AtRest {
         disk.list(&dir.join(SEGMENTS_DIR)).is_ok()
     }
 
-    /// Looks at a directory. While it is being looked at no server can have it.
+    /// Inspects a directory. No server can open it meanwhile.
     ///
-    /// Errors: a server has it; it is no data directory or cannot be read.
+    /// Errors: a server has it open; it is no data directory or cannot be read.
     pub fn open(disk: &dyn Disk, dir: &Path) -> Result<AtRest, StoreError> {
         let segments_dir = dir.join(SEGMENTS_DIR);
         let lock = lock(disk, dir)?;
@@ -170,8 +170,7 @@ impl AtRest {
         Ok(at_rest)
     }
 
-    /// Leaves out the sources of rewrites whose last step, that to the catalog, was not done;
-    /// returns their numbers.
+    /// Leaves out the sources of rewrites whose catalog step was not done; returns their numbers.
     fn leave_out_replaced(&mut self, disk: &dyn Disk) -> BTreeSet<u64> {
         let unlisted = self
             .segments
@@ -193,8 +192,8 @@ impl AtRest {
         replaced
     }
 
-    /// The frames of every hot segment, each frame once: what was written again after a failed
-    /// write counts in the later file. A file that cannot be read comes with its error.
+    /// The frames of every hot segment, each frame once: a frame that was written again after a
+    /// failed write counts in the later file. A file that cannot be read comes with its error.
     pub fn hot_contents(
         &self,
         disk: &dyn Disk,
@@ -237,8 +236,8 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreE
     }
 }
 
-/// Copies the catalog of a data directory, whole and as one file. When a server has the directory,
-/// it must not change the catalog meanwhile (see [`Store::freeze`](crate::Store::freeze)).
+/// Copies the catalog of a data directory, whole and as one file. A server that has the directory
+/// open must not change the catalog meanwhile (see [`Store::freeze`](crate::Store::freeze)).
 pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = dir.join(CATALOG_FILE);
     let copy = || {
@@ -250,15 +249,15 @@ pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     copy().map_err(|source| StoreError::Catalog { file, source })
 }
 
-/// The rows of the catalog, by number; none when there is no catalog. What is read here is in every
-/// version of the tables.
+/// The rows of the catalog, by number; none when there is no catalog. Only columns are read that
+/// every version of the tables has.
 fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, StoreError> {
     let path = dir.join(CATALOG_FILE);
     let Some(path) = disk.os_path(&path).filter(|path| path.exists()) else {
         return Ok(BTreeMap::new());
     };
-    // What is to be undone stands in the journal then; a connection that may not write could not
-    // even read.
+    // The journal has the change to be rolled back; a read-only connection could not even read
+    // then.
     let interrupted =
         fs::metadata(path.with_file_name(JOURNAL_FILE)).is_ok_and(|file| file.len() > 0);
     let read = || {
@@ -302,7 +301,7 @@ mod tests {
         let file = before.path().join(CATALOG_FILE);
         crate::catalog::Catalog::open(Some(file.clone())).unwrap();
         let connection = Connection::open(&file).unwrap();
-        // So small a cache that the change reaches the file before it is committed.
+        // A cache so small that the change reaches the file before it is committed.
         connection.execute_batch("PRAGMA journal_mode = TRUNCATE; PRAGMA cache_size = 1;").unwrap();
         connection.execute_batch("BEGIN; CREATE TABLE t (x); ").unwrap();
         for _ in 0..200 {

@@ -1,17 +1,23 @@
 //! The work in the background: two threads, of which one works at a time, with helpers.
 //!
-//! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave.
-//! A thread cannot raise its priority again without privileges, so when sealing must not wait any
-//! more (too much is unsealed, or the disk is nearly full) `store-seal-now` takes over, at normal
-//! priority, in the middle of the work if need be. Both take the same steps, of a few frames or
-//! blocks each. The last one, by which a new segment takes the place of its sources, is always that
-//! of `store-seal-now`: it holds a lock that others want, and must not lose the processor
-//! meanwhile.
+//! `store-seal` runs at the lowest priority: it gets the processor time that ingest and queries
+//! leave. A thread cannot raise its priority again without privileges, so when sealing must not
+//! wait any more (the backlog is too large, or the disk is nearly full), `store-seal-now` takes
+//! over at normal priority, in the middle of a rewrite if need be. Both take the same steps, of a
+//! few frames or blocks each. The last step, which puts a new segment in the place of its sources,
+//! is always done by `store-seal-now`: it holds a lock that other threads want, and must not lose
+//! the processor meanwhile.
 //!
-//! Between steps the work waits while frames wait for the disk, and as [`Throttle`] says, unless it
-//! must not wait. A panic in a step is a failure of that rewrite, which is tried again later; the
-//! thread goes on. Nothing is remembered that is not in files and catalog, so a restart goes on
-//! where it was, except for the rewrites under way, which are begun again.
+//! Unless it is urgent, the work pauses between steps while frames are queued for the disk, and as
+//! [`Throttle`] says. A panic in a step fails that rewrite, which is tried again later; the thread
+//! survives. Everything that must be remembered is in files and catalog, so the work resumes after
+//! a restart; only rewrites under way are begun again.
+
+pub(crate) mod plan;
+pub(crate) mod pruning;
+pub(crate) mod rewrite;
+pub(crate) mod throttle;
+pub(crate) mod trailing;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,56 +29,55 @@ use platform::placement::{self, Role};
 use segment::SegmentError;
 use segment::sealed::{Effort, SealedFile};
 
-use crate::books::Books;
+use crate::background::plan::{PlanInput, SealPlan};
+use crate::background::pruning::{Findings, Pruning};
+use crate::background::rewrite::{Purpose, Rewrite, RewriteError, Stepped};
+use crate::background::throttle::Throttle;
+use crate::background::trailing::Trailing;
+use crate::callbacks::StoreCallbacks;
 use crate::catalog::RowState;
-use crate::config::SEAL_RESERVE_PARTS;
-use crate::deletions::DeletionState;
-use crate::error::StoreError;
-use crate::host::Host;
-use crate::plan::{self, Circumstances, Plan};
-use crate::pruning::{Findings, Pruning};
-use crate::rewrite::{Purpose, Rewrite, RewriteError, Stepped};
-use crate::sealed::SealedSegment;
+use crate::config::{SEAL_RESERVE_PARTS, ns_of_ms};
+use crate::ledger::Ledger;
 use crate::segments::AnySegment;
-use crate::shared::{Shared, lock, write};
-use crate::stats::{add, get};
-use crate::store::Store;
-use crate::throttle::Throttle;
-use crate::trailing::Trailing;
-use crate::writer::{Writer, ms};
+use crate::segments::sealed::SealedSegment;
+use crate::store_core::StoreCore;
+use crate::store_core::counters::{add, get};
+use crate::store_core::deletions::DeletionState;
+use crate::sync::{lock, write};
+use crate::writer::Writer;
 
-/// How long a segment that could not be rewritten is left alone, milliseconds.
+/// How long a segment is left alone after its rewrite failed, milliseconds.
 const REST_MS: u64 = 60_000;
-/// How often it is looked whether something is due, when nobody wakes the background.
+/// Interval of looking for work that is due, when no signal comes.
 const TICK: Duration = Duration::from_millis(500);
 /// While more than this part of the queue is full, the disk is left to ingest.
 const QUEUE_PARTS: usize = 4;
-/// When it is looked again whether it still is: the writer takes what waits together.
+/// Pause before the queue is looked at again: the writer takes all queued frames together.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
-/// How often it is looked whether more of a segment that is trailed can be sealed.
+/// Interval of looking whether more of the active segment can be sealed.
 const TRAIL_TICK: Duration = Duration::from_millis(100);
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is nothing to do at present.
+    /// No work is due.
     Idle,
-    /// Some work was done, and there may be more.
+    /// The step did some work, and there may be more.
     Worked,
 }
 
-/// The work in the background and how far it is.
+/// The rewrites under way, and what decides about the next one.
 pub(crate) struct Background {
-    shared: Arc<Shared>,
+    core: Arc<StoreCore>,
     writer: Arc<Mutex<Writer>>,
-    books: Arc<Mutex<Books>>,
+    ledger: Arc<Mutex<Ledger>>,
     work: Option<Work>,
-    /// Comes before `work`.
+    /// Rewrites of the active segment; they come before `work`.
     trailing: Trailing,
-    /// Segments that are left alone, until a monotonic time in nanoseconds.
+    /// Segments that are left alone after a failure, each until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
     was_urgent: bool,
-    /// Whether it was urgent when one of the two threads looked last.
+    /// Whether sealing was urgent when one of the two threads looked last.
     seen_urgent: bool,
     throttle: Throttle,
 }
@@ -80,7 +85,7 @@ pub(crate) struct Background {
 enum Work {
     Search(Search),
     Rewrite(Box<Rewrite>),
-    /// A rewrite whose file is whole.
+    /// A rewrite whose file is complete.
     Publish(Box<Rewrite>),
 }
 
@@ -90,8 +95,8 @@ impl Work {
     }
 }
 
-/// A sealed segment that is searched for lines to be deleted, before it is rewritten if there are
-/// any.
+/// The search of a sealed segment for lines to be deleted. If it finds enough, the segment is
+/// rewritten.
 struct Search {
     segment: Arc<SealedSegment>,
     file: Arc<SealedFile>,
@@ -102,16 +107,16 @@ struct Search {
 
 impl Background {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        core: Arc<StoreCore>,
         writer: Arc<Mutex<Writer>>,
-        books: Arc<Mutex<Books>>,
+        ledger: Arc<Mutex<Ledger>>,
     ) -> Self {
-        let throttle = Throttle::new(shared.config.background_bytes_per_s_max);
+        let throttle = Throttle::new(core.config.background_bytes_per_s_max);
         let resting = HashMap::new();
         Background {
-            shared,
+            core,
             writer,
-            books,
+            ledger,
             work: None,
             trailing: Trailing::default(),
             resting,
@@ -121,29 +126,30 @@ impl Background {
         }
     }
 
-    /// Does a little of what is due.
-    pub(crate) fn step(&mut self, host: &dyn Host) -> Step {
+    /// Does one step of the work that is due.
+    pub(crate) fn step(&mut self, callbacks: &dyn StoreCallbacks) -> Step {
         let urgent = self.note_urgency();
-        if self.trail(host) {
+        if self.trail(callbacks) {
             return Step::Worked;
         }
         if self.work.is_none() {
             self.end_deletions();
-            match self.begin(host) {
+            match self.begin(callbacks) {
                 Some(work) => self.work = Some(work),
                 None => return Step::Idle,
             }
         }
-        if self.gives_way(host, urgent) {
+        if self.gives_way(callbacks, urgent) {
             return Step::Idle;
         }
         match self.work.take() {
-            Some(Work::Search(search)) => self.search(search, host),
+            Some(Work::Search(search)) => self.search(search, callbacks),
             Some(Work::Rewrite(rewrite)) => {
-                self.work = self.rewrite(*rewrite, host).map(|(rewrite, stepped)| match stepped {
-                    Stepped::Whole => Work::Publish(Box::new(rewrite)),
-                    Stepped::Worked | Stepped::Waits => Work::of(rewrite),
-                });
+                self.work =
+                    self.rewrite(*rewrite, callbacks).map(|(rewrite, stepped)| match stepped {
+                        Stepped::Whole => Work::Publish(Box::new(rewrite)),
+                        Stepped::Worked | Stepped::Waits => Work::of(rewrite),
+                    });
             }
             Some(Work::Publish(rewrite)) => self.publish(*rewrite),
             None => {}
@@ -151,83 +157,83 @@ impl Background {
         Step::Worked
     }
 
-    /// Seals more of the segment that is written, or puts a sealed one in its place; false when
-    /// there is nothing to do at present.
-    fn trail(&mut self, host: &dyn Host) -> bool {
-        self.trailing.drop_overtaken(&self.books);
-        if let Some(rewrite) = self.trailing.take_to_publish(&self.shared) {
+    /// Seals more of the active segment, or publishes a sealed one; false when there is nothing to
+    /// do at present.
+    fn trail(&mut self, callbacks: &dyn StoreCallbacks) -> bool {
+        self.trailing.drop_overtaken(&self.ledger);
+        if let Some(rewrite) = self.trailing.take_to_publish(&self.core) {
             self.publish(rewrite);
             return true;
         }
         if self.trailing.has_room()
-            && let Some(active) = plan::to_be_trailed(&self.shared, &self.resting)
+            && let Some(active) = plan::to_be_trailed(&self.core, &self.resting)
         {
             let sources = vec![AnySegment::Hot(active)];
-            let spare = self.shared.config.disk_free_bytes_min / SEAL_RESERVE_PARTS;
-            let begun = self.begin_rewrite(host, Purpose::Trail, sources, Effort::Fast, spare);
+            let spare = self.core.config.disk_free_bytes_min / SEAL_RESERVE_PARTS;
+            let begun = self.begin_rewrite(callbacks, Purpose::Trail, sources, Effort::Fast, spare);
             if let Some(rewrite) = begun {
                 self.trailing.put(rewrite);
             }
         }
-        let Some(rewrite) = self.trailing.take_due(&self.shared) else { return false };
-        if let Some((rewrite, _)) = self.rewrite(rewrite, host) {
+        let Some(rewrite) = self.trailing.take_due(&self.core) else { return false };
+        if let Some((rewrite, _)) = self.rewrite(rewrite, callbacks) {
             self.trailing.put(rewrite);
         }
         true
     }
 
     fn note_urgency(&mut self) -> bool {
-        let urgent = is_urgent(&self.shared);
+        let urgent = is_urgent(&self.core);
         if urgent && !self.was_urgent {
-            add(&self.shared.counters.urgent, 1);
+            add(&self.core.counters.urgent, 1);
             tracing::info!(
                 "sealing does not give way to ingest and queries now: {} MiB are not sealed",
-                plan::backlog_bytes(&self.shared) >> 20
+                plan::backlog_bytes(&self.core) >> 20
             );
         }
         self.was_urgent = urgent;
         urgent
     }
 
-    fn begin(&mut self, host: &dyn Host) -> Option<Work> {
-        let monotonic_ns = self.shared.clock.monotonic_ns();
+    fn begin(&mut self, callbacks: &dyn StoreCallbacks) -> Option<Work> {
+        let monotonic_ns = self.core.clock.monotonic_ns();
         self.resting.retain(|_, until_ns| *until_ns > monotonic_ns);
-        let now_ns = self.shared.clock.now_ns();
-        let idle = host.is_idle();
+        let now_ns = self.core.clock.now_ns();
+        let idle = callbacks.is_idle();
         let trailed = self.trailing.segments();
-        let now = Circumstances { now_ns, resting: &self.resting, trailed: &trailed, idle };
-        let plan = plan::next(&self.shared, &now)?;
-        let reserve = self.shared.config.disk_free_bytes_min;
+        let now = PlanInput { now_ns, resting: &self.resting, trailed: &trailed, idle };
+        let plan = plan::next(&self.core, &now)?;
+        let reserve = self.core.config.disk_free_bytes_min;
         let (purpose, sources, effort, spare) = match plan {
-            Plan::Search(segment) => return self.begin_search(segment, host),
-            // Sealing gives space back, so it may use what is to stay free, but for a rest for the
-            // catalog.
-            Plan::Seal(hot) => {
+            SealPlan::Search(segment) => return self.begin_search(segment, callbacks),
+            // Sealing gives space back, so it may use the reserve, except for a remainder that the
+            // catalog needs.
+            SealPlan::Seal(hot) => {
                 let rest = reserve / SEAL_RESERVE_PARTS;
                 (Purpose::Seal, vec![AnySegment::Hot(hot)], Effort::Fast, rest)
             }
-            Plan::Merge(segments, effort) => {
+            SealPlan::Merge(segments, effort) => {
                 let sources = segments.into_iter().map(AnySegment::Sealed).collect();
                 (Purpose::Merge, sources, effort, reserve)
             }
-            Plan::Reencode(segment) => {
+            SealPlan::Reencode(segment) => {
                 (Purpose::Reencode, vec![AnySegment::Sealed(segment)], Effort::Best, reserve)
             }
         };
-        self.begin_rewrite(host, purpose, sources, effort, spare).map(Work::of)
+        self.begin_rewrite(callbacks, purpose, sources, effort, spare).map(Work::of)
     }
 
     fn begin_rewrite(
         &mut self,
-        host: &dyn Host,
+        callbacks: &dyn StoreCallbacks,
         purpose: Purpose,
         sources: Vec<AnySegment>,
         effort: Effort,
         spare: u64,
     ) -> Option<Rewrite> {
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
-        let (shared, books) = (&self.shared, &self.books);
-        match Rewrite::begin(shared, books, host, purpose, sources, effort, spare) {
+        let (core, ledger) = (&self.core, &self.ledger);
+        match Rewrite::begin(core, ledger, callbacks, purpose, sources, effort, spare) {
             Ok(rewrite) => Some(rewrite),
             Err(error) => {
                 self.failed(&ids, error);
@@ -236,11 +242,15 @@ impl Background {
         }
     }
 
-    fn begin_search(&mut self, segment: Arc<SealedSegment>, host: &dyn Host) -> Option<Work> {
+    fn begin_search(
+        &mut self,
+        segment: Arc<SealedSegment>,
+        callbacks: &dyn StoreCallbacks,
+    ) -> Option<Work> {
         let sources = [AnySegment::Sealed(segment.clone())];
-        let now_ns = self.shared.clock.now_ns();
-        let pruning = Pruning::of(&self.shared, &self.books, host, &sources, now_ns);
-        match self.shared.open_sealed(&segment) {
+        let now_ns = self.core.clock.now_ns();
+        let pruning = Pruning::of(&self.core, &self.ledger, callbacks, &sources, now_ns);
+        match self.core.segments.open_sealed(&segment) {
             Ok(file) => {
                 let findings = Findings::default();
                 Some(Work::Search(Search { segment, file, next: 0, pruning, findings }))
@@ -252,29 +262,29 @@ impl Background {
         }
     }
 
-    /// Whether the work is to pause, because the machine is not idle any more; drops it when other
-    /// work must not wait for it.
-    fn gives_way(&mut self, host: &dyn Host, urgent: bool) -> bool {
+    /// Whether the work is to pause, because the machine is not idle any more. Drops the work when
+    /// other work must not wait for it.
+    fn gives_way(&mut self, callbacks: &dyn StoreCallbacks, urgent: bool) -> bool {
         let Some(Work::Rewrite(rewrite)) = &mut self.work else { return false };
-        let sealable = || plan::is_any_sealable(&self.shared, &self.resting);
-        let now_ns = self.shared.clock.now_ns();
+        let sealable = || plan::is_any_sealable(&self.core, &self.resting);
+        let now_ns = self.core.clock.now_ns();
         let waits = match rewrite.purpose {
             Purpose::Seal | Purpose::Trail | Purpose::Prune => false,
             Purpose::Merge => urgent && sealable(),
             Purpose::Reencode => {
-                sealable() || plan::is_any_to_be_searched(&self.shared, &self.resting, now_ns)
+                sealable() || plan::is_any_to_be_searched(&self.core, &self.resting, now_ns)
             }
         };
         if waits {
-            rewrite.abandon(&self.books);
+            rewrite.abandon(&self.ledger);
             self.work = None;
             return false;
         }
-        rewrite.purpose == Purpose::Reencode && !host.is_idle()
+        rewrite.purpose == Purpose::Reencode && !callbacks.is_idle()
     }
 
-    /// Searches the next block; behind the last one, begins to rewrite what is worth it.
-    fn search(&mut self, mut search: Search, host: &dyn Host) {
+    /// Searches the next block. Behind the last block, begins the rewrite if enough was found.
+    fn search(&mut self, mut search: Search, callbacks: &dyn StoreCallbacks) {
         if !search.segment.fate.is_listed() {
             return;
         }
@@ -284,7 +294,7 @@ impl Background {
         }
         if search.next < blocks.len() {
             let segment = search.segment.id;
-            self.charge(blocks[search.next].bytes_disk(), self.shared.clock.monotonic_ns());
+            self.charge(blocks[search.next].bytes_disk(), self.core.clock.monotonic_ns());
             let found = catch_unwind(AssertUnwindSafe(|| {
                 let batch = search.file.read_block(search.next);
                 let batch = batch.map_err(|error| RewriteError::Source { segment, error })?;
@@ -299,10 +309,10 @@ impl Background {
                 Err(error) => self.failed(&[segment], error),
             }
         } else if search.findings.are_worth(search.segment.bytes_raw) {
-            let spare = self.shared.config.disk_free_bytes_min;
+            let spare = self.core.config.disk_free_bytes_min;
             let effort = search.segment.effort;
             let sources = vec![AnySegment::Sealed(search.segment)];
-            let begun = self.begin_rewrite(host, Purpose::Prune, sources, effort, spare);
+            let begun = self.begin_rewrite(callbacks, Purpose::Prune, sources, effort, spare);
             self.work = begun.map(Work::of);
         } else {
             self.note_searched(&search.segment, &search.pruning);
@@ -311,22 +321,27 @@ impl Background {
 
     fn note_searched(&self, segment: &SealedSegment, pruning: &Pruning) {
         use std::sync::atomic::Ordering::Release;
-        let mut books = lock(&self.books);
+        let mut ledger = lock(&self.ledger);
         segment.deletions_through.store(pruning.deletions_through, Release);
         segment.rules.store(pruning.rules, Release);
-        books.save(&segment.row());
+        ledger.save(&segment.row());
     }
 
-    /// Writes the next frames or blocks; returns the rewrite and what it did, unless it has ended.
-    fn rewrite(&mut self, mut rewrite: Rewrite, host: &dyn Host) -> Option<(Rewrite, Stepped)> {
-        let (before, began_ns) = (rewrite.disk_bytes(), self.shared.clock.monotonic_ns());
-        // A panic leaves only the rewrite itself in doubt, which is dropped then.
-        let stepped = catch_unwind(AssertUnwindSafe(|| rewrite.step(host)));
+    /// Does a step of a rewrite; returns the rewrite and what the step did, unless the rewrite has
+    /// ended.
+    fn rewrite(
+        &mut self,
+        mut rewrite: Rewrite,
+        callbacks: &dyn StoreCallbacks,
+    ) -> Option<(Rewrite, Stepped)> {
+        let (before, began_ns) = (rewrite.disk_bytes(), self.core.clock.monotonic_ns());
+        // A panic leaves only the rewrite itself inconsistent, and it is dropped then.
+        let stepped = catch_unwind(AssertUnwindSafe(|| rewrite.step(callbacks)));
         self.charge(rewrite.disk_bytes().saturating_sub(before), began_ns);
         match stepped.unwrap_or(Err(RewriteError::Panicked)) {
             Ok(stepped) => Some((rewrite, stepped)),
             Err(error) => {
-                rewrite.abandon(&self.books);
+                rewrite.abandon(&self.ledger);
                 self.failed(&rewrite.source_ids(), error);
                 None
             }
@@ -335,7 +350,7 @@ impl Background {
 
     fn publish(&mut self, rewrite: Rewrite) {
         let ids = rewrite.source_ids();
-        if let Err(error) = rewrite.finish(&self.writer, &self.books) {
+        if let Err(error) = rewrite.finish(&self.writer, &self.ledger) {
             self.failed(&ids, error);
         }
     }
@@ -344,24 +359,24 @@ impl Background {
         self.throttle.charge(bytes, began_ns, self.was_urgent);
     }
 
-    /// How long the work is to wait, where it may.
+    /// How long the work is to pause, if it may pause.
     fn pause(&mut self) -> Duration {
-        let committed = get(&self.shared.counters.hot_bytes_written);
-        let now_ns = self.shared.clock.monotonic_ns();
+        let committed = get(&self.core.counters.hot_bytes_written);
+        let now_ns = self.core.clock.monotonic_ns();
         Duration::from_nanos(self.throttle.pause_ns(now_ns, committed))
     }
 
     fn is_publishing(&self) -> bool {
-        matches!(self.work, Some(Work::Publish(_))) || self.trailing.can_publish(&self.shared)
+        matches!(self.work, Some(Work::Publish(_))) || self.trailing.can_publish(&self.core)
     }
 
-    /// When it is looked again, at the latest, where there is nothing to do.
+    /// Longest pause where there is nothing to do.
     fn tick(&self) -> Duration {
         if self.trailing.is_empty() { TICK } else { TRAIL_TICK }
     }
 
     fn failed(&mut self, segments: &[u64], error: RewriteError) {
-        let until_ns = self.shared.clock.monotonic_ns().saturating_add(ms(REST_MS));
+        let until_ns = self.core.clock.monotonic_ns().saturating_add(ns_of_ms(REST_MS));
         match error {
             RewriteError::Overtaken => return,
             RewriteError::Source { segment, error: error @ SegmentError::Io { .. } } => {
@@ -372,49 +387,46 @@ impl Background {
             }
             RewriteError::Source { segment, error } => self.note_damage(segment, &error),
             RewriteError::Panicked => tracing::error!(
-                "segments {segments:?} cannot be sealed because of a bug; they stay as they are, and it is tried again"
+                "segments {segments:?} cannot be sealed because of a bug; they stay as they are, and sealing is tried again"
             ),
             RewriteError::Target(error) => {
                 tracing::warn!("a segment cannot be sealed, will try again: {error}");
             }
         }
-        add(&self.shared.counters.failures, 1);
+        add(&self.core.counters.failures, 1);
         self.resting.extend(segments.iter().map(|id| (*id, until_ns)));
     }
 
     fn is_written(&self, segment: u64) -> bool {
-        self.shared.hot_segment(segment).is_some_and(|hot| !hot.is_rolled())
+        self.core.segments.find_hot(segment).is_some_and(|hot| !hot.is_rolled())
     }
 
-    /// A segment is damaged: it stays as it is, for what can be read of it.
+    /// Records that a segment is damaged. It stays as it is, so that its readable part can be read.
     fn note_damage(&mut self, segment: u64, error: &SegmentError) {
         tracing::error!("segment {segment} is left as it is: {error}");
-        let mut books = lock(&self.books);
-        if let Some(hot) = self.shared.hot_segment(segment) {
+        let mut ledger = lock(&self.ledger);
+        if let Some(hot) = self.core.segments.find_hot(segment) {
             write(&hot.index).state = RowState::Damaged;
-            books.save_row(&hot);
+            ledger.save_row(&hot);
         } else if let Some(sealed) =
-            self.shared.list().sealed.iter().find(|sealed| sealed.id == segment)
+            self.core.segments.list().sealed.iter().find(|sealed| sealed.id == segment)
         {
             let any = AnySegment::Sealed(sealed.clone());
-            for deletion in lock(&self.shared.deletions).iter_mut() {
-                if deletion.state == DeletionState::Running && deletion.concerns(&any) {
-                    deletion.note = Some(format!("segment {segment} was not searched: {error}"));
-                }
-            }
-            let last = self.shared.deletion_last();
+            let note = format!("segment {segment} was not searched: {error}");
+            self.core.deletions.note_unsearched(&any, &note);
+            let last = self.core.deletions.last_id();
             sealed.deletions_through.store(last, std::sync::atomic::Ordering::Release);
-            books.save(&sealed.row());
+            ledger.save(&sealed.row());
         }
     }
 
     /// Ends the deletions that have no segment left to search.
     fn end_deletions(&self) {
-        let running = self.shared.running_deletions();
+        let running = self.core.deletions.running();
         if running.is_empty() {
             return;
         }
-        let segments = self.shared.list().by_age();
+        let segments = self.core.segments.list().by_age();
         for deletion in running {
             let mut note = deletion.note.clone();
             let is_left = |segment: &&AnySegment| deletion.concerns(segment);
@@ -427,33 +439,33 @@ impl Background {
                 let text = format!("segment {} is damaged and was not searched", segment.id());
                 note = Some(note.map_or(text.clone(), |note| format!("{note}; {text}")));
             }
-            let ended = lock(&self.books).end_deletion(deletion.id, DeletionState::Done, note);
+            let ended = lock(&self.ledger).end_deletion(deletion.id, DeletionState::Done, note);
             if let Err(error) = ended {
                 tracing::warn!("{error}");
             }
         }
     }
 
-    /// Drops what is under way.
+    /// Drops all rewrites under way.
     pub(crate) fn abandon(&mut self) {
         if let Some(Work::Rewrite(mut rewrite) | Work::Publish(mut rewrite)) = self.work.take() {
-            rewrite.abandon(&self.books);
+            rewrite.abandon(&self.ledger);
         }
-        self.trailing.abandon(&self.books);
+        self.trailing.abandon(&self.ledger);
     }
 }
 
-fn is_urgent(shared: &Shared) -> bool {
-    let low_disk = lock(&shared.background.state).low_disk;
-    let too_much = plan::backlog_bytes(shared) > shared.config.backlog_bytes_max;
-    (low_disk || too_much) && plan::is_any_sealable(shared, &HashMap::new())
+fn is_urgent(core: &StoreCore) -> bool {
+    let low_disk = core.signals.sealing.is_low_disk();
+    let too_much = plan::backlog_bytes(core) > core.config.backlog_bytes_max;
+    (low_disk || too_much) && plan::is_any_sealable(core, &HashMap::new())
 }
 
-/// Does one step if it is this thread's, and if it need not wait; else says how long to wait before
-/// the next look.
+/// Does one step, if the step is for this thread and need not wait; else says how long to pause
+/// before the next look.
 fn turn(
     background: &Mutex<Background>,
-    host: &dyn Host,
+    callbacks: &dyn StoreCallbacks,
     for_urgent: bool,
     urgent: bool,
     ingest_waits: bool,
@@ -462,7 +474,7 @@ fn turn(
     let publishes = background.is_publishing();
     if std::mem::replace(&mut background.seen_urgent, urgent) != urgent {
         // The other thread takes over.
-        background.shared.background.wake();
+        background.core.signals.sealing.wake();
     }
     let pause = if urgent || publishes { Duration::ZERO } else { background.pause() };
     if for_urgent != (urgent || publishes) {
@@ -474,28 +486,32 @@ fn turn(
     if !pause.is_zero() {
         return (Step::Idle, pause);
     }
-    let step = background.step(host);
+    let step = background.step(callbacks);
     if publishes || background.is_publishing() {
-        // The next step is the other thread's.
-        background.shared.background.wake();
+        // The next step is for the other thread.
+        background.core.signals.sealing.wake();
     }
     (step, background.tick())
 }
 
-/// Works until the store is closed, while sealing is as urgent as this thread is for.
-fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urgent: bool) {
+/// The loop of both threads: does the steps that are for this thread, until the store is closed.
+pub(crate) fn run(
+    core: &StoreCore,
+    background: &Mutex<Background>,
+    callbacks: &dyn StoreCallbacks,
+    for_urgent: bool,
+) {
     placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
-    // Only one thread takes what ingest needs: where the machine is full, each helper gets a
-    // quarter of a processor.
+    // Only `store-seal-now` itself competes with ingest; where the machine is full, each of its
+    // helpers gets a quarter of a processor.
     helpers::set_role(if for_urgent { Role::UrgentHelper } else { Role::Background });
     let (mut seen, mut worked_at) = (0, Some(Instant::now()));
     loop {
-        let urgent = is_urgent(shared);
-        let ingest_waits = shared.queue.bytes() > shared.config.queue_bytes_max / QUEUE_PARTS;
-        let (step, pause) = turn(background, host, for_urgent, urgent, ingest_waits);
-        let signal = &shared.background;
-        let mut state = lock(&signal.state);
-        if state.stopped {
+        let urgent = is_urgent(core);
+        let ingest_waits = core.queue.bytes() > core.config.queue_bytes_max / QUEUE_PARTS;
+        let (step, pause) = turn(background, callbacks, for_urgent, urgent, ingest_waits);
+        let signal = &core.signals.sealing.signal;
+        if signal.is_stopped() {
             return;
         }
         if step == Step::Worked {
@@ -503,60 +519,12 @@ fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urg
         } else {
             if worked_at.is_some_and(|at| at.elapsed() >= helpers::REST) {
                 worked_at = None;
-                drop(state);
-                helpers::rest();
+                helpers::rest(|| callbacks.at_rest());
                 continue;
             }
-            if state.wakes == seen {
-                let waited = signal.changed.wait_timeout(state, pause);
-                state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-            }
-            seen = state.wakes;
-        }
-    }
-}
-
-impl Store {
-    /// Begins to seal segments, merge them, delete lines and encode again, in the background, until
-    /// the store is closed. To be called once.
-    ///
-    /// Errors: no thread can be started.
-    pub fn start_background(&self, host: Arc<dyn Host>) -> Result<(), StoreError> {
-        self.attach_background();
-        let mut threads = lock(&self.background_threads);
-        for (name, for_urgent) in [("store-seal", false), ("store-seal-now", true)] {
-            let (shared, background) = (self.shared.clone(), self.background.clone());
-            let host = host.clone();
-            let thread = std::thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(move || run(&shared, &background, &*host, for_urgent))
-                .map_err(StoreError::io(&self.shared.config.data_dir, "start sealing for"))?;
-            threads.push(thread);
-        }
-        Ok(())
-    }
-
-    /// Does one step of the work in the background, in this thread: for tests and simulations,
-    /// instead of [`start_background`](Self::start_background).
-    pub fn background_step(&self, host: &dyn Host) -> Step {
-        self.attach_background();
-        lock(&self.background).step(host)
-    }
-
-    fn attach_background(&self) {
-        lock(&self.shared.background.state).attached = true;
-    }
-
-    /// Ends the threads in the background. What is under way is dropped, and begun again after the
-    /// next start.
-    pub(crate) fn stop_background(&self) {
-        lock(&self.shared.background.state).stopped = true;
-        self.shared.background.changed.notify_all();
-        for thread in std::mem::take(&mut *lock(&self.background_threads)) {
-            if thread.join().is_err() {
-                tracing::error!("sealing panicked; the next start goes on with it");
+            if signal.wait(&mut seen, pause) {
+                return;
             }
         }
-        lock(&self.background).abandon();
     }
 }

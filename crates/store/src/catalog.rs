@@ -1,9 +1,9 @@
-//! The catalog: one row a segment, in SQLite, for start-up and for people with `sqlite3`; and the
-//! deletions that were asked for.
+//! The catalog: one row for each segment, in SQLite, for start-up and for people with `sqlite3`;
+//! and the requested deletions.
 //!
-//! Of segments it repeats what the files say, so nothing is lost with it, with two exceptions that
-//! also can be lost: how much of a file counts that could not be closed properly (state `kept`),
-//! and which deletions and rules a segment has behind it. Deletions, and who other nodes are, stand
+//! The catalog repeats what segment files say, so losing it loses nothing, except for two things:
+//! how much of a file counts that could not be closed properly (state `kept`), and which deletions
+//! and rules were applied to a segment. Deletions, and the identities of other nodes, are recorded
 //! here alone.
 //!
 //! The journal is a rollback journal that is truncated: rows change a few times an hour and from
@@ -32,7 +32,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Opens or makes it; None: in memory.
+    /// Opens the catalog, or creates it; None: in memory.
     pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, StoreError> {
         let file = path.as_ref().map_or("(in memory)".to_owned(), |p| p.display().to_string());
         let connection = match path {

@@ -1,4 +1,4 @@
-//! What can be set, and the limits that cannot.
+//! The settings of a store, and its fixed limits.
 
 use std::path::PathBuf;
 
@@ -7,34 +7,37 @@ use record::frame::FRAME_BYTES_MAX;
 
 use crate::error::StoreError;
 
-/// Frames written and synced together at most. More waits for the next group: a sync of 32 MiB
-/// takes some 20 ms on an ordinary disk, which bounds how long an acknowledgement takes.
+/// Largest group of frames that is written and synced together, bytes. More frames wait for the
+/// next group: a sync of 32 MiB takes some 20 ms on an ordinary disk, which bounds the time of an
+/// acknowledgement.
 pub(crate) const GROUP_BYTES_MAX: usize = 32 << 20;
-/// What one sync makes durable at most: a group, or one larger frame, with its header and padding.
+/// The most that one sync makes durable: a group, or one larger frame, with header and padding.
 pub(crate) const COMMIT_BYTES_MAX: u64 = {
     assert!(FRAME_BYTES_MAX > GROUP_BYTES_MAX);
     (FRAME_BYTES_MAX + BLOCK_BYTES) as u64
 };
-/// When so much waits, a group is written at once, without regard to the commit interval.
+/// When so many bytes are queued, a group is written at once, without regard to the commit
+/// interval.
 pub(crate) const GROUP_BYTES_FULL: usize = 8 << 20;
-/// A hot segment is extended by so much at a time: large enough that extents stay long and syncs
-/// rarely change metadata, small enough that a store of a few lines does not take a gibibyte.
+/// Bytes by which a hot segment is preallocated at a time: large enough that extents stay long and
+/// syncs rarely change metadata, small enough that a store of a few lines does not take a gibibyte.
 pub(crate) const PREALLOCATE_BYTES: u64 = 64 << 20;
-/// What must be free beyond the reserve before a full disk is called usable again while nothing
-/// waits.
+/// Bytes that must be free beyond the reserve before a full disk counts as usable again while the
+/// queue is empty.
 pub(crate) const PROBE_BYTES: u64 = 1 << 20;
 /// A segment covers at most this part of the age and of the bytes kept, so that dropping whole
 /// segments keeps close to either limit.
 pub(crate) const RETENTION_PARTS: u64 = 8;
-/// The oldest segments are deleted so far ahead of need that this part of the limit on bytes is
-/// free, one step of [`PREALLOCATE_BYTES`] at most.
+/// The oldest segments are deleted ahead of need, so that this part of the limit on bytes is free,
+/// but at most one step of [`PREALLOCATE_BYTES`].
 pub(crate) const ROOM_AHEAD_PARTS: u64 = 64;
-/// Frames handed to the parse stage at a time. It asks again for more.
+/// Frames handed to the parse stage at a time. It fetches more when it is done.
 pub(crate) const COMMITTED_FRAMES_MAX: usize = 64;
-/// Segment files kept open for reading. Beyond that the one opened first is closed, and opened
-/// again when it is read: a store of thousands of segments stays far from the limit on open files.
+/// Hot segment files kept open for reading. Beyond this number the one opened first is closed, and
+/// reopened when it is read: a store of thousands of segments stays far from the limit on open
+/// files.
 pub(crate) const OPEN_FILES_MAX: usize = 64;
-/// How often limits on age are enforced, and what failed is tried again, when nothing else happens.
+/// Interval of maintenance: limits on age are enforced, and failed work is tried again.
 pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 5_000;
 
 /// A segment is closed by age when it holds at least this part of a full one; a smaller one waits
@@ -43,88 +46,89 @@ pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 5_000;
 pub(crate) const SEGMENT_AGE_PARTS: u64 = 16;
 /// See [`SEGMENT_AGE_PARTS`].
 pub(crate) const SEGMENT_AGES_MAX: i64 = 24;
-/// Room for sealing: writing stops while this part of the largest unsealed segment is free besides
-/// the reserve of the disk, and sealing, which gives space back, may use it.
+/// Room for sealing: writing stops while this part of the largest unsealed segment is free beyond
+/// the reserve of the disk. Sealing may use it, since it gives space back.
 pub(crate) const SEAL_RESERVE_PARTS: u64 = 4;
-/// While the disk is full, rows of the summary, and the segment that says which numbers were given,
-/// may use the reserve down to this part of it, and sealing down to [`SEAL_RESERVE_PARTS`].
+/// While the disk is full, rows of the summary, and the segment that records issued numbers, may
+/// use the reserve down to this part of it; sealing may use it down to [`SEAL_RESERVE_PARTS`].
 pub(crate) const RESERVE_INTERNAL_PARTS: u64 = 2;
-/// Sealing does not give way any more when less than a segment, or this part of the disk, could be
+/// Sealing stops giving way when less than a segment, or less than this part of the disk, could be
 /// written.
 pub(crate) const LOW_DISK_PARTS: u64 = 16;
 
 /// Lines that are deleted earlier than others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionRule {
-    /// Which lines; a text that [`Host::filter`](crate::Host::filter) takes.
+    /// Selects the lines; a text that [`StoreCallbacks::filter`](crate::StoreCallbacks::filter)
+    /// compiles.
     pub filter: String,
-    /// They are deleted when they arrived longer ago than this, nanoseconds.
+    /// Age since arrival at which they are deleted, nanoseconds.
     pub age_ns: i64,
 }
 
-/// How a store is set up.
+/// The settings of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// Directory of all its files; made if missing.
+    /// Directory of all its files; created if missing.
     pub data_dir: PathBuf,
-    /// A segment is closed before it grows beyond this. Also limited to an eighth of `bytes_max`.
+    /// A segment is closed before it grows beyond this, bytes. The limit is also at most an eighth
+    /// of `bytes_max`.
     pub segment_bytes_max: u64,
-    /// But not below this, for whatever `bytes_max`: files would become too many. Simulations set
-    /// it to kilobytes.
+    /// Lower bound of that limit, whatever `bytes_max` is: smaller files would be too many.
+    /// Simulations set it to kilobytes.
     pub segment_bytes_min: u64,
-    /// Nor has it more frames: each takes some 100 bytes of memory until it is sealed, and a
-    /// question looks at each. One client that sends line by line makes thousands a second.
+    /// Most frames of a segment: each takes some 100 bytes of memory until the segment is sealed,
+    /// and every query looks at each. One client that sends line by line makes thousands a second.
     pub segment_frames_max: usize,
-    /// Frames that wait for the disk, in bytes. [`Store::append`](crate::Store::append) blocks
-    /// beyond it.
+    /// Frames queued for the disk, bytes. [`Store::append`](crate::Store::append) blocks beyond it.
     pub queue_bytes_max: usize,
-    /// Frames, parsed batches, chunks of sealed blocks and footers kept in memory, in bytes. What
-    /// arrived last stays; the rest is read from disk, and parsed, when asked for.
+    /// Bytes of frames, parsed batches, chunks of sealed blocks and footers kept in memory. What
+    /// arrived last stays; the rest is read from disk, and parsed, when a query needs it.
     pub cache_bytes_max: usize,
-    /// At most one group of frames is made durable in this time, milliseconds, unless much waits,
-    /// or a sender who waits for the answer. A higher value means fewer syncs, and lines that can
-    /// be lost to a crash of the machine for longer.
+    /// At most one group of frames is made durable in this time, milliseconds, unless much is
+    /// queued or a sender waits for the answer. A higher value means fewer syncs, and a longer time
+    /// in which a crash of the machine loses unacknowledged lines.
     pub commit_interval_ms: u64,
-    /// Space left free on the file system, in bytes. The store says that the disk is full when it
-    /// would take more.
+    /// The reserve: bytes left free on the file system. The store reports a full disk when it would
+    /// take more.
     pub disk_free_bytes_min: u64,
-    /// While the disk is full or failing, writing is tried again after this time, milliseconds.
+    /// Time between attempts to write while the disk is full or failing, milliseconds.
     pub retry_ms: u64,
-    /// While the disk is full or failing, frames whose sender waits for an acknowledgement are
-    /// given up after this time, milliseconds.
+    /// Time after which frames whose sender waits for an acknowledgement are given up while the
+    /// disk is full or failing, milliseconds.
     pub unacknowledged_ms_max: u64,
-    /// Lines are deleted when they arrived longer ago than this, nanoseconds, in whole segments: up
-    /// to an eighth later. None: never.
+    /// Age since arrival at which lines are deleted, nanoseconds. Whole segments go, so it takes up
+    /// to an eighth longer. None: no limit.
     pub age_ns: Option<i64>,
-    /// Segment files together, in bytes; the oldest are deleted before more is taken. At least
-    /// eight times `segment_bytes_min`. None: no limit. The catalog (a few hundred bytes a segment)
-    /// is not counted. A single frame above an eighth of this (lines of many megabytes) makes a
+    /// Bytes of all segment files; the oldest are deleted before more is taken. At least eight
+    /// times `segment_bytes_min`. None: no limit. The catalog (a few hundred bytes a segment) is
+    /// not counted. A single frame above an eighth of this (lines of many megabytes) makes a
     /// segment of its own size.
     pub bytes_max: Option<u64>,
-    /// Lines that are deleted earlier than `age_ns` says, from sealed segments, where they make up
-    /// enough of a segment to be worth writing it anew.
+    /// Rules that delete some lines earlier than `age_ns`, from sealed segments, where these lines
+    /// are a large enough part of a segment to rewrite it.
     pub rules: Vec<RetentionRule>,
     /// A segment is closed, and then sealed, when its first line arrived longer ago than this,
-    /// nanoseconds, and it holds a sixteenth of a full one; or when it is 24 times as old.
+    /// nanoseconds, and it holds a sixteenth of a full one; a smaller one when it is 24 times as
+    /// old.
     pub segment_age_ns: i64,
-    /// Bytes of segments that could be sealed: closed and parsed. Beyond it, sealing does not give
-    /// way to ingest and queries any more.
+    /// The backlog, bytes of segments that are closed and parsed and not sealed, beyond which
+    /// sealing stops giving way to ingest and queries.
     pub backlog_bytes_max: u64,
-    /// Bytes a second that the background reads and writes at most while ingest is busy, unless
+    /// Most bytes a second that the background reads and writes while ingest is busy, unless
     /// sealing must not wait. None: no limit.
     pub background_bytes_per_s_max: Option<u64>,
-    /// Threads that seal, merge and encode again, beside each other. The order of lines is the same
-    /// for any number.
+    /// Threads that seal, merge and re-encode in parallel. The order of lines does not depend on
+    /// the number.
     pub sealing_threads: usize,
-    /// Whether sealed segments are encoded again, with all effort, when the machine has nothing
-    /// else to do.
+    /// Whether sealed segments are re-encoded, with the best effort, while the machine is idle.
     pub reencode: bool,
 }
 
 impl StoreConfig {
     /// The defaults: segments of 1 GiB, 262,144 frames or an hour, 64 MiB of queue, 512 MiB of
-    /// cache, 10 ms, 256 MiB left free, no deletion, sealing at normal priority beyond 4 GiB and at
-    /// 512 MiB/s below, and encoding again when idle.
+    /// cache, 10 ms, 256 MiB left free, no deletion, sealing at normal priority beyond 4 GiB of
+    /// backlog and at 512 MiB/s below, and re-encoding when idle.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         StoreConfig {
             data_dir: data_dir.into(),
@@ -162,11 +166,11 @@ impl StoreConfig {
             return Err(StoreError::Config("the retention age must be above zero".to_owned()));
         }
         if self.sealing_threads == 0 {
-            let text = "there must be a thread that seals";
+            let text = "at least one thread must seal";
             return Err(StoreError::Config(text.to_owned()));
         }
         if self.background_bytes_per_s_max == Some(0) {
-            let text = "the limit of bytes a second for the background must be above zero";
+            let text = "the limit of bytes a second for background work must be above zero";
             return Err(StoreError::Config(text.to_owned()));
         }
         if self.rules.iter().any(|rule| rule.age_ns <= 0) {
@@ -176,8 +180,8 @@ impl StoreConfig {
         Ok(())
     }
 
-    /// Least `bytes_max`: eight segments of the least size, so that what is kept is at least seven
-    /// eighths of it.
+    /// The least `bytes_max`: eight segments of the least size, so that at least seven eighths of
+    /// it are kept.
     fn retention_bytes_min(&self) -> u64 {
         RETENTION_PARTS * self.segment_bytes_min
     }
@@ -191,6 +195,10 @@ impl StoreConfig {
     pub(crate) fn segments_dir(&self) -> PathBuf {
         self.data_dir.join("segments")
     }
+}
+
+pub(crate) fn ns_of_ms(ms: u64) -> u64 {
+    ms.saturating_mul(1_000_000)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can go wrong, for whoever opens, appends to or reads a store.
+//! Errors of a store, for callers that open, append to or read it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub enum StoreError {
     Io {
         /// File or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
         /// Why not.
         source: io::Error,
@@ -38,7 +38,7 @@ pub enum StoreError {
     Segment(#[from] SegmentError),
     /// The catalog cannot be read or written.
     #[error(
-        "the catalog {file}: {source}; if it is damaged, move it away: it is made again from the segments"
+        "the catalog {file}: {source}; if it is damaged, move it away: it is rebuilt from the segments"
     )]
     Catalog {
         /// Its file.
@@ -68,13 +68,13 @@ pub enum StoreError {
         /// Where it is.
         location: String,
     },
-    /// What was asked for is not done; the text says why.
+    /// The request is refused; the text says why.
     #[error("{0}")]
     Refused(String),
     /// The store was closed with frames that could not be written.
     #[error("{lines} lines that had arrived could not be written: {reason}")]
     Unwritten {
-        /// Lines in them.
+        /// Lines in those frames.
         lines: u64,
         /// Why not.
         reason: String,
@@ -85,18 +85,4 @@ impl StoreError {
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::Io { path: path.to_owned(), action, source }
     }
-}
-
-/// Why a frame was not taken or not made durable.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AppendError {
-    /// There is no room, beyond what is to be left free.
-    #[error("the disk is full; free space, lower the retention limits, or move the data directory")]
-    DiskFull,
-    /// The store is being closed.
-    #[error("the store is closed")]
-    Closed,
-    /// Writing failed; the text names file and cause.
-    #[error("{0}")]
-    Failed(String),
 }

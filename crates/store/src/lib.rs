@@ -1,79 +1,65 @@
-//! Keeps the frames of one node: durable, findable, bounded in age and size.
+//! Stores the frames of one node: durable, findable, bounded in age and size.
 //!
 //! ```text
 //! append → queue → writer thread → hot segment → visible → parse stage, queries
 //!          bounded  one fdatasync        │         cached
-//!                   a group              ├── background: sealed segments, merged, pruned, encoded again
-//!                                        └── keeper: catalog, indexes, retention
+//!                   a group              ├── background: sealed segments, merged, pruned, re-encoded
+//!                                        └── ledger: catalog, indexes, retention
 //! ```
 //!
 //! Invariants:
 //! - A frame becomes visible, and its `on_durable` is called with success, only after it is
 //!   durable.
-//! - An acknowledged frame is there after any crash, once; the order of frames is that in which
-//!   they were taken.
-//! - Segment files are the truth; the catalog says the same faster, and is made again from them
-//!   when it is lost.
-//! - Only who holds the writer's lock appends; only who holds that of the books closes, replaces
-//!   and removes files. Locks are taken in the order writer, books, list of segments, one segment,
-//!   cache; the queue's alone.
+//! - An acknowledged frame is there after any crash, once. Frames keep the order in which the store
+//!   took them.
+//! - Segment files are the truth. The catalog repeats it for a fast start, and is rebuilt from the
+//!   files when it is lost.
+//! - Only the holder of the writer's lock appends; only the holder of the ledger's lock closes,
+//!   replaces and removes files. [`sync`] has the order of all locks.
+//!
+//! The layers, each of which knows only those above it: `segments` (what is in memory of segment
+//! files), `unit` (handles by which they are read), `store_core` (the state that threads share),
+//! `ledger`, `writer`, `background` (rewrites), `store` (the interface).
 //!
 //! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is
-//! in a line: records come from a [`Host`], event times from the parse stage by
+//! in a line: records come from [`StoreCallbacks`], event times from the parse stage by
 //! [`Store::set_times`].
 
-mod arrivals;
 mod at_rest;
 mod background;
-mod books;
-mod cache;
+mod callbacks;
 mod catalog;
 mod config;
-mod deletions;
-mod directory;
 mod error;
-mod group;
-mod handle;
-mod host;
-mod info;
-mod nodes;
-mod numbers;
-mod plan;
-mod pruning;
-mod queue;
+mod ledger;
+mod maintenance;
+mod position;
 mod recovery;
-mod retention;
-mod rewrite;
-mod sealed;
 mod segments;
-mod shared;
-mod snapshot;
-mod stats;
 mod store;
-mod throttle;
-mod trailing;
+mod store_core;
+mod sync;
 mod unit;
 mod writer;
 
-pub use arrivals::{ArrivalCursor, Arrivals, LoadFrame, NoArrivalCursor};
 pub use at_rest::{
     AtRest, CATALOG_FILE, Listed, RestSegment, SEGMENTS_DIR, SegmentKind, copy_catalog,
 };
 pub use background::Step;
+pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
 pub use config::{RetentionRule, StoreConfig};
-pub use deletions::{
+pub use error::StoreError;
+pub use position::Position;
+pub use recovery::report::{Dropped, RecoveryReport};
+pub use store::{
+    ArrivalCursor, Arrivals, Committed, LoadFrame, NoArrivalCursor, SealingStats, SegmentInfo,
+    SegmentState, Store, StoreStats,
+};
+pub use store_core::deletions::{
     DELETIONS_KEPT, DELETIONS_MAX, Deletion, DeletionProgress, DeletionState, FILTER_BYTES_MAX,
 };
-pub use error::{AppendError, StoreError};
-pub use group::FrameGroup;
-pub use handle::{CommittedFrame, FrameHandle};
-pub use host::{Host, LineFilter, Selects};
-pub use info::{SegmentInfo, SegmentState};
-pub use nodes::{NODES_MAX, NodeIdentity, NodeRefusal};
-pub use queue::OnDurable;
-pub use recovery::{Dropped, RecoveryReport};
-pub use segments::Position;
-pub use snapshot::Committed;
-pub use stats::{SealingStats, StoreState, StoreStats};
-pub use store::Store;
+pub use store_core::nodes::{NODES_MAX, NodeIdentity, NodeRefusal};
+pub use store_core::write_state::StoreState;
+pub use unit::frame::{CommittedFrame, FrameHandle};
+pub use unit::group::FrameGroup;
 pub use unit::{BlockHandle, Unit};

@@ -1,5 +1,5 @@
-//! Opening a store: what a crash left of hot segments. Which files are there is brought in order
-//! before, by [`Directory`].
+//! Opening a store: repairs hot segments after a crash. [`Directory`] has brought the list of files
+//! in order before.
 //!
 //! | found | done |
 //! |---|---|
@@ -11,8 +11,10 @@
 //! | file without a frame | removed, except the newest: it says which sequence numbers were given |
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
+pub(crate) mod directory;
+pub(crate) mod report;
+
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,80 +24,26 @@ use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHead
 
 use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::{COMMIT_BYTES_MAX, StoreConfig};
-use crate::directory::{Directory, Files, thousands};
 use crate::error::StoreError;
-use crate::nodes::recover_held;
-use crate::sealed::SealedSegment;
-use crate::segments::{AnySegment, HotSegment, Index, Segments, file_name};
-use crate::shared::Beginning;
+use crate::recovery::directory::{Directory, Files};
+use crate::recovery::report::{Dropped, RecoveryReport};
+use crate::segments::file_names::hot_name;
+use crate::segments::hot::{HotIndex, HotSegment};
+use crate::segments::sealed::SealedSegment;
+use crate::segments::{AnySegment, SegmentList};
+use crate::store_core::InitialState;
+use crate::store_core::nodes::recover_held;
 
-/// What opening a store found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryReport {
-    /// Segments with frames.
-    pub segments: u64,
-    /// Of those, the ones without a good index, whose every frame was read.
-    pub segments_scanned: u64,
-    /// Frames in all of them.
-    pub frames: u64,
-    /// Lines in all of them.
-    pub lines: u64,
-    /// Time it took, milliseconds.
-    pub elapsed_ms: u64,
-    /// Bytes cut off at the ends of segments: writes that a crash interrupted, never acknowledged.
-    pub dropped: Vec<Dropped>,
-    /// What an operator should know: damage, missing files. Each names its file.
-    pub warnings: Vec<String>,
-}
-
-/// Bytes cut off a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dropped {
-    /// Number of the segment.
-    pub segment: u64,
-    /// How many.
-    pub bytes: u64,
-}
-
-impl fmt::Display for RecoveryReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: u64| if n == 1 { "" } else { "s" };
-        write!(
-            f,
-            "recovered {} line{} in {} segment{} in {} ms",
-            thousands(self.lines),
-            plural(self.lines),
-            thousands(self.segments),
-            plural(self.segments),
-            thousands(self.elapsed_ms),
-        )?;
-        for (i, dropped) in self.dropped.iter().enumerate() {
-            write!(
-                f,
-                "{} {} unacknowledged byte{} at the end of segment {}",
-                if i == 0 { "; dropped" } else { "," },
-                thousands(dropped.bytes),
-                plural(dropped.bytes),
-                dropped.segment,
-            )?;
-        }
-        for warning in &self.warnings {
-            write!(f, "; {warning}")?;
-        }
-        Ok(())
-    }
-}
-
-/// What a store begins with, and what its writer goes on with.
+/// The state that a store starts from, and the file that its writer continues.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) catalog: Catalog,
-    /// The hot segment to go on with: the last one, unless later lines were sealed.
+    /// The hot segment to continue: the last one, unless later lines were sealed.
     pub(crate) active: Option<HotWriter>,
-    pub(crate) beginning: Beginning,
+    pub(crate) beginning: InitialState,
 }
 
-/// Reads the data directory, which is locked, and puts it in order.
+/// Reads the data directory, which must be locked, and repairs it.
 pub(crate) fn recover(
     config: &StoreConfig,
     disk: &dyn Disk,
@@ -112,14 +60,14 @@ pub(crate) fn recover(
     for id in hot {
         let row = rows.get(&id);
         let kept = row.map(|row| row.state).filter(|state| is_kept(*state));
-        let path = config.segments_dir().join(file_name(id));
+        let path = config.segments_dir().join(hot_name(id));
         let limit = row.filter(|_| kept.is_some()).map(|row| row.data_end);
         let contents = read_segment(disk, &path, id, limit)?;
-        found.push(Found { id, path, kept, contents });
+        found.push(FoundHot { id, path, kept, contents });
     }
     drop_repeated(&mut found);
 
-    let own_header = |f: &Found| f.contents.header.as_ref().ok().map(|h| h.node);
+    let own_header = |f: &FoundHot| f.contents.header.as_ref().ok().map(|h| h.node);
     let node_known = catalog.node()?.or_else(|| found.iter().rev().find_map(own_header));
     let node_known = node_known.or_else(|| sealed.last().map(|s| s.node));
     let node = node_known.unwrap_or_else(|| fastrand::u32(1..));
@@ -127,21 +75,21 @@ pub(crate) fn recover(
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
-    // Lines of another node have its numbers.
+    // Lines of another node have numbers of that node.
     let own = sealed.iter().filter(|s| s.node == node);
     let sealed_through = own.filter_map(|s| s.sequence).map(|(_, last)| last).max();
     let deletions = catalog.deletions()?;
-    // Frames that were lost with the power may have had numbers that a deletion covers. Later ones
-    // must not get them: their lines came after it was asked for.
+    // Frames lost in a power cut may have had numbers that a deletion covers. Later frames must not
+    // get these numbers: their lines came after the deletion was requested.
     let sequence_covered = deletions.iter().map(|d| d.scope.sequence_before).max().unwrap_or(1);
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
     report.lines += sealed.iter().map(|s| s.lines).sum::<u64>();
-    let beginning = Beginning {
+    let beginning = InitialState {
         node,
         sequence_next: sequence_next(&found, node).max(sequence_sealed).max(sequence_covered),
         segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
-        segments: Segments { hot: Vec::new(), sealed },
+        segments: SegmentList { hot: Vec::new(), sealed },
         deletions,
         departed: catalog.departed()?,
         summarised_through: catalog.summarised_through()?.max(marks),
@@ -168,17 +116,17 @@ fn is_kept(state: RowState) -> bool {
 }
 
 /// A hot segment's file as it was found.
-struct Found {
+struct FoundHot {
     id: u64,
     path: PathBuf,
-    /// The state, if the catalog says that only a part of the file counts.
+    /// Its state in the catalog, if only a part of the file counts.
     kept: Option<RowState>,
     contents: Contents,
 }
 
-/// Leaves out frames of files that could not be closed when a later file has them.
-fn drop_repeated(found: &mut [Found]) {
-    let scanned = |f: &Found| matches!(f.contents.origin, Origin::Scan(_));
+/// Leaves out frames of files that could not be closed, if a later file has the same frames.
+fn drop_repeated(found: &mut [FoundHot]) {
+    let scanned = |f: &FoundHot| matches!(f.contents.origin, Origin::Scan(_));
     let Some(first) = found.iter().position(scanned) else { return };
     let last = found.len() - 1;
     let mut later: HashSet<(u32, u64)> = HashSet::new();
@@ -195,7 +143,7 @@ fn drop_repeated(found: &mut [Found]) {
     }
 }
 
-fn sequence_next(found: &[Found], node: u32) -> u64 {
+fn sequence_next(found: &[FoundHot], node: u32) -> u64 {
     let given = found.iter().flat_map(|f| {
         let own = f
             .contents
@@ -209,17 +157,17 @@ fn sequence_next(found: &[Found], node: u32) -> u64 {
 }
 
 impl Recovered {
-    /// Takes a file over: as it is, closed with an index, or to go on with.
+    /// Adopts a file: as it is, closed with an index, or as the active segment.
     fn adopt(
         &mut self,
-        found: Found,
+        found: FoundHot,
         is_last: bool,
         sealed_through: Option<u64>,
         config: &StoreConfig,
         disk: &dyn Disk,
         report: &mut RecoveryReport,
     ) -> Result<(), StoreError> {
-        let Found { id, path, kept, contents } = found;
+        let FoundHot { id, path, kept, contents } = found;
         let Contents { header, frames, data_end, file_bytes, origin } = contents;
         let mut whole_tail = false;
         let mut tail_bytes = 0;
@@ -256,8 +204,9 @@ impl Recovered {
                     report.dropped.push(Dropped { segment: id, bytes: tail_bytes });
                 }
                 let writer = HotWriter::resume(disk, &path, id, data_end, COMMIT_BYTES_MAX)?;
-                // One that could not be closed is older than what was sealed since: new lines would
-                // stay, and go, with its old ones.
+                // A file that could not be closed may be older than lines that were sealed since.
+                // It gets no new lines, since these would be kept and deleted together with its old
+                // ones.
                 let is_newest = frames.last().is_none_or(|f| Some(f.sequence) > sealed_through);
                 if is_last && is_newest && data_end < config.segment_bytes() {
                     self.active = Some(writer);
@@ -270,7 +219,7 @@ impl Recovered {
         report.segments += u64::from(!frames.is_empty());
         report.frames += frames.len() as u64;
         report.lines += frames.iter().map(|entry| u64::from(entry.lines)).sum::<u64>();
-        let index = Index::new(state, frames, data_end, file_bytes);
+        let index = HotIndex::new(state, frames, data_end, file_bytes);
         let segment = Arc::new(HotSegment::new(path, &header, index));
         self.catalog.put(&segment.row())?;
         self.beginning.segments.hot.push(segment);
@@ -284,35 +233,11 @@ fn warn_damage(report: &mut RecoveryReport, damages: &[SegmentError], consequenc
     report.warnings.extend(damages.iter().map(|damage| format!("{damage}; {consequence}")));
 }
 
-/// Closes a file with its index; on a full disk it stays without, which only costs a scan at the
-/// next start.
+/// Closes a file with its index. On a full disk it stays without one, which only costs a scan at
+/// the next start.
 fn close(writer: HotWriter, frames: &[FrameEntry], file_bytes: u64) -> u64 {
     writer.roll(frames).unwrap_or_else(|error| {
         tracing::warn!("{error}");
         file_bytes
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn report_is_one_sentence() {
-        let mut report = RecoveryReport {
-            segments: 3,
-            lines: 1_000_000,
-            elapsed_ms: 12,
-            ..RecoveryReport::default()
-        };
-        assert_eq!(report.to_string(), "recovered 1,000,000 lines in 3 segments in 12 ms");
-        report.dropped.push(Dropped { segment: 7, bytes: 4096 });
-        assert_eq!(
-            report.to_string(),
-            "recovered 1,000,000 lines in 3 segments in 12 ms; dropped 4,096 unacknowledged bytes at the end of \
-             segment 7"
-        );
-        let one = RecoveryReport { segments: 1, lines: 1, ..RecoveryReport::default() };
-        assert_eq!(one.to_string(), "recovered 1 line in 1 segment in 0 ms");
-    }
 }

@@ -1,52 +1,71 @@
 //! The store as its users see it.
 
+mod arrivals;
+mod background;
+mod deletions;
+mod info;
+mod nodes;
+mod snapshot;
+mod stats;
+
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+pub use arrivals::{ArrivalCursor, Arrivals, LoadFrame, NoArrivalCursor};
+pub use info::{SegmentInfo, SegmentState};
+pub use snapshot::Committed;
+pub use stats::{SealingStats, StoreStats};
 
 use platform::placement::{self, Role};
 use platform::{Clock, Disk, DiskLock, DiskSpace, LockError};
 use record::Frame;
 
 use crate::background::Background;
-use crate::books::{self, Books};
-use crate::config::StoreConfig;
-use crate::error::{AppendError, StoreError};
-use crate::numbers::OpenNumber;
-use crate::queue::{OnDurable, Pending};
-use crate::recovery::{Recovered, RecoveryReport, recover};
-use crate::segments::Position;
-use crate::shared::{Shared, lock, write};
-use crate::stats::StoreState;
-use crate::writer::{self, Active, Pace, Writer, ms, refusal};
+use crate::config::{StoreConfig, ns_of_ms};
+use crate::error::StoreError;
+use crate::ledger::Ledger;
+use crate::maintenance;
+use crate::position::Position;
+use crate::recovery::report::RecoveryReport;
+use crate::recovery::{Recovered, recover};
+use crate::store_core::StoreCore;
+use crate::store_core::queue::Pending;
+use crate::store_core::sequence_numbers::OpenNumber;
+use crate::store_core::write_state::StoreState;
+use crate::sync::{lock, write};
+use crate::writer::{self, Active, CommitTimer, Writer};
+use record::KeepError;
+use record::OnDurable;
 
-/// Keeps the frames of one node. All methods may be called from several threads at once.
+/// Stores the frames of one node. All methods may be called from several threads at once.
 pub struct Store {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) core: Arc<StoreCore>,
     pub(crate) writer: Arc<Mutex<Writer>>,
-    pub(crate) books: Arc<Mutex<Books>>,
+    pub(crate) ledger: Arc<Mutex<Ledger>>,
     pub(crate) background: Arc<Mutex<Background>>,
     /// None once the store is closed.
-    turns: Mutex<Option<Turns>>,
+    workers: Mutex<Option<Workers>>,
     pub(crate) background_threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
-/// Who takes the turns of the writer and of the keeper of the books.
-enum Turns {
+/// Who does the steps of the writer and of the ledger.
+enum Workers {
     Threads {
         writer: JoinHandle<()>,
-        keeper: JoinHandle<()>,
+        ledger: JoinHandle<()>,
     },
-    /// Whoever calls [`Store::writer_step`]; and when maintenance is due, monotonic nanoseconds.
-    Caller(Pace, u64),
+    /// The caller of [`Store::writer_step`]; the second value is when maintenance is due, monotonic
+    /// nanoseconds.
+    Caller(CommitTimer, u64),
 }
 
 impl Store {
-    /// Opens a data directory, makes it if it is missing, and brings it in order after a crash.
+    /// Opens a data directory, creates it if it is missing, and recovers it after a crash.
     ///
-    /// Errors: another instance has it; a setting cannot work; a file cannot be read, or was
-    /// written by a newer version.
+    /// Errors: another process holds the directory; a setting cannot work; a file cannot be read,
+    /// or was written by a newer version.
     pub fn open(
         config: StoreConfig,
         disk: Arc<dyn Disk>,
@@ -59,29 +78,29 @@ impl Store {
                 work();
             };
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(placed);
-            thread.map_err(StoreError::io(&store.shared.config.data_dir, "start a thread for"))
+            thread.map_err(StoreError::io(&store.core.config.data_dir, "start a thread for"))
         };
-        let (shared, writer) = (store.shared.clone(), store.writer.clone());
-        let (keeper_shared, keeper_writer) = (shared.clone(), writer.clone());
-        let books = store.books.clone();
-        let keep = move || books::run(&keeper_shared, &keeper_writer, &books);
-        let keeper = start("store-keeper", Role::Keeper, Box::new(keep))?;
-        let write = Box::new(move || writer::run(&shared, &writer));
+        let (core, writer) = (store.core.clone(), store.writer.clone());
+        let (ledger_core, ledger_writer) = (core.clone(), writer.clone());
+        let ledger = store.ledger.clone();
+        let keep = move || maintenance::run(&ledger_core, &ledger_writer, &ledger);
+        let ledger = start("store-ledger", Role::Ledger, Box::new(keep))?;
+        let write = Box::new(move || writer::run(&core, &writer));
         let writer = match start("store-writer", Role::Writer, write) {
             Ok(writer) => writer,
             Err(error) => {
-                store.stop_keeper(keeper);
+                store.stop_ledger_thread(ledger);
                 return Err(error);
             }
         };
-        store.turns = Mutex::new(Some(Turns::Threads { writer, keeper }));
+        store.workers = Mutex::new(Some(Workers::Threads { writer, ledger }));
         Ok((Arc::new(store), report))
     }
 
-    /// As [`open`](Self::open), without a thread: nothing is written but by
+    /// As [`open`](Self::open), without threads: the store writes only during
     /// [`writer_step`](Self::writer_step) and [`background_step`](Self::background_step), in the
-    /// order in which they are called. For simulations, which then do the same again from the same
-    /// seed. [`append`](Self::append) must not be given more than the queue takes.
+    /// order of the calls. Simulations use this, so that a seed repeats a history exactly. Do not
+    /// give [`append`](Self::append) more than the queue takes: it would block for ever.
     pub fn open_stepped(
         config: StoreConfig,
         disk: Arc<dyn Disk>,
@@ -104,119 +123,121 @@ impl Store {
             let segment = newest.expect("the file is that of a segment").clone();
             Active { file, segment }
         });
-        let shared = Arc::new(Shared::new(config, disk, clock, beginning));
-        let books = Arc::new(Mutex::new(Books::new(shared.clone(), catalog)));
+        let core = Arc::new(StoreCore::new(config, disk, clock, beginning));
+        let ledger = Arc::new(Mutex::new(Ledger::new(core.clone(), catalog)));
         let mut writer =
-            Writer { shared: shared.clone(), books: books.clone(), active, in_reserve: false };
-        // Before a line is taken: one of today would keep those of before a long stop for another
-        // age.
-        writer.roll_expiring(shared.clock.now_ns());
+            Writer { core: core.clone(), ledger: ledger.clone(), active, in_reserve: false };
+        // Before the first line is taken: a line of today would extend the life of lines that were
+        // written before a long stop.
+        writer.roll_expiring(core.clock.now_ns());
         let writer = Arc::new(Mutex::new(writer));
-        let background = Background::new(shared.clone(), writer.clone(), books.clone());
+        let background = Background::new(core.clone(), writer.clone(), ledger.clone());
         let background = Arc::new(Mutex::new(background));
         let store = Store {
-            shared,
+            core,
             writer,
-            books,
+            ledger,
             background,
-            turns: Mutex::new(Some(Turns::Caller(Pace::default(), 0))),
+            workers: Mutex::new(Some(Workers::Caller(CommitTimer::default(), 0))),
             background_threads: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         };
         Ok((store, report))
     }
 
-    /// Writes what waits, and does what is due every few seconds, as the threads of the writer and
-    /// of the keeper do each time they wake. Nothing on a store that has those threads.
+    /// Writes the queued frames, and runs the maintenance that is due, as the writer and ledger
+    /// threads do each time they wake. Does nothing on a store that has those threads.
     pub fn writer_step(&self) {
-        if let Some(Turns::Caller(pace, maintain_ns)) = &mut *lock(&self.turns) {
-            writer::turn(&self.shared, &self.writer, pace, false);
-            books::turn(&self.shared, &self.writer, &self.books, maintain_ns);
+        if let Some(Workers::Caller(timer, maintain_ns)) = &mut *lock(&self.workers) {
+            writer::turn(&self.core, &self.writer, timer, false);
+            maintenance::turn(&self.core, &self.writer, &self.ledger, maintain_ns);
         }
     }
 
-    /// This node's id: random, made once, kept in the catalog and in each segment.
+    /// This node's id: drawn at random once, and recorded in the catalog and in each segment.
     pub fn node(&self) -> u32 {
-        self.shared.node
+        self.core.node
     }
 
-    /// Numbers the next frame: this node's id and a sequence number above all that are in the store
-    /// or were given before.
+    /// Issues the name of the next frame: this node's id, and a sequence number above all numbers
+    /// that are in the store or were issued before.
     pub fn next_sequence(&self) -> (u32, u64) {
-        let now_ns = self.shared.clock.monotonic_ns();
-        (self.shared.node, self.shared.numbers.draw(now_ns))
+        let now_ns = self.core.clock.monotonic_ns();
+        (self.core.node, self.core.numbers.draw(now_ns))
     }
 
-    /// A number that no frame gets: frames that are numbered from now on have greater ones.
+    /// Issues a sequence number that no frame gets. Frames that are numbered later have greater
+    /// numbers.
     pub fn mark(&self) -> u64 {
-        self.shared.numbers.mark()
+        self.core.numbers.mark()
     }
 
-    /// Takes a frame, to be made durable with others within some milliseconds. Blocks while the
-    /// queue is full.
+    /// Queues a frame, to be made durable together with others within some milliseconds. Blocks
+    /// while the queue is full.
     ///
-    /// `on_durable` is called exactly once, also when an error is returned. Frames with it are
-    /// given up, with an error, when the disk takes nothing for
-    /// [`StoreConfig::unacknowledged_ms_max`]; frames without it wait as long as it takes, and so
-    /// does who brings more.
-    pub fn append(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), AppendError> {
+    /// `on_durable` is called exactly once, also when an error is returned. A frame that has it is
+    /// given up with an error when the disk takes nothing for
+    /// [`StoreConfig::unacknowledged_ms_max`]. A frame without it waits without a limit, and so
+    /// does the caller that appends more.
+    pub fn append(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), KeepError> {
         self.append_all(vec![(frame, on_durable)])
     }
 
-    /// As [`append`](Self::append), but the frame is never given up for want of room: it waits as
-    /// long as it takes, and so does who brings more. For lines that nobody would send again.
-    pub fn append_patiently(&self, frame: Frame, on_durable: OnDurable) -> Result<(), AppendError> {
-        let number = self.shared.numbers.enter(frame.header().sequence);
+    /// As [`append`](Self::append), but the frame is never given up while the disk is full: it
+    /// waits without a limit, and so does the caller that appends more. For lines that no sender
+    /// would send again.
+    pub fn append_patiently(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
+        let number = self.core.numbers.enter(frame.header().sequence);
         self.append_numbered(frame, on_durable, number)
     }
 
-    /// As [`append_patiently`](Self::append_patiently), with a number that was taken before.
+    /// As [`append_patiently`](Self::append_patiently), under a number that was issued before.
     pub(crate) fn append_numbered(
         &self,
         frame: Frame,
         on_durable: OnDurable,
         number: OpenNumber,
-    ) -> Result<(), AppendError> {
-        let since_ns = self.shared.clock.monotonic_ns();
+    ) -> Result<(), KeepError> {
+        let since_ns = self.core.clock.monotonic_ns();
         let frame = numbered(frame, &number);
         let (on_durable, awaited) = (Some(on_durable), false);
         self.enqueue(vec![Pending { frame, on_durable, awaited, since_ns, number }], since_ns)
     }
 
-    /// As [`append`](Self::append), for several frames that go into the queue together, in this
-    /// order. Together they may exceed the queue's limit, once; the caller bounds them.
-    pub fn append_all(&self, frames: Vec<(Frame, Option<OnDurable>)>) -> Result<(), AppendError> {
-        let since_ns = self.shared.clock.monotonic_ns();
+    /// As [`append`](Self::append), for several frames that are queued together, in this order.
+    /// Together they may exceed the limit of the queue once; the caller bounds them.
+    pub fn append_all(&self, frames: Vec<(Frame, Option<OnDurable>)>) -> Result<(), KeepError> {
+        let since_ns = self.core.clock.monotonic_ns();
         let pending = |(frame, on_durable): (Frame, Option<OnDurable>)| {
             let awaited = on_durable.is_some();
-            let number = self.shared.numbers.enter(frame.header().sequence);
+            let number = self.core.numbers.enter(frame.header().sequence);
             Pending { frame: numbered(frame, &number), on_durable, awaited, since_ns, number }
         };
         self.enqueue(frames.into_iter().map(pending).collect(), since_ns)
     }
 
-    fn enqueue(&self, pending: Vec<Pending>, since_ns: u64) -> Result<(), AppendError> {
-        let shared = &self.shared;
+    fn enqueue(&self, pending: Vec<Pending>, since_ns: u64) -> Result<(), KeepError> {
+        let core = &self.core;
         let bytes: usize = pending.iter().map(|p| p.frame.bytes().len()).sum();
         let awaited = pending.iter().any(|p| p.awaited);
-        let mut waiting = shared.queue.lock();
+        let mut waiting = core.queue.lock();
         let error = loop {
             if waiting.closed {
-                break AppendError::Closed;
+                break KeepError::Closed;
             }
-            if waiting.bytes == 0 || waiting.bytes + bytes <= shared.config.queue_bytes_max {
-                shared.queue.push(waiting, pending);
+            if waiting.bytes == 0 || waiting.bytes + bytes <= core.config.queue_bytes_max {
+                core.queue.push(waiting, pending);
                 return Ok(());
             }
-            let waited_ns = shared.clock.monotonic_ns() - since_ns;
+            let waited_ns = core.clock.monotonic_ns() - since_ns;
             if awaited
-                && waited_ns >= ms(shared.config.unacknowledged_ms_max)
+                && waited_ns >= ns_of_ms(core.config.unacknowledged_ms_max)
                 && let Some(error) = self.refusal()
             {
                 break error;
             }
-            let timeout = Duration::from_millis(shared.config.retry_ms.max(1));
-            waiting = shared.queue.wait_for_room(waiting, timeout);
+            let timeout = Duration::from_millis(core.config.retry_ms.max(1));
+            waiting = core.queue.wait_for_room(waiting, timeout);
         };
         drop(waiting);
         for pending in pending {
@@ -225,98 +246,93 @@ impl Store {
         Err(error)
     }
 
-    /// Whether frames are written and at most half of what may wait does: then a further one is
-    /// taken at once.
+    /// Whether the store writes and at most half of its queue is used, so that another frame is
+    /// taken without blocking.
     pub fn has_room(&self) -> bool {
-        let shared = &self.shared;
-        shared.state() == StoreState::Ok
-            && shared.queue.bytes() <= shared.config.queue_bytes_max / 2
+        let core = &self.core;
+        core.write_state.is(&StoreState::Ok)
+            && core.queue.bytes() <= core.config.queue_bytes_max / 2
     }
 
-    /// Why lines would be refused at present, if they would.
-    pub fn refusal(&self) -> Option<AppendError> {
-        refusal(&self.shared.state())
+    /// Why the store refuses lines at present; None when it takes them.
+    pub fn refusal(&self) -> Option<KeepError> {
+        self.core.write_state.get().refusal()
     }
 
-    /// Tells the event times of a frame, earliest and latest, both inclusive, nanoseconds since
-    /// 1970 UTC. Nothing happens if the frame was deleted meanwhile.
+    /// Records the event times of a frame, earliest and latest, both inclusive, nanoseconds since
+    /// 1970 UTC. Does nothing if the frame was deleted meanwhile.
     pub fn set_times(&self, position: Position, range_ns: (i64, i64)) {
-        if let Some(segment) = self.shared.hot_segment(position.segment) {
+        if let Some(segment) = self.core.segments.find_hot(position.segment) {
             write(&segment.index).set_times(position.frame, range_ns);
         }
     }
 
-    /// Tells that all frames up to this one are parsed: their segment may be sealed once it is
-    /// closed. Whoever reads lines later does so by [`read_after`](Self::read_after), and is not
-    /// waited for.
+    /// Records that all frames up to this one are parsed: their segment may be sealed once it is
+    /// closed. Readers by [`read_after`](Self::read_after) do not hold sealing up.
     pub fn set_settled(&self, position: Position) {
-        let mut settled = lock(&self.shared.settled);
-        let segment_changed = position.segment > settled.segment;
-        *settled = position.max(*settled);
-        drop(settled);
-        if segment_changed {
-            self.shared.background.wake();
+        if self.core.progress.settle(position) {
+            self.core.signals.sealing.wake();
         }
     }
 
-    /// The greatest mark of the summary ([`Hints::summarised_through`](record::Hints)) in sealed
-    /// segments, deleted ones included: lines up to there are counted.
+    /// The greatest watermark of the summary ([`Hints::summarised_through`](record::Hints)) in any
+    /// sealed segment, including deleted ones: lines up to it are counted.
     pub fn summarised_through(&self) -> Option<u64> {
-        *lock(&self.shared.summarised_through)
+        self.core.progress.summarised_through()
     }
 
-    /// Deletes what is beyond the limits at `now_ns`, nanoseconds since 1970 UTC. Also done by
-    /// itself every few seconds and before the store grows.
+    /// Deletes the segments that are beyond the limits at `now_ns`, nanoseconds since 1970 UTC. The
+    /// store also does this by itself every few seconds and before it grows.
     pub fn run_retention(&self, now_ns: i64) {
-        books::maintain(&self.writer, &self.books, now_ns);
+        maintenance::maintain(&self.writer, &self.ledger, now_ns);
     }
 
-    /// Closes the segment being written, as when it is full.
+    /// Closes the active segment, as if it were full.
     pub fn roll(&self) {
         lock(&self.writer).roll();
-        lock(&self.books).catch_up();
+        lock(&self.ledger).catch_up();
     }
 
-    /// Room on the file system of the data directory.
+    /// Free and total bytes of the file system that has the data directory.
     pub fn disk_space(&self) -> Result<DiskSpace, StoreError> {
-        let dir = &self.shared.config.data_dir;
-        self.shared.disk.space(dir).map_err(StoreError::io(dir, "get free space"))
+        let dir = &self.core.config.data_dir;
+        self.core.disk.space(dir).map_err(StoreError::io(dir, "get free space"))
     }
 
-    /// Ends the background, takes nothing more, makes durable what waits, and ends the writer. What
-    /// is there can still be read. A second call does nothing. Dropping the store does the same.
+    /// Stops the background, refuses new frames, makes the queued ones durable, and stops the
+    /// writer. Lines can still be read afterwards. A second call does nothing. Dropping the store
+    /// closes it.
     ///
-    /// Errors: frames that waited could not be written; those with `on_durable` were told so.
+    /// Errors: queued frames could not be written; their `on_durable` got the reason.
     pub fn close(&self) -> Result<(), StoreError> {
         self.stop_background();
-        self.shared.queue.close();
-        let panicked = match lock(&self.turns).take() {
-            Some(Turns::Threads { writer, keeper }) => {
+        self.core.queue.close();
+        let panicked = match lock(&self.workers).take() {
+            Some(Workers::Threads { writer, ledger }) => {
                 let panicked = writer.join().is_err();
-                self.stop_keeper(keeper);
+                self.stop_ledger_thread(ledger);
                 panicked
             }
-            Some(Turns::Caller(..)) => {
-                writer::run(&self.shared, &self.writer);
+            Some(Workers::Caller(..)) => {
+                writer::run(&self.core, &self.writer);
                 false
             }
             None => return Ok(()),
         };
-        let reason = match refusal(&self.shared.state()) {
-            _ if panicked => AppendError::Failed("the writer failed".to_owned()),
-            reason => reason.unwrap_or(AppendError::Closed),
+        let reason = match self.core.write_state.get().refusal() {
+            _ if panicked => KeepError::Failed("the writer failed".to_owned()),
+            reason => reason.unwrap_or(KeepError::Closed),
         };
-        *lock(&self.shared.state) = StoreState::Closed;
-        *lock(&self.shared.groups) += 1;
-        self.shared.grown.notify_all();
-        let waiting = self.shared.queue.lock().frames.len();
-        let unwritten = self.shared.queue.take(waiting);
+        self.core.write_state.close();
+        self.core.progress.note_change();
+        let waiting = self.core.queue.lock().frames.len();
+        let unwritten = self.core.queue.take(waiting);
         let lines = unwritten.iter().map(|p| u64::from(p.frame.header().lines)).sum();
         for pending in unwritten {
             pending.finish(Err(reason.clone()));
         }
         let closed = lock(&self.writer).close();
-        lock(&self.books).close();
+        lock(&self.ledger).close();
         *lock(&self.lock) = None;
         if lines > 0 {
             return Err(StoreError::Unwritten { lines, reason: reason.to_string() });
@@ -326,18 +342,17 @@ impl Store {
 }
 
 impl Store {
-    fn stop_keeper(&self, keeper: JoinHandle<()>) {
-        lock(&self.shared.keeper.state).stopped = true;
-        self.shared.keeper.changed.notify_all();
-        if keeper.join().is_err() {
+    fn stop_ledger_thread(&self, thread: JoinHandle<()>) {
+        self.core.signals.ledger.stop();
+        if thread.join().is_err() {
             tracing::error!(
-                "the keeper of the books panicked; the next start brings files and catalog in order"
+                "the thread store-ledger panicked; the next start brings files and catalog into agreement"
             );
         }
     }
 }
 
-/// The frame under its number.
+/// Gives the frame its number.
 fn numbered(mut frame: Frame, number: &OpenNumber) -> Arc<Frame> {
     if frame.header().sequence != number.get() {
         frame.set_sequence(number.get());

@@ -1,4 +1,7 @@
-//! What a question reads: a frame of a hot segment, or a block of a sealed one.
+//! The units that a query reads: a frame of a hot segment, or a block of a sealed one.
+
+pub(crate) mod frame;
+pub(crate) mod group;
 
 use std::sync::Arc;
 
@@ -8,19 +11,19 @@ use segment::SegmentError;
 use segment::sealed::{BlockColumns, SealedFile};
 use segment::tokens::TokenHash;
 
-use crate::cache::{Cache, FILTER};
 use crate::error::StoreError;
-use crate::handle::FrameHandle;
-use crate::sealed::SealedSegment;
-use crate::segments::Position;
-use crate::shared::Shared;
+use crate::position::Position;
+use crate::segments::cache::{Cache, FILTER};
+use crate::segments::sealed::SealedSegment;
+use crate::segments::table::SegmentTable;
+use crate::unit::frame::FrameHandle;
 
 /// A piece of the store that is read as a whole. Each line is in one unit of a snapshot, whatever
-/// is sealed, merged or rewritten while it is in use: a unit reads what was there when the snapshot
-/// was taken, unless that was deleted.
+/// is sealed, merged or rewritten while the snapshot is in use: a unit reads what was there when
+/// the snapshot was taken, unless it was deleted.
 #[derive(Clone)]
 pub enum Unit {
-    /// A frame of a hot segment; whoever reads it parses it.
+    /// A frame of a hot segment; its reader parses it.
     Frame(FrameHandle),
     /// A block of a sealed segment.
     Block(BlockHandle),
@@ -44,8 +47,8 @@ impl Unit {
         }
     }
 
-    /// For each set of words whether a line of it may have all of them in values of its fields.
-    /// None where that is not known without reading the lines.
+    /// Says for each set of words whether a line of the unit may have all of them in values of its
+    /// fields. None where this is not known without reading the lines.
     ///
     /// Errors: a file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {
@@ -72,8 +75,8 @@ impl Unit {
         }
     }
 
-    /// Segment, and place there of the frame or block. Says nothing about the order of lines when
-    /// segments of both kinds are compared.
+    /// Segment, and index there of the frame or block. Comparing positions of segments of both
+    /// kinds says nothing about the order of lines.
     pub fn position(&self) -> Position {
         match self {
             Unit::Frame(frame) => frame.position(),
@@ -82,11 +85,11 @@ impl Unit {
     }
 }
 
-/// Refers to a block of a sealed segment. Cheap to clone; does not keep its lines from being
-/// deleted, but can be read on when the segment is rewritten meanwhile.
+/// Refers to a block of a sealed segment. Cheap to clone. The block can be deleted all the same,
+/// but stays readable when its segment is rewritten.
 #[derive(Clone)]
 pub struct BlockHandle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) segments: Arc<SegmentTable>,
     pub(crate) segment: Arc<SealedSegment>,
     pub(crate) block: u32,
     pub(crate) blocks: u32,
@@ -97,16 +100,16 @@ pub struct BlockHandle {
 }
 
 impl BlockHandle {
-    /// All blocks of a segment for which `wanted` holds.
+    /// The blocks of a segment for which `wanted` holds.
     pub(crate) fn of_segment(
-        shared: &Arc<Shared>,
+        segments: &Arc<SegmentTable>,
         segment: &Arc<SealedSegment>,
         file: &SealedFile,
         wanted: impl Fn(&segment::sealed::BlockEntry) -> bool,
     ) -> Vec<BlockHandle> {
         let blocks = file.footer().blocks.iter().enumerate().filter(|(_, entry)| wanted(entry));
         let handle = |(place, entry): (usize, &segment::sealed::BlockEntry)| BlockHandle {
-            shared: shared.clone(),
+            segments: segments.clone(),
             segment: segment.clone(),
             block: place as u32,
             blocks: file.footer().blocks.len() as u32,
@@ -118,7 +121,7 @@ impl BlockHandle {
         blocks.map(handle).collect()
     }
 
-    /// Segment, and place of the block there.
+    /// Segment, and index of the block there.
     pub fn position(&self) -> Position {
         Position { segment: self.segment.id, frame: self.block }
     }
@@ -128,22 +131,22 @@ impl BlockHandle {
         self.blocks
     }
 
-    /// The segment's file, to look into its footer. None when it was deleted meanwhile.
+    /// The segment's file with its footer. None when it was deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn file(&self) -> Result<Option<Arc<SealedFile>>, StoreError> {
         if self.segment.fate.is_deleted() {
             return Ok(None);
         }
-        match self.shared.open_sealed(&self.segment) {
+        match self.segments.open_sealed(&self.segment) {
             Ok(file) => Ok(Some(file)),
             Err(_) if self.segment.fate.may_be_gone() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Calls `with` with its columns; what is read of them is kept in memory as long as there is
-    /// room. None when it was deleted meanwhile.
+    /// Calls `with` with the columns of the block. What is read of them is cached as long as there
+    /// is room. None when the block was deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn with_columns<T>(
@@ -155,8 +158,9 @@ impl BlockHandle {
         Ok(Some(file.with_columns(self.block as usize, &read, with)?))
     }
 
-    /// For each set of words whether a line of it may have all of them in values of its fields.
-    /// None where that is not known without reading the lines, or it was deleted meanwhile.
+    /// Says for each set of words whether a line of the block may have all of them in values of its
+    /// fields. None where this is not known without reading the lines, or the block was deleted
+    /// meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {
@@ -174,23 +178,23 @@ impl BlockHandle {
         self.kept(number as u32, || file.chunk(self.block as usize, number))
     }
 
-    /// A part of it, from memory, or read now and kept as long as there is room.
+    /// A part of the block, from the cache, or read now and cached as long as there is room.
     fn kept(
         &self,
         number: u32,
         read: impl FnOnce() -> Result<Vec<u8>, SegmentError>,
     ) -> Result<Arc<Vec<u8>>, SegmentError> {
         let position = self.position();
-        if let Some(chunk) = self.shared.cache.chunk(position, number) {
+        if let Some(chunk) = self.segments.cache.chunk(position, number) {
             return Ok(chunk);
         }
         let chunk = Arc::new(read()?);
         let put = |cache: &Cache| cache.put_chunk(position, number, chunk.clone());
-        self.shared.keep(self.segment.id, &self.segment.fate, put);
+        self.segments.keep(self.segment.id, &self.segment.fate, put);
         Ok(chunk)
     }
 
-    /// Its records. None when they were deleted meanwhile.
+    /// The records of the block. None when it was deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn read(&self) -> Result<Option<Arc<Batch>>, StoreError> {

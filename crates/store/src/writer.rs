@@ -1,9 +1,11 @@
 //! The one thread that writes frames.
 //!
-//! It takes the frames that wait, appends them, syncs once, makes them visible, and calls back.
-//! When the disk is full it takes back what was half written and waits; when writing fails
-//! otherwise, the segment is left as it is (nothing is known of its last writes) and the frames go
-//! to a new one. What a frame need not wait for is done by the [`Books`].
+//! It takes the queued frames, appends them, syncs once, makes them visible, and calls back. When
+//! the disk is full, it rolls the half-written frames back and waits. When writing fails otherwise,
+//! it leaves the segment as it is (the outcome of its last writes is unknown), and the frames go to
+//! a new one. Work that no frame need wait for is done by the [`Ledger`].
+
+mod retention;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -13,68 +15,77 @@ use platform::{BLOCK_BYTES, DiskSpace};
 use record::Frame;
 use segment::{FrameEntry, HEADER_BYTES, HotWriter, SegmentError, SegmentHeader, index_bytes};
 
-use crate::books::Books;
 use crate::catalog::RowState;
 use crate::config::{
     GROUP_BYTES_FULL, GROUP_BYTES_MAX, LOW_DISK_PARTS, PREALLOCATE_BYTES, PROBE_BYTES,
-    RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, SEGMENT_AGE_PARTS, SEGMENT_AGES_MAX,
+    RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, SEGMENT_AGE_PARTS, SEGMENT_AGES_MAX, ns_of_ms,
 };
-use crate::error::{AppendError, StoreError};
-use crate::nodes::note_durable;
-use crate::segments::{HotSegment, Index, Position, file_name};
-use crate::shared::{Shared, lock, read, write};
-use crate::stats::{StoreState, add};
+use crate::error::StoreError;
+use crate::ledger::Ledger;
+use crate::position::Position;
+use crate::segments::file_names::hot_name;
+use crate::segments::hot::{HotIndex, HotSegment};
+use crate::store_core::StoreCore;
+use crate::store_core::counters::add;
+use crate::store_core::write_state::StoreState;
+use crate::sync::{lock, read, write};
+use record::KeepError;
 
-/// How long the thread sleeps at most while nothing waits: it is woken when something does.
+/// Longest sleep of the thread while the queue is empty. It is woken when a frame arrives.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Writer {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) books: Arc<Mutex<Books>>,
+    pub(crate) core: Arc<StoreCore>,
+    pub(crate) ledger: Arc<Mutex<Ledger>>,
     pub(crate) active: Option<Active>,
-    /// Whether what is to stay free may be used at present.
+    /// Whether the reserve of the disk may be used at present.
     pub(crate) in_reserve: bool,
 }
 
-/// The segment being written.
+/// The segment that frames are appended to.
 pub(crate) struct Active {
     pub(crate) file: HotWriter,
     pub(crate) segment: Arc<HotSegment>,
 }
 
-/// Runs until the queue is closed and empty, or closed and the disk does not take what is left.
-pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>) {
-    let _finish = FinishQueue(shared);
-    let mut pace = Pace::default();
+/// Runs until the queue is closed and empty, or closed and the disk does not take the rest.
+pub(crate) fn run(core: &StoreCore, writer: &Mutex<Writer>) {
+    let _finish = FinishQueue(core);
+    let mut timer = CommitTimer::default();
     loop {
-        let closed = wait_for_work(shared, &pace);
-        if turn(shared, writer, &mut pace, closed) {
+        let closed = wait_for_work(core, &timer);
+        if turn(core, writer, &mut timer, closed) {
             return;
         }
     }
 }
 
-/// Writes a group, if one waits; true when nothing is left to do for good.
-pub(crate) fn turn(shared: &Shared, writer: &Mutex<Writer>, pace: &mut Pace, closed: bool) -> bool {
-    let now_ns = shared.clock.monotonic_ns();
+/// Writes one group of the queued frames, if there are any; returns true when the thread is to end.
+pub(crate) fn turn(
+    core: &StoreCore,
+    writer: &Mutex<Writer>,
+    timer: &mut CommitTimer,
+    closed: bool,
+) -> bool {
+    let now_ns = core.clock.monotonic_ns();
     let committed = lock(writer).commit_group();
-    pace.commit_ns = now_ns + ms(shared.config.commit_interval_ms);
+    timer.commit_ns = now_ns + ns_of_ms(core.config.commit_interval_ms);
     if let Err(error) = committed {
-        report(shared, &error);
+        core.write_state.note_failure(&error);
         if error.is_disk_full() {
             let mut writer = lock(writer);
             writer.seal_for_room();
             writer.commit_internal();
         }
-        give_up_overdue(shared);
-        pace.commit_ns = now_ns + ms(shared.config.retry_ms);
+        give_up_overdue(core);
+        timer.commit_ns = now_ns + ns_of_ms(core.config.retry_ms);
         if closed {
             return true;
         }
     } else {
-        recovered(shared);
+        core.write_state.note_success();
     }
-    if closed && shared.queue.bytes() == 0 {
+    if closed && core.queue.bytes() == 0 {
         return true;
     }
     false
@@ -82,12 +93,12 @@ pub(crate) fn turn(shared: &Shared, writer: &Mutex<Writer>, pace: &mut Pace, clo
 
 /// When the next group is due, monotonic nanoseconds.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub(crate) struct CommitTimer {
     commit_ns: u64,
 }
 
-/// Whatever ends the thread, nobody waits for it any more.
-struct FinishQueue<'a>(&'a Shared);
+/// Closes the queue however the thread ends, so that nobody waits for it.
+struct FinishQueue<'a>(&'a StoreCore);
 
 impl Drop for FinishQueue<'_> {
     fn drop(&mut self) {
@@ -96,78 +107,44 @@ impl Drop for FinishQueue<'_> {
 }
 
 /// Waits until a group is due; returns whether the queue is closed.
-fn wait_for_work(shared: &Shared, pace: &Pace) -> bool {
-    let mut waiting = shared.queue.lock();
+fn wait_for_work(core: &StoreCore, timer: &CommitTimer) -> bool {
+    let mut waiting = core.queue.lock();
     loop {
-        let now_ns = shared.clock.monotonic_ns();
+        let now_ns = core.clock.monotonic_ns();
         if waiting.closed {
             return true;
         }
-        let failing = *lock(&shared.state) != StoreState::Ok;
+        let failing = !core.write_state.is(&StoreState::Ok);
         let idle = waiting.frames.is_empty() && !failing;
-        // Whoever waits for an answer waits for the disk alone; what comes while it syncs is the
-        // next group.
+        // A sender that waits for an answer waits for the disk alone. Frames that come during the
+        // sync are the next group.
         let urgent = (waiting.bytes >= GROUP_BYTES_FULL || waiting.awaited > 0) && !failing;
-        if !idle && (now_ns >= pace.commit_ns || urgent) {
+        if !idle && (now_ns >= timer.commit_ns || urgent) {
             return false;
         }
         let timeout = match idle {
             true => IDLE_WAIT,
-            false => Duration::from_nanos(pace.commit_ns - now_ns),
+            false => Duration::from_nanos(timer.commit_ns - now_ns),
         };
-        waiting = shared.queue.wait_for_change(waiting, timeout);
+        waiting = core.queue.wait_for_change(waiting, timeout);
     }
 }
 
-fn report(shared: &Shared, error: &SegmentError) {
-    let found = match error.is_disk_full() {
-        true => StoreState::DiskFull,
-        false => StoreState::Failing(error.to_string()),
-    };
-    let mut state = lock(&shared.state);
-    if *state != found {
-        tracing::error!("cannot store lines, will try again: {error}");
-        *state = found;
-    }
-}
-
-fn recovered(shared: &Shared) {
-    let mut state = lock(&shared.state);
-    if *state != StoreState::Ok {
-        tracing::info!("lines are stored again");
-        *state = StoreState::Ok;
-    }
-}
-
-/// Why frames are refused in this state.
-pub(crate) fn refusal(state: &StoreState) -> Option<AppendError> {
-    match state {
-        StoreState::Ok => None,
-        StoreState::DiskFull => Some(AppendError::DiskFull),
-        StoreState::Failing(text) => Some(AppendError::Failed(text.clone())),
-        StoreState::Closed => Some(AppendError::Closed),
-    }
-}
-
-fn give_up_overdue(shared: &Shared) {
-    let waited = ms(shared.config.unacknowledged_ms_max);
-    let Some(since_ns) = shared.clock.monotonic_ns().checked_sub(waited) else { return };
-    let error = refusal(&shared.state()).unwrap_or(AppendError::DiskFull);
-    for pending in shared.queue.take_overdue(since_ns) {
+fn give_up_overdue(core: &StoreCore) {
+    let waited = ns_of_ms(core.config.unacknowledged_ms_max);
+    let Some(since_ns) = core.clock.monotonic_ns().checked_sub(waited) else { return };
+    let error = core.write_state.get().refusal().unwrap_or(KeepError::DiskFull);
+    for pending in core.queue.take_overdue(since_ns) {
         pending.finish(Err(error.clone()));
     }
 }
 
-pub(crate) fn ms(ms: u64) -> u64 {
-    ms.saturating_mul(1_000_000)
-}
-
 impl Writer {
-    /// Makes the frames that wait durable and visible, up to a group. An error other than a full
-    /// disk is given only when a fresh segment failed as well.
+    /// Makes queued frames durable and visible, up to one group. Returns an error other than a full
+    /// disk only when a fresh segment failed as well.
     fn commit_group(&mut self) -> Result<(), SegmentError> {
-        let mut group = self.shared.queue.first(GROUP_BYTES_MAX);
-        if group.is_empty() && self.shared.state() != StoreState::Ok {
+        let mut group = self.core.queue.first(GROUP_BYTES_MAX);
+        if group.is_empty() && !self.core.write_state.is(&StoreState::Ok) {
             return self.probe();
         }
         let mut failed_before = false;
@@ -175,7 +152,7 @@ impl Writer {
             match self.commit_some(&group) {
                 Ok(frames) => {
                     group.drain(..frames);
-                    recovered(&self.shared);
+                    self.core.write_state.note_success();
                     self.acknowledge(frames);
                 }
                 Err(error) if error.is_disk_full() || failed_before => return Err(error),
@@ -188,10 +165,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the first frames of a group durable and visible, as many as fit into the segment.
+    /// Makes the first frames of a group durable and visible, as many as fit into the segment;
+    /// returns how many.
     fn commit_some(&mut self, group: &[Arc<Frame>]) -> Result<usize, SegmentError> {
         let first = group[0].bytes().len() as u64;
-        let (bytes_max, frames_max) = (self.segment_bytes(), self.shared.config.segment_frames_max);
+        let (bytes_max, frames_max) = (self.segment_bytes(), self.core.config.segment_frames_max);
         if self.active.as_ref().is_some_and(|active| !active.fits(1, first, bytes_max, frames_max))
         {
             self.roll();
@@ -218,7 +196,7 @@ impl Writer {
         }
     }
 
-    /// Finds out whether the disk takes more again, when nothing waits to be tried with.
+    /// Finds out whether the disk takes writes again, while no frame waits that would show it.
     fn probe(&mut self) -> Result<(), SegmentError> {
         let bytes = PROBE_BYTES.min(self.segment_bytes());
         match &self.active {
@@ -228,50 +206,49 @@ impl Writer {
     }
 
     fn publish(&mut self, frames: &[Arc<Frame>], entries: Vec<FrameEntry>) {
-        note_durable(&self.shared, &entries);
+        self.core.nodes.note_durable(&entries);
         let active = self.active.as_ref().expect("frames were written to it");
         let mut index = write(&active.segment.index);
         for (frame, entry) in frames.iter().zip(entries) {
             let position =
                 Position { segment: active.segment.id, frame: index.frames.len() as u32 };
-            self.shared.cache.put_frame(position, frame.clone());
+            self.core.segments.cache.put_frame(position, frame.clone());
             index.push(entry);
         }
         index.file_bytes = active.file.allocated_bytes();
         drop(index);
-        let counters = &self.shared.counters;
+        let counters = &self.core.counters;
         let bytes: usize = frames.iter().map(|frame| frame.bytes().len()).sum();
         let raw: u64 = frames.iter().map(|frame| u64::from(frame.header().payload_bytes)).sum();
         add(&counters.hot_bytes_written, bytes as u64);
         add(&counters.bytes_raw_committed, raw);
-        *lock(&self.shared.groups) += 1;
-        self.shared.grown.notify_all();
+        self.core.progress.note_change();
     }
 
     fn acknowledge(&self, frames: usize) {
-        let counters = &self.shared.counters;
-        let now_ns = self.shared.clock.monotonic_ns();
+        let counters = &self.core.counters;
+        let now_ns = self.core.clock.monotonic_ns();
         add(&counters.frames_committed, frames as u64);
         add(&counters.groups_committed, 1);
-        for pending in self.shared.queue.take(frames) {
+        for pending in self.core.queue.take(frames) {
             let latency_ns = now_ns.saturating_sub(pending.since_ns);
             add(&counters.commit_latency_ns_sum, latency_ns);
             counters.commit_latency_ns_max.fetch_max(latency_ns, Ordering::Relaxed);
             pending.finish(Ok(()));
         }
-        // Now their numbers are decided.
-        *lock(&self.shared.groups) += 1;
-        self.shared.grown.notify_all();
+        // Readers may pass the numbers of these frames now.
+        self.core.progress.note_change();
     }
 
-    /// Makes a segment that says which sequence numbers were given, before the last other one that
-    /// does is deleted. From what is left free, if need be: what is deleted then is larger.
-    pub(crate) fn create_witness(&mut self) -> Result<(), SegmentError> {
+    /// Creates an empty segment that records which sequence numbers were issued, before retention
+    /// deletes the last segment that records them. It may use the disk reserve, because the
+    /// deletion frees more space than this file takes.
+    pub(crate) fn create_number_record(&mut self) -> Result<(), SegmentError> {
         self.roll();
         self.with_reserve(|writer| writer.create(0))
     }
 
-    /// Does work that may use what is to stay free.
+    /// Runs `work`, which may use the reserve of the disk.
     fn with_reserve<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         self.in_reserve = true;
         let done = work(self);
@@ -279,48 +256,48 @@ impl Writer {
         done
     }
 
-    /// Makes the next segment, for a first frame of so many bytes.
+    /// Creates the next segment, with room for a first frame of `frame_bytes`.
     pub(crate) fn create(&mut self, frame_bytes: u64) -> Result<(), SegmentError> {
         assert!(self.active.is_none(), "one segment is written at a time");
-        let shared = self.shared.clone();
-        let dir = shared.config.segments_dir();
+        let core = self.core.clone();
+        let dir = core.config.segments_dir();
         let bytes = HEADER_BYTES as u64 + frame_bytes + index_bytes(1);
         self.make_room(bytes);
         self.check_free(bytes)?;
-        // Also when it fails: the file may be there and refuse to go.
-        let id = shared.segment_next.fetch_add(1, Ordering::AcqRel);
-        let path = dir.join(file_name(id));
-        let (held, omitted) = lock(&shared.held).to_header();
+        let id = core.segments.issue_id();
+        let path = dir.join(hot_name(id));
+        let (held, omitted) = core.nodes.header_ranges();
         if omitted > 0 {
-            add(&shared.counters.held_ranges_omitted, omitted as u64);
+            add(&core.counters.held_ranges_omitted, omitted as u64);
             tracing::warn!(
                 "the numbers of collectors' frames have more gaps than a segment's header has room for; {omitted} ranges \
                  are left out, and their frames would be kept twice if they came again"
             );
         }
         let header = SegmentHeader {
-            node: shared.node,
+            node: core.node,
             segment: id,
-            created_ns: shared.clock.now_ns(),
-            sequence_next: shared.numbers.next(),
+            created_ns: core.clock.now_ns(),
+            sequence_next: core.numbers.next(),
             held,
         };
-        let file = HotWriter::create(&*shared.disk, &path, &header).inspect_err(|_| {
-            let _ = shared.disk.remove(&path);
+        let file = HotWriter::create(&*core.disk, &path, &header).inspect_err(|_| {
+            let _ = core.disk.remove(&path);
         })?;
-        let mut index = Index::new(RowState::Hot, Vec::new(), file.end(), file.allocated_bytes());
+        let mut index =
+            HotIndex::new(RowState::Hot, Vec::new(), file.end(), file.allocated_bytes());
         index.unlisted = true;
         let segment = Arc::new(HotSegment::new(path, &header, index));
-        write(&shared.segments).hot.push(segment.clone());
+        core.segments.push_hot(segment.clone());
         self.active = Some(Active { file, segment });
-        shared.keeper.wake();
+        core.signals.ledger.wake();
         Ok(())
     }
 
-    /// Reserves space for the first frames of a group; returns for how many.
+    /// Preallocates space for the first frames of a group; returns for how many.
     fn reserve(&mut self, group: &[Arc<Frame>]) -> Result<usize, SegmentError> {
         let segment_bytes = self.segment_bytes();
-        let frames_max = self.shared.config.segment_frames_max;
+        let frames_max = self.core.config.segment_frames_max;
         let active = self.active.as_ref().expect("made before");
         let mut frames = 1;
         let mut bytes = group[0].bytes().len() as u64;
@@ -362,62 +339,61 @@ impl Writer {
         let active = self.active.as_mut().expect("made before");
         active.file.preallocate(bytes)?;
         write(&active.segment.index).file_bytes = bytes;
-        if self.shared.config.bytes_max.is_some() {
-            // To delete ahead for the next time.
-            self.shared.keeper.wake();
+        if self.core.config.bytes_max.is_some() {
+            // The ledger deletes ahead for the next time.
+            self.core.signals.ledger.wake();
         }
         Ok(())
     }
 
-    /// Fails as a full disk does when taking `bytes` would leave less free than is to be, and room
-    /// for sealing.
+    /// Fails like a full disk when taking `bytes` would leave less free than
+    /// [`free_min`](Self::free_min).
     fn check_free(&self, bytes: u64) -> Result<(), SegmentError> {
-        let shared = &self.shared;
+        let core = &self.core;
         let free_min = self.free_min();
-        let space = shared.space()?;
+        let space = core.space()?;
         if !self.in_reserve {
             self.note_free(space, bytes);
         }
         if space.free_bytes < bytes.saturating_add(free_min) {
             let source = std::io::ErrorKind::StorageFull.into();
-            let path = shared.config.segments_dir();
+            let path = core.config.segments_dir();
             return Err(SegmentError::Io { path, action: "extend", source });
         }
         Ok(())
     }
 
-    /// Bytes that writing leaves free: what is to be, and room to seal the largest segment that is
-    /// not sealed.
+    /// Bytes that writing leaves free: the configured reserve, and room to seal the largest
+    /// unsealed segment.
     fn free_min(&self) -> u64 {
-        let shared = &self.shared;
-        let wanted = shared.config.disk_free_bytes_min;
+        let core = &self.core;
+        let wanted = core.config.disk_free_bytes_min;
         if self.in_reserve {
             return wanted / RESERVE_INTERNAL_PARTS;
         }
-        if !shared.background.is_attached() {
+        if !core.signals.sealing.is_attached() {
             return wanted;
         }
         let bytes = |hot: &Arc<HotSegment>| read(&hot.index).data_end;
-        let largest = shared.hot().iter().map(bytes).max().unwrap_or(0);
+        let largest = core.segments.hot().iter().map(bytes).max().unwrap_or(0);
         wanted.saturating_add(largest / SEAL_RESERVE_PARTS)
     }
 
-    /// Tells the background whether another segment would not find room.
+    /// Records for the background whether another segment would find no room.
     fn note_free(&self, space: DiskSpace, bytes: u64) {
         let wanted = self.segment_bytes().min(space.total_bytes / LOW_DISK_PARTS);
         let wanted = self.free_min().saturating_add(wanted);
         let free_bytes = space.free_bytes.saturating_sub(bytes);
-        self.shared.background.set_low_disk(free_bytes < wanted);
+        self.core.signals.sealing.set_low_disk(free_bytes < wanted);
     }
 
-    /// Makes rows of the summary durable that wait behind other frames while the disk is full, from
-    /// what is left free: without them nothing more is settled, nothing is sealed, and the disk
-    /// stays full.
+    /// While the disk is full, makes queued rows of the summary durable before other frames, out of
+    /// the reserve. Without them nothing more is settled or sealed, and the disk stays full.
     fn commit_internal(&mut self) {
-        if !self.shared.background.is_attached() {
+        if !self.core.signals.sealing.is_attached() {
             return;
         }
-        let frames = self.shared.queue.internal_first();
+        let frames = self.core.queue.internal_first();
         if frames.is_empty() {
             return;
         }
@@ -427,25 +403,25 @@ impl Writer {
         }
     }
 
-    /// The disk is full: lets the background seal what is closed, and closes the active segment
-    /// when there is nothing else to seal.
+    /// Called when the disk is full: has the background seal closed segments, and closes the active
+    /// segment when there is no other to seal.
     fn seal_for_room(&mut self) {
-        let shared = self.shared.clone();
-        shared.background.set_low_disk(true);
+        let core = self.core.clone();
+        core.signals.sealing.set_low_disk(true);
         let waiting =
-            shared.hot().iter().any(|s| s.is_rolled() && !read(&s.index).frames.is_empty());
+            core.segments.hot().iter().any(|s| s.is_rolled() && !read(&s.index).frames.is_empty());
         let has_frames =
             self.active.as_ref().is_some_and(|a| !read(&a.segment.index).frames.is_empty());
-        if shared.background.is_attached() && !waiting && has_frames {
+        if core.signals.sealing.is_attached() && !waiting && has_frames {
             self.roll();
         }
     }
 
     fn segment_bytes(&self) -> u64 {
-        self.shared.config.segment_bytes()
+        self.core.config.segment_bytes()
     }
 
-    /// Closes the active segment. The books end its file with an index.
+    /// Closes the active segment. The ledger ends its file with an index.
     pub(crate) fn roll(&mut self) {
         let Some(active) = self.active.take() else { return };
         {
@@ -453,39 +429,40 @@ impl Writer {
             index.state = RowState::Rolled;
             index.closing = true;
         }
-        self.shared.keeper.wake();
-        self.shared.background.wake();
+        self.core.signals.ledger.wake();
+        self.core.signals.sealing.wake();
     }
 
-    /// Leaves the active segment as it is.
+    /// Gives the active segment up as it is, after a failed write.
     fn abandon(&mut self) {
         let Some(active) = self.active.take() else { return };
         write(&active.segment.index).state = RowState::Kept;
-        lock(&self.books).save_row(&active.segment);
+        lock(&self.ledger).save_row(&active.segment);
     }
 
-    /// Does of what is due every few seconds what concerns the segment being written.
+    /// Runs the periodic work on the active segment: closing it by age, preparing retention, and
+    /// measuring the free space.
     pub(crate) fn maintain(&mut self, now_ns: i64) {
         self.roll_old(now_ns);
         self.prepare_retention(now_ns);
-        if let Ok(space) = self.shared.space() {
+        if let Ok(space) = self.core.space() {
             self.note_free(space, 0);
         }
     }
 
     /// Closes the active segment when it is old enough to be sealed.
     fn roll_old(&mut self, now_ns: i64) {
-        if !self.shared.background.is_attached() {
+        if !self.core.signals.sealing.is_attached() {
             return;
         }
-        let age_ns = self.shared.config.segment_age_ns;
+        let age_ns = self.core.config.segment_age_ns;
         let end = self.active.as_ref().map_or(0, |active| active.file.end());
         let is_large = end >= self.segment_bytes() / SEGMENT_AGE_PARTS;
         let ages = if is_large { 1 } else { SEGMENT_AGES_MAX };
         self.roll_aged(now_ns, age_ns.saturating_mul(ages));
     }
 
-    /// Gives back what is preallocated, at the end.
+    /// Gives preallocated space back, when the store is closed.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         let Some(active) = self.active.take() else { return Ok(()) };
         write(&active.segment.index).file_bytes = active.file.close()?;
@@ -494,15 +471,15 @@ impl Writer {
 }
 
 impl Active {
-    /// Whether so many more frames of so many bytes together stay within the size of a segment. The
-    /// first frame always does.
+    /// Whether `frames` more frames of together `bytes` stay within the limits of a segment. The
+    /// first frame always fits.
     fn fits(&self, frames: usize, bytes: u64, segment_bytes: u64, frames_max: usize) -> bool {
         let all = read(&self.segment.index).frames.len() + frames;
         let end = self.file.end() + bytes + index_bytes(all);
         all == 1 || (end <= segment_bytes && all <= frames_max)
     }
 
-    /// Writes frames and makes them durable.
+    /// Appends frames and syncs.
     fn write(&mut self, frames: &[Arc<Frame>]) -> Result<Vec<FrameEntry>, SegmentError> {
         let mut entries = Vec::with_capacity(frames.len());
         for frame in frames {

@@ -9,7 +9,9 @@ use std::sync::mpsc;
 use common::{TestHost, append, config, frame_at, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, SimDisk};
 use record::Batch;
-use store::{ArrivalCursor, FrameHandle, Host, NodeIdentity, Store, StoreConfig, StoreError};
+use store::{
+    ArrivalCursor, FrameHandle, NodeIdentity, Store, StoreCallbacks, StoreConfig, StoreError,
+};
 
 struct Bench {
     config: StoreConfig,

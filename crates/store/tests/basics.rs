@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use common::{TestHost, all, append, config, frame_at, open, sequences};
 use platform::{Clock, Disk, RealClock, RealDisk};
+use record::KeepError;
 use record::LineId;
 use segment::tokens::required_tokens;
-use store::{AppendError, Host, Position, Store, StoreConfig, StoreError, Unit};
+use store::{Position, Store, StoreCallbacks, StoreConfig, StoreError, Unit};
 
 fn real() -> (Arc<dyn Disk>, Arc<dyn Clock>) {
     (Arc::new(RealDisk), Arc::new(RealClock::new()))
@@ -52,7 +53,7 @@ fn frames_come_back_in_order_and_after_reopening() {
     check(&store);
     assert_eq!(
         append(&store, vec![frame_at((1, 1), 1, 1, 1)]),
-        [Err(AppendError::Closed)],
+        [Err(KeepError::Closed)],
         "nothing is taken after closing"
     );
     let (store, report) = Store::open(config.clone(), disk, clock).unwrap();

@@ -8,7 +8,8 @@ use std::sync::{Arc, mpsc};
 use common::{all, append, config, frame_at, sequences};
 use platform::{Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::Frame;
-use store::{AppendError, RecoveryReport, Store, StoreConfig, StoreState};
+use record::KeepError;
+use store::{RecoveryReport, Store, StoreConfig, StoreState};
 
 struct Setup {
     disk: SimDisk,
@@ -58,7 +59,7 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
     let (sender, receiver) = mpsc::channel();
     let queue = |store: &Store| {
         let sender = sender.clone();
-        let done: store::OnDurable = Box::new(move |result| sender.send(result).unwrap());
+        let done: record::OnDurable = Box::new(move |result| sender.send(result).unwrap());
         store.append(frame(store), Some(done)).unwrap();
     };
     let mut taken = 1;
@@ -79,18 +80,18 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
         }
         taken += 1;
     }
-    assert_eq!(store.refusal(), Some(AppendError::DiskFull));
+    assert_eq!(store.refusal(), Some(KeepError::DiskFull));
     assert!(!store.has_room(), "whoever must not block does not come now");
     assert_eq!(store.stats().state, StoreState::DiskFull);
     // A frame of lines that nobody sends again stays; one with a waiter is given up once its time
     // is over.
     let (kept, fate_of_kept) = mpsc::channel();
-    let done: store::OnDurable = Box::new(move |result| kept.send(result).unwrap());
+    let done: record::OnDurable = Box::new(move |result| kept.send(result).unwrap());
     store.append_patiently(frame(&store), done).unwrap();
     setup.clock.advance_ns(10_000_000_000 - 1);
     assert!(receiver.try_recv().is_err(), "not a nanosecond before");
     setup.clock.advance_ns(1);
-    assert_eq!(receiver.recv().unwrap(), Err(AppendError::DiskFull));
+    assert_eq!(receiver.recv().unwrap(), Err(KeepError::DiskFull));
     assert_eq!(store.stats().frames, taken);
     assert!(fate_of_kept.try_recv().is_err(), "it still waits");
     // Room again.
@@ -118,7 +119,7 @@ fn full_disk_keeps_the_reserve_free() {
         let made = append(&store, vec![frame]);
         // The file grows by blocks, so that the exact fit is refused one step later, never past the
         // reserve.
-        assert!(good || made == [Err(AppendError::DiskFull)]);
+        assert!(good || made == [Err(KeepError::DiskFull)]);
         let free = store.disk_space().unwrap().free_bytes;
         assert!(free >= 100 << 20, "{free} bytes free with {spare} spare");
     }
@@ -151,7 +152,7 @@ fn a_disk_that_only_fails_is_reported_with_file_and_cause() {
     let (store, _) = setup.open();
     setup.disk.fail(Fault { operation: Operation::Sync, skip: 0, times: u64::MAX, errno: 5 });
     let results = append(&store, vec![frame(&store)]);
-    let Err(AppendError::Failed(text)) = &results[0] else { panic!("{results:?}") };
+    let Err(KeepError::Failed(text)) = &results[0] else { panic!("{results:?}") };
     assert!(text.contains("/data/segments/") && text.contains("sync"), "{text}");
     setup.disk.clear_faults();
     // A frame that comes while the last failing attempt is made would be given up with it: no

@@ -11,7 +11,8 @@ use common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_al
 use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Batch, Frame, LineId};
 use store::{
-    DeletionState, Host, LineFilter, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit,
+    DeletionState, LineFilter, RetentionRule, SegmentState, Step, Store, StoreCallbacks,
+    StoreConfig, Unit,
 };
 
 /// How long a segment is left alone that could not be rewritten.
@@ -80,7 +81,7 @@ struct Counting {
     bytes: AtomicU64,
 }
 
-impl Host for Counting {
+impl StoreCallbacks for Counting {
     fn parse(&self, frame: Arc<Frame>) -> Batch {
         let batch = self.host.parse(frame);
         self.bytes

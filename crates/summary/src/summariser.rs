@@ -8,7 +8,7 @@
 //! flush before, none held back, so `through`, the position observed last, says it all:
 //!
 //! > The rows of all flushes up to one `through` count each line at a position ≤ `through` once,
-//! and no other line.
+//! > and no other line.
 //!
 //! The caller delivers the rows of a flush as one frame of [`Flush::origin`], which marks it with
 //! `through` ([`Hints::summarised_through`]). A frame is there as a whole or not at all, and it

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use collector::{Deliver, DeliverError, OnDurable, Patience};
+use collector::{Deliver, KeepError, OnDurable, Patience};
 use record::Frame;
 
 /// Calls frames durable, counts their lines, and throws them away.
@@ -27,13 +27,13 @@ impl Deliver for Nothing {
         (1, self.sequence.fetch_add(1, Relaxed))
     }
 
-    fn deliver(&self, frame: Frame, durable: OnDurable, _: Patience) -> Result<(), DeliverError> {
+    fn deliver(&self, frame: Frame, durable: OnDurable, _: Patience) -> Result<(), KeepError> {
         self.lines.fetch_add(u64::from(frame.header().lines), Relaxed);
         durable(Ok(()));
         Ok(())
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }

@@ -16,7 +16,7 @@ use record::{FrameBuilder, Origin};
 use super::board::Tracked;
 use super::records::Piece;
 use crate::accounting::SourceCounters;
-use crate::deliver::{DeliverError, Patience};
+use crate::deliver::{KeepError, Patience};
 use crate::outlet::{Destination, FRAME_AGE_MS};
 use crate::source::StopSignal;
 
@@ -269,7 +269,7 @@ impl Frames {
         self.destination.counters().received(lines, std::mem::take(&mut self.line_bytes));
         let flight = self.ledger.take_off(positions);
         let ledger = Arc::clone(&self.ledger);
-        let fate = move |sequence: u64, result: &Result<(), DeliverError>| {
+        let fate = move |sequence: u64, result: &Result<(), KeepError>| {
             ledger.land(flight, result.is_ok().then_some(sequence));
         };
         self.destination.deliver(

@@ -20,11 +20,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,12 +32,15 @@ use record::Frame;
 use segment::SegmentError;
 
 use super::directory::{Directory, DirectoryError};
-use super::lane::{Lane, LaneShared};
+use super::forward_state::ForwardState;
+use super::forward_state::{ForwardConfig, PANIC_PAUSE};
+use super::lane::Lane;
+use super::lane_handle::LaneHandle;
+use super::lock;
 use super::queue::{Placed, Queue, Waiting};
-use super::secret::Secret;
 use super::spool::Spool;
 use super::status::{ForwardStatus, SpoolStatus};
-use crate::deliver::{Deliver, DeliverError, OnDurable, Patience};
+use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 
 /// Bytes of frames that wait for a store with room or for the spool. Beyond, whoever brings more
 /// waits.
@@ -52,30 +54,8 @@ const SPOOL_GROUP_BYTES: usize = 8 << 20;
 const SPOOL_RETRY: Duration = Duration::from_millis(500);
 /// How long frames that someone waits for wait for room.
 const AWAITED_MAX: Duration = Duration::from_secs(10);
-/// The pause before a thread goes on that has panicked, so that one that does so again and again
-/// fills no log.
-pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(1);
 /// At an orderly end stores get so long to acknowledge; the rest goes to the spool.
 const STOP_DRAIN: Duration = Duration::from_secs(3);
-
-/// Where frames go, and what they may take on the way.
-#[derive(Clone, Debug)]
-pub struct ForwardConfig {
-    /// Stores as `HOST:PORT`; at least one.
-    pub stores: Vec<String>,
-    /// Where frames wait on disk, and what a collector knows of itself.
-    pub spool_dir: PathBuf,
-    /// Bytes of that directory's files. Beyond, senders are pushed back.
-    pub spool_bytes_max: u64,
-    /// Bytes of each store that are sent and not acknowledged.
-    pub window_bytes: usize,
-    /// Every frame goes through the spool, so that none is lost with this process.
-    pub spool_always: bool,
-    /// Stores, by node id, that will not come back: frames bound to them go to others.
-    pub lost_stores: Vec<u32>,
-    /// What stores must know, and are proved to know.
-    pub secret: Option<Arc<Secret>>,
-}
 
 /// Why delivery cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -103,79 +83,9 @@ pub enum ForwardError {
     Thread(#[from] std::io::Error),
 }
 
-/// What the threads have in common.
-pub(super) struct Shared {
-    pub(super) config: ForwardConfig,
-    queue: Mutex<Queue>,
-    /// Frames came, went, or everything ends.
-    changed: Condvar,
-    spool: Mutex<Spool>,
-    pub(super) directory: Mutex<Directory>,
-    pub(super) lanes: Vec<LaneShared>,
-    /// Stores that are connected, and by which lane.
-    pub(super) claimed: Mutex<BTreeMap<u32, usize>>,
-    pub(super) lines_damaged: AtomicU64,
-    spool_full: AtomicBool,
-    threads_failed: AtomicU64,
-}
-
-impl Shared {
-    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
-        lock(&self.queue)
-    }
-
-    /// Says that there may be room, or frames.
-    pub(super) fn notify(&self) {
-        self.changed.notify_all();
-    }
-
-    pub(super) fn spool(&self) -> MutexGuard<'_, Spool> {
-        self.spool.lock().unwrap_or_else(|poisoned| self.in_doubt(poisoned))
-    }
-
-    /// None while another thread works with it.
-    pub(super) fn try_spool(&self) -> Option<MutexGuard<'_, Spool>> {
-        match self.spool.try_lock() {
-            Ok(spool) => Some(spool),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(poisoned)) => Some(self.in_doubt(poisoned)),
-        }
-    }
-
-    /// Files and what is known of them may differ after a panic, unlike what the other locks guard.
-    fn in_doubt<'a>(&self, poisoned: PoisonError<MutexGuard<'a, Spool>>) -> MutexGuard<'a, Spool> {
-        let mut spool = poisoned.into_inner();
-        spool.doubt();
-        self.spool.clear_poison();
-        spool
-    }
-
-    /// What `work` gives, unless it panics, which is counted and told. What it leaves half done is
-    /// in `Shared` or in places of its thread that are looked at before it goes on.
-    pub(super) fn survive<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let result = catch_unwind(AssertUnwindSafe(work)).ok();
-        if result.is_none() {
-            self.threads_failed.fetch_add(1, Relaxed);
-            let thread = std::thread::current();
-            let name = thread.name().unwrap_or_default();
-            tracing::error!(
-                "thread {name} failed by a fault of Loginson; it goes on in a moment with the frames it had; please report what \
-                 stands before this line"
-            );
-        }
-        result
-    }
-}
-
-/// A poisoned lock means that a thread of ours panicked; what it guards is consistent between
-/// statements.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Delivers to stores over the network. Dropping it is [`stop`](Self::stop).
 pub struct Forwarder {
-    shared: Arc<Shared>,
+    shared: Arc<ForwardState>,
     node: u32,
     sequence: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -208,11 +118,11 @@ impl Forwarder {
             dir.display()
         );
 
-        let lanes = config.stores.iter().map(|address| LaneShared::new(address.clone()));
+        let lanes = config.stores.iter().map(|address| LaneHandle::new(address.clone()));
         let lanes = lanes.collect::<std::io::Result<Vec<_>>>()?;
         let (lanes, polls): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
         let (window, always) = (config.window_bytes, config.spool_always);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ForwardState {
             queue: Mutex::new(Queue::new(lanes.len(), window, WAITING_BYTES_MAX, always)),
             changed: Condvar::new(),
             spool: Mutex::new(spool),
@@ -302,7 +212,7 @@ impl Forwarder {
             (status, spool.bytes_by_store())
         };
         let queue = shared.queue();
-        let mut stores: Vec<_> = shared.lanes.iter().map(LaneShared::status).collect();
+        let mut stores: Vec<_> = shared.lanes.iter().map(LaneHandle::status).collect();
         for (place, store) in stores.iter_mut().enumerate() {
             store.bytes_in_memory = queue.lane_bytes(place) as u64;
             let spooled = store.store.and_then(|id| by_store.get(&id).copied());
@@ -349,14 +259,14 @@ impl Deliver for Forwarder {
         frame: Frame,
         on_durable: OnDurable,
         patience: Patience,
-    ) -> Result<(), DeliverError> {
+    ) -> Result<(), KeepError> {
         let shared = &self.shared;
         let since = Instant::now();
         let mut waiting = Waiting { frame, on_durable, since };
         let mut queue = shared.queue();
         let error = loop {
             if queue.closed {
-                break DeliverError::Closed;
+                break KeepError::Closed;
             }
             waiting = match queue.push(waiting) {
                 Placed::Lane(lane) => {
@@ -372,10 +282,10 @@ impl Deliver for Forwarder {
                 Placed::Full(waiting) => waiting,
             };
             if queue.closing {
-                break DeliverError::Closed;
+                break KeepError::Closed;
             }
             if patience == Patience::Awaited && since.elapsed() >= AWAITED_MAX {
-                break DeliverError::DiskFull;
+                break KeepError::DiskFull;
             }
             let waited = shared.changed.wait_timeout(queue, SPOOL_RETRY);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -389,8 +299,8 @@ impl Deliver for Forwarder {
         self.shared.queue().has_room_to_wait()
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
-        self.shared.queue().closed.then_some(DeliverError::Closed)
+    fn refusal(&self) -> Option<KeepError> {
+        self.shared.queue().closed.then_some(KeepError::Closed)
     }
 }
 
@@ -403,7 +313,7 @@ struct InHand {
     durable: bool,
 }
 
-impl Shared {
+impl ForwardState {
     /// The thread of the disk, until the end.
     fn spool_frames(&self) {
         let mut hand = InHand::default();
@@ -463,7 +373,7 @@ impl Shared {
         hand.durable = false;
         self.queue().spooled(std::mem::take(&mut hand.bytes));
         self.notify();
-        self.lanes.iter().for_each(LaneShared::wake);
+        self.lanes.iter().for_each(LaneHandle::wake);
     }
 
     /// Waits until frames are to be spooled, and takes them; false at the end.
@@ -522,6 +432,6 @@ fn give_up(frames: &mut VecDeque<Waiting>) {
     let lines: u64 = frames.iter().map(|w| u64::from(w.frame.header().lines)).sum();
     tracing::error!("{lines} lines could be neither sent nor spooled before the end, and are lost");
     while let Some(waiting) = frames.pop_front() {
-        (waiting.on_durable)(Err(DeliverError::DiskFull));
+        (waiting.on_durable)(Err(KeepError::DiskFull));
     }
 }

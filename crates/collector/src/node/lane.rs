@@ -12,20 +12,22 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Poll, Token};
 use record::Frame;
 
-use super::forward::{PANIC_PAUSE, Shared, lock};
+use super::forward_state::{ForwardState, PANIC_PAUSE};
+use super::lane_handle::LaneHandle;
+use super::lock;
 use super::queue::Waiting;
 use super::secret;
 use super::sender::{Heard, Sender};
 use super::spool::BoundReader;
-use super::status::{Link, StoreStatus};
+use super::status::Link;
 use super::wire::{self, StoreHealth};
 use crate::deliver::OnDurable;
 
@@ -42,79 +44,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Bytes of replies read at once.
 const READ_BYTES: usize = 16 << 10;
 
-const WAKER: Token = Token(0);
 const STREAM: Token = Token(1);
-
-/// What others see of a lane.
-pub(super) struct LaneShared {
-    address: String,
-    waker: Waker,
-    stopped: AtomicBool,
-    state: Mutex<State>,
-    connects: AtomicU64,
-    frames_acknowledged: AtomicU64,
-    lines_acknowledged: AtomicU64,
-    bytes_sent: AtomicU64,
-}
-
-struct State {
-    store: Option<u32>,
-    link: Link,
-    since: Instant,
-    health: StoreHealth,
-}
-
-impl LaneShared {
-    pub(super) fn new(address: String) -> std::io::Result<(Self, Poll)> {
-        let poll = Poll::new()?;
-        let state = State {
-            store: None,
-            link: Link::Connecting,
-            since: Instant::now(),
-            health: StoreHealth::Ok,
-        };
-        let shared = LaneShared {
-            address,
-            waker: Waker::new(poll.registry(), WAKER)?,
-            stopped: AtomicBool::new(false),
-            state: Mutex::new(state),
-            connects: AtomicU64::new(0),
-            frames_acknowledged: AtomicU64::new(0),
-            lines_acknowledged: AtomicU64::new(0),
-            bytes_sent: AtomicU64::new(0),
-        };
-        Ok((shared, poll))
-    }
-
-    pub(super) fn wake(&self) {
-        if let Err(error) = self.waker.wake() {
-            tracing::error!(%error, "the thread of a store could not be woken");
-        }
-    }
-
-    pub(super) fn stop(&self) {
-        self.stopped.store(true, Relaxed);
-        self.wake();
-    }
-
-    /// Bytes are known elsewhere, and 0 here.
-    pub(super) fn status(&self) -> StoreStatus {
-        let state = lock(&self.state);
-        StoreStatus {
-            address: self.address.clone(),
-            store: state.store,
-            link: state.link.clone(),
-            since: state.since,
-            health: state.health,
-            connects: self.connects.load(Relaxed),
-            frames_acknowledged: self.frames_acknowledged.load(Relaxed),
-            lines_acknowledged: self.lines_acknowledged.load(Relaxed),
-            bytes_sent: self.bytes_sent.load(Relaxed),
-            bytes_in_memory: 0,
-            bytes_spooled: 0,
-        }
-    }
-}
 
 /// A frame with the number that it has at the store.
 struct Item {
@@ -138,7 +68,7 @@ impl Item {
 
 /// The thread's own.
 pub(super) struct Lane {
-    shared: Arc<Shared>,
+    shared: Arc<ForwardState>,
     place: usize,
     poll: Poll,
     /// Frames from memory that were sent to this store and not acknowledged, while no connection is
@@ -162,7 +92,7 @@ enum Ended {
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<Shared>, place: usize, poll: Poll) -> Lane {
+    pub(super) fn new(shared: Arc<ForwardState>, place: usize, poll: Poll) -> Lane {
         Lane {
             shared,
             place,
@@ -174,12 +104,12 @@ impl Lane {
         }
     }
 
-    fn out(&self) -> &LaneShared {
+    fn out(&self) -> &LaneHandle {
         &self.shared.lanes[self.place]
     }
 
     fn is_stopped(&self) -> bool {
-        self.out().stopped.load(Relaxed)
+        self.out().is_stopped()
     }
 
     /// Until it is stopped, over all panics.
@@ -215,7 +145,7 @@ impl Lane {
         while let Some(item) = self.unsettled.pop_front() {
             self.shared.queue().release(self.place, item.bytes());
             if let From::Memory(on_durable) = item.from {
-                on_durable(Err(crate::deliver::DeliverError::DiskFull));
+                on_durable(Err(crate::deliver::KeepError::DiskFull));
             }
         }
         self.tell_settled();

@@ -38,12 +38,12 @@ use mio::{Interest, Poll, Token, Waker};
 use platform::{Clock, RealClock};
 use record::{Frame, Numbers};
 
-use super::forward::lock;
+use super::lock;
 use super::secret::Secret;
 use super::status::CollectorStatus;
 use super::wire::NodeIdentity;
 use crate::accounting::{Accounting, DropReason};
-use crate::deliver::{DeliverError, OnDurable};
+use crate::deliver::{KeepError, OnDurable};
 use crate::source::SourceError;
 
 use server::Server;
@@ -66,12 +66,12 @@ pub trait NodeStore: Send + Sync {
     fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String>;
     /// Makes a frame durable whose number did not come before. Waits as long as there is no room.
     /// The numbers that [`admit`](Self::admit) gives have this one before `on_durable` is called.
-    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError>;
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError>;
     /// Notes that a connection of a collector that was admitted has ended: once for each time that
     /// it was.
     fn leave(&self, _node: u32) {}
     /// Whether it takes lines at present.
-    fn refusal(&self) -> Option<DeliverError>;
+    fn refusal(&self) -> Option<KeepError>;
 }
 
 /// How collectors are listened for.

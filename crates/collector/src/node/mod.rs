@@ -24,6 +24,8 @@
 //! Left out: encryption, and which collector it is that knows the secret. The protocol is for a
 //! trusted network, or a tunnel.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub mod directory;
 pub mod secret;
 pub mod sender;
@@ -32,15 +34,24 @@ pub mod spool;
 pub mod wire;
 
 mod forward;
+mod forward_state;
 mod lane;
+mod lane_handle;
 mod listen;
 mod queue;
 #[cfg(test)]
 mod simulation;
 mod status;
 
-pub use forward::{ForwardConfig, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
+pub use forward::{ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
+pub use forward_state::ForwardConfig;
 pub use listen::{CONNECTIONS_MAX, NodeListenConfig, NodeListener, NodeStore};
 pub use secret::Secret;
 pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};
+
+/// A poisoned lock means that a thread of ours panicked; what it guards is consistent between
+/// statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use collector::intake::ALONE_BYTES_MAX;
 use collector::{
-    Accounting, Deliver, DeliverError, DropReason, FRAME_AGE_AWAITED_MS, Intake, OnDurable,
-    Patience, SourceKind, Ticket,
+    Accounting, Deliver, DropReason, FRAME_AGE_AWAITED_MS, Intake, KeepError, OnDurable, Patience,
+    SourceKind, Ticket,
 };
 use record::Frame;
 use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
@@ -164,23 +164,23 @@ fn rows_delivered_alone_are_one_frame() {
 
 #[test]
 fn errors_reach_the_ticket_and_the_counters() {
-    let check = |error: DeliverError, reason: DropReason| {
+    let check = |error: KeepError, reason: DropReason| {
         let (intake, recorder, accounting) = start(FRAME_AGE_AWAITED_MS);
         recorder.fail(error.clone());
         assert_eq!(push(&intake, 1, b"a\nb\n").wait(), Err(error.clone()));
         assert_eq!(intake.deliver_alone(&origin(), 1, b"c\n").wait(), Err(error));
         check_counts(&accounting, SourceKind::Http, 3, 0, &[(reason, 3)]);
     };
-    check(DeliverError::DiskFull, DropReason::DiskFull);
-    check(DeliverError::Closed, DropReason::ShuttingDown);
-    check(DeliverError::Failed("no such device".into()), DropReason::WriteFailed);
+    check(KeepError::DiskFull, DropReason::DiskFull);
+    check(KeepError::Closed, DropReason::ShuttingDown);
+    check(KeepError::Failed("no such device".into()), DropReason::WriteFailed);
 }
 
 #[test]
 fn after_stopping_pushes_are_refused_and_counted() {
     let (intake, _, accounting) = start(NEVER_MS);
     intake.stop();
-    assert_eq!(push(&intake, 1, b"a\nb").wait(), Err(DeliverError::Closed));
+    assert_eq!(push(&intake, 1, b"a\nb").wait(), Err(KeepError::Closed));
     check_counts(&accounting, SourceKind::Http, 2, 0, &[(DropReason::ShuttingDown, 2)]);
 }
 
@@ -247,12 +247,12 @@ impl Deliver for Faulty {
         frame: Frame,
         on_durable: OnDurable,
         patience: Patience,
-    ) -> Result<(), DeliverError> {
+    ) -> Result<(), KeepError> {
         self.may_fail(DELIVERING);
         self.recorder.deliver(frame, on_durable, patience)
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }
@@ -274,7 +274,7 @@ fn a_thread_that_panics_loses_the_lines_it_has_and_goes_on() {
         let first = push(&intake, 1, b"a\n");
         faulty.fail(fault);
         let lost = push(&intake, 1, b"b\nbb\n").wait().unwrap_err();
-        assert!(matches!(&lost, DeliverError::Failed(why) if why.contains("send the lines again")));
+        assert!(matches!(&lost, KeepError::Failed(why) if why.contains("send the lines again")));
         faulty.recorder.let_become_durable();
         assert_eq!(first.wait(), Ok(()));
         while failed() == 0 {

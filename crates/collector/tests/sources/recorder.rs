@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use collector::{Accounting, Deliver, DeliverError, DropReason, OnDurable, Patience, SourceKind};
+use collector::{Accounting, Deliver, DropReason, KeepError, OnDurable, Patience, SourceKind};
 use record::{Frame, Origin, Transport};
 
 /// After this a test has failed.
@@ -30,8 +30,8 @@ struct State {
     /// Frames become durable only when this is false again.
     hold: bool,
     held: Vec<OnDurable>,
-    error: Option<DeliverError>,
-    refusal: Option<DeliverError>,
+    error: Option<KeepError>,
+    refusal: Option<KeepError>,
     asked_while_full: usize,
 }
 
@@ -67,11 +67,11 @@ impl Recorder {
         self.wait_until("blocked delivery", |state| state.blocked_now > 0);
     }
 
-    pub fn fail(&self, error: DeliverError) {
+    pub fn fail(&self, error: KeepError) {
         self.change(|state| state.error = Some(error));
     }
 
-    pub fn refuse(&self, refusal: Option<DeliverError>) {
+    pub fn refuse(&self, refusal: Option<KeepError>) {
         self.change(|state| state.refusal = refusal);
     }
 
@@ -149,7 +149,7 @@ impl Deliver for Recorder {
         frame: Frame,
         on_durable: OnDurable,
         patience: Patience,
-    ) -> Result<(), DeliverError> {
+    ) -> Result<(), KeepError> {
         // Only requests are told, and can come again.
         let transport = frame.origins()[0].transport;
         let from_network = !matches!(transport, Transport::Http | Transport::Internal);
@@ -189,7 +189,7 @@ impl Deliver for Recorder {
         result
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         let mut state = self.lock();
         state.asked_while_full += usize::from(state.refusal.is_some());
         self.changed.notify_all();

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use collector::{
-    Accounting, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, OnDurable, Patience,
-    SourceKind, TcpConfig, TcpSource, UdpConfig, UdpSource,
+    Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, KeepError, OnDurable, Patience, SourceKind,
+    TcpConfig, TcpSource, UdpConfig, UdpSource,
 };
 use platform::ManualClock;
 use record::frame::LINE_BYTES_MAX;
@@ -46,8 +46,8 @@ impl Unreliable {
             for (frame, on_durable) in receiver {
                 store.full.store(random.u8(..10) == 0, SeqCst);
                 let result = match random.u8(..10) {
-                    0 => Err(DeliverError::Failed("by chance".into())),
-                    1 => Err(DeliverError::DiskFull),
+                    0 => Err(KeepError::Failed("by chance".into())),
+                    1 => Err(KeepError::DiskFull),
                     _ => Ok(()),
                 };
                 if result.is_ok() {
@@ -75,12 +75,7 @@ impl Deliver for Unreliable {
         (1, self.sequence.fetch_add(1, SeqCst))
     }
 
-    fn deliver(
-        &self,
-        frame: Frame,
-        on_durable: OnDurable,
-        _: Patience,
-    ) -> Result<(), DeliverError> {
+    fn deliver(&self, frame: Frame, on_durable: OnDurable, _: Patience) -> Result<(), KeepError> {
         let sender = self.waiting.lock().unwrap().clone();
         match sender {
             Some(sender) => {
@@ -88,14 +83,14 @@ impl Deliver for Unreliable {
                 Ok(())
             }
             None => {
-                on_durable(Err(DeliverError::Closed));
-                Err(DeliverError::Closed)
+                on_durable(Err(KeepError::Closed));
+                Err(KeepError::Closed)
             }
         }
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
-        self.full.load(SeqCst).then_some(DeliverError::DiskFull)
+    fn refusal(&self) -> Option<KeepError> {
+        self.full.load(SeqCst).then_some(KeepError::DiskFull)
     }
 }
 

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use collector::{
-    Accounting, DeliverError, DropReason, SourceError, SourceKind, TcpConfig, TcpSource,
-};
+use collector::{Accounting, DropReason, KeepError, SourceError, SourceKind, TcpConfig, TcpSource};
 use platform::ManualClock;
 use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{Format, Transport};
@@ -403,13 +401,13 @@ fn blocked_delivery_pushes_the_sender_back_and_loses_nothing() {
 fn a_full_disk_is_waited_for_and_given_up_only_when_stopping() {
     let (source, recorder, accounting) = start();
     let mut sender = connect(&source);
-    recorder.refuse(Some(DeliverError::DiskFull));
+    recorder.refuse(Some(KeepError::DiskFull));
     sender.write_all(b"one\n").unwrap();
     recorder.wait_until_asked_while_full();
     recorder.refuse(None);
     recorder.wait_for_lines(1);
-    recorder.refuse(Some(DeliverError::DiskFull));
-    recorder.fail(DeliverError::DiskFull);
+    recorder.refuse(Some(KeepError::DiskFull));
+    recorder.fail(KeepError::DiskFull);
     sender.write_all(b"two\nthree\n").unwrap();
     source.stop();
     check_counts(&accounting, SourceKind::SyslogTcp, 3, 1, &[(DropReason::DiskFull, 2)]);

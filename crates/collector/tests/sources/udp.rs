@@ -3,9 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use collector::{
-    Accounting, DeliverError, DropReason, SourceError, SourceKind, UdpConfig, UdpSource,
-};
+use collector::{Accounting, DropReason, KeepError, SourceError, SourceKind, UdpConfig, UdpSource};
 use platform::ManualClock;
 use record::{Format, Transport};
 
@@ -259,13 +257,13 @@ fn drops_of_an_earlier_socket_are_not_forgotten() {
 fn a_failing_store_is_counted_and_a_full_disk_waited_for() {
     let (source, recorder, accounting) = start();
     let sender = sender_to(&source);
-    recorder.refuse(Some(DeliverError::DiskFull));
+    recorder.refuse(Some(KeepError::DiskFull));
     sender.send(b"kept").unwrap();
     recorder.wait_until_asked_while_full();
     assert_eq!(recorder.lines().len(), 0);
     recorder.refuse(None);
     recorder.wait_for_lines(1);
-    recorder.fail(DeliverError::Failed("broken".into()));
+    recorder.fail(KeepError::Failed("broken".into()));
     sender.send(b"lost").unwrap();
     source.stop();
     check_counts(&accounting, SourceKind::SyslogUdp, 2, 1, &[(DropReason::WriteFailed, 1)]);

@@ -53,7 +53,7 @@ pub fn properties(workload: &Workload) -> Result<BTreeMap<String, String>, Workl
 mod tests {
     use super::*;
     use crate::driver::Operation;
-    use crate::trial::Share;
+    use crate::sending::Share;
     use crate::workload::Opening;
 
     fn workload(phase: Phase, [read, scan, insert]: [u32; 3]) -> Workload {

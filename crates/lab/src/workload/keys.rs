@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use crate::trial::Share;
+use crate::sending::Share;
 
 /// The skew of all zipfian choosers.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;

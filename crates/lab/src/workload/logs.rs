@@ -213,7 +213,7 @@ impl Steps for ReadSteps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::Share;
+    use crate::sending::Share;
 
     #[test]
     fn records_have_the_form_of_the_study() {

@@ -386,7 +386,7 @@ mod tests {
 
     use super::*;
     use crate::driver::Answer;
-    use crate::trial::Share;
+    use crate::sending::Share;
     use crate::workload::{Verdict, check, right_answer};
 
     fn properties(more: &[(&str, &str)]) -> BTreeMap<String, String> {

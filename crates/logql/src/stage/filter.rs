@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::Item;
 use super::ip::IpRange;
-use crate::ast::Matcher;
 use crate::lex::quote;
+use crate::matcher::Matcher;
 use crate::units::{format_number, parse_bytes, parse_duration_ns, parse_number};
 
 /// A test of labels.

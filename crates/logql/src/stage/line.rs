@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::ip::IpRange;
 use super::pattern::Pattern;
-use crate::ast::Regex;
 use crate::lex::quote;
+use crate::matcher::Regex;
 
 /// A test of the line.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,6 +9,7 @@ pub(crate) mod filter;
 pub(crate) mod functions;
 pub(crate) mod ip;
 pub(crate) mod json;
+pub(crate) mod kinds;
 pub(crate) mod line;
 pub(crate) mod logfmt;
 pub(crate) mod path;
@@ -19,8 +20,8 @@ use std::borrow::Cow;
 
 use record::parse::{JsonKind, json_items};
 
-use crate::ast::{LabelSource, Named, Stage};
 use json::label_name;
+use kinds::{LabelSource, Named, Stage};
 
 /// Labels as they are shown: names in order, no value empty.
 pub type Labels = Vec<(String, String)>;

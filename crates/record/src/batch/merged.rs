@@ -1,4 +1,4 @@
-//! Batches of small frames put together into one, so that a question looks at one batch instead of
+//! Batches of small frames put together into one, so that a query looks at one batch instead of
 //! hundreds.
 //!
 //! Rows are in the order of the batches, each with its own name, origin, line and fields. The

@@ -17,9 +17,9 @@
 //! parts. [`Sight::fits`] says which heads that holds for. Left out: structured data, whose values
 //! mostly differ from line to line.
 
+use super::head::Head;
 use super::rules::MessageFormat;
 use super::short;
-use super::syslog::Head;
 use super::time::Context;
 use super::times::Times;
 use crate::batch::StemId;

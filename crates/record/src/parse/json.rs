@@ -20,13 +20,13 @@
 
 use super::json_level;
 use super::json_names::{
-    DOCKER_PLACE, LEVELS, LEVELS_OWN, MESSAGES, Marks, Part, TIMES, Use, find,
+    DOCKER_PLACE, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
 };
 use super::json_scan::{Broken, Fault, Scan, unescape_bytes};
 use super::json_time;
 use super::logfmt;
 use super::row::{Given, Own, Rows, is_given, is_taken};
-use super::rules::Names;
+use super::rules::{NAMES_MAX, Names};
 use super::time::Context;
 use super::times::Times;
 use crate::batch::{FieldId, Kept};
@@ -35,8 +35,6 @@ use crate::batch::{FieldId, Kept};
 pub const JSON_DEPTH_MAX: usize = 16;
 /// Keys of a line whose place is remembered for the next line.
 const SEEN_MAX: usize = 256;
-/// Keys that are named to hold the time, the message or the level; more are not looked at.
-pub(crate) const CANDIDATES_MAX: usize = 16;
 
 /// What is noted of an object.
 const TWICE: &str = "a key occurs twice, its last value counts";
@@ -75,7 +73,7 @@ pub(crate) enum Value {
 
 /// What the caller knows of the object.
 #[derive(Clone, Copy)]
-pub(crate) struct Around<'a> {
+pub(crate) struct ParseContext<'a> {
     /// Keys that were named by the source, or by the rule of this place.
     pub names: Names<'a>,
     pub origin: u16,
@@ -167,7 +165,7 @@ struct Flight<'a, 'm, 'f> {
     rows: &'m mut Rows<'f>,
     /// Where the object begins in its line, if it is a part of it.
     begin: usize,
-    around: Around<'a>,
+    line_context: ParseContext<'a>,
     memory: &'m mut Flattener,
     key_place: usize,
 }
@@ -184,14 +182,14 @@ impl Flattener {
     pub fn flatten<'a>(
         &mut self,
         text: &'a [u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         times: &mut Times,
         rows: &mut Rows<'_>,
     ) -> Result<Found, Broken> {
         if !text.is_ascii() && std::str::from_utf8(text).is_err() {
             return Err(Broken);
         }
-        let mut flight = self.start(Scan::new(text), text, around, rows);
+        let mut flight = self.start(Scan::new(text), text, line_context, rows);
         flight.whole()?;
         Ok(flight.found(times))
     }
@@ -202,11 +200,11 @@ impl Flattener {
     pub fn mend<'a>(
         &mut self,
         text: &'a [u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         times: &mut Times,
         rows: &mut Rows<'_>,
     ) -> Option<(Found, Faults)> {
-        let mut flight = self.start(Scan::mending(text), text, around, rows);
+        let mut flight = self.start(Scan::mending(text), text, line_context, rows);
         let encoding = std::str::from_utf8(text).err().map(|error| Fault {
             what: "JSON with bytes that are not UTF-8",
             at: error.valid_up_to() as u32,
@@ -227,11 +225,11 @@ impl Flattener {
     pub fn pairs<'a>(
         &mut self,
         text: &'a [u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         times: &mut Times,
         rows: &mut Rows<'_>,
     ) -> (Found, bool) {
-        let mut flight = self.start(Scan::new(text), text, around, rows);
+        let mut flight = self.start(Scan::new(text), text, line_context, rows);
         let whole = logfmt::pairs(text, |pair| {
             let value = if pair.escaped {
                 flight.made(pair.value)
@@ -246,8 +244,8 @@ impl Flattener {
             flight.take(role, value);
         });
         let mut found = flight.found(times);
-        if let (TimeFound::None, Some(context)) = (found.time, around.wants_time)
-            && around.names.time.is_empty()
+        if let (TimeFound::None, Some(context)) = (found.time, line_context.wants_time)
+            && line_context.names.time.is_empty()
         {
             let value = |name: &str| rows.builder.get(rows.builder.known_id(name)?);
             let (date, time) =
@@ -266,11 +264,11 @@ impl Flattener {
         &'m mut self,
         scan: Scan<'a>,
         text: &[u8],
-        around: Around<'a>,
+        line_context: ParseContext<'a>,
         rows: &'m mut Rows<'f>,
     ) -> Flight<'a, 'm, 'f> {
-        let head = (around.given.head, around.wants_time.is_some());
-        let surroundings = Some((around.origin, around.names.rule, head.0, head.1));
+        let head = (line_context.given.head, line_context.wants_time.is_some());
+        let surroundings = Some((line_context.origin, line_context.names.rule, head.0, head.1));
         if self.seen_for != surroundings {
             self.seen.clear();
             self.seen_for = surroundings;
@@ -282,8 +280,8 @@ impl Flattener {
         self.parts = [None; 2];
         self.marks = Marks::NONE;
         self.members = 0;
-        let begin = if around.is_made { 0 } else { rows.offset(text) };
-        Flight { scan, rows, begin, around, memory: self, key_place: 0 }
+        let begin = if line_context.is_made { 0 } else { rows.offset(text) };
+        Flight { scan, rows, begin, line_context, memory: self, key_place: 0 }
     }
 }
 
@@ -485,7 +483,7 @@ impl<'a> Flight<'a, '_, '_> {
     #[inline]
     fn push(&mut self, id: FieldId, value: Value) {
         match value {
-            Value::Text(at, length) if self.around.is_made => {
+            Value::Text(at, length) if self.line_context.is_made => {
                 self.rows.builder.push_made(id, self.scan.part(at, length));
             }
             Value::Text(_, 0) => self.rows.builder.push_slice(id, 0, 0),
@@ -508,8 +506,8 @@ impl<'a> Flight<'a, '_, '_> {
             return seen.role;
         }
         let role = match std::str::from_utf8(name) {
-            Ok(name) => find_role(name, self.around, self.rows),
-            Err(_) => find_role(&String::from_utf8_lossy(name), self.around, self.rows),
+            Ok(name) => find_role(name, self.line_context, self.rows),
+            Err(_) => find_role(&String::from_utf8_lossy(name), self.line_context, self.rows),
         };
         let seen = &mut self.memory.seen;
         if place < SEEN_MAX && place == seen.len() {
@@ -532,7 +530,7 @@ impl<'a> Flight<'a, '_, '_> {
     /// one. That of a container is given back instead.
     fn put_message(&mut self) -> (bool, Option<Value>) {
         let held = std::mem::take(&mut self.memory.messages);
-        let named = self.around.names.msg;
+        let named = self.line_context.names.msg;
         let marks = self.memory.marks;
         let can = |place: u8| !named.is_empty() || marks.has(MESSAGES[usize::from(place)].needs);
         let filled = |(place, value): &(u8, Value)| can(*place) && !value.is_empty();
@@ -550,7 +548,7 @@ impl<'a> Flight<'a, '_, '_> {
             }
             let name = match named.is_empty() {
                 true => MESSAGES[usize::from(place)].name,
-                false if usize::from(place) == CANDIDATES_MAX => MESSAGES[0].name,
+                false if usize::from(place) == NAMES_MAX => MESSAGES[0].name,
                 false => &named[usize::from(place)],
             };
             if !is_chosen || (named.is_empty() && MESSAGES[usize::from(place)].keeps) {
@@ -563,9 +561,9 @@ impl<'a> Flight<'a, '_, '_> {
 
     /// The preferred time that can be read; the other candidates become fields.
     fn take_time(&mut self, times: &mut Times) -> TimeFound {
-        let Some(context) = self.around.wants_time else { return TimeFound::None };
+        let Some(context) = self.line_context.wants_time else { return TimeFound::None };
         let held = std::mem::take(&mut self.memory.times);
-        let named = self.around.names.time;
+        let named = self.line_context.names.time;
         let mut found = TimeFound::None;
         for &(place, value) in &held {
             let known = named.is_empty().then(|| &TIMES[usize::from(place)]);
@@ -614,7 +612,7 @@ impl<'a> Flight<'a, '_, '_> {
     /// usual name.
     fn take_level(&mut self) -> LevelFound {
         let held = std::mem::take(&mut self.memory.levels);
-        let named = self.around.names.level;
+        let named = self.line_context.names.level;
         let marks = self.memory.marks;
         let mut found = LevelFound::None;
         for &(place, value) in &held {
@@ -650,7 +648,7 @@ impl<'a> Flight<'a, '_, '_> {
     }
 
     fn put_named(&mut self, name: &str, value: Value) {
-        if is_given(name, self.around.given) {
+        if is_given(name, self.line_context.given) {
             self.rows.set_apart();
         }
         match field(name, self.rows) {
@@ -670,10 +668,10 @@ impl Value {
 }
 
 /// How a key says the level that was named for it.
-fn named_kind(name: &str) -> json_level::Kind {
+fn named_kind(name: &str) -> LevelKind {
     match find(name) {
         Some((Use::Level(_, kind), _)) => kind,
-        _ => json_level::Kind::Level,
+        _ => LevelKind::Level,
     }
 }
 
@@ -700,21 +698,21 @@ fn hold(held: &mut Vec<(u8, Value)>, place: u8, value: Value) -> bool {
     }
 }
 
-fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
+fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) -> Role {
     let ignored = |pattern: &String| match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     };
-    let names = around.names;
+    let names = line_context.names;
     if names.ignore.iter().any(ignored) {
         return Role::Ignored;
     }
     let (usage, marks) = find(name).unwrap_or((Use::Mark, Marks::NONE));
     let named = |list: &[String]| {
-        let place = list.iter().take(CANDIDATES_MAX).position(|n| n == name);
+        let place = list.iter().take(NAMES_MAX).position(|n| n == name);
         place.map(|place| place as u8)
     };
-    if around.wants_time.is_some() {
+    if line_context.wants_time.is_some() {
         match usage {
             _ if !names.time.is_empty() => {
                 if let Some(place) = named(names.time) {
@@ -732,7 +730,7 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
             }
             // What is called the message is it, unless a key that was named instead is there.
             if name == MESSAGES[0].name {
-                return Role::Message(CANDIDATES_MAX as u8, marks);
+                return Role::Message(NAMES_MAX as u8, marks);
             }
         }
         Use::Message(place) => return Role::Message(place, marks),
@@ -748,7 +746,7 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
         Use::TimePart(part) => Some(part),
         _ => None,
     };
-    let given = is_given(name, around.given);
+    let given = is_given(name, line_context.given);
     let meaning = Meaning { given, marks, level, part };
     match given || marks != Marks::NONE || level.is_some() || part.is_some() {
         true => Role::Known(id, meaning),

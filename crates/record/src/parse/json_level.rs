@@ -4,34 +4,11 @@
 //! it: 30 is `info` to pino and bunyan, and `warning` to Python. A number of which that is not
 //! known gives no level.
 
-use super::json_names::Marks;
+use super::json_names::{LevelKind, Marks};
 use super::level::{self, LEVELS};
 
-/// How a key says the level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A word.
-    Word,
-    /// A word, or a number of pino, bunyan or GELF.
-    Level,
-    /// A word, or the number of syslog beside a facility.
-    Severity,
-    /// A severity of syslog, 0 to 7.
-    Syslog,
-    /// Python's numbers: 10 is debug, 50 critical.
-    Python,
-    /// Logback's numbers: 10000 is debug, 40000 error.
-    Logback,
-    /// OpenTelemetry's numbers: four for each level, from 1 (trace) to 24.
-    Otel,
-    /// Application Insights' numbers: 0 (verbose) to 4 (critical).
-    Azure,
-    /// MongoDB's letters.
-    Mongo,
-}
-
 /// The level of a value, beside keys with these marks.
-pub(crate) fn find(kind: Kind, text: &[u8], marks: Marks) -> Option<&'static str> {
+pub(crate) fn find(kind: LevelKind, text: &[u8], marks: Marks) -> Option<&'static str> {
     let text = &text[level::colours(text)..];
     let text = text.trim_ascii();
     let text = match memchr::memchr(0x1b, text) {
@@ -40,8 +17,10 @@ pub(crate) fn find(kind: Kind, text: &[u8], marks: Marks) -> Option<&'static str
     };
     let Some(number) = number(text) else {
         return match kind {
-            Kind::Mongo => marks.has(Marks::T_DATE).then(|| letter(text)).flatten(),
-            Kind::Word | Kind::Level | Kind::Severity | Kind::Azure => word(text),
+            LevelKind::Mongo => marks.has(Marks::T_DATE).then(|| letter(text)).flatten(),
+            LevelKind::Word | LevelKind::Level | LevelKind::Severity | LevelKind::Azure => {
+                word(text)
+            }
             _ => None,
         };
     };
@@ -51,9 +30,9 @@ pub(crate) fn find(kind: Kind, text: &[u8], marks: Marks) -> Option<&'static str
     };
     let of_syslog = || LEVELS.get(number as usize).copied();
     match kind {
-        Kind::Word | Kind::Mongo => None,
-        Kind::Level if marks.has(Marks::SHORT_MESSAGE) => of_syslog(),
-        Kind::Level => {
+        LevelKind::Word | LevelKind::Mongo => None,
+        LevelKind::Level if marks.has(Marks::SHORT_MESSAGE) => of_syslog(),
+        LevelKind::Level => {
             let pairs = [
                 (Marks::PID, Marks::HOSTNAME),
                 (Marks::V, Marks::HOSTNAME),
@@ -63,10 +42,10 @@ pub(crate) fn find(kind: Kind, text: &[u8], marks: Marks) -> Option<&'static str
             let node = || of_tens(["debug", "debug", "info", "warning", "error", "critical"]);
             is_node.then(node).flatten()
         }
-        Kind::Severity => marks.has(Marks::FACILITY).then(of_syslog).flatten(),
-        Kind::Syslog => of_syslog(),
-        Kind::Python => of_tens(["debug", "info", "warning", "error", "critical", "critical"]),
-        Kind::Logback => match number {
+        LevelKind::Severity => marks.has(Marks::FACILITY).then(of_syslog).flatten(),
+        LevelKind::Syslog => of_syslog(),
+        LevelKind::Python => of_tens(["debug", "info", "warning", "error", "critical", "critical"]),
+        LevelKind::Logback => match number {
             5_000..20_000 => Some("debug"),
             20_000..30_000 => Some("info"),
             30_000..40_000 => Some("warning"),
@@ -74,7 +53,7 @@ pub(crate) fn find(kind: Kind, text: &[u8], marks: Marks) -> Option<&'static str
             50_000..=60_000 => Some("critical"),
             _ => None,
         },
-        Kind::Otel => match number {
+        LevelKind::Otel => match number {
             1..=8 => Some("debug"),
             9..=12 => Some("info"),
             13..=16 => Some("warning"),
@@ -82,7 +61,7 @@ pub(crate) fn find(kind: Kind, text: &[u8], marks: Marks) -> Option<&'static str
             21..=24 => Some("critical"),
             _ => None,
         },
-        Kind::Azure => {
+        LevelKind::Azure => {
             ["debug", "info", "warning", "error", "critical"].get(number as usize).copied()
         }
     }
@@ -160,54 +139,54 @@ mod tests {
         let node = marks(&[Marks::PID, Marks::HOSTNAME]);
         let bunyan = marks(&[Marks::V, Marks::HOSTNAME]);
         let rows = [
-            (Kind::Word, "WARNING", Marks::NONE, Some("warning")),
-            (Kind::Word, "Information", Marks::NONE, Some("info")),
-            (Kind::Word, "INFO+2", Marks::NONE, Some("info")),
-            (Kind::Word, "ERROR-4", Marks::NONE, Some("error")),
-            (Kind::Word, "INFO+", Marks::NONE, None),
-            (Kind::Word, "\u{1b}[32minfo\u{1b}[39m", Marks::NONE, Some("info")),
-            (Kind::Word, "INFO ", Marks::NONE, Some("info")),
-            (Kind::Word, "W", Marks::NONE, Some("warning")),
-            (Kind::Word, "FINE", Marks::NONE, Some("debug")),
-            (Kind::Word, "high", Marks::NONE, None),
-            (Kind::Word, "RequestResponse", Marks::NONE, None),
-            (Kind::Word, "DEFAULT", Marks::NONE, None),
-            (Kind::Word, "30", node, None),
-            (Kind::Word, "", Marks::NONE, None),
-            (Kind::Level, "10", node, Some("debug")),
-            (Kind::Level, "30", node, Some("info")),
-            (Kind::Level, "40", bunyan, Some("warning")),
-            (Kind::Level, "60", bunyan, Some("critical")),
-            (Kind::Level, "35", node, Some("info")),
-            (Kind::Level, "70", node, None),
-            (Kind::Level, "5", node, None),
-            (Kind::Level, "30", Marks::NONE, None),
-            (Kind::Level, "30", Marks::PID, None),
-            (Kind::Level, "30", Marks::HOSTNAME, None),
-            (Kind::Level, "3", Marks::SHORT_MESSAGE, Some("error")),
-            (Kind::Level, "8", Marks::SHORT_MESSAGE, None),
-            (Kind::Severity, "3", Marks::FACILITY, Some("error")),
-            (Kind::Severity, "3", Marks::NONE, None),
-            (Kind::Syslog, "4", Marks::NONE, Some("warning")),
-            (Kind::Syslog, "high", Marks::NONE, None),
-            (Kind::Python, "30", Marks::NONE, Some("warning")),
-            (Kind::Python, "50", Marks::NONE, Some("critical")),
-            (Kind::Python, "25", Marks::NONE, Some("info")),
-            (Kind::Python, "0", Marks::NONE, None),
-            (Kind::Logback, "20000", Marks::NONE, Some("info")),
-            (Kind::Logback, "40000", Marks::NONE, Some("error")),
-            (Kind::Logback, "40", Marks::NONE, None),
-            (Kind::Otel, "1", Marks::NONE, Some("debug")),
-            (Kind::Otel, "9", Marks::NONE, Some("info")),
-            (Kind::Otel, "17", Marks::NONE, Some("error")),
-            (Kind::Otel, "25", Marks::NONE, None),
-            (Kind::Azure, "3", Marks::NONE, Some("error")),
-            (Kind::Azure, "5", Marks::NONE, None),
-            (Kind::Azure, "Warning", Marks::NONE, Some("warning")),
-            (Kind::Mongo, "I", Marks::T_DATE, Some("info")),
-            (Kind::Mongo, "D2", Marks::T_DATE, Some("debug")),
-            (Kind::Mongo, "E", Marks::NONE, None),
-            (Kind::Otel, "99999999999999999999", Marks::NONE, None),
+            (LevelKind::Word, "WARNING", Marks::NONE, Some("warning")),
+            (LevelKind::Word, "Information", Marks::NONE, Some("info")),
+            (LevelKind::Word, "INFO+2", Marks::NONE, Some("info")),
+            (LevelKind::Word, "ERROR-4", Marks::NONE, Some("error")),
+            (LevelKind::Word, "INFO+", Marks::NONE, None),
+            (LevelKind::Word, "\u{1b}[32minfo\u{1b}[39m", Marks::NONE, Some("info")),
+            (LevelKind::Word, "INFO ", Marks::NONE, Some("info")),
+            (LevelKind::Word, "W", Marks::NONE, Some("warning")),
+            (LevelKind::Word, "FINE", Marks::NONE, Some("debug")),
+            (LevelKind::Word, "high", Marks::NONE, None),
+            (LevelKind::Word, "RequestResponse", Marks::NONE, None),
+            (LevelKind::Word, "DEFAULT", Marks::NONE, None),
+            (LevelKind::Word, "30", node, None),
+            (LevelKind::Word, "", Marks::NONE, None),
+            (LevelKind::Level, "10", node, Some("debug")),
+            (LevelKind::Level, "30", node, Some("info")),
+            (LevelKind::Level, "40", bunyan, Some("warning")),
+            (LevelKind::Level, "60", bunyan, Some("critical")),
+            (LevelKind::Level, "35", node, Some("info")),
+            (LevelKind::Level, "70", node, None),
+            (LevelKind::Level, "5", node, None),
+            (LevelKind::Level, "30", Marks::NONE, None),
+            (LevelKind::Level, "30", Marks::PID, None),
+            (LevelKind::Level, "30", Marks::HOSTNAME, None),
+            (LevelKind::Level, "3", Marks::SHORT_MESSAGE, Some("error")),
+            (LevelKind::Level, "8", Marks::SHORT_MESSAGE, None),
+            (LevelKind::Severity, "3", Marks::FACILITY, Some("error")),
+            (LevelKind::Severity, "3", Marks::NONE, None),
+            (LevelKind::Syslog, "4", Marks::NONE, Some("warning")),
+            (LevelKind::Syslog, "high", Marks::NONE, None),
+            (LevelKind::Python, "30", Marks::NONE, Some("warning")),
+            (LevelKind::Python, "50", Marks::NONE, Some("critical")),
+            (LevelKind::Python, "25", Marks::NONE, Some("info")),
+            (LevelKind::Python, "0", Marks::NONE, None),
+            (LevelKind::Logback, "20000", Marks::NONE, Some("info")),
+            (LevelKind::Logback, "40000", Marks::NONE, Some("error")),
+            (LevelKind::Logback, "40", Marks::NONE, None),
+            (LevelKind::Otel, "1", Marks::NONE, Some("debug")),
+            (LevelKind::Otel, "9", Marks::NONE, Some("info")),
+            (LevelKind::Otel, "17", Marks::NONE, Some("error")),
+            (LevelKind::Otel, "25", Marks::NONE, None),
+            (LevelKind::Azure, "3", Marks::NONE, Some("error")),
+            (LevelKind::Azure, "5", Marks::NONE, None),
+            (LevelKind::Azure, "Warning", Marks::NONE, Some("warning")),
+            (LevelKind::Mongo, "I", Marks::T_DATE, Some("info")),
+            (LevelKind::Mongo, "D2", Marks::T_DATE, Some("debug")),
+            (LevelKind::Mongo, "E", Marks::NONE, None),
+            (LevelKind::Otel, "99999999999999999999", Marks::NONE, None),
         ];
         for (kind, text, marks, level) in rows {
             assert_eq!(find(kind, text.as_bytes(), marks), level, "{kind:?} {text} {marks:?}");

@@ -13,7 +13,28 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::json_level::Kind;
+/// How a key says the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LevelKind {
+    /// A word.
+    Word,
+    /// A word, or a number of pino, bunyan or GELF.
+    Level,
+    /// A word, or the number of syslog beside a facility.
+    Severity,
+    /// A severity of syslog, 0 to 7.
+    Syslog,
+    /// Python's numbers: 10 is debug, 50 critical.
+    Python,
+    /// Logback's numbers: 10000 is debug, 40000 error.
+    Logback,
+    /// OpenTelemetry's numbers: four for each level, from 1 (trace) to 24.
+    Otel,
+    /// Application Insights' numbers: 0 (verbose) to 4 (critical).
+    Azure,
+    /// MongoDB's letters.
+    Mongo,
+}
 
 /// Which names with a meaning an object has; bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,7 +109,7 @@ pub(crate) enum Use {
     Time(u8),
     TimePart(Part),
     Message(u8),
-    Level(u8, Kind),
+    Level(u8, LevelKind),
     /// Nothing by itself.
     Mark,
 }
@@ -197,41 +218,41 @@ const _: () = assert!(MESSAGES[DOCKER_PLACE as usize].needs.0 == Marks::STREAM.0
 
 /// Names of levels, the surest first. An unknown word under one of the first [`LEVELS_OWN`] is a
 /// level all the same.
-pub(crate) const LEVELS: [(&str, Kind); 34] = [
-    ("level", Kind::Level),
-    ("severity", Kind::Severity),
-    ("lvl", Kind::Level),
-    ("log.level", Kind::Level),
-    ("levelname", Kind::Word),  // Python
-    ("level_name", Kind::Word), // Monolog
-    ("levelName", Kind::Word),
-    ("@l", Kind::Word),           // Serilog
-    ("SeverityText", Kind::Word), // OpenTelemetry
-    ("severityText", Kind::Word),
-    ("severity_text", Kind::Word),
-    ("LogLevel", Kind::Word), // .NET
-    ("logLevel", Kind::Word),
-    ("loglevel", Kind::Word),
-    ("log_level", Kind::Word),
-    ("Level", Kind::Level),
-    ("LEVEL", Kind::Level),
-    ("Severity", Kind::Severity),
-    ("SEVERITY", Kind::Severity),
-    ("L", Kind::Word),                 // zap for developers
-    ("record.level.name", Kind::Word), // loguru
-    ("log.syslog.severity.name", Kind::Word),
-    ("error_severity", Kind::Word), // PostgreSQL
-    ("messageType", Kind::Word),    // macOS
-    ("s", Kind::Mongo),
-    ("PRIORITY", Kind::Syslog), // journald
-    ("levelno", Kind::Python),
-    ("level_number", Kind::Python), // structlog
-    ("record.level.no", Kind::Python),
-    ("level_value", Kind::Logback),
-    ("SeverityNumber", Kind::Otel),
-    ("severityNumber", Kind::Otel),
-    ("severity_number", Kind::Otel),
-    ("severityLevel", Kind::Azure),
+pub(crate) const LEVELS: [(&str, LevelKind); 34] = [
+    ("level", LevelKind::Level),
+    ("severity", LevelKind::Severity),
+    ("lvl", LevelKind::Level),
+    ("log.level", LevelKind::Level),
+    ("levelname", LevelKind::Word),  // Python
+    ("level_name", LevelKind::Word), // Monolog
+    ("levelName", LevelKind::Word),
+    ("@l", LevelKind::Word),           // Serilog
+    ("SeverityText", LevelKind::Word), // OpenTelemetry
+    ("severityText", LevelKind::Word),
+    ("severity_text", LevelKind::Word),
+    ("LogLevel", LevelKind::Word), // .NET
+    ("logLevel", LevelKind::Word),
+    ("loglevel", LevelKind::Word),
+    ("log_level", LevelKind::Word),
+    ("Level", LevelKind::Level),
+    ("LEVEL", LevelKind::Level),
+    ("Severity", LevelKind::Severity),
+    ("SEVERITY", LevelKind::Severity),
+    ("L", LevelKind::Word),                 // zap for developers
+    ("record.level.name", LevelKind::Word), // loguru
+    ("log.syslog.severity.name", LevelKind::Word),
+    ("error_severity", LevelKind::Word), // PostgreSQL
+    ("messageType", LevelKind::Word),    // macOS
+    ("s", LevelKind::Mongo),
+    ("PRIORITY", LevelKind::Syslog), // journald
+    ("levelno", LevelKind::Python),
+    ("level_number", LevelKind::Python), // structlog
+    ("record.level.no", LevelKind::Python),
+    ("level_value", LevelKind::Logback),
+    ("SeverityNumber", LevelKind::Otel),
+    ("severityNumber", LevelKind::Otel),
+    ("severity_number", LevelKind::Otel),
+    ("severityLevel", LevelKind::Azure),
 ];
 
 /// See [`LEVELS`].
@@ -273,6 +294,7 @@ const MARKED: [(&str, Marks); 20] = [
 
 type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;
 
+// A table of constants, built once: a hash map cannot be a `const`.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let mut known = Known::default();
     for (place, time) in TIMES.iter().enumerate() {

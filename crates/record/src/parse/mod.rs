@@ -28,6 +28,8 @@ mod cef;
 mod common;
 mod cri;
 mod decolor;
+mod head;
+mod head_fields;
 mod heads;
 mod json;
 mod json_level;
@@ -37,6 +39,7 @@ mod json_scan;
 mod json_time;
 mod level;
 mod logfmt;
+mod message;
 mod row;
 mod rules;
 mod short;
@@ -62,11 +65,13 @@ pub use rules::{
 use crate::batch::{Batch, BatchBuilder, Kept};
 use crate::frame::{Format, Frame, Line, Origin, Transport};
 use common::{Common, Forced};
+use head::Head;
+use head_fields::find_head;
 use heads::{Heads, Learnt, Sight};
-use json::{Around, Faults, Flattener, Found, LevelFound, TimeFound};
+use json::Flattener;
+use message::{Kind, Opening};
 use row::{Given, Own, Rows};
 use rules::{Names, Rules, Subject};
-use syslog::{Expect, Head};
 use times::Times;
 
 /// What a [`Parser`] is told.
@@ -92,27 +97,6 @@ pub struct Parser {
     plain_form: usize,
     /// Fields and rows of the batch before: the next one will have about as many.
     stored_before: Option<(usize, usize)>,
-}
-
-/// What the parsing of a message has to know of the line.
-#[derive(Clone, Copy)]
-struct Opening<'a> {
-    message: &'a [u8],
-    has_head: bool,
-    has_time: bool,
-    /// The head says how severe the line is.
-    severe: bool,
-    /// Keys that were named for what they hold.
-    names: Names<'a>,
-}
-
-/// What a message turned out to be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Plain,
-    Json,
-    Access,
-    Logfmt,
 }
 
 impl Parser {
@@ -374,366 +358,6 @@ impl Parser {
         }
     }
 
-    /// Writes the fields of the message, with `_msg`, and for a line without head also the time and
-    /// level.
-    fn message(
-        &mut self,
-        opening: Opening<'_>,
-        format: MessageFormat,
-        line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) -> Kind {
-        use MessageFormat::{Access, Auto, Json, Logfmt};
-        let message = opening.message;
-        // The mark that the message is JSON, from the CEE of old.
-        let object = message.strip_prefix(b"@cee:").unwrap_or(message).trim_ascii_start();
-        if format == Json || (format == Auto && object.first() == Some(&b'{')) {
-            match self.json(object, opening, line, rows) {
-                Ok(()) => return Kind::Json,
-                Err(note) => {
-                    rows.clear();
-                    // `{` may begin any text; a quote behind it makes it an object that went wrong.
-                    if format == Json || object.starts_with(b"{\"") {
-                        rows.note(note);
-                    }
-                }
-            }
-        } else if format == Logfmt || (format == Auto && logfmt::looks_so(message)) {
-            if self.logfmt(message, opening, line, rows) {
-                return Kind::Logfmt;
-            }
-            rows.clear();
-            rows.note("not logfmt");
-        } else if matches!(format, Access | Auto) {
-            match access::parse(message, &mut self.times) {
-                Some(access) => {
-                    self.put_access(&access, opening, line, rows);
-                    return Kind::Access;
-                }
-                None if format == Access => rows.note("not an access line"),
-                None => {}
-            }
-        }
-        if format == Auto && message.starts_with(b"CEF:") {
-            self.put_cef(message, rows);
-        }
-        rows.put(Own::Msg, message);
-        let timed = match opening.has_head {
-            true => None,
-            false => time_plain::find(message, &mut self.plain_form),
-        };
-        if let Some((written, _)) = timed
-            && !opening.has_time
-        {
-            self.set_time(written, line, rows);
-        }
-        let level = || match timed {
-            Some((_, length)) => level::of_timed(message, &message[length..]),
-            None => level::find(message),
-        };
-        if !opening.severe
-            && let Some(level) = level()
-        {
-            rows.put_static(Own::Severe, level);
-        }
-        Kind::Plain
-    }
-
-    fn json(
-        &mut self,
-        object: &[u8],
-        opening: Opening<'_>,
-        line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) -> Result<(), &'static str> {
-        let around = self.around(opening, false, line);
-        let flattened = self.flattener.flatten(object, around, &mut self.times, rows);
-        let found = match flattened {
-            Ok(found) => found,
-            Err(json_scan::Broken) => {
-                rows.clear();
-                let mended = self.flattener.mend(object, around, &mut self.times, rows);
-                let Some((found, faults)) = mended else {
-                    return Err("not JSON: broken or cut off");
-                };
-                note_faults(faults, object, rows);
-                found
-            }
-        };
-        if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
-            // The head's takes its place.
-            rows.set_apart();
-        }
-        self.put_found(&found, object, opening, rows);
-        match found.docker {
-            Some(value) => {
-                let text = json::bytes(value, object, rows).to_vec();
-                let has_time = opening.has_time || matches!(found.time, TimeFound::Resolved(_));
-                self.made_message(&text, Opening { has_time, ..opening }, line, rows);
-            }
-            None if !found.message => rows.put(Own::Msg, object),
-            None => {}
-        }
-        Ok(())
-    }
-
-    /// Writes the fields of a message of pairs; whether it has any.
-    fn logfmt(
-        &mut self,
-        message: &[u8],
-        opening: Opening<'_>,
-        line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) -> bool {
-        let around = self.around(opening, false, line);
-        let (found, whole) = self.flattener.pairs(message, around, &mut self.times, rows);
-        if rows.builder.row_fields() == 0 && !found.message {
-            return false;
-        }
-        if !whole {
-            rows.note("not all of it is logfmt");
-        }
-        if !found.message {
-            rows.put(Own::Msg, message);
-        } else if let Some(value) = found.docker {
-            let id = rows.id(Own::Msg);
-            let text = json::bytes(value, message, rows).to_vec();
-            rows.builder.push_made(id, &text);
-        }
-        self.put_found(&found, message, opening, rows);
-        true
-    }
-
-    /// Writes a message that stands in the line with escapes, or in parts, and what it says: the
-    /// fields of an object, or the level of a text.
-    fn made_message(
-        &mut self,
-        text: &[u8],
-        opening: Opening<'_>,
-        line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) -> Kind {
-        let text = trimmed(text);
-        let object = text.trim_ascii();
-        let id = rows.id(Own::Msg);
-        if object.first() == Some(&b'{') && json_parts::is_object(object) {
-            let around = self.around(opening, true, line);
-            if let Ok(found) = self.inner.flatten(object, around, &mut self.times, rows) {
-                if !found.message || found.docker.is_some() {
-                    rows.builder.push_made(id, text);
-                }
-                self.put_found(&found, object, opening, rows);
-                return Kind::Json;
-            }
-        }
-        rows.builder.push_made(id, text);
-        let level = match time_plain::find(text, &mut self.plain_form) {
-            Some((written, length)) => {
-                if !opening.has_time {
-                    self.set_time(written, line, rows);
-                }
-                level::of_timed(text, &text[length..])
-            }
-            None => level::find(text),
-        };
-        if let Some(level) = level.filter(|_| !opening.severe) {
-            rows.put_static(Own::Severe, level);
-        }
-        Kind::Plain
-    }
-
-    fn around<'a>(&self, opening: Opening<'a>, is_made: bool, line: &Line<'_>) -> Around<'a> {
-        let wants_time = !opening.has_time || !opening.names.time.is_empty();
-        Around {
-            names: opening.names,
-            origin: line.origin_index,
-            is_made,
-            given: given(opening.has_head, line.origin),
-            wants_time: wants_time.then(|| self.context(line)),
-        }
-    }
-
-    /// Writes time and level that the keys of an object say. An unknown word for the level is kept
-    /// as it is, unless the head knows better.
-    fn put_found(
-        &mut self,
-        found: &Found,
-        object: &[u8],
-        opening: Opening<'_>,
-        rows: &mut Rows<'_>,
-    ) {
-        match found.time {
-            TimeFound::Resolved(time_ns) => {
-                rows.builder.set_time(time_ns);
-                rows.set_named_time(!opening.names.time.is_empty());
-            }
-            TimeFound::Absurd if opening.has_time => rows.note("absurd time in the named field"),
-            TimeFound::Absurd => rows.note("absurd time, arrival taken"),
-            TimeFound::Unreadable if opening.has_time => rows.note("named time not readable"),
-            TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
-            TimeFound::None => {}
-        }
-        // The line may say its level in so many words.
-        if rows.is_apart() && rows.has(Own::Severe) {
-            return;
-        }
-        match found.level {
-            LevelFound::Known(level) => rows.put_static(Own::Severe, level),
-            LevelFound::Other(value) if !opening.severe => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(json::bytes(value, object, rows));
-                let id = rows.id(Own::Severe);
-                rows.builder.push_made(id, &self.scratch);
-            }
-            _ => {}
-        }
-    }
-
-    fn put_cef(&mut self, message: &[u8], rows: &mut Rows<'_>) {
-        let scratch = &mut self.scratch;
-        let whole = cef::parse(message, |name, value| {
-            let Some(id) = rows.key_id(name) else { return rows.no_room() };
-            if !rows.has_room(id) {
-                return;
-            }
-            if memchr::memchr(b'\\', value).is_none() {
-                rows.put_as(id, value);
-            } else {
-                scratch.clear();
-                cef::unescape(value, scratch);
-                rows.builder.push_made(id, scratch);
-            }
-        });
-        if whole.is_none() {
-            rows.note("not CEF to its end");
-        }
-    }
-
-    /// Writes what the runtime of containers says of a line.
-    fn put_container(
-        &self,
-        container: &cri::Head<'_>,
-        alone: bool,
-        line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) {
-        if !rows.has_named_time() {
-            self.set_time(container.written, line, rows);
-        }
-        let mut put = |name: &str, part: &[u8]| match rows.key_id(name) {
-            Some(id) if rows.has_room(id) && rows.builder.get(id).is_none() => {
-                rows.put_as(id, part)
-            }
-            _ => {}
-        };
-        put("stream", container.stream);
-        if alone && container.is_part() {
-            put("logtag", container.tag);
-        }
-    }
-
-    fn put_access(
-        &self,
-        access: &access::Access<'_>,
-        opening: Opening<'_>,
-        line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) {
-        rows.put(Own::Msg, opening.message);
-        rows.put_some(Own::Vhost, access.vhost);
-        rows.put_some(Own::ClientIp, access.client_ip);
-        rows.put_some(Own::Ident, access.ident);
-        rows.put_some(Own::User, access.user);
-        rows.put_some(Own::Method, access.method);
-        rows.put_some(Own::Path, access.path);
-        rows.put_some(Own::Protocol, access.protocol);
-        rows.put_some(Own::Request, access.request);
-        rows.put_some(Own::Status, access.status);
-        rows.put_some(Own::Bytes, access.bytes);
-        rows.put_some(Own::Referer, access.referer);
-        rows.put_some(Own::UserAgent, access.user_agent);
-        rows.put_static(Own::Severe, level::from_status(access.status));
-        if !opening.has_time
-            && let Some(written) = access.written
-        {
-            self.set_time(written, line, rows);
-        }
-    }
-
-    fn put_head(&mut self, head: &Head<'_>, line: &Line<'_>, rows: &mut Rows<'_>) {
-        let Some(format) = head.format else { return };
-        let mut severity = head.severity;
-        if let Some((digits, value)) = head.priority {
-            put_part(Own::Priority, digits, rows);
-            put_facility(value >> 3, rows);
-            severity = Some((value & 7) as u8);
-        }
-        if let Some(severity) = severity {
-            let (number, word) =
-                (SMALL_NUMBERS[usize::from(severity)], level::LEVELS[usize::from(severity)]);
-            put_word(Own::Severity, number, rows);
-            if rows.level().is_none() {
-                rows.put_static(Own::Level, word);
-            }
-            if !rows.has(Own::Severe) {
-                rows.put_static(Own::Severe, word);
-            }
-        }
-        put_word(Own::Format, format, rows);
-        put_part(Own::Hostname, head.hostname, rows);
-        put_part(Own::AppName, head.app_name, rows);
-        put_part(Own::ProcId, head.proc_id, rows);
-        put_part(Own::MsgId, head.msg_id, rows);
-        put_part(Own::Sequence, head.sequence, rows);
-        if !head.structured.is_empty() {
-            self.put_structured(head.structured, given(true, line.origin), rows);
-        }
-        if let Some(note) = head.note {
-            rows.note(note);
-        }
-        if let Some(written) = head.written.filter(|_| !rows.has_named_time()) {
-            self.set_head_time(written, head.clock_unset, line, rows);
-        }
-    }
-
-    /// Parameters as `ID.NAME`; an element without any as a field `ID` without value.
-    fn put_structured(&mut self, structured: &[u8], given: Given, rows: &mut Rows<'_>) {
-        let scratch = &mut self.scratch;
-        syslog::structured(structured, |id, param| {
-            scratch.clear();
-            scratch.extend_from_slice(id);
-            if let Some((name, _)) = param {
-                if !id.is_empty() {
-                    scratch.push(b'.');
-                }
-                scratch.extend_from_slice(name);
-            }
-            let name = std::str::from_utf8(scratch).expect("names are ASCII");
-            // An element without parameters has no value, which hides none.
-            let is_there = |rows: &Rows<'_>| {
-                rows.builder.known_id(name).is_some_and(|id| rows.builder.get(id).is_some())
-            };
-            if param.is_none()
-                && (row::is_taken(name) || row::is_given(name, given) || is_there(rows))
-            {
-                return;
-            }
-            let id = rows.key_id(name);
-            let Some(id) = id else { return rows.no_room() };
-            let value = param.map_or(&b""[..], |(_, value)| value);
-            if !rows.has_room(id) {
-                return;
-            }
-            if memchr::memchr(b'\\', value).is_none() {
-                rows.put_as(id, value);
-            } else {
-                scratch.clear();
-                syslog::unescape(value, scratch);
-                rows.builder.push_made(id, scratch);
-            }
-        });
-    }
-
     fn rule_of_json(
         &self,
         subject: Subject<'_>,
@@ -755,21 +379,6 @@ impl Parser {
         match time::resolve(written, self.context(line)) {
             Ok(time_ns) => rows.builder.set_time(time_ns),
             Err(time::Absurd) => rows.note("absurd time, arrival taken"),
-        }
-    }
-
-    fn set_head_time(
-        &self,
-        written: time::Written,
-        clock_unset: bool,
-        line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) {
-        self.set_time(written, line, rows);
-        let apart_ns = rows.builder.time_ns().abs_diff(line.received_ns);
-        if clock_unset && apart_ns > time::AHEAD_S_MAX as u64 * 1_000_000_000 {
-            rows.builder.set_time(line.received_ns);
-            rows.note("the sender's clock is not set, arrival taken");
         }
     }
 
@@ -799,81 +408,12 @@ fn given(has_head: bool, origin: &Origin) -> Given {
     Given { head: has_head, sender: origin.sender.is_some(), file: origin.hints.file.is_some() }
 }
 
-/// The head of a line; for lines that are known to have none the whole line is the message.
-fn find_head<'a>(text: &'a [u8], origin: &Origin, forced: Option<Forced>) -> Head<'a> {
-    match (forced, origin.format) {
-        (Some(Forced::Syslog), _) | (_, Format::Syslog) => syslog::head(text, Expect::Syslog),
-        (None, Format::Auto) => syslog::head(text, Expect::Maybe),
-        _ => Head { message: text, ..Head::default() },
-    }
-}
-
-fn note_faults(faults: Faults, object: &[u8], rows: &mut Rows<'_>) {
-    let begin = rows.offset(object) as u32;
-    let mut noted = false;
-    for fault in faults.into_iter().flatten() {
-        rows.note_at(fault.what, begin + fault.at);
-        noted = true;
-    }
-    if !noted {
-        rows.note("JSON broken");
-    }
-}
-
 fn put_kept(own: Own, value: Option<Kept>, rows: &mut Rows<'_>) {
     if let Some(value) = value {
         let id = rows.id(own);
         rows.builder.push_kept(id, value);
     }
 }
-
-/// Puts a part of the head, unless it is empty.
-#[inline]
-fn put_part(own: Own, part: &[u8], rows: &mut Rows<'_>) {
-    if rows.is_apart() {
-        if !part.is_empty()
-            && let Some(id) = rows.put_beside(own, part)
-        {
-            rows.put_as(id, part);
-        }
-        return;
-    }
-    rows.put_some(own, part);
-}
-
-/// Puts what the head says in a word of ours.
-#[inline]
-fn put_word(own: Own, word: &'static str, rows: &mut Rows<'_>) {
-    if rows.is_apart() {
-        if let Some(id) = rows.put_beside(own, word.as_bytes()) {
-            rows.builder.push_static(id, word);
-        }
-        return;
-    }
-    rows.put_static(own, word);
-}
-
-fn put_facility(facility: u16, rows: &mut Rows<'_>) {
-    match SMALL_NUMBERS.get(usize::from(facility)) {
-        Some(number) => {
-            put_word(Own::Facility, number, rows);
-            put_word(Own::FacilityKeyword, syslog::FACILITY_KEYWORDS[usize::from(facility)], rows);
-        }
-        None => {
-            let number = facility.to_string();
-            if let Some(id) = rows.put_beside(Own::Facility, number.as_bytes()) {
-                rows.builder.push_made(id, number.as_bytes());
-            }
-            put_word(Own::FacilityKeyword, "unknown", rows);
-        }
-    }
-}
-
-/// Facilities and severities as text.
-const SMALL_NUMBERS: [&str; 24] = [
-    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
-    "17", "18", "19", "20", "21", "22", "23",
-];
 
 /// A line without byte order mark in front, and without carriage returns, newlines and NUL at the
 /// end.

@@ -11,7 +11,6 @@ use std::net::IpAddr;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
-use super::json::CANDIDATES_MAX;
 use crate::frame::Hints;
 
 /// Rules of one configuration. More are an error when it is read.
@@ -21,7 +20,7 @@ pub const TYPE_NAME_BYTES_MAX: usize = 64;
 
 /// Keys that can be named for the time, for the message, and for the level. More are an error when
 /// they are read.
-pub const NAMES_MAX: usize = CANDIDATES_MAX;
+pub const NAMES_MAX: usize = 16;
 
 /// How the message of a line is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

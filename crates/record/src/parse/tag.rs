@@ -11,8 +11,8 @@
 //!   without `app_name`.
 //! - The tag `CEF` stays in the message, which cannot be read without it.
 
+use super::head::Head;
 use super::level;
-use super::syslog::Head;
 
 /// A longer first word of a message is no tag. RFC 3164 allows 32, real programs use more.
 const TAG_BYTES_MAX: usize = 128;

@@ -1,8 +1,9 @@
 //! Writes one block: some megabytes of lines as columns. `docs/format/sealed-segment.md` draws it.
 //!
-//! A block has all that is needed to give its lines back: names, layouts, origins, columns. So a
-//! damaged block costs its own lines only. Small columns lie together in the first chunk, the
-//! *pack*, with the list of all columns; a large one is a chunk of its own, to be read alone.
+//! A block has everything that is needed to restore its lines: names, layouts, origins, columns. So
+//! a damaged block loses only its own lines. Small columns are together in the first chunk, the
+//! *pack*, with the list of all columns; a large column is a chunk of its own, so that it can be
+//! read alone.
 
 use std::sync::Arc;
 
@@ -28,14 +29,14 @@ const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
 /// looks for a word in a block without one reads it, and that takes as long as its lines are.
 const FILTER_RAW_PARTS: usize = 64;
 
-/// A row of one of the batches at hand.
+/// A row of one of the current batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowRef {
     pub(crate) batch: u32,
     pub(crate) row: u32,
 }
 
-/// Makes blocks, one after the other, with the memory of the one before.
+/// Makes one block after the other, and reuses memory.
 #[derive(Default)]
 pub(crate) struct BlockWriter {
     columns: Columns,
@@ -49,18 +50,18 @@ pub(crate) struct BlockWriter {
     last_origin: Option<(u32, u16, u32)>,
 }
 
-/// What each row has, a column each.
+/// The columns that every row has a value in.
 #[derive(Default)]
 struct Fixed {
     times_ns: Vec<i64>,
     received_ns: Vec<i64>,
     sequences: Vec<i64>,
     lines: Vec<i64>,
-    /// Places among the nodes of the block.
+    /// Index of the node in the list of the block.
     nodes: Vec<i64>,
-    /// By how much the number of the frame on its node is greater than the sequence number.
+    /// Difference between the number of the frame on its node and the sequence number.
     numbers: Vec<i64>,
-    /// Places among the origins of the block.
+    /// Index of the origin in the list of the block.
     origins: Vec<i64>,
     /// Numbers in [`Layouts::layouts`], then in the block.
     layouts: Vec<i64>,
@@ -104,22 +105,22 @@ impl Sink for Columns {
     }
 }
 
-/// A block, ready to be written.
+/// An encoded block.
 pub(crate) struct EncodedBlock {
-    /// Chunks, one behind the other.
+    /// The chunks, back to back.
     pub(crate) bytes: Vec<u8>,
     /// Its entry in the footer; the offset is not known yet.
     pub(crate) entry: BlockEntry,
 }
 
 impl BlockWriter {
-    /// Forgets the numbers of columns, which [`Layouts`] gave.
+    /// Forgets the numbers of columns that [`Layouts`] assigned.
     pub(crate) fn forget_columns(&mut self) {
         self.columns = Columns::default();
     }
 
-    /// Writes rows of `batches` as a block, from the first one on, and says how many: not all when
-    /// they have very many names or layouts. Rows of the same batch next to each other cost least.
+    /// Writes rows of `batches` as a block, from the first one on, and returns how many: not all
+    /// when they have very many names or layouts. Neighbouring rows of the same batch cost least.
     pub(crate) fn encode(
         &mut self,
         batches: &[Arc<Batch>],
@@ -182,7 +183,7 @@ impl BlockWriter {
         (EncodedBlock { bytes, entry }, taken)
     }
 
-    /// Adds the words of lines whose columns do not tell them all.
+    /// Adds the words of lines whose words cannot be found from columns.
     fn add_words_by_line(&mut self, batches: &[Arc<Batch>], rows: &[RowRef]) {
         if !self.words.any_by_line() {
             return;
@@ -248,7 +249,7 @@ impl BlockWriter {
     /// The place of a node among those of the block.
     #[inline]
     fn node_place(&mut self, node: u32) -> i64 {
-        // Nearly always that of the line before.
+        // Nearly always the node of the previous line.
         if let Some(&last) = self.rows.nodes.last()
             && self.node_table[last as usize] == node
         {
@@ -338,7 +339,7 @@ impl BlockWriter {
                 Effort::Best => smallest(builder, times, options, compressor),
             };
             let Encoded { encoding, sections } = encoded;
-            // Who reads the pack alone is spared what belongs to a large text.
+            // A reader that needs only the pack does not read parts of a large text.
             let apart = encoding == Encoding::Repeats;
             column_bytes.push(kind);
             put_varint(&mut column_bytes, first);
@@ -392,8 +393,7 @@ fn add_words(batches: &[Arc<Batch>], at: &RowRef, words: &mut TokenSet) {
     row.fields().for_each(|(_, value)| words.add(value));
 }
 
-/// Appends the filter of the words, where it is small beside the block or beside its lines of so
-/// many bytes.
+/// Appends the word filter, if it is small beside the block or beside the raw bytes of its lines.
 fn put_filter(
     words: &TokenSet,
     bytes_raw: u64,
@@ -410,7 +410,7 @@ fn put_filter(
     Some(Chunk { bytes_disk: length, bytes: length, crc: crc32c::crc32c(&filter) })
 }
 
-/// The column in the form that is smallest once compressed.
+/// The column in the encoding that is smallest after compression.
 fn smallest(
     builder: &mut ColumnBuilder,
     times: Option<&[i64]>,
@@ -518,7 +518,7 @@ impl Local {
     }
 }
 
-/// Compresses a chunk and appends it; as it is when that is no smaller.
+/// Compresses a chunk and appends it; uncompressed if compression does not make it smaller.
 fn put_chunk(
     chunk: &[u8],
     options: &SealOptions,

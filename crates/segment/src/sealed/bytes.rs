@@ -1,11 +1,10 @@
-//! Numbers and pieces of bytes, written one behind the other and read back with every bound
-//! checked.
+//! Numbers and byte strings, written one after the other and read back with every bound checked.
 
 pub(crate) use crate::varint::put_varint;
 use crate::varint::{unzigzag, zigzag};
 
-/// What is wrong with bytes that passed their checksum: the part that does not hold. A fault of the
-/// writer, or of the memory it ran in.
+/// Bytes that passed their checksum and still are invalid, with the part that is. A fault of the
+/// writer, or of the memory that it ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
@@ -23,7 +22,7 @@ pub(crate) fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
     out.extend_from_slice(piece);
 }
 
-/// Reads what was put, from front to back.
+/// Reads such bytes from front to back.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -39,13 +38,13 @@ impl<'a> Cursor<'a> {
         self.bytes.len()
     }
 
-    /// All bytes not read yet, which are not taken.
+    /// The remaining bytes, which are not consumed.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The next bytes, which are not taken; none when there are fewer.
+    /// The next bytes, which are not consumed; None when there are fewer.
     #[inline]
     pub(crate) fn peek<const N: usize>(&self) -> Option<[u8; N]> {
         self.bytes.first_chunk().copied()
@@ -83,7 +82,7 @@ impl<'a> Cursor<'a> {
         self.varint().map(unzigzag)
     }
 
-    /// Passes over numbers.
+    /// Skips numbers.
     pub(crate) fn skip_varints(&mut self, count: usize) -> Read<()> {
         const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
         let mut left = count;
@@ -108,7 +107,7 @@ impl<'a> Cursor<'a> {
         if left == 0 { Ok(()) } else { Err(Corrupt("a number")) }
     }
 
-    /// A number of things, at most `max`.
+    /// A count, at most `max`.
     pub(crate) fn count(&mut self, max: usize) -> Read<usize> {
         let count = self.varint()?;
         if count > max as u64 {
@@ -134,7 +133,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(self.piece()?).map_err(|_| Corrupt("a text"))
     }
 
-    /// All has to be read by now.
+    /// Fails unless everything is read.
     pub(crate) fn end(&self) -> Read<()> {
         if self.bytes.is_empty() { Ok(()) } else { Err(Corrupt("the end")) }
     }

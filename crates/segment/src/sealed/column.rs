@@ -27,16 +27,16 @@ use crate::short::{same, starts_with};
 use crate::template;
 use crate::tokens::{TokenSet, separates};
 
-/// Different values of a dictionary. A column with more is stored as text.
+/// Most distinct values of a dictionary. A column with more is stored as text.
 pub(crate) const DICTIONARY_MAX: usize = 4_096;
-/// Values after which a dictionary must have shown that it pays: at most half of them may be new.
+/// Values after which a dictionary must pay: at most half of them may be new.
 const DICTIONARY_PROOF: usize = 512;
 /// Decimals of more digits are text: they would not fit into 63 bits.
 const DIGITS_MAX: usize = 18;
 
 /// Shorter text gains nothing from templates.
 const TEMPLATE_BYTES_MIN: usize = 256;
-/// Text of one column of a block. A block is cut long before.
+/// Largest text of one column of a block, bytes. A block is cut long before.
 pub(super) const TEXT_BYTES_MAX: usize = 512 << 20;
 
 /// How a column is stored. The numbers are.
@@ -55,7 +55,8 @@ pub enum Encoding {
     Lengths = 4,
     /// Static text apart from variables.
     Template = 5,
-    /// Text with newlines behind the values, what stood before apart from what did not.
+    /// Text with newlines behind the values, as copies from earlier text and the literals between
+    /// them.
     Repeats = 6,
 }
 
@@ -142,7 +143,7 @@ impl Hasher for Identity {
 
 pub(crate) type ByHash<T> = HashMap<u64, T, std::hash::BuildHasherDefault<Identity>>;
 
-/// Gathers the values of one column of one block.
+/// Collects the values of one column of one block.
 #[derive(Default)]
 pub(crate) struct ColumnBuilder {
     values: Values,
@@ -152,7 +153,7 @@ pub(crate) struct ColumnBuilder {
     last: u16,
     /// Rows of the values, for the text between fields, which may write the event time.
     pub(crate) rows: Vec<u32>,
-    /// What the column of the block before became, and its bytes if it was handed over.
+    /// The encoding of this column in the previous block, and its bytes if they were handed over.
     was_text: bool,
     text_bytes: usize,
 }
@@ -240,8 +241,9 @@ impl ColumnBuilder {
         self.was_text = true;
     }
 
-    /// The encoded column. `times` are the event times of the block's rows, for the text between
-    /// fields. Text is handed over, and lost to the builder, unless it is to `keep` it.
+    /// Encodes the column. `times` are the event times of the rows of the block, for text between
+    /// fields. The text is handed over, and lost to the builder, unless the builder is to `keep`
+    /// it.
     ///
     /// With `repeats`, text of at least so many bytes is taken apart, and stays with the builder.
     /// `words` gets the words of all values.
@@ -468,7 +470,7 @@ pub(crate) struct Times {
     count: usize,
 }
 
-/// A column, decoded as far as its values are found in no time.
+/// A column, decoded so far that any value is found in constant time.
 pub(crate) enum Column<'a> {
     Dictionary {
         values: Values,
@@ -530,7 +532,7 @@ impl<'a> Column<'a> {
 }
 
 impl Column<'_> {
-    /// Appends the value at a place, which has to be there; `time_ns` is the event time of its row.
+    /// Appends the value at an index, which must exist; `time_ns` is the event time of its row.
     pub(crate) fn append(&mut self, place: usize, time_ns: i64, out: &mut Vec<u8>) {
         match self {
             Column::Dictionary { values, codes, .. } => {
@@ -687,14 +689,13 @@ impl<'a> ColumnReader<'a> {
         count - self.next
     }
 
-    /// Appends the next value, which has to be there, to `out`; `time_ns` is the event time of its
-    /// row.
+    /// Appends the next value, which must exist, to `out`; `time_ns` is the event time of its row.
     #[inline(always)]
     pub(crate) fn append(&mut self, time_ns: i64, out: &mut Vec<u8>) {
         out.extend_from_slice(self.next_value(time_ns, &mut [0; DECIMAL_BYTES]));
     }
 
-    /// The length of the next value, which has to be there, if `text` begins with it.
+    /// The length of the next value, which must exist, if `text` begins with the value.
     #[inline(always)]
     pub(crate) fn matches(&mut self, time_ns: i64, text: &[u8]) -> Option<usize> {
         let mut decimal = [0; DECIMAL_BYTES];
@@ -702,7 +703,7 @@ impl<'a> ColumnReader<'a> {
         starts_with(text, value).then_some(value.len())
     }
 
-    /// Passes over the next value, which has to be there.
+    /// Skips the next value, which must exist.
     #[inline]
     pub(crate) fn skip(&mut self) {
         let place = self.next;

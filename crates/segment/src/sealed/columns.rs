@@ -1,13 +1,12 @@
-//! Reads one block field by field, for questions that look at some fields of its lines.
+//! Reads one block field by field, for queries that look at some fields of its lines.
 //!
-//! A field has its values where the layouts of the lines say: in one column, in several, or in the
-//! layouts themselves, where all lines of a layout have the same. What is asked for is decompressed
-//! then, and nothing else; the numbers of all lines (times, names) are passed over until they are
-//! wanted.
+//! The layouts of the lines say where the values of a field are: in one column, in several, or in
+//! the layouts themselves, if all lines of a layout have the same value. Only requested columns are
+//! decompressed; the numbers of all lines (times, names) are skipped until they are needed.
 //!
-//! A field that stands around others (the message of an access line is the whole line) is put
-//! together from the columns of its parts. Left out: computed fields; and fields whose column a
-//! layout takes twice, which no writer of ours makes: for those the lines have to be put together.
+//! A field that contains others (the message of an access line is the whole line) is put together
+//! from the columns of its parts. Left out: computed fields; and fields whose column occurs twice
+//! in a layout, which our writer never produces: their lines have to be restored.
 
 mod parts;
 mod passing;
@@ -30,8 +29,9 @@ use super::footer::malformed;
 use super::form::Form;
 use super::ints;
 use super::names;
+use super::pack::{Element, Kind, Layout, Listing, read_nodes};
 use super::repeats;
-use super::restore::{Element, Kind, Layout, Listing, read_nodes, restore_rows};
+use super::restore::restore_rows;
 use crate::error::SegmentError;
 
 /// Reads a chunk of a block, checked and decompressed.
@@ -49,7 +49,7 @@ const NODE_PLACES: usize = 6;
 const NODE_NUMBERS: usize = 7;
 const NUMBERS: usize = 8;
 
-/// A block whose columns are decoded when they are wanted.
+/// A block whose columns are decoded on demand.
 pub struct BlockColumns<'p> {
     path: &'p Path,
     offset: u64,
@@ -78,7 +78,7 @@ struct Classes {
     uses: Vec<Option<usize>>,
 }
 
-/// What went wrong: a file that could not be read, or a block that is not what its writer means.
+/// An error: the file cannot be read, or the block is inconsistent.
 enum Fault {
     Read(SegmentError),
     Corrupt(Corrupt),
@@ -188,7 +188,7 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// Sequence numbers of the lines' frames, where they are kept.
+    /// The sequence numbers of the lines' frames, which are decoded once.
     ///
     /// Errors: the block is not what its writer means.
     pub fn sequences(&self) -> Result<&[i64], ColumnError> {
@@ -356,7 +356,7 @@ impl<'p> BlockColumns<'p> {
         }
     }
 
-    /// A field that all lines of a layout have alike.
+    /// A field with one value for all lines of each layout.
     fn constants<'s>(&'s self, sources: &[Source<'_>], of_row: &'s [u32]) -> FieldColumn<'s> {
         let mut values = Values::default();
         let place = |source: &Source<'_>| match source {
@@ -418,7 +418,7 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(places))))
     }
 
-    /// A field that stands around others, and what those are.
+    /// A field that contains others, put together from the columns of its parts.
     fn put_together(&self, sources: &[Source<'_>]) -> Result<Option<FieldColumn<'_>>, Fault> {
         let columns = self.listing.columns.len();
         let mut readers: Vec<Option<ColumnReader<'_>>> = (0..columns).map(|_| None).collect();
@@ -444,7 +444,7 @@ impl<'p> BlockColumns<'p> {
             let column = Column::decode(entry.encoding, &self.sections(place)?, entry.values)?;
             *reader = Some(ColumnReader::new(column));
         }
-        // What a line does not take is passed over.
+        // Values that no wanted line takes are skipped.
         let passed: Vec<Vec<usize>> = self
             .layouts
             .iter()

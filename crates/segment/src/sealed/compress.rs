@@ -8,8 +8,8 @@ use super::bytes::{Corrupt, Read};
 /// A chunk of more bytes was not written by us.
 pub(crate) const CHUNK_BYTES_MAX: usize = 512 << 20;
 
-/// Text is looked for this far back: a block. Quick levels would look a quarter as far, and find
-/// less for the same work.
+/// Distance in which repetitions are looked for: a block. Quick levels would look a quarter as far,
+/// and find fewer for the same work.
 const WINDOW_LOG_BYTES: u32 = 21;
 
 /// Compresses; keeps the memory of one level.

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use super::restore::{Element, Kind, Layout};
+use super::pack::{Element, Kind, Layout};
 
 /// Where the values of a field are, in the lines of one layout.
 pub(super) enum Source<'a> {
     Nowhere,
     Column(usize),
-    /// The same in all of them.
+    /// The same value in all of them.
     Constant(Cow<'a, [u8]>),
-    /// What the elements put together, from behind the first of these places to before the second.
+    /// The elements between these indexes put the value together.
     Between(usize, usize),
 }
 
@@ -30,7 +30,7 @@ impl<'a> Source<'a> {
     /// The field at `place` of the layout's, which stands in the line.
     fn in_line(layout: &Layout<'a>, place: usize) -> Source<'a> {
         let mut opened = None;
-        // Not set any more once something else than literals was met.
+        // None once an element other than a literal was met.
         let mut text: Option<Vec<u8>> = Some(Vec::new());
         for (at, element) in layout.elements.iter().enumerate() {
             match *element {

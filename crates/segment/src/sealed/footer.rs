@@ -1,17 +1,18 @@
-//! The end of a sealed segment: where its blocks are, and what is in them.
+//! The footer of a sealed segment: where its blocks are, and what is in them.
 //!
 //! ```text
 //! header 64 B | block | block | … | footer (zstd) | trailer 48 B
 //! ```
 //!
-//! The trailer at the very end says where the footer is and carries its checksum, so that a file
-//! that was not finished is seen at once.
+//! The trailer at the very end says where the footer is and has its checksum, so that an incomplete
+//! file is recognised at once.
 
 use std::path::Path;
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed, put_varint};
 use super::compress::{Compressor, Decompressor};
 use super::form::Form;
+pub use super::form::SEALED_VERSION;
 use super::rollup::{EachCount, Rollup};
 use crate::error::SegmentError;
 use crate::header::array;
@@ -20,8 +21,6 @@ use crate::header::array;
 pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
-/// Version that this code writes. It reads that, and all from [`SEALED_VERSION_MIN`] on.
-pub const SEALED_VERSION: u16 = 5;
 /// The oldest version that is read. It knows no columns of
 /// [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2 there are no counts of two
 /// fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their old
@@ -31,12 +30,12 @@ pub const SEALED_VERSION_MIN: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNSLEND";
-/// Footers are compressed as small as is quick: they are read often and written once.
+/// Footers are compressed at a high but quick level: they are read often and written once.
 const FOOTER_LEVEL: i32 = 9;
 /// Blocks of a file, and chunks of a block, at most.
 const COUNT_MAX: usize = 1 << 24;
 
-/// What a sealed segment says of itself at its start.
+/// The header of a sealed segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SealedHeader {
     /// Node that made the file.
@@ -98,7 +97,7 @@ impl SealedHeader {
     }
 }
 
-/// A piece of a block that is compressed as a whole.
+/// A piece of a block that is compressed on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
     /// Bytes in the file.
@@ -116,13 +115,13 @@ pub struct BlockEntry {
     pub offset: u64,
     /// Its chunks, back to back; the first is the pack.
     pub chunks: Vec<Chunk>,
-    /// The filter of its words, behind the chunks, as it is: which words are in no value of its
+    /// The word filter, uncompressed, behind the chunks: it says which words are in no value of its
     /// lines.
     pub filter: Option<Chunk>,
     /// Lines in it.
     pub lines: u32,
-    /// Of those, the ones that Loginson made itself: rows of the summary. They stand in blocks of
-    /// their own, so that charts read only those.
+    /// The part of them that Loginson made itself: rows of the summary. They are in blocks of their
+    /// own, so that charts read only those.
     pub lines_internal: u32,
     /// Bytes of its raw lines, each with a newline.
     pub bytes_raw: u64,
@@ -185,7 +184,7 @@ impl BlockEntry {
     }
 }
 
-/// How much a segment was worked on.
+/// The effort of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Effort {
@@ -200,7 +199,7 @@ pub enum Effort {
 /// there are more than [`crate::sealed::VALUES_MAX`].
 pub type ValueSet = Option<Vec<(Vec<u8>, u64)>>;
 
-/// What is known of a sealed segment without reading its blocks.
+/// What a reader learns of a sealed segment without reading its blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footer {
     /// As in the file's first bytes.
@@ -211,7 +210,7 @@ pub struct Footer {
     pub replaces: Vec<u64>,
     /// How it was written.
     pub effort: Effort,
-    /// The greatest mark of a summary among its lines: everything up to there is counted.
+    /// The greatest watermark of the summary among its lines: everything up to it is counted.
     pub summarised_through: Option<u64>,
     /// Blocks, in their order in the file.
     pub blocks: Vec<BlockEntry>,
@@ -247,7 +246,7 @@ impl Footer {
     /// Whether fields have the names of versions 1 to 3, which are read as those of today
     /// ([`super::names`]).
     pub(crate) fn has_old_names(&self) -> bool {
-        self.version < super::names::VERSION
+        self.version < super::form::FIELDS_VERSION
     }
 
     /// Whether the rows of the summary are among the lines that are counted by fields.
@@ -443,7 +442,7 @@ impl Footer {
             _ => read_rollups(&mut cursor, 2, lines)?,
         };
         cursor.end()?;
-        if version < super::names::VERSION {
+        if version < super::form::FIELDS_VERSION {
             for rollup in rollups.iter_mut().chain(&mut pairs) {
                 super::names::rename_counted(&mut rollup.fields);
             }
@@ -581,7 +580,7 @@ pub(crate) fn damage(
     SegmentError::Damaged { path: path.to_owned(), offset, part, expected, found }
 }
 
-/// The checksum is right and the content is not.
+/// The error for content that is wrong under a valid checksum.
 pub(crate) fn malformed(path: &Path, offset: u64, Corrupt(what): Corrupt) -> SegmentError {
     damage(path, offset, what, "what its writer means".into(), "something else".into())
 }

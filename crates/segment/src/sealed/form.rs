@@ -1,15 +1,17 @@
-//! What the blocks of a file look like, by its version.
+//! The format of the blocks of a file, by its version.
 
 use record::frame::OriginForm;
 
-use super::footer::SEALED_VERSION;
-use super::names;
-
+/// Version that this code writes. It reads that, and all from
+/// [`SEALED_VERSION_MIN`](super::SEALED_VERSION_MIN) on.
+pub const SEALED_VERSION: u16 = 5;
+/// From this version on fields have the names of today, see [`names`](super::names).
+pub(super) const FIELDS_VERSION: u16 = 4;
 /// From this version on lines have the names that their frames have on every machine, and origins
 /// are tagged.
 const NAMES_VERSION: u16 = 5;
 
-/// How the blocks of a file are to be read.
+/// The format of a file's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) version: u16,
@@ -18,14 +20,14 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// That of what is written today.
+    /// The format that this code writes.
     pub(crate) fn current() -> Form {
         Form { version: SEALED_VERSION, node: 0 }
     }
 
-    /// Whether fields have the names of versions 1 to 3, see [`names`].
+    /// Whether fields have the names of versions 1 to 3, see [`names`](super::names).
     pub(crate) fn has_old_names(self) -> bool {
-        self.version < names::VERSION
+        self.version < FIELDS_VERSION
     }
 
     /// Whether blocks say which node built the frame of each line, and its number there.

@@ -1,8 +1,9 @@
-//! Gathers rows for a chunk: counts them, and groups them so that lines that are alike come to lie
-//! together.
+//! Collects rows for a chunk: counts them, and groups them so that similar lines are next to each
+//! other.
 //!
-//! What a row is counted and grouped by mostly stands in its stem, or is a `_level` of its own: it
-//! is found once for the rows of a batch with the same stem and the same such values.
+//! The values by which a row is counted and grouped are mostly in its stem, or are a `_level` of
+//! its own: they are looked up once for the rows of a batch with the same stem and the same such
+//! values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use super::layout::BatchShapes;
 use super::rollup::{COUNTED_FIELDS, Counter, SECOND_NS, ValueNumbers};
 use crate::hash::{K0, fold, hash64};
 
-/// A line whose event time is so far from its arrival is one of another time: it came late, its
-/// clock is wrong, or it was imported.
+/// A line whose event time is this far from its arrival is *displaced*: it came late, its clock is
+/// wrong, or it was imported.
 const DISPLACED_NS: u64 = 60_000_000_000;
 /// A group smaller than this part of a block has none of its own.
 const GROUP_PARTS: usize = 8;
 
-/// Rows that wait for their chunk to be full.
+/// Rows that wait until their chunk is full.
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) batches: Vec<Arc<Batch>>,

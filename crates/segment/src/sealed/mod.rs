@@ -5,17 +5,17 @@
 //! header 64 B | block | block | … | footer | trailer 48 B
 //! ```
 //!
-//! All that makes a sealed segment is one operation: batches go in, of hot frames or of blocks of
+//! Every sealed segment is made by one operation: batches go in, from hot frames or from blocks of
 //! other sealed segments, some rows may be left out, and a new file comes out. Sealing, merging,
-//! deleting lines and writing a segment again in a smaller form are that.
+//! deleting lines and re-encoding are all this operation.
 //!
-//! Invariants: every line comes back byte for byte with its name, times, origin and fields, which
-//! the writer has compared before it says that the file is there; a block needs nothing but its own
-//! bytes and its entry in the footer; nothing that is read is believed before its checksum and its
+//! Invariants: every line can be restored byte for byte with its name, times, origin and fields,
+//! which the writer has verified before it reports the file as complete; a block needs only its own
+//! bytes and its entry in the footer; nothing that is read is used before its checksum and its
 //! bounds were checked.
 //!
-//! `docs/format/sealed-segment.md` draws the file. Left out: which segments there are, and when one
-//! is made.
+//! `docs/format/sealed-segment.md` draws the file. Left out: which segments exist, and when one is
+//! made.
 
 mod block;
 mod bytes;
@@ -30,6 +30,7 @@ mod ints;
 mod layout;
 mod names;
 mod numerals;
+mod pack;
 mod plan;
 mod reader;
 mod repeats;
@@ -53,7 +54,7 @@ pub use writer::{HELPERS_NAME, SealedWriter};
 /// How lines are grouped within a stretch of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clustering {
-    /// As they came.
+    /// In the order of arrival.
     Arrival,
     /// By type and application.
     #[default]
@@ -62,19 +63,19 @@ pub enum Clustering {
     Stream,
 }
 
-/// How a segment is written.
+/// Settings for writing a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealOptions {
-    /// How much work goes into it.
+    /// The effort.
     pub effort: Effort,
     /// How lines are grouped.
     pub clustering: Clustering,
     /// Bytes of raw lines of a block.
     pub block_bytes: usize,
-    /// A block has a filter of its words if that takes at most one part in so many of the block's
-    /// bytes; or little beside its raw lines, however well those compress.
+    /// A block gets a word filter if the filter takes at most this part (one in so many) of the
+    /// block's bytes, or little beside its raw lines, however well those compress.
     pub filter_parts: usize,
-    /// Bytes of raw lines that are grouped at a time; memory is about three times that, and some
+    /// Bytes of raw lines that are grouped at a time. Memory is about three times that, and some
     /// MiB for each thread.
     pub chunk_bytes: usize,
 }

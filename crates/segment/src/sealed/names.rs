@@ -14,10 +14,8 @@
 
 use record::batch::BATCH_NAMES_MAX;
 
-use super::restore::{Kind, Layout};
+use super::pack::{Kind, Layout};
 
-/// The version from which on names are those of today.
-pub(super) const VERSION: u16 = 4;
 /// The level in the common words, and where it stood.
 pub(super) const LEVEL: &str = "_level";
 pub(super) const LEVEL_BEFORE: &str = "level";

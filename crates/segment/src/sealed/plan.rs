@@ -1,15 +1,14 @@
-//! How the rows of one layout are put together, worked out once a block.
+//! How the rows of one layout are put together, prepared once per block.
 //!
-//! Literals next to each other are copied at once. Fields whose values are the same in all rows of
-//! the layout, and stand at the same places of their lines, need not be looked at in each row; the
-//! last of them become a stem.
+//! Neighbouring literals are copied at once. Fields that have the same value at the same offset of
+//! the line in all rows of the layout need no work per row; the last of them become a stem.
 
 use std::collections::HashMap;
 
 use record::{FieldId, Place, RestoredBuilder, StemId};
 
 use super::column::ColumnReader;
-use super::restore::{Element, Kind, Layout};
+use super::pack::{Element, Kind, Layout};
 use crate::short::starts_with;
 
 /// Rows of a layout from which on they get a stem.
@@ -32,8 +31,8 @@ enum Step {
     Close(usize),
 }
 
-/// Lines in which all stands at fixed places up to the last value, the only field that each has for
-/// itself. Most lines of syslog are so.
+/// A layout whose lines have everything at fixed offsets up to the last value, which is the only
+/// field that differs from row to row. Most lines of syslog are like this.
 #[derive(Debug, Default)]
 pub(super) struct Straight {
     /// Place in the line, and stretch of [`Plan::text`].
@@ -59,7 +58,8 @@ pub(super) struct Plan {
     /// Origin and stem of the row before, and those of all origins.
     last: Option<(u16, StemId)>,
     stems: HashMap<u16, Option<StemId>, foldhash::fast::RandomState>,
-    /// Whether the row at hand has to have the shared fields for itself: there are too many stems.
+    /// Whether the current row must store the shared fields itself, because there are too many
+    /// stems.
     apart: bool,
 }
 
@@ -257,7 +257,7 @@ impl Plan {
         at == line.len()
     }
 
-    /// Passes over a row.
+    /// Skips a row.
     #[inline]
     pub(super) fn skip(&self, readers: &mut [ColumnReader<'_>]) {
         for step in &self.steps {
@@ -305,7 +305,7 @@ impl Plan {
     }
 }
 
-/// By field, where those stand that have the same value at the same place of every line.
+/// For each field its offset and length, if it has the same value at the same offset of every line.
 fn fixed_places(layout: &Layout<'_>, readers: &[ColumnReader<'_>]) -> Vec<Option<(u32, u32)>> {
     let mut fixed = vec![None; layout.fields.len()];
     // Where the open fields began; a value that is not a literal takes all of them out.

@@ -14,7 +14,8 @@ use super::footer::{
     BlockEntry, Chunk, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer,
     damage, malformed,
 };
-use super::restore::{Listing, lines_crc, restore};
+use super::pack::Listing;
+use super::restore::{lines_crc, restore};
 use crate::blob::{Blob, DiskBlob, read_exact};
 use crate::error::SegmentError;
 use crate::tokens::{TokenFilter, TokenHash};
@@ -27,7 +28,7 @@ pub struct SealedFile {
     footer: Arc<Footer>,
 }
 
-/// How one column of a block is stored.
+/// Statistics of one column of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
     /// The field, or `a..b` for the text between two fields; an edge of the line is `^` or `$`.
@@ -85,7 +86,7 @@ impl SealedFile {
         Ok(SealedFile { path: path.to_owned(), blob, footer: Arc::new(footer) })
     }
 
-    /// What is in it.
+    /// The footer.
     pub fn footer(&self) -> &Arc<Footer> {
         &self.footer
     }
@@ -137,8 +138,8 @@ impl SealedFile {
         Ok(with(&columns))
     }
 
-    /// For each set of words whether block `place` may hold a line with all of them in values of
-    /// its fields. None where that is not known without reading the lines.
+    /// Says for each set of words whether block `place` may have a line with all of them in values
+    /// of its fields. None where this is not known without reading the lines.
     ///
     /// Errors: the filter cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(
@@ -218,7 +219,7 @@ impl SealedFile {
             Some(place) => listing.names[place].to_owned(),
             None => edge.to_owned(),
         };
-        let describe = |column: &super::restore::ColumnEntry| {
+        let describe = |column: &super::pack::ColumnEntry| {
             let encoding = Encoding::of(column.encoding).map_err(corrupt)?;
             let (mut bytes, mut bytes_disk) = (0, 0);
             for &(chunk, inside) in &column.sections {

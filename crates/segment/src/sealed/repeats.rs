@@ -1,4 +1,4 @@
-//! Text in which much stands as it stood before, with other numbers in it: messages of logs.
+//! Encoding for text that repeats earlier text with other numbers in it, as messages of logs do.
 //!
 //! Such text is taken apart into *stretches* that are copied from further back and the *literals*
 //! between them, before zstd sees it. What is left for zstd is a tenth, and mostly digits; to look
@@ -42,7 +42,7 @@ const RESERVED_BYTES_MAX: usize = 32 << 20;
 /// comes next.
 const WIDE: usize = 32;
 
-/// Takes texts apart; keeps its memory.
+/// Splits texts into stretches and literals; keeps its memory.
 pub(crate) struct Repeats {
     /// By hash of eight bytes, where they stood last.
     places: Vec<u32>,
@@ -54,7 +54,7 @@ impl Default for Repeats {
     }
 }
 
-/// What is written while a text is taken apart.
+/// The output while a text is split.
 #[derive(Default)]
 struct Parts {
     tokens: Vec<u8>,

@@ -1,11 +1,11 @@
-//! Counts that are kept with a segment, so that a question for them opens no block: lines by level,
-//! host, application and type, by the level as the line says it, and by application and severity or
-//! level, per stretch of event time. Rows of the summary are not counted.
+//! Rollups: counts that are stored with a segment, so that queries for them read no block: lines by
+//! level, host, application and type, by the level as the line says it, and by application and
+//! severity or level, per stretch of event time. Rows of the summary are not counted.
 //!
-//! The stretch is as short as pays: a segment has at most one stretch for [`LINES_PER_STRETCH`] of
-//! its lines, and one count for [`LINES_PER_COUNT`] of them. A field with more than [`VALUES_MAX`]
-//! values has no counts, nor two fields with more than [`PAIRS_MAX`] of both; lines without a field
-//! count under the empty value.
+//! The length of a stretch adapts: a segment has at most one stretch for each [`LINES_PER_STRETCH`]
+//! of its lines, and one count for each [`LINES_PER_COUNT`] of them. A field with more than
+//! [`VALUES_MAX`] values has no counts, nor has a pair of fields with more than [`PAIRS_MAX`] pairs
+//! of values. Lines without a field count under the empty value.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(crate) const COUNTED_FIELDS: [&str; 6] =
 /// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], by place among [`COUNTED_FIELDS`].
 const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
     [&[0], &[1], &[2], &[3], &[5], &[2, 4], &[2, 0]];
-/// Different values of a field that is counted. With more, questions read the blocks.
+/// Most distinct values of a counted field. With more, queries read the blocks.
 pub const VALUES_MAX: usize = 256;
 /// The same of two fields.
 pub const PAIRS_MAX: usize = 1_024;

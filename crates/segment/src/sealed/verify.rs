@@ -1,13 +1,13 @@
-//! Compares a block, as it would be read again, with the rows it was made of.
+//! Verifies a block: compares it, as it would be read again, with the rows it was made of.
 //!
-//! Two rows are the same record when line, name, times and origin are, and every field: its name,
-//! and its value byte for byte. The lines are compared part by part as they would be put together,
-//! from columns that were decoded from the block's own bytes; only the batch that a reader makes of
-//! them is not built. A value at the same place of the same line needs no second look.
+//! Two rows are the same record when line, name, times, origin and every field (name, and value
+//! byte for byte) are equal. The lines are compared part by part as they would be restored, from
+//! columns that were decoded from the block's own bytes; only the batch that a reader would make of
+//! them is not built. A value at the same offset of the same line needs no second comparison.
 //!
 //! Rows of one layout and origin have the same values in the shared fields of the layout, and rows
-//! of one stem in those of the stem. So the two are compared once, and of their rows the other
-//! fields.
+//! of one stem in those of the stem. So these two are compared once, and then only the other fields
+//! of each row.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use record::{Batch, FieldId, Place, Row, StemId};
 use super::block::RowRef;
 use super::bytes::Read;
 use super::form::Form;
+use super::pack::Kind;
 use super::plan::{Plan, Straight};
-use super::restore::{Kind, LineHeads, Opened};
+use super::restore::{LineHeads, Opened};
 
 /// Bytes of lines that are brought together for the checksum over them.
 const GATHERED_BYTES: usize = 16 << 10;
 
-/// What comparing found.
+/// The result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     /// All rows are the same records; the checksum over their lines.

@@ -1,5 +1,5 @@
-//! The words of a block that is being written, for its filter: found in its columns, not in its
-//! lines.
+//! Collects the words of a block that is being written, for its filter, from its columns instead of
+//! its lines.
 //!
 //! A value of a column is looked at once, however many lines have it, and of a long text only what
 //! did not stand before ([`super::repeats`]). A field that stands around others (the message of an
@@ -11,7 +11,7 @@ use super::column::ColumnBuilder;
 use super::layout::{ColumnKey, Element, FieldKind, Layout, Layouts};
 use crate::tokens::{TokenSet, separates};
 
-/// Gathers the words of one block.
+/// Collects the words of one block.
 #[derive(Default)]
 pub(super) struct Words {
     pub(super) set: TokenSet,

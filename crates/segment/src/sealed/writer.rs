@@ -1,9 +1,9 @@
 //! Writes a sealed segment from batches.
 //!
-//! Rows are gathered to a chunk of some tens of MiB, grouped, and written as blocks of about 2 MiB;
-//! memory is bounded by that. Blocks of a chunk need nothing of each other, so several threads may
-//! make them. Each block is read again from its own bytes and compared with its source before it is
-//! written.
+//! Rows are collected to a chunk of some tens of MiB, grouped, and written as blocks of about 2
+//! MiB, which bounds the memory. The blocks of a chunk do not depend on each other, so several
+//! threads may make them. Each block is read again from its own bytes and compared with its source
+//! before it is written.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub const HELPERS_NAME: &str = "seal-help";
 /// Names and layouts that are kept from block to block.
 const LAYOUTS_KEPT_MAX: usize = 4_096;
 
-/// Writes one file. Dropped before [`finish`](Self::finish) it leaves a file that is none; whoever
-/// made it removes it.
+/// Writes one file. If it is dropped before [`finish`](Self::finish), the file is incomplete, and
+/// the caller removes it.
 pub struct SealedWriter {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -50,7 +50,7 @@ pub struct SealedWriter {
 }
 
 impl SealedWriter {
-    /// Makes a file, which must not be there, for the lines of the segments `replaces`.
+    /// Creates a file, which must not exist, for the lines of the segments `replaces`.
     pub fn create(
         disk: &dyn Disk,
         path: &Path,
@@ -113,10 +113,10 @@ impl SealedWriter {
         Ok(self.footer)
     }
 
-    /// Makes blocks on so many threads from now on, one at least, of which the caller's is one; on
-    /// that alone at first. The blocks come in the same order, whoever makes them, and hold the
-    /// same lines, but for those with thousands of layouts; of how they are encoded, a little
-    /// depends on what their thread met before.
+    /// Sets the number of threads that make blocks from now on, at least one, including the
+    /// caller's; the initial number is one. Whatever the number, blocks come in the same order and
+    /// hold the same lines, except where lines have thousands of layouts; their encoding depends a
+    /// little on what their thread met before.
     pub fn set_threads(&mut self, threads: usize) {
         self.makers.resize_with(threads.max(1), Maker::default);
     }
@@ -203,7 +203,7 @@ impl Chunk<'_> {
     }
 }
 
-/// What a thread needs to make blocks, one after the other.
+/// The state of a thread that makes blocks, one after the other.
 #[derive(Default)]
 struct Maker {
     layouts: Layouts,

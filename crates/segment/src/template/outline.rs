@@ -1,4 +1,4 @@
-//! Describes an encoded column to people: which encodings were chosen, and what each of them costs.
+//! Describes an encoded column for people: the chosen encodings, and the bytes of each.
 
 use super::ints::IntsView;
 use super::view::{Kind, TemplatesView, View};

@@ -1,4 +1,4 @@
-//! What an automaton says of each value, with as few of them rendered as can be.
+//! Evaluates an automaton on each value, while rendering as few of them as possible.
 //!
 //! A text that stands still is gone over once for each state it is met in, and so is a value of a
 //! dictionary. From the bytes that slots may hold follows what the values of a template may lead

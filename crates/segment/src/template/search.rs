@@ -1,4 +1,4 @@
-//! Which rows contain a text, with as few of them rendered as can be.
+//! Finds the rows that contain a text, while rendering as few of them as possible.
 //!
 //! For each template, the needle stands in a text that stands still (then all its rows have it), or
 //! it could reach over the border of a slot (then its rows are rendered and searched), or it could

@@ -1,4 +1,4 @@
-//! Byte strings one behind the other: what goes in, and what comes out.
+//! Byte strings, one after the other: the input and the output of a column.
 
 /// Values of a column: one text, and where each value ends in it. The first begins at 0.
 #[derive(Clone, Copy, Debug)]

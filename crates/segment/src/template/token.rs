@@ -1,4 +1,4 @@
-//! Where a value is cut: into tokens, which may vary, and what stands between them, which may not.
+//! Cuts values into tokens, which may vary, and the text between them, which may not.
 //!
 //! Three grains. Lines are cut coarsely, so that an address, a time or a quoted text stays whole:
 //! kept whole, its parts repeat together. What such a token is made of, finer grains find in the

@@ -19,7 +19,7 @@ use ureq::{Agent, Body, RequestBuilder};
 
 use crate::cli::ServerArgs;
 use crate::cli::secrets::read_password;
-use crate::http::Authority;
+use crate::config::Authority;
 use crate::queries::export::Format;
 
 /// Time to connect. A server that does not take the connection by then is not there.

@@ -13,9 +13,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use argon2::password_hash::phc::PasswordHash;
 use collector::{ClientCertificates, TlsFiles};
 
+use super::Role;
 use crate::config::raw::{RawAccess, RawHttpTls, RawToken, RawUser};
 use crate::config::{duration, unless_off};
-use crate::http::Role;
 
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 64;

@@ -4,11 +4,14 @@
 //! from it. Every key is described in `docs/configuration.md`.
 
 mod access;
+mod authority;
 mod collect;
 mod files;
+mod limits;
 mod nearest;
 mod placement;
 mod raw;
+mod role;
 mod secret;
 mod spelling;
 mod tls;
@@ -21,17 +24,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::{ForwardConfig, Secret};
-use collector::udp::UDP_SOCKETS_MAX;
+use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
-use crate::http::{Authority, BodyLimits, Host};
-use crate::queries::jobs::{JOBS_MAX, JobLimits};
 pub use access::{AccessConfig, Token, User};
+pub use authority::{Authority, Host};
 pub use files::format as message_format;
+use limits::JOBS_MAX;
+pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
 pub use nearest::nearest;
 pub use placement::Placement;
 use placement::processors;
@@ -40,6 +44,7 @@ use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
 #[cfg(test)]
 pub use raw::{RawToken, RawUser};
+pub use role::Role;
 pub use tls::SyslogTls;
 
 /// A configuration that makes sense.

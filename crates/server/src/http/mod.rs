@@ -28,10 +28,7 @@ use query::Queue;
 use tokio::sync::{Semaphore, watch};
 
 pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
-pub use self::access::guard::{Authority, Guard, Host, Reason};
-pub use self::access::principal::Role;
-pub use self::wire::body::BodyLimits;
-pub use self::wire::listen::seats::CONNECTIONS_MAX;
+pub use self::access::guard::{Guard, Reason};
 pub use self::wire::listen::{Clients, Tls, serve};
 
 use self::access::routes::Routes;

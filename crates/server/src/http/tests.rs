@@ -12,7 +12,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
-use collector::{Deliver, DeliverError, OnDurable, Patience, SourceKind};
+use collector::{Deliver, KeepError, OnDurable, Patience, SourceKind};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use platform::RealDisk;
@@ -272,13 +272,13 @@ impl Deliver for Faulty {
         _: ::record::Frame,
         on_durable: OnDurable,
         _: Patience,
-    ) -> Result<(), DeliverError> {
+    ) -> Result<(), KeepError> {
         assert!(!self.0.swap(false, Relaxed), "a fault, which is tested");
         on_durable(Ok(()));
         Ok(())
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use collector::node::{NodeIdentity, NodeStore};
-use collector::{Deliver, DeliverError, OnDurable, Patience};
+use collector::{Deliver, KeepError, OnDurable, Patience};
 use record::{Frame, Numbers};
-use store::{AppendError, Store};
+use store::Store;
 
 /// Hands frames to a store.
 pub struct Delivery {
@@ -33,22 +33,19 @@ impl Deliver for Delivery {
         frame: Frame,
         on_durable: OnDurable,
         patience: Patience,
-    ) -> Result<(), DeliverError> {
-        let on_durable: store::OnDurable =
-            Box::new(move |result| on_durable(result.map_err(translate)));
-        let appended = match patience {
+    ) -> Result<(), KeepError> {
+        match patience {
             Patience::Awaited => self.store.append(frame, Some(on_durable)),
             Patience::Unlimited => self.store.append_patiently(frame, on_durable),
-        };
-        appended.map_err(translate)
+        }
     }
 
     fn has_room(&self) -> bool {
         self.store.has_room()
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
-        self.store.refusal().map(translate)
+    fn refusal(&self) -> Option<KeepError> {
+        self.store.refusal()
     }
 }
 
@@ -68,21 +65,11 @@ impl NodeStore for Delivery {
         self.store.leave(node);
     }
 
-    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
-        let on_durable: store::OnDurable =
-            Box::new(move |result| on_durable(result.map_err(translate)));
-        self.store.append_forwarded(frame, on_durable).map_err(translate)
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
+        self.store.append_forwarded(frame, on_durable)
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
-        self.store.refusal().map(translate)
-    }
-}
-
-fn translate(error: AppendError) -> DeliverError {
-    match error {
-        AppendError::DiskFull => DeliverError::DiskFull,
-        AppendError::Closed => DeliverError::Closed,
-        AppendError::Failed(reason) => DeliverError::Failed(reason),
+    fn refusal(&self) -> Option<KeepError> {
+        self.store.refusal()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use collector::{
-    Accounting, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceCounters, SourceKind,
+    Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, KeepError, SourceCounters, SourceKind,
     Ticket,
 };
 use platform::Clock;
@@ -76,7 +76,7 @@ impl HttpLines {
     }
 
     /// Why lines would be refused at present.
-    pub fn refusal(&self) -> Option<DeliverError> {
+    pub fn refusal(&self) -> Option<KeepError> {
         self.deliver.refusal()
     }
 

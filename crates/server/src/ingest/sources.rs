@@ -287,7 +287,7 @@ mod tests {
 
     use collector::node::sender::Sender;
     use collector::node::{NodeIdentity, secret, wire};
-    use collector::{DeliverError, OnDurable, Patience};
+    use collector::{KeepError, OnDurable, Patience};
     use platform::RealClock;
     use record::{Frame, Numbers};
 
@@ -310,11 +310,11 @@ mod tests {
             Ok(Numbers::default())
         }
 
-        fn keep(&self, _: Frame, _: OnDurable) -> Result<(), DeliverError> {
-            Err(DeliverError::Closed)
+        fn keep(&self, _: Frame, _: OnDurable) -> Result<(), KeepError> {
+            Err(KeepError::Closed)
         }
 
-        fn refusal(&self) -> Option<DeliverError> {
+        fn refusal(&self) -> Option<KeepError> {
             None
         }
     }
@@ -324,11 +324,11 @@ mod tests {
             (1, 1)
         }
 
-        fn deliver(&self, _: Frame, _: OnDurable, _: Patience) -> Result<(), DeliverError> {
-            Err(DeliverError::Closed)
+        fn deliver(&self, _: Frame, _: OnDurable, _: Patience) -> Result<(), KeepError> {
+            Err(KeepError::Closed)
         }
 
-        fn refusal(&self) -> Option<DeliverError> {
+        fn refusal(&self) -> Option<KeepError> {
             None
         }
     }

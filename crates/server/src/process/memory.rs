@@ -34,7 +34,6 @@ pub fn give_back_freed() -> std::io::Result<()> {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::warn!(%error, "transparent huge pages stay on: more memory may be held than used");
     }
-    platform::helpers::set_at_rest(|| collect(true));
     let look = || {
         for looks in 1_u32.. {
             std::thread::sleep(LOOK_TIME);
@@ -42,6 +41,11 @@ pub fn give_back_freed() -> std::io::Result<()> {
         }
     };
     std::thread::Builder::new().name("memory".to_owned()).spawn(look).map(drop)
+}
+
+/// Gives the freed memory that the allocator keeps for this thread back to the system.
+pub fn give_back_own() {
+    collect(true);
 }
 
 /// Looks for memory that was freed, of this thread and of all that is nobody's; `all` of it, also

@@ -9,8 +9,7 @@ use std::fmt::Write as _;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::Config;
-use crate::http::CONNECTIONS_MAX;
+use crate::config::{Config, HTTP_CONNECTIONS_MAX};
 
 /// Files besides connections: segments and their rewriting, followed files, results, backups,
 /// libraries.
@@ -49,7 +48,7 @@ fn needed(config: &Config) -> u64 {
         Some(_) => collector::node::CONNECTIONS_MAX,
         None => 0,
     };
-    let connections = CONNECTIONS_MAX + nodes + listeners * config.syslog_tcp.connections_max;
+    let connections = HTTP_CONNECTIONS_MAX + nodes + listeners * config.syslog_tcp.connections_max;
     connections as u64 + OTHER_FILES
 }
 
@@ -94,7 +93,7 @@ mod tests {
     fn the_sum_of_all_listeners_counts() {
         let config = || Config::try_from(RawConfig::default()).unwrap();
         let most = config().syslog_tcp.connections_max;
-        assert!(needed(&config()) > (most + CONNECTIONS_MAX) as u64);
+        assert!(needed(&config()) > (most + HTTP_CONNECTIONS_MAX) as u64);
         let mut off = config();
         off.syslog_tcp_listen = None;
         assert_eq!(needed(&config()) - needed(&off), most as u64);

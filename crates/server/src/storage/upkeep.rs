@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use query::{Query, Scratch};
 use record::{Batch, Frame};
-use store::{Host, LineFilter};
+use store::{LineFilter, StoreCallbacks};
 
 use crate::storage::stored::Parsers;
 
@@ -41,7 +41,7 @@ impl Upkeep {
     }
 }
 
-impl Host for Upkeep {
+impl StoreCallbacks for Upkeep {
     fn parse(&self, frame: Arc<Frame>) -> Batch {
         self.parsers.parse(frame)
     }
@@ -68,6 +68,10 @@ impl Host for Upkeep {
             };
         }
         load.is_idle
+    }
+
+    fn at_rest(&self) {
+        crate::process::memory::give_back_own();
     }
 }
 

@@ -3,8 +3,8 @@
 use rusqlite::{Row, params};
 
 use super::Catalog;
-use crate::deletions::{Deletion, DeletionState, Scope};
 use crate::error::StoreError;
+use crate::store_core::deletions::{Deletion, DeletionState, Scope};
 
 impl Catalog {
     /// All deletions, the oldest first.
@@ -17,7 +17,7 @@ impl Catalog {
         self.wrap(read())
     }
 
-    /// Adds a deletion and gives it its id, which no other ever had.
+    /// Adds a deletion and gives it an id that was never used.
     pub(crate) fn add_deletion(&self, deletion: &mut Deletion) -> Result<(), StoreError> {
         let sql = "INSERT INTO deletions (filter, state, created_ns, finished_ns, sequence_before, hot_through, \
             lines, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -36,7 +36,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Writes how far a deletion is.
+    /// Writes the state of a deletion.
     pub(crate) fn save_deletion(&self, deletion: &Deletion) -> Result<(), StoreError> {
         let sql = "UPDATE deletions SET state = ?2, finished_ns = ?3, lines = ?4, note = ?5 WHERE id = ?1";
         let values = params![

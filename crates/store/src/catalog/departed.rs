@@ -1,20 +1,20 @@
-//! Rows of the table of what retention deleted.
+//! Rows of the table of lines that retention deleted.
 
 use rusqlite::{Connection, params};
 
 use super::rows::put;
 use super::{Catalog, SegmentRow};
-use crate::arrivals::{DEPARTED_MAX, Departed};
 use crate::error::StoreError;
+use crate::segments::departed::{DEPARTED_MAX, Departed};
 
 impl Catalog {
-    /// All of them, by the last number.
+    /// All ranges, by the last number.
     pub(crate) fn departed(&self) -> Result<Vec<Departed>, StoreError> {
         self.wrap(read(&self.connection))
     }
 
-    /// Writes the row of a segment that is to be deleted, and what goes with it, in one
-    /// transaction. Beyond [`DEPARTED_MAX`] the oldest two become one.
+    /// Writes the row of a segment that is to be deleted, and the range of its lines, in one
+    /// transaction. Beyond [`DEPARTED_MAX`] the oldest two ranges become one.
     pub(crate) fn depart(
         &mut self,
         row: &SegmentRow,
@@ -43,7 +43,7 @@ impl Catalog {
         })
     }
 
-    /// Takes one back that did not go.
+    /// Removes the range of a segment that was not deleted after all.
     pub(crate) fn forget_departed(&self, departed: Option<&Departed>) -> Result<(), StoreError> {
         let Some(departed) = departed else { return Ok(()) };
         let sql = "DELETE FROM departed WHERE rowid = (SELECT max(rowid) FROM departed \
@@ -68,8 +68,8 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Departed>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrivals::note_departed;
     use crate::catalog::{LOCAL, RowState};
+    use crate::segments::departed::note_departed;
 
     #[test]
     fn rows_say_what_is_in_memory() {

@@ -4,10 +4,10 @@ use rusqlite::params;
 
 use super::Catalog;
 use crate::error::StoreError;
-use crate::nodes::{NodeIdentity, NodeRow};
+use crate::store_core::nodes::{NodeIdentity, NodeRow};
 
 impl Catalog {
-    /// All nodes whose frames were taken.
+    /// All nodes that were admitted.
     pub(crate) fn nodes(&self) -> Result<Vec<NodeRow>, StoreError> {
         let read = || {
             let sql = "SELECT node, key, starts, run, seen_ns FROM nodes ORDER BY node";
@@ -26,7 +26,7 @@ impl Catalog {
         self.wrap(read())
     }
 
-    /// Writes a node's row, replacing the one of that id.
+    /// Writes a node's row, replacing the row of the same id.
     pub(crate) fn put_node(&self, row: &NodeRow) -> Result<(), StoreError> {
         let sql = "INSERT OR REPLACE INTO nodes (node, key, starts, run, seen_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
         let NodeIdentity { node, key, starts, run } = row.identity;

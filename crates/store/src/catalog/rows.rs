@@ -7,16 +7,16 @@ use segment::sealed::{Effort, NodeNumbers};
 use super::Catalog;
 use crate::error::StoreError;
 
-/// Where a segment is in its life.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowState {
-    /// Being written.
+    /// Frames are appended to it.
     Hot,
     /// Closed.
     Rolled,
-    /// Closed as it was, because writing to it failed; never written again.
+    /// Closed as it was, because a write failed; never written again.
     Kept,
-    /// Closed as it was, because more is in it than can be read; neither written nor sealed.
+    /// Closed as it was, because it holds more than can be read; neither written nor sealed.
     Damaged,
     /// Parsed into columns, compressed, immutable.
     Sealed,
@@ -46,8 +46,8 @@ impl RowState {
     }
 }
 
-/// A row of the table of segments. Ranges are from first to last, both inclusive; none when not
-/// known.
+/// A row of the table of segments. Ranges are from first to last, both inclusive; None when
+/// unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentRow {
     pub(crate) id: u64,
@@ -61,28 +61,30 @@ pub(crate) struct SegmentRow {
     pub(crate) blocks: u64,
     pub(crate) lines: u64,
     pub(crate) bytes_raw: u64,
-    /// Of those lines and bytes, what Loginson made itself; none in rows of versions before 4.
+    /// The part of those lines and bytes that Loginson made itself; None in rows of versions before
+    /// 4.
     pub(crate) own: Option<Own>,
     pub(crate) bytes_disk: u64,
     pub(crate) data_end: u64,
     pub(crate) sequence: Option<(u64, u64)>,
     /// Of a sealed segment: the frames that its lines came in, by node. None in rows of versions
-    /// before 5, where all have the sequence numbers and the segment's node.
+    /// before 5, where all lines have the sequence numbers and the node of the segment.
     pub(crate) numbers: Option<Vec<NodeNumbers>>,
-    /// Where its file is: [`LOCAL`], or the name of another place, which this program knows none
-    /// of.
+    /// Location of its file: [`LOCAL`], or the name of another location, none of which this program
+    /// supports.
     pub(crate) location: String,
-    /// All smaller numbers may have been given when the file was made; 0 in rows of version 1.
+    /// All smaller sequence numbers may have been issued when the file was created; 0 in rows of
+    /// version 1.
     pub(crate) sequence_next: u64,
     pub(crate) received_ns: Option<(i64, i64)>,
     pub(crate) time_ns: Option<(i64, i64)>,
-    /// How a sealed segment was encoded.
+    /// The effort of a sealed segment.
     pub(crate) effort: Option<Effort>,
-    /// The greatest mark of the summary in a sealed segment.
+    /// The greatest watermark of the summary in a sealed segment.
     pub(crate) summarised_through: Option<u64>,
-    /// The last deletion that a sealed segment has behind it.
+    /// The last deletion that a sealed segment was searched for.
     pub(crate) deletions_through: u64,
-    /// Which rules of retention a sealed segment has behind it: a hash of them, 0 for none.
+    /// The retention rules that were applied to a sealed segment: a hash of them, 0 for none.
     pub(crate) rules: u64,
 }
 
@@ -131,7 +133,7 @@ impl Catalog {
         self.wrap(put(&self.connection, row))
     }
 
-    /// Makes these all the rows there are, in one transaction.
+    /// Replaces all rows by these, in one transaction.
     pub(crate) fn set_all(&mut self, rows: &[SegmentRow]) -> Result<(), StoreError> {
         self.transact(|connection| {
             connection.execute("DELETE FROM segments", [])?;
@@ -139,8 +141,8 @@ impl Catalog {
         })
     }
 
-    /// The step that makes a rewritten segment take the place of its sources: the row of the new
-    /// one, if lines were left, and the sources marked for removal, in one transaction.
+    /// The catalog step of a rewrite, in one transaction: the row of the new segment, if lines were
+    /// left, and the sources marked for deletion.
     pub(crate) fn replace(
         &mut self,
         new: Option<&SegmentRow>,
@@ -159,7 +161,7 @@ impl Catalog {
         })
     }
 
-    /// The greatest mark of the summary that ever was in a sealed segment, deleted ones included.
+    /// The greatest watermark of the summary in any sealed segment, including deleted ones.
     pub(crate) fn summarised_through(&self) -> Result<Option<u64>, StoreError> {
         Ok(self.meta::<i64>("summarised_through")?.map(|through| through as u64))
     }
@@ -347,7 +349,7 @@ mod tests {
         assert_eq!(catalog.rows().unwrap(), expected);
     }
 
-    /// A catalog of version 1 as the first release wrote it is read, and brought up.
+    /// A catalog of version 1, as the first release wrote it, is read and migrated.
     #[test]
     fn version_1_becomes_version_2() {
         let fixture = "tests/fixtures/catalog-v1.sqlite";

@@ -1,4 +1,4 @@
-//! The tables, and how those of older versions become them.
+//! The tables, and their migration from older versions.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -28,7 +28,7 @@ const V1: &str = "
     ) STRICT;
 ";
 
-/// Sealed segments, and deletions. A check cannot be changed in SQLite, so the table is made anew.
+/// Sealed segments, and deletions. SQLite cannot change a check, so the table is recreated.
 const V2: &str = "
     ALTER TABLE segments RENAME TO segments_v1;
     CREATE TABLE segments (
@@ -75,7 +75,7 @@ const V2: &str = "
     ) STRICT;
 ";
 
-/// Other nodes whose frames were taken.
+/// Other nodes that were admitted.
 const V3: &str = "
     CREATE TABLE nodes (
         node INTEGER PRIMARY KEY,
@@ -87,20 +87,20 @@ const V3: &str = "
 ";
 
 /// How many of the lines, and of their bytes, are rows of the summary; null where the file was not
-/// asked yet.
+/// examined yet.
 const V4: &str = "
     ALTER TABLE segments ADD COLUMN lines_own INTEGER;
     ALTER TABLE segments ADD COLUMN bytes_own INTEGER;
 ";
 
-/// Which frames are in a sealed segment, by node; null where the file is of a version that does not
-/// say. And where its file is.
+/// The frames in a sealed segment, by node; null where the file is of a version that does not say.
+/// And the location of its file.
 const V5: &str = "
     ALTER TABLE segments ADD COLUMN numbers TEXT;
     ALTER TABLE segments ADD COLUMN location TEXT NOT NULL DEFAULT 'local';
 ";
 
-/// What retention deleted with its segments, for those who read in the order of arrival.
+/// Lines that retention deleted with their segments, for readers in the order of arrival.
 const V6: &str = "
     CREATE TABLE departed (
         sequence_last INTEGER NOT NULL,
@@ -109,7 +109,7 @@ const V6: &str = "
     ) STRICT;
 ";
 
-/// Sets the connection up; returns the version of the tables that are there, 0 for none.
+/// Sets the connection up; returns the version of the existing tables, 0 for none.
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<i64> {
     connection.execute_batch("PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL;")?;
     connection.execute_batch(

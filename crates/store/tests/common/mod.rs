@@ -7,7 +7,9 @@ use std::sync::mpsc;
 
 use platform::{Clock, Disk};
 use record::{Batch, Format, Frame, FrameBuilder, LineId, Origin, Parser, ParserConfig, Transport};
-use store::{AppendError, FrameHandle, Host, LineFilter, Position, Step, Store, StoreConfig, Unit};
+use store::{
+    FrameHandle, KeepError, LineFilter, Position, Step, Store, StoreCallbacks, StoreConfig, Unit,
+};
 
 /// A frame of `lines` lines that say their sequence and place, each padded to `line_bytes`.
 pub fn frame_at(id: (u32, u64), lines: u32, line_bytes: usize, received_ns: i64) -> Frame {
@@ -37,12 +39,12 @@ pub fn open(config: &StoreConfig, disk: &Arc<dyn Disk>, clock: &Arc<dyn Clock>) 
 }
 
 /// Appends frames together and waits for what becomes of each.
-pub fn append(store: &Store, frames: Vec<Frame>) -> Vec<Result<(), AppendError>> {
+pub fn append(store: &Store, frames: Vec<Frame>) -> Vec<Result<(), KeepError>> {
     let count = frames.len();
     let (sender, receiver) = mpsc::channel();
     let with_callbacks = frames.into_iter().enumerate().map(|(i, frame)| {
         let sender = sender.clone();
-        let done: store::OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
+        let done: record::OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
         (frame, Some(done))
     });
     let _ = store.append_all(with_callbacks.collect());
@@ -84,7 +86,7 @@ impl TestHost {
     }
 }
 
-impl Host for TestHost {
+impl StoreCallbacks for TestHost {
     fn parse(&self, frame: Arc<Frame>) -> Batch {
         self.parser.lock().unwrap().parse(frame)
     }

@@ -11,7 +11,9 @@ use std::sync::{Arc, mpsc};
 use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Format, Frame, FrameBuilder, LineId, Origin, Transport};
 use segment::{HEADER_BYTES, index_bytes};
-use store::{AppendError, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit};
+use store::{
+    KeepError, RetentionRule, SegmentState, Step, Store, StoreCallbacks, StoreConfig, Unit,
+};
 
 use super::catalog::CatalogFile;
 use super::common::{TestHost, all};
@@ -243,11 +245,11 @@ impl Life {
         let (sender, receiver) = mpsc::channel();
         let with_callbacks = frames.into_iter().enumerate().map(|(i, frame)| {
             let sender = sender.clone();
-            let done: store::OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
+            let done: record::OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
             (frame, Some(done))
         });
         store.append_all(with_callbacks.collect()).expect("the queue has room");
-        let mut results: Vec<Option<Result<(), AppendError>>> = vec![None; count];
+        let mut results: Vec<Option<Result<(), KeepError>>> = vec![None; count];
         while results.iter().any(Option::is_none) {
             store.writer_step();
             let before = results.iter().flatten().count();

@@ -65,7 +65,7 @@ impl NodeStore for Store {
         Ok(lock(&self.held).clone())
     }
 
-    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
         lock(&self.on_their_way).push((frame, on_durable));
         if !self.hold.load(Relaxed) {
             self.make_durable(1);
@@ -73,7 +73,7 @@ impl NodeStore for Store {
         Ok(())
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }
@@ -97,7 +97,7 @@ fn deliver(
         let (node, sequence) = forwarder.next_sequence();
         let frame = builder.finish(node, sequence).unwrap();
         let told = Arc::clone(told);
-        let on_durable = move |result: Result<(), DeliverError>| {
+        let on_durable = move |result: Result<(), KeepError>| {
             assert_eq!(result, Ok(()));
             told[number].fetch_add(1, Relaxed);
             if matches!(fault, Fault::Source(source) if source == number) {

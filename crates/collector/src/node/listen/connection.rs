@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use record::Frame;
 
-use super::super::forward::lock;
 use super::super::lane::{KEEPALIVE, SILENCE_MAX};
+use super::super::lock;
 use super::super::secret;
 use super::super::session::{Brought, Session};
 use super::super::status::CollectorStatus;

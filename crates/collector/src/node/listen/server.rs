@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
-use super::super::forward::lock;
+use super::super::lock;
 use super::super::session::Session;
 use super::connection::{Connection, End, refused};
 use super::shared::Shared;
-use super::{CONNECTIONS_MAX, LISTENER, TICK};
+use super::{CONNECTIONS_MAX, LISTENER, TICK, WAKER};
 use crate::accounting::SourceKind;
 use crate::source::{LogLimit, PeerLog, canonical};
 

@@ -11,14 +11,14 @@ use mio::Waker;
 use platform::Clock;
 use record::Frame;
 
-use super::super::forward::lock;
+use super::super::lock;
 use super::super::secret::Secret;
 use super::super::session::Ledger;
 use super::super::status::CollectorStatus;
 use super::super::wire::StoreHealth;
 use super::{NodeStore, TICK};
 use crate::accounting::{Accounting, DropReason, SourceKind};
-use crate::deliver::DeliverError;
+use crate::deliver::KeepError;
 use crate::source::LogLimit;
 
 /// Bytes of frames that wait for the store. Beyond, no more are read.
@@ -27,7 +27,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// now.
 pub(super) const FUTURE_MAX_NS: i64 = 60 * 1_000_000_000;
 /// Lines that came before 2000 did not: a machine without a clock begins in 1970. They came now.
-const RECEIVED_MIN_NS: i64 = 946_684_800 * 1_000_000_000;
+pub(super) const RECEIVED_MIN_NS: i64 = 946_684_800 * 1_000_000_000;
 /// How often it is asked whether there is room on the disk again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -126,7 +126,7 @@ impl Shared {
     fn next_to_keep(&self) -> Option<Frame> {
         let mut waiting = lock(&self.waiting);
         loop {
-            let disk_full = self.store.refusal() == Some(DeliverError::DiskFull);
+            let disk_full = self.store.refusal() == Some(KeepError::DiskFull);
             if waiting.closed && (disk_full || waiting.frames.is_empty()) {
                 drop(waiting);
                 self.give_back(DropReason::ShuttingDown);
@@ -140,9 +140,9 @@ impl Shared {
         }
     }
 
-    fn keep(self: &Arc<Self>, frame: Frame) -> Result<(), DeliverError> {
+    fn keep(self: &Arc<Self>, frame: Frame) -> Result<(), KeepError> {
         let mut handed = Handed::new(self, &frame);
-        let on_durable = move |result: Result<(), DeliverError>| match result {
+        let on_durable = move |result: Result<(), KeepError>| match result {
             Ok(()) => handed.is_durable(),
             // Only at the end; it is sent again to whoever is there then.
             Err(_) => handed.lost = DropReason::ShuttingDown,
@@ -172,7 +172,7 @@ impl Shared {
     pub(super) fn health(&self) -> StoreHealth {
         match self.store.refusal() {
             None => StoreHealth::Ok,
-            Some(DeliverError::DiskFull) => StoreHealth::DiskFull,
+            Some(KeepError::DiskFull) => StoreHealth::DiskFull,
             Some(_) => StoreHealth::Failing,
         }
     }

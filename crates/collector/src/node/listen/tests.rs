@@ -10,7 +10,7 @@ use super::super::secret::nonce;
 use super::super::sender::Sender;
 use super::super::wire::{self, ToCollector};
 use super::server::{CONNECTIONS_PER_NODE_MAX, UNGREETED_PER_ADDRESS_MAX};
-use super::shared::FUTURE_MAX_NS;
+use super::shared::{FUTURE_MAX_NS, RECEIVED_MIN_NS};
 use super::*;
 use crate::accounting::SourceKind;
 
@@ -63,7 +63,7 @@ impl NodeStore for Faulty {
         self.here.fetch_sub(1, Relaxed);
     }
 
-    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
         self.may_fail("keep");
         self.keeps.fetch_add(1, Relaxed);
         let header = frame.header();
@@ -75,7 +75,7 @@ impl NodeStore for Faulty {
         Ok(())
     }
 
-    fn refusal(&self) -> Option<DeliverError> {
+    fn refusal(&self) -> Option<KeepError> {
         None
     }
 }

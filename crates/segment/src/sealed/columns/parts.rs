@@ -1,12 +1,12 @@
-//! Values of a field that stands around others, line by line: each is what the elements of its
-//! line's layout put together.
+//! Values of a field that contains others, line by line: each is put together by elements of its
+//! line's layout.
 
 use record::automaton::{Automaton, BEGIN, KnownValues, State, is_last};
 
 use super::{BlockColumns, Fault, TIMES};
 use crate::sealed::column::Column;
 use crate::sealed::field::Source;
-use crate::sealed::restore::Element;
+use crate::sealed::pack::Element;
 
 /// The parts of a field, at one line after the other from the first. A column is decoded when a
 /// line first needs it.

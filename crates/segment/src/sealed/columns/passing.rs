@@ -1,8 +1,9 @@
-//! Which lines of a block pass an automaton in a field, with as few values put together as can be.
+//! Finds the lines of a block whose value of a field passes an automaton, while putting as few
+//! values together as possible.
 //!
-//! A column of templates says of its own values whether they pass. Where the field stands around
-//! others, the automaton goes on from part to part, and a line is left as soon as it is decided: a
-//! column that no line gets to is not decoded.
+//! A column of templates evaluates the automaton on its own values. Where the field contains
+//! others, the automaton continues from part to part, and a line is left as soon as it is decided:
+//! a column that no line reaches is not decoded.
 
 use record::automaton::{Automaton, UNSURE, YES};
 use record::columns::Decide;
@@ -12,9 +13,9 @@ use super::search::{WRONG_TEMPLATES, places};
 use super::{BlockColumns, Fault};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
-use crate::sealed::restore::Element;
+use crate::sealed::pack::Element;
 
-/// A question to values that has an automaton.
+/// A query on values by an automaton.
 struct Question<'q> {
     automaton: &'q Automaton,
     test: &'q dyn Decide,

@@ -1,8 +1,9 @@
-//! Which lines of a block hold a text in a field, with as few values put together as can be.
+//! Finds the lines of a block whose value of a field contains a text, while putting as few values
+//! together as possible.
 //!
 //! Templates, dictionaries and texts are searched column by column, each once. Where the field
-//! stands around others, a text that cannot reach over the borders of those is searched in their
-//! columns, and only the lines are put together in which one of them holds it.
+//! contains others, a text that cannot reach across the borders of these is searched in their
+//! columns, and only lines in which one of them contains it are put together.
 
 use record::columns::Accept;
 
@@ -12,7 +13,7 @@ use crate::needle::{ANY_CLASSES, Answer, Needle, class_of};
 use crate::sealed::bytes::{Corrupt, Cursor};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
-use crate::sealed::restore::Element;
+use crate::sealed::pack::Element;
 use crate::sealed::time_text::TimeForm;
 use crate::template::{Edges, TemplateColumn};
 
@@ -28,7 +29,7 @@ enum Held {
     Between(Vec<usize>),
 }
 
-/// A field that stands around others: texts that stand still, and the columns between them.
+/// A field that contains others: fixed texts, and the columns between them.
 struct Pieces {
     /// One more than there are columns.
     texts: Vec<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! Rows of a stem that are split as the row before was, with a few comparisons and no look at their
-//! shape.
+//! Splits rows that have the same structure as the previous row of their stem, with a few
+//! comparisons and without looking at their shape.
 
 use record::{Place, Row};
 

@@ -1,5 +1,5 @@
-//! What is remembered of the rows of one batch, with that batch's numbers: which shape rows with
-//! such fields have, and how the row of a stem before was split.
+//! State for the rows of one batch, with the numbers of that batch: the shape of rows with certain
+//! fields, and how the previous row of a stem was split.
 
 use record::{Place, StemId};
 

@@ -44,8 +44,9 @@ use super::attempts::Attempts;
 use super::audit;
 use super::principal::{Principal, Role, Scope};
 use super::sessions::Sessions;
+use crate::config::BodyLimits;
 use crate::config::{AccessConfig, Token, User};
-use crate::http::wire::body::{BodyLimits, BodyReader};
+use crate::http::wire::body::BodyReader;
 use crate::http::wire::error::{ApiError, ApiResult};
 
 /// Password hashes that are computed at a time. Each takes the memory that its parameters say: 19

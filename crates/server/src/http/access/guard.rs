@@ -20,8 +20,6 @@
 //!
 //! Left out: `X-Forwarded-Host` and `Forwarded`, which anybody can send; and a login.
 
-mod authority;
-
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,9 +34,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::config::{Authority, Host};
 use crate::http::page;
 use crate::http::wire::error::ApiError;
-pub use authority::{Authority, Host};
 
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
                       form-action 'self'; frame-ancestors 'none'";

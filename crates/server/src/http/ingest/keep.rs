@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use collector::body::{Decoder, Elements, Encoding, Shape, WholeLines, ZSTD_WINDOW_LOG_MAX};
-use collector::{DeliverError, DropReason, SourceCounters, Ticket};
+use collector::{DropReason, KeepError, SourceCounters, Ticket};
 use platform::memory::Share;
 use record::Origin;
 use tokio::task::block_in_place;
@@ -323,11 +323,11 @@ fn undecodable(error: io::Error) -> ApiError {
 }
 
 /// Why lines were not kept, as an answer.
-pub fn refused(error: &DeliverError) -> ApiError {
+pub fn refused(error: &KeepError) -> ApiError {
     let status = match error {
-        DeliverError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-        DeliverError::Closed => StatusCode::SERVICE_UNAVAILABLE,
-        DeliverError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        KeepError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+        KeepError::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        KeepError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     ApiError::new(status, error.to_string())
 }

@@ -47,33 +47,14 @@ pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
 use self::record::{Done, LastId, Record};
 use self::results::Results;
+use crate::config::JobLimits;
 use crate::pipeline::Pipeline;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
-/// The threads that questions run on, those of clients that wait among them.
-pub static QUERY_THREADS: Threads = Threads::new("query", Role::Query);
-/// What [`JobLimits::jobs_max`] is.
-pub const JOBS_MAX: usize = 1_000;
-
-/// Limits of background queries. What exceeds them ends the query, with a message that names the
-/// setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobLimits {
-    /// Time that one runs. `query.background_run_max`.
-    pub run_time: Duration,
-    /// Bytes of the rows of one. `query.result_bytes_max`.
-    pub result_bytes_max: u64,
-    /// Bytes of the rows of all. `query.result_bytes_total_max`.
-    pub result_bytes_total_max: u64,
-    /// Time after its end until one is deleted. `query.results_keep`.
-    pub keep: Duration,
-    /// Room that is left on the disk. `store.disk_free_bytes_min`.
-    pub disk_free_bytes_min: u64,
-    /// Background queries that are kept, whatever they do. Further ones are refused until some
-    /// expire or are deleted.
-    pub jobs_max: usize,
-}
+/// The threads that queries run on, those of clients that wait among them.
+pub static QUERY_THREADS: Threads =
+    Threads::new("query", Role::Query, crate::process::memory::give_back_own);
 
 /// Why it cannot be done. The text is for the user.
 #[derive(Debug, thiserror::Error)]

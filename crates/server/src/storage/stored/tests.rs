@@ -17,7 +17,7 @@ use fastrand::Rng;
 use platform::{Clock, Disk, ManualClock, RealDisk, SimDisk};
 use query::{Context, Limits, Query, Scratch, TimeOrder};
 use record::{Format, FrameBuilder, Origin, ParserConfig, Transport};
-use store::{Host, LineFilter, Position, SegmentState, Step, StoreConfig};
+use store::{LineFilter, Position, SegmentState, Step, StoreCallbacks, StoreConfig};
 
 use crate::storage::stored::*;
 use crate::storage::upkeep::line_filter;
@@ -81,7 +81,7 @@ struct TestHost {
     idle: AtomicBool,
 }
 
-impl Host for TestHost {
+impl StoreCallbacks for TestHost {
     fn parse(&self, frame: Arc<Frame>) -> Batch {
         self.parsers.parse(frame)
     }
@@ -170,7 +170,7 @@ impl History {
             let sent = other.finish(node, sequence).expect("it has lines");
             self.sent.frames.push(Arc::new(self.host.parse(Arc::new(sent))));
             let (done, durable) = mpsc::channel();
-            let on_durable: store::OnDurable = Box::new(move |kept| done.send(kept).unwrap());
+            let on_durable: record::OnDurable = Box::new(move |kept| done.send(kept).unwrap());
             self.store.append(frame, Some(on_durable)).unwrap();
             durable.recv().unwrap().unwrap();
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use platform::{Clock, Disk};
 use segment::sealed::SealedFile;
 use segment::tokens::{for_each_token, required_tokens};
-use store::{DeletionState, Host, SegmentState, Store, StoreConfig, Unit};
+use store::{DeletionState, SegmentState, Store, StoreCallbacks, StoreConfig, Unit};
 
 use super::{Asked, Backup, DIR, Life, REST_NS};
 use crate::lines::number_of;

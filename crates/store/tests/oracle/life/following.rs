@@ -51,7 +51,7 @@ impl Life {
                 return Ok(Some(batch));
             }
             let frame = handle.read_frame()?;
-            Ok(frame.map(|frame| Arc::new(store::Host::parse(&self.host, frame))))
+            Ok(frame.map(|frame| Arc::new(store::StoreCallbacks::parse(&self.host, frame))))
         };
         // The disk may be about to fail.
         let Ok((arrivals, next)) = store.read_after(cursor, bytes_max, &load) else { return false };

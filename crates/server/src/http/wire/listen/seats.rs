@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::config::HTTP_CONNECTIONS_MAX;
+
 /// Regular seats. Beyond, somebody gives way, or the connection gets a reserved seat.
-pub const SEATS_MAX: usize = 1024;
+pub const SEATS_MAX: usize = HTTP_CONNECTIONS_MAX - RESERVED_MAX;
 /// Seats of one address (of IPv6, one /64). Beyond, a connection of the same address gives way. A
 /// proxy in front of all clients has one address, so this leaves it most seats.
 const ADDRESS_SEATS_MAX: usize = 768;
 /// Seats for `/health`, `/ready` and `/metrics` beside the regular ones. When they are taken too,
 /// the one that waits longest for a request is closed.
 const RESERVED_MAX: usize = 64;
-/// Connections, all in all.
-pub const CONNECTIONS_MAX: usize = SEATS_MAX + RESERVED_MAX;
 /// A body that is younger is not judged slow.
 const BODY_AGE_MIN: Duration = Duration::from_secs(2);
 

@@ -1,0 +1,95 @@
+//! What other threads see of the thread of a store ([`super::lane`]), and how they wake it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use mio::{Poll, Token, Waker};
+
+use super::lock;
+use super::status::{Link, StoreStatus};
+use super::wire::StoreHealth;
+
+/// Says that the lane was woken; its stream has another token.
+const WAKER: Token = Token(0);
+
+/// What other threads see of the lane of a store, and how they wake it.
+pub(super) struct LaneHandle {
+    pub(super) address: String,
+    waker: Waker,
+    stopped: AtomicBool,
+    pub(super) state: Mutex<LinkState>,
+    pub(super) connects: AtomicU64,
+    pub(super) frames_acknowledged: AtomicU64,
+    pub(super) lines_acknowledged: AtomicU64,
+    pub(super) bytes_sent: AtomicU64,
+}
+
+/// How the connection of a lane stands.
+pub(super) struct LinkState {
+    /// The store, once it has said who it is.
+    pub(super) store: Option<u32>,
+    pub(super) link: Link,
+    pub(super) since: Instant,
+    pub(super) health: StoreHealth,
+}
+
+impl LaneHandle {
+    /// The handle of a lane to the store at `address`, and what the lane waits with.
+    pub(super) fn new(address: String) -> std::io::Result<(Self, Poll)> {
+        let poll = Poll::new()?;
+        let state = LinkState {
+            store: None,
+            link: Link::Connecting,
+            since: Instant::now(),
+            health: StoreHealth::Ok,
+        };
+        let handle = LaneHandle {
+            address,
+            waker: Waker::new(poll.registry(), WAKER)?,
+            stopped: AtomicBool::new(false),
+            state: Mutex::new(state),
+            connects: AtomicU64::new(0),
+            frames_acknowledged: AtomicU64::new(0),
+            lines_acknowledged: AtomicU64::new(0),
+            bytes_sent: AtomicU64::new(0),
+        };
+        Ok((handle, poll))
+    }
+
+    /// Lets the thread of the lane look for frames.
+    pub(super) fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "the thread of a store could not be woken");
+        }
+    }
+
+    /// Tells the thread of the lane to end.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.wake();
+    }
+
+    /// Whether the thread of the lane is to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// How the lane stands; bytes are known to the queue and the spool, and 0 here.
+    pub(super) fn status(&self) -> StoreStatus {
+        let state = lock(&self.state);
+        StoreStatus {
+            address: self.address.clone(),
+            store: state.store,
+            link: state.link.clone(),
+            since: state.since,
+            health: state.health,
+            connects: self.connects.load(Relaxed),
+            frames_acknowledged: self.frames_acknowledged.load(Relaxed),
+            lines_acknowledged: self.lines_acknowledged.load(Relaxed),
+            bytes_sent: self.bytes_sent.load(Relaxed),
+            bytes_in_memory: 0,
+            bytes_spooled: 0,
+        }
+    }
+}

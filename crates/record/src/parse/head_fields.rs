@@ -1,0 +1,178 @@
+//! The fields of a head: of syslog, and of the runtime of containers.
+
+use super::head::Head;
+use super::row::{self, Given, Own, Rows};
+use super::syslog::{self, Expect};
+use super::{Forced, Parser, cri, given, level, time};
+use crate::frame::{Format, Line, Origin};
+
+impl Parser {
+    pub(super) fn put_head(&mut self, head: &Head<'_>, line: &Line<'_>, rows: &mut Rows<'_>) {
+        let Some(format) = head.format else { return };
+        let mut severity = head.severity;
+        if let Some((digits, value)) = head.priority {
+            put_part(Own::Priority, digits, rows);
+            put_facility(value >> 3, rows);
+            severity = Some((value & 7) as u8);
+        }
+        if let Some(severity) = severity {
+            let (number, word) =
+                (SMALL_NUMBERS[usize::from(severity)], level::LEVELS[usize::from(severity)]);
+            put_word(Own::Severity, number, rows);
+            if rows.level().is_none() {
+                rows.put_static(Own::Level, word);
+            }
+            if !rows.has(Own::Severe) {
+                rows.put_static(Own::Severe, word);
+            }
+        }
+        put_word(Own::Format, format, rows);
+        put_part(Own::Hostname, head.hostname, rows);
+        put_part(Own::AppName, head.app_name, rows);
+        put_part(Own::ProcId, head.proc_id, rows);
+        put_part(Own::MsgId, head.msg_id, rows);
+        put_part(Own::Sequence, head.sequence, rows);
+        if !head.structured.is_empty() {
+            self.put_structured(head.structured, given(true, line.origin), rows);
+        }
+        if let Some(note) = head.note {
+            rows.note(note);
+        }
+        if let Some(written) = head.written.filter(|_| !rows.has_named_time()) {
+            self.set_head_time(written, head.clock_unset, line, rows);
+        }
+    }
+
+    /// Parameters as `ID.NAME`; an element without any as a field `ID` without value.
+    pub(super) fn put_structured(&mut self, structured: &[u8], given: Given, rows: &mut Rows<'_>) {
+        let scratch = &mut self.scratch;
+        syslog::structured(structured, |id, param| {
+            scratch.clear();
+            scratch.extend_from_slice(id);
+            if let Some((name, _)) = param {
+                if !id.is_empty() {
+                    scratch.push(b'.');
+                }
+                scratch.extend_from_slice(name);
+            }
+            let name = std::str::from_utf8(scratch).expect("names are ASCII");
+            // An element without parameters has no value, which hides none.
+            let is_there = |rows: &Rows<'_>| {
+                rows.builder.known_id(name).is_some_and(|id| rows.builder.get(id).is_some())
+            };
+            if param.is_none()
+                && (row::is_taken(name) || row::is_given(name, given) || is_there(rows))
+            {
+                return;
+            }
+            let id = rows.key_id(name);
+            let Some(id) = id else { return rows.no_room() };
+            let value = param.map_or(&b""[..], |(_, value)| value);
+            if !rows.has_room(id) {
+                return;
+            }
+            if memchr::memchr(b'\\', value).is_none() {
+                rows.put_as(id, value);
+            } else {
+                scratch.clear();
+                syslog::unescape(value, scratch);
+                rows.builder.push_made(id, scratch);
+            }
+        });
+    }
+
+    /// Writes what the runtime of containers says of a line.
+    pub(super) fn put_container(
+        &self,
+        container: &cri::Head<'_>,
+        alone: bool,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        if !rows.has_named_time() {
+            self.set_time(container.written, line, rows);
+        }
+        let mut put = |name: &str, part: &[u8]| match rows.key_id(name) {
+            Some(id) if rows.has_room(id) && rows.builder.get(id).is_none() => {
+                rows.put_as(id, part)
+            }
+            _ => {}
+        };
+        put("stream", container.stream);
+        if alone && container.is_part() {
+            put("logtag", container.tag);
+        }
+    }
+
+    pub(super) fn set_head_time(
+        &self,
+        written: time::Written,
+        clock_unset: bool,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        self.set_time(written, line, rows);
+        let apart_ns = rows.builder.time_ns().abs_diff(line.received_ns);
+        if clock_unset && apart_ns > time::AHEAD_S_MAX as u64 * 1_000_000_000 {
+            rows.builder.set_time(line.received_ns);
+            rows.note("the sender's clock is not set, arrival taken");
+        }
+    }
+}
+
+/// Facilities and severities as text.
+const SMALL_NUMBERS: [&str; 24] = [
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
+    "17", "18", "19", "20", "21", "22", "23",
+];
+
+/// The head of a line; for lines that are known to have none the whole line is the message.
+pub(super) fn find_head<'a>(text: &'a [u8], origin: &Origin, forced: Option<Forced>) -> Head<'a> {
+    match (forced, origin.format) {
+        (Some(Forced::Syslog), _) | (_, Format::Syslog) => syslog::head(text, Expect::Syslog),
+        (None, Format::Auto) => syslog::head(text, Expect::Maybe),
+        _ => Head { message: text, ..Head::default() },
+    }
+}
+
+/// Puts a part of the head, unless it is empty.
+#[inline]
+fn put_part(own: Own, part: &[u8], rows: &mut Rows<'_>) {
+    if rows.is_apart() {
+        if !part.is_empty()
+            && let Some(id) = rows.put_beside(own, part)
+        {
+            rows.put_as(id, part);
+        }
+        return;
+    }
+    rows.put_some(own, part);
+}
+
+/// Puts what the head says in a word of ours.
+#[inline]
+fn put_word(own: Own, word: &'static str, rows: &mut Rows<'_>) {
+    if rows.is_apart() {
+        if let Some(id) = rows.put_beside(own, word.as_bytes()) {
+            rows.builder.push_static(id, word);
+        }
+        return;
+    }
+    rows.put_static(own, word);
+}
+
+fn put_facility(facility: u16, rows: &mut Rows<'_>) {
+    match SMALL_NUMBERS.get(usize::from(facility)) {
+        Some(number) => {
+            put_word(Own::Facility, number, rows);
+            put_word(Own::FacilityKeyword, syslog::FACILITY_KEYWORDS[usize::from(facility)], rows);
+        }
+        None => {
+            let number = facility.to_string();
+            if let Some(id) = rows.put_beside(Own::Facility, number.as_bytes()) {
+                rows.builder.push_made(id, number.as_bytes());
+            }
+            put_word(Own::FacilityKeyword, "unknown", rows);
+        }
+    }
+}

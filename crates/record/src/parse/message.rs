@@ -1,0 +1,314 @@
+//! The message of a line: which format it has, and the fields that are in it.
+//!
+//! A message that begins like JSON, logfmt or an access line, and is none, becomes `_msg` as it is.
+
+use super::json::{self, Faults, Found, LevelFound, ParseContext, TimeFound};
+use super::row::{Own, Rows};
+use super::rules::{MessageFormat, Names};
+use super::{
+    Parser, access, cef, given, json_parts, json_scan, level, logfmt, time_plain, trimmed,
+};
+use crate::frame::Line;
+
+/// What the parsing of a message has to know of the line.
+#[derive(Clone, Copy)]
+pub(super) struct Opening<'a> {
+    pub(super) message: &'a [u8],
+    pub(super) has_head: bool,
+    pub(super) has_time: bool,
+    /// The head says how severe the line is.
+    pub(super) severe: bool,
+    /// Keys that were named for what they hold.
+    pub(super) names: Names<'a>,
+}
+
+/// What a message turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    Json,
+    Access,
+    Logfmt,
+}
+
+impl Parser {
+    /// Writes the fields of the message, with `_msg`, and for a line without head also the time and
+    /// level.
+    pub(super) fn message(
+        &mut self,
+        opening: Opening<'_>,
+        format: MessageFormat,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> Kind {
+        use MessageFormat::{Access, Auto, Json, Logfmt};
+        let message = opening.message;
+        // The mark that the message is JSON, from the CEE of old.
+        let object = message.strip_prefix(b"@cee:").unwrap_or(message).trim_ascii_start();
+        if format == Json || (format == Auto && object.first() == Some(&b'{')) {
+            match self.json(object, opening, line, rows) {
+                Ok(()) => return Kind::Json,
+                Err(note) => {
+                    rows.clear();
+                    // `{` may begin any text; a quote behind it makes it an object that went wrong.
+                    if format == Json || object.starts_with(b"{\"") {
+                        rows.note(note);
+                    }
+                }
+            }
+        } else if format == Logfmt || (format == Auto && logfmt::looks_so(message)) {
+            if self.logfmt(message, opening, line, rows) {
+                return Kind::Logfmt;
+            }
+            rows.clear();
+            rows.note("not logfmt");
+        } else if matches!(format, Access | Auto) {
+            match access::parse(message, &mut self.times) {
+                Some(access) => {
+                    self.put_access(&access, opening, line, rows);
+                    return Kind::Access;
+                }
+                None if format == Access => rows.note("not an access line"),
+                None => {}
+            }
+        }
+        if format == Auto && message.starts_with(b"CEF:") {
+            self.put_cef(message, rows);
+        }
+        rows.put(Own::Msg, message);
+        let timed = match opening.has_head {
+            true => None,
+            false => time_plain::find(message, &mut self.plain_form),
+        };
+        if let Some((written, _)) = timed
+            && !opening.has_time
+        {
+            self.set_time(written, line, rows);
+        }
+        let level = || match timed {
+            Some((_, length)) => level::of_timed(message, &message[length..]),
+            None => level::find(message),
+        };
+        if !opening.severe
+            && let Some(level) = level()
+        {
+            rows.put_static(Own::Severe, level);
+        }
+        Kind::Plain
+    }
+
+    pub(super) fn json(
+        &mut self,
+        object: &[u8],
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> Result<(), &'static str> {
+        let context = self.json_context(opening, false, line);
+        let flattened = self.flattener.flatten(object, context, &mut self.times, rows);
+        let found = match flattened {
+            Ok(found) => found,
+            Err(json_scan::Broken) => {
+                rows.clear();
+                let mended = self.flattener.mend(object, context, &mut self.times, rows);
+                let Some((found, faults)) = mended else {
+                    return Err("not JSON: broken or cut off");
+                };
+                note_faults(faults, object, rows);
+                found
+            }
+        };
+        if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
+            // The head's takes its place.
+            rows.set_apart();
+        }
+        self.put_found(&found, object, opening, rows);
+        match found.docker {
+            Some(value) => {
+                let text = json::bytes(value, object, rows).to_vec();
+                let has_time = opening.has_time || matches!(found.time, TimeFound::Resolved(_));
+                self.made_message(&text, Opening { has_time, ..opening }, line, rows);
+            }
+            None if !found.message => rows.put(Own::Msg, object),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Writes the fields of a message of pairs; whether it has any.
+    pub(super) fn logfmt(
+        &mut self,
+        message: &[u8],
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> bool {
+        let context = self.json_context(opening, false, line);
+        let (found, whole) = self.flattener.pairs(message, context, &mut self.times, rows);
+        if rows.builder.row_fields() == 0 && !found.message {
+            return false;
+        }
+        if !whole {
+            rows.note("not all of it is logfmt");
+        }
+        if !found.message {
+            rows.put(Own::Msg, message);
+        } else if let Some(value) = found.docker {
+            let id = rows.id(Own::Msg);
+            let text = json::bytes(value, message, rows).to_vec();
+            rows.builder.push_made(id, &text);
+        }
+        self.put_found(&found, message, opening, rows);
+        true
+    }
+
+    /// Writes a message that stands in the line with escapes, or in parts, and what it says: the
+    /// fields of an object, or the level of a text.
+    pub(super) fn made_message(
+        &mut self,
+        text: &[u8],
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> Kind {
+        let text = trimmed(text);
+        let object = text.trim_ascii();
+        let id = rows.id(Own::Msg);
+        if object.first() == Some(&b'{') && json_parts::is_object(object) {
+            let context = self.json_context(opening, true, line);
+            if let Ok(found) = self.inner.flatten(object, context, &mut self.times, rows) {
+                if !found.message || found.docker.is_some() {
+                    rows.builder.push_made(id, text);
+                }
+                self.put_found(&found, object, opening, rows);
+                return Kind::Json;
+            }
+        }
+        rows.builder.push_made(id, text);
+        let level = match time_plain::find(text, &mut self.plain_form) {
+            Some((written, length)) => {
+                if !opening.has_time {
+                    self.set_time(written, line, rows);
+                }
+                level::of_timed(text, &text[length..])
+            }
+            None => level::find(text),
+        };
+        if let Some(level) = level.filter(|_| !opening.severe) {
+            rows.put_static(Own::Severe, level);
+        }
+        Kind::Plain
+    }
+
+    pub(super) fn json_context<'a>(
+        &self,
+        opening: Opening<'a>,
+        is_made: bool,
+        line: &Line<'_>,
+    ) -> ParseContext<'a> {
+        let wants_time = !opening.has_time || !opening.names.time.is_empty();
+        ParseContext {
+            names: opening.names,
+            origin: line.origin_index,
+            is_made,
+            given: given(opening.has_head, line.origin),
+            wants_time: wants_time.then(|| self.context(line)),
+        }
+    }
+
+    /// Writes time and level that the keys of an object say. An unknown word for the level is kept
+    /// as it is, unless the head knows better.
+    pub(super) fn put_found(
+        &mut self,
+        found: &Found,
+        object: &[u8],
+        opening: Opening<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        match found.time {
+            TimeFound::Resolved(time_ns) => {
+                rows.builder.set_time(time_ns);
+                rows.set_named_time(!opening.names.time.is_empty());
+            }
+            TimeFound::Absurd if opening.has_time => rows.note("absurd time in the named field"),
+            TimeFound::Absurd => rows.note("absurd time, arrival taken"),
+            TimeFound::Unreadable if opening.has_time => rows.note("named time not readable"),
+            TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
+            TimeFound::None => {}
+        }
+        // The line may say its level in so many words.
+        if rows.is_apart() && rows.has(Own::Severe) {
+            return;
+        }
+        match found.level {
+            LevelFound::Known(level) => rows.put_static(Own::Severe, level),
+            LevelFound::Other(value) if !opening.severe => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(json::bytes(value, object, rows));
+                let id = rows.id(Own::Severe);
+                rows.builder.push_made(id, &self.scratch);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn put_cef(&mut self, message: &[u8], rows: &mut Rows<'_>) {
+        let scratch = &mut self.scratch;
+        let whole = cef::parse(message, |name, value| {
+            let Some(id) = rows.key_id(name) else { return rows.no_room() };
+            if !rows.has_room(id) {
+                return;
+            }
+            if memchr::memchr(b'\\', value).is_none() {
+                rows.put_as(id, value);
+            } else {
+                scratch.clear();
+                cef::unescape(value, scratch);
+                rows.builder.push_made(id, scratch);
+            }
+        });
+        if whole.is_none() {
+            rows.note("not CEF to its end");
+        }
+    }
+
+    pub(super) fn put_access(
+        &self,
+        access: &access::Access<'_>,
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        rows.put(Own::Msg, opening.message);
+        rows.put_some(Own::Vhost, access.vhost);
+        rows.put_some(Own::ClientIp, access.client_ip);
+        rows.put_some(Own::Ident, access.ident);
+        rows.put_some(Own::User, access.user);
+        rows.put_some(Own::Method, access.method);
+        rows.put_some(Own::Path, access.path);
+        rows.put_some(Own::Protocol, access.protocol);
+        rows.put_some(Own::Request, access.request);
+        rows.put_some(Own::Status, access.status);
+        rows.put_some(Own::Bytes, access.bytes);
+        rows.put_some(Own::Referer, access.referer);
+        rows.put_some(Own::UserAgent, access.user_agent);
+        rows.put_static(Own::Severe, level::from_status(access.status));
+        if !opening.has_time
+            && let Some(written) = access.written
+        {
+            self.set_time(written, line, rows);
+        }
+    }
+}
+
+fn note_faults(faults: Faults, object: &[u8], rows: &mut Rows<'_>) {
+    let begin = rows.offset(object) as u32;
+    let mut noted = false;
+    for fault in faults.into_iter().flatten() {
+        rows.note_at(fault.what, begin + fault.at);
+        noted = true;
+    }
+    if !noted {
+        rows.note("JSON broken");
+    }
+}

@@ -1,0 +1,219 @@
+//! The pack: the first chunk of a block, which lists what is in the block before the values follow.
+//!
+//! Everything here is checked while it is read: a layout names only columns, fields and values that
+//! the pack lists, and writes each field of its lines once.
+
+use record::FieldId;
+
+use super::bytes::{Corrupt, Cursor, Read};
+use super::form::Form;
+use crate::header::array;
+
+/// Rows of a block, and whatever else is counted, at most. A block with more was not written by us.
+const COUNT_MAX: usize = 1 << 24;
+
+/// Sections of one column.
+const SECTIONS_MAX: usize = super::repeats::SECTIONS;
+const _: () = assert!(SECTIONS_MAX >= crate::template::SECTIONS);
+
+/// A column of a block, as its pack lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnEntry {
+    /// 0 a field of the line, 1 a made one, 2 the text between two fields.
+    pub(crate) kind: u8,
+    /// Place of the name, from 1; of a gap the field before, 0 for the beginning of the line.
+    pub(crate) first: usize,
+    /// Of a gap the field behind, 0 for the end of the line.
+    pub(crate) second: usize,
+    pub(crate) encoding: u8,
+    pub(crate) values: usize,
+    /// For each of its sections the chunk, and 0 and its bytes when it is in the pack.
+    pub(crate) sections: Vec<(usize, usize)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Element<'a> {
+    Literal(&'a [u8]),
+    Gap(usize),
+    Value { field: usize, column: usize },
+    Open(usize),
+    Close(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    InLine,
+    /// Place of the value in the list, and in the arena.
+    Shared {
+        place: usize,
+        at: u32,
+        length: u32,
+    },
+    Made(usize),
+    Empty,
+}
+
+#[derive(Debug)]
+pub(super) struct Layout<'a> {
+    pub(super) elements: Vec<Element<'a>>,
+    pub(super) fields: Vec<(FieldId, Kind)>,
+    /// Literals of a line together.
+    pub(super) literal_bytes: usize,
+}
+
+/// What a pack lists before the values.
+pub(crate) struct Listing<'a> {
+    /// All of the pack.
+    pub(crate) pack: &'a [u8],
+    pub(crate) rows: usize,
+    pub(crate) names: Vec<&'a str>,
+    pub(crate) shared: Vec<&'a [u8]>,
+    pub(crate) columns: Vec<ColumnEntry>,
+    pub(super) rest: Cursor<'a>,
+}
+
+impl<'a> Listing<'a> {
+    pub(crate) fn read(pack: &'a [u8]) -> Read<Listing<'a>> {
+        let mut cursor = Cursor::new(pack);
+        let rows = cursor.count(COUNT_MAX)?;
+        let names = (0..cursor.count(record::batch::BATCH_NAMES_MAX)?)
+            .map(|_| cursor.text())
+            .collect::<Read<Vec<_>>>()?;
+        let shared =
+            (0..cursor.count(pack.len())?).map(|_| cursor.piece()).collect::<Read<Vec<_>>>()?;
+        let columns = (0..cursor.count(pack.len())?)
+            .map(|_| {
+                let mut entry = ColumnEntry {
+                    kind: cursor.u8()?,
+                    first: cursor.count(names.len())?,
+                    second: cursor.count(names.len())?,
+                    encoding: cursor.u8()?,
+                    values: cursor.count(COUNT_MAX)?,
+                    sections: Vec::new(),
+                };
+                if entry.kind > 2 || (entry.kind < 2 && entry.first == 0) {
+                    return Err(Corrupt("the kind of a column"));
+                }
+                for _ in 0..cursor.count(SECTIONS_MAX)? {
+                    let chunk = cursor.count(COUNT_MAX)?;
+                    let bytes = if chunk == 0 { cursor.count(pack.len())? } else { 0 };
+                    entry.sections.push((chunk, bytes));
+                }
+                Ok(entry)
+            })
+            .collect::<Read<Vec<_>>>()?;
+        Ok(Listing { pack, rows, names, shared, columns, rest: cursor })
+    }
+}
+
+/// What stands in a pack between its lists and the numbers of the lines.
+pub(super) struct Head<'a> {
+    pub(super) layouts: Vec<Layout<'a>>,
+    pub(super) origins: &'a [u8],
+    pub(super) rest: Cursor<'a>,
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn head(&self) -> Read<Head<'a>> {
+        let mut rest = self.rest.clone();
+        let places: Vec<(u32, u32)> = self.shared.iter().map(|v| (0, v.len() as u32)).collect();
+        let listed =
+            Listed { names: self.names.len(), shared: &places, columns: self.columns.len() };
+        let layouts = (0..rest.count(rest.left())?)
+            .map(|_| read_layout(&mut rest, &listed))
+            .collect::<Read<Vec<_>>>()?;
+        let origins = rest.piece()?;
+        Ok(Head { layouts, origins, rest })
+    }
+}
+
+/// The nodes that frames of a block come from.
+pub(super) fn read_nodes(rest: &mut Cursor<'_>, form: Form) -> Read<Vec<u32>> {
+    if !form.has_names() {
+        return Ok(vec![form.node]);
+    }
+    let node = |rest: &mut Cursor<'_>| Ok(u32::from_le_bytes(array(rest.take(4)?, 0)));
+    (0..rest.count(rest.left())?).map(|_| node(rest)).collect()
+}
+
+/// How many names and columns a pack lists, and where its shared values are in the arena: first
+/// byte and length. Layouts refer to them.
+pub(super) struct Listed<'a> {
+    pub(super) names: usize,
+    pub(super) shared: &'a [(u32, u32)],
+    pub(super) columns: usize,
+}
+
+pub(super) fn read_layout<'a>(cursor: &mut Cursor<'a>, listed: &Listed<'_>) -> Read<Layout<'a>> {
+    let below = |number: usize, bound: usize, what| {
+        if number < bound { Ok(number) } else { Err(Corrupt(what)) }
+    };
+    let count = cursor.count(cursor.left())?;
+    let mut elements = Vec::with_capacity(count);
+    let mut literal_bytes = 0;
+    for _ in 0..count {
+        let kind = cursor.u8()?;
+        elements.push(match kind {
+            0 => {
+                let text = cursor.piece()?;
+                literal_bytes += text.len();
+                Element::Literal(text)
+            }
+            1 => Element::Gap(below(cursor.count(COUNT_MAX)?, listed.columns, "a column")?),
+            2 => {
+                let field = cursor.count(COUNT_MAX)?;
+                let column = below(cursor.count(COUNT_MAX)?, listed.columns, "a column")?;
+                Element::Value { field, column }
+            }
+            3 => Element::Open(cursor.count(COUNT_MAX)?),
+            4 => Element::Close(cursor.count(COUNT_MAX)?),
+            _ => return Err(Corrupt("a part of a layout")),
+        });
+    }
+    let count = cursor.count(cursor.left())?;
+    let mut fields = Vec::with_capacity(count);
+    for _ in 0..count {
+        let name = cursor.count(listed.names)?.checked_sub(1).ok_or(Corrupt("a name"))?;
+        let kind = match cursor.u8()? {
+            0 => Kind::InLine,
+            1 => {
+                let place = below(cursor.count(COUNT_MAX)?, listed.shared.len(), "a value")?;
+                let (at, length) = listed.shared[place];
+                Kind::Shared { place, at, length }
+            }
+            2 => Kind::Made(below(cursor.count(COUNT_MAX)?, listed.columns, "a column")?),
+            3 => Kind::Empty,
+            _ => return Err(Corrupt("the kind of a field")),
+        };
+        fields.push((FieldId(name as u16), kind));
+    }
+    if fields.len() > record::batch::ROW_FIELDS_MAX {
+        return Err(Corrupt("the fields of a layout"));
+    }
+    check_spans(&elements, &fields)?;
+    Ok(Layout { elements, fields, literal_bytes })
+}
+
+/// Each field of the line is written once, or opened and then closed, and no other is.
+fn check_spans(elements: &[Element<'_>], fields: &[(FieldId, Kind)]) -> Read<()> {
+    const WRONG: Corrupt = Corrupt("a field of a layout");
+    // 0 not met, 1 open, 2 done.
+    let mut states = vec![0u8; fields.len()];
+    for element in elements {
+        let (field, from, to) = match *element {
+            Element::Literal(_) | Element::Gap(_) => continue,
+            Element::Value { field, .. } => (field, 0, 2),
+            Element::Open(field) => (field, 0, 1),
+            Element::Close(field) => (field, 1, 2),
+        };
+        let state = states.get_mut(field).ok_or(WRONG)?;
+        if *state != from {
+            return Err(WRONG);
+        }
+        *state = to;
+    }
+    let done = |(state, (_, kind)): (&u8, &(FieldId, Kind))| {
+        *state == if matches!(kind, Kind::InLine) { 2 } else { 0 }
+    };
+    if states.iter().zip(fields).all(done) { Ok(()) } else { Err(WRONG) }
+}

@@ -1,0 +1,548 @@
+//! One rewrite: lines of some segments, without those that are to go, into one new sealed segment.
+//!
+//! Sealing, merging, deleting lines and re-encoding are all rewrites. A rewrite goes in steps of a
+//! few frames or blocks, so that its driver can stop between any two. The active segment can be
+//! sealed as far as it is written and parsed: then the rewrite [waits](Stepped::Waits) for more.
+//!
+//! ```text
+//! N.sealing written → synced → N.sealed → directory synced → one transaction: row of N, sources `deleting`
+//!     → one lock: N in the list, sources out → files of the sources removed → their rows removed
+//! ```
+//!
+//! A crash before the transaction leaves the sources, and perhaps a `.sealed` file that names them,
+//! which counts then. A crash behind it leaves rows marked for deletion, which the next start
+//! completes. While a replaced file cannot be removed, its segment is not rewritten again and no
+//! other rewrite begins, because a file names only its own sources. Snapshots see the sources or
+//! the new segment, never both; older ones read on from the open files of the sources.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use platform::ReadOnce;
+use platform::helpers::shared_out;
+use record::Batch;
+use segment::sealed::{
+    Effort, Footer, HELPERS_NAME, SealOptions, SealedFile, SealedHeader, SealedWriter,
+};
+use segment::{FrameEntry, SegmentError, read_frame};
+
+use crate::background::pruning::{Findings, Pruning};
+use crate::callbacks::StoreCallbacks;
+use crate::catalog::RowState;
+use crate::error::StoreError;
+use crate::ledger::{Ledger, Removing};
+use crate::position::Position;
+use crate::segments::AnySegment;
+use crate::segments::fate::Fate;
+use crate::segments::file_names::{sealed_name, sealing_name};
+use crate::segments::hot::HotSegment;
+use crate::segments::sealed::{SealedSegment, row_of};
+use crate::store_core::StoreCore;
+use crate::store_core::counters::add;
+use crate::sync::{lock, read};
+use crate::writer::Writer;
+
+/// A sealed segment is assumed to take at most this part of its raw bytes when room is looked for.
+/// Logs take a tenth; where lines cannot be compressed, the disk reports it and the rewrite is
+/// tried again later.
+const ROOM_PARTS: u64 = 4;
+/// Room for everything but lines.
+const ROOM_BYTES: u64 = 64 << 10;
+/// Frames or blocks that each thread reads in a step, where several threads do: they wait for each
+/// other at its end.
+const UNITS_EACH: usize = 4;
+/// Bytes of lines that are read in a step, apart from the last unit: whatever the number of
+/// threads, a step takes no more memory.
+const STEP_BYTES_MAX: u64 = 32 << 20;
+
+/// The reason for a rewrite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Seal,
+    /// Seal the active segment while it is written.
+    Trail,
+    Merge,
+    Prune,
+    Reencode,
+}
+
+/// A rewrite under way.
+pub(crate) struct Rewrite {
+    core: Arc<StoreCore>,
+    pub(crate) purpose: Purpose,
+    sources: Vec<Source>,
+    /// The next unit: index of its source, and its index there.
+    next: (usize, usize),
+    id: u64,
+    path: PathBuf,
+    /// None once the file is complete.
+    writer: Option<SealedWriter>,
+    pruning: Pruning,
+    lines_kept: u64,
+    /// Bytes that were read from the disk.
+    read_bytes: u64,
+    /// Bytes reserved in the segment table for the new file.
+    reserved_bytes: u64,
+    /// The footer of the file, once it is complete and has lines.
+    footer: Option<Footer>,
+}
+
+enum Source {
+    Hot(Arc<HotSegment>),
+    Sealed(Arc<SealedSegment>, Arc<SealedFile>),
+}
+
+impl Source {
+    fn segment(&self) -> AnySegment {
+        match self {
+            Source::Hot(hot) => AnySegment::Hot(hot.clone()),
+            Source::Sealed(sealed, _) => AnySegment::Sealed(sealed.clone()),
+        }
+    }
+
+    /// Number of frames or blocks; None while more may come.
+    fn units(&self) -> Option<usize> {
+        match self {
+            Source::Hot(hot) => hot.is_rolled().then(|| read(&hot.index).frames.len()),
+            Source::Sealed(_, file) => Some(file.footer().blocks.len()),
+        }
+    }
+
+    /// Bytes of lines of the readable units from index `from` on, at most `count`. Of a hot segment
+    /// those frames are readable that are parsed, or that the parse stage has given up.
+    fn readable(&self, from: usize, count: usize, settled: Position) -> Vec<u64> {
+        match self {
+            Source::Sealed(_, file) => {
+                let blocks = file.footer().blocks.iter().skip(from).take(count);
+                blocks.map(|block| block.bytes_raw).collect()
+            }
+            Source::Hot(hot) => {
+                let index = read(&hot.index);
+                let frames = index.frames.iter().enumerate().skip(from).take(count);
+                let parsed =
+                    frames.take_while(|(at, entry)| is_parsed(hot.id, *at, entry, settled));
+                parsed.map(|(_, entry)| entry.payload_bytes.into()).collect()
+            }
+        }
+    }
+}
+
+/// Whether a frame of a hot segment is parsed, or the parse stage has given it up.
+fn is_parsed(segment: u64, frame: usize, entry: &FrameEntry, settled: Position) -> bool {
+    entry.time_range_ns().is_some() || Position { segment, frame: frame as u32 } <= settled
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// The step wrote something, and there may be more.
+    Worked,
+    /// No more of the active segment can be written yet: it is still growing, or not parsed.
+    Waits,
+    /// All units are written, and the new file is complete and durable: it is to be
+    /// [published](Rewrite::finish).
+    Whole,
+}
+
+/// Why a rewrite ended early.
+#[derive(Debug)]
+pub(crate) enum RewriteError {
+    /// A source cannot be read.
+    Source { segment: u64, error: SegmentError },
+    /// The new file cannot be written.
+    Target(StoreError),
+    /// A source was deleted meanwhile, so the rewrite is void.
+    Overtaken,
+    /// A bug: code that got its lines panicked.
+    Panicked,
+}
+
+impl Rewrite {
+    /// Creates the new file. Besides the room that the new segment may take, `spare` bytes of the
+    /// disk must stay free.
+    pub(crate) fn begin(
+        core: &Arc<StoreCore>,
+        ledger: &Mutex<Ledger>,
+        callbacks: &dyn StoreCallbacks,
+        purpose: Purpose,
+        sources: Vec<AnySegment>,
+        effort: Effort,
+        spare: u64,
+    ) -> Result<Rewrite, RewriteError> {
+        let now_ns = core.clock.now_ns();
+        let pruning = Pruning::of(core, ledger, callbacks, &sources, now_ns);
+        let bytes = room_bytes(&sources);
+        let free_bytes = core.space().map_err(target)?.free_bytes;
+        if free_bytes < bytes.saturating_add(spare) {
+            let source = std::io::ErrorKind::StorageFull.into();
+            let path = core.config.segments_dir();
+            return Err(target(SegmentError::Io { path, action: "find room to seal in", source }));
+        }
+        let open = |segment: AnySegment| match segment {
+            AnySegment::Hot(hot) => Ok(Source::Hot(hot)),
+            AnySegment::Sealed(sealed) => match core.segments.open_sealed(&sealed) {
+                Ok(file) => Ok(Source::Sealed(sealed, file)),
+                Err(error) => Err(RewriteError::Source { segment: sealed.id, error }),
+            },
+        };
+        let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let id = {
+            let mut ledger = lock(ledger);
+            ledger.remove_files();
+            if ledger.is_removing() {
+                let text = "files that were replaced cannot be removed for good yet; the log says what the disk refuses";
+                return Err(RewriteError::Target(StoreError::Refused(text.to_owned())));
+            }
+            core.segments.reserve(0, bytes);
+            ledger.make_room(0);
+            core.segments.issue_id()
+        };
+        let path = core.config.segments_dir().join(sealing_name(id));
+        let header = SealedHeader {
+            node: core.node,
+            segment: id,
+            created_ns: now_ns,
+            sequence_next: core.numbers.next(),
+        };
+        let replaces: Vec<u64> = sources.iter().map(|s| s.segment().id()).collect();
+        let options = SealOptions::new(effort);
+        let mut rewrite = Rewrite {
+            core: core.clone(),
+            purpose,
+            sources,
+            next: (0, 0),
+            id,
+            path,
+            writer: None,
+            pruning,
+            lines_kept: 0,
+            read_bytes: 0,
+            reserved_bytes: bytes,
+            footer: None,
+        };
+        let disk = &*core.disk;
+        match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
+            Ok(mut writer) => {
+                writer.set_threads(core.config.sealing_threads);
+                rewrite.writer = Some(writer);
+            }
+            Err(error) => {
+                rewrite.abandon(ledger);
+                return Err(target(error));
+            }
+        }
+        Ok(rewrite)
+    }
+
+    /// Writes the next frame or block, or several of them where several threads work.
+    pub(crate) fn step(&mut self, callbacks: &dyn StoreCallbacks) -> Result<Stepped, RewriteError> {
+        let threads = self.core.config.sealing_threads;
+        let units = self.next_units(if threads == 1 { 1 } else { threads * UNITS_EACH });
+        let Some(&(source, place)) = units.last() else {
+            if !self.is_read() {
+                return Ok(Stepped::Waits);
+            }
+            self.complete()?;
+            return Ok(Stepped::Whole);
+        };
+        if units.iter().any(|&(source, _)| !self.sources[source].segment().is_listed()) {
+            return Err(RewriteError::Overtaken);
+        }
+        self.next = (source, place + 1);
+        let mut threads = vec![(); threads];
+        let loaded =
+            shared_out(HELPERS_NAME, &mut threads, &units, |(), unit| self.load(*unit, callbacks));
+        for unit in loaded {
+            let (batch, read_bytes) = unit?;
+            self.read_bytes += read_bytes;
+            self.push(batch)?;
+        }
+        if self.purpose == Purpose::Trail {
+            // Its source grows.
+            self.keep_room(room_bytes(&[self.sources[source].segment()]));
+        }
+        Ok(Stepped::Worked)
+    }
+
+    /// The next units, as indexes of source and unit: at most `count`, and at most
+    /// [`STEP_BYTES_MAX`].
+    fn next_units(&self, count: usize) -> Vec<(usize, usize)> {
+        let settled = self.core.progress.settled();
+        let (mut units, mut sum) = (Vec::with_capacity(count), 0);
+        let (first, mut from) = self.next;
+        for (place, source) in self.sources.iter().enumerate().skip(first) {
+            for (unit, bytes) in (from..).zip(source.readable(from, count - units.len(), settled)) {
+                if sum >= STEP_BYTES_MAX {
+                    return units;
+                }
+                units.push((place, unit));
+                sum += bytes;
+            }
+            from = 0;
+        }
+        units
+    }
+
+    /// Whether all units were read and no more will come.
+    fn is_read(&self) -> bool {
+        let (first, from) = self.next;
+        let left = self.sources.iter().enumerate().skip(first);
+        left.into_iter()
+            .all(|(place, source)| source.units() == Some(if place == first { from } else { 0 }))
+    }
+
+    /// The records of a unit, and the bytes that were read from the disk for them.
+    fn load(
+        &self,
+        (source, place): (usize, usize),
+        callbacks: &dyn StoreCallbacks,
+    ) -> Result<(Arc<Batch>, u64), RewriteError> {
+        let source = &self.sources[source];
+        let segment = source.segment();
+        let loaded = match source {
+            Source::Hot(hot) => self.frame(hot, place, callbacks),
+            Source::Sealed(_, file) => {
+                let bytes = file.footer().blocks[place].bytes_disk();
+                file.read_block(place).map(|batch| (Arc::new(batch), bytes))
+            }
+        };
+        // Retention may have removed the file just now, which is no fault.
+        loaded.map_err(|error| match segment.may_be_gone() {
+            true => RewriteError::Overtaken,
+            false => RewriteError::Source { segment: segment.id(), error },
+        })
+    }
+
+    /// Writes a unit, without the lines that are deleted.
+    fn push(&mut self, batch: Arc<Batch>) -> Result<(), RewriteError> {
+        let mut goes = None;
+        if self.pruning.may_name(batch.time_range_ns()) {
+            goes = self.pruning.select(&batch, &mut Findings::default());
+        }
+        let gone = goes.iter().flatten().filter(|goes| **goes).count();
+        self.lines_kept += (batch.len() - gone) as u64;
+        let writer = self.writer.as_mut().expect("not finished");
+        let pushed = match &goes {
+            None => writer.push(batch, None),
+            Some(goes) => writer.push(batch, Some(&|row| !goes[row.index() as usize])),
+        };
+        pushed.map_err(target)
+    }
+
+    /// The records of a frame, and the bytes that were read from the disk for them.
+    fn frame(
+        &self,
+        hot: &Arc<HotSegment>,
+        place: usize,
+        callbacks: &dyn StoreCallbacks,
+    ) -> Result<(Arc<Batch>, u64), SegmentError> {
+        let position = Position { segment: hot.id, frame: place as u32 };
+        if let Some(batch) = self.core.segments.cache.batch(position) {
+            return Ok((batch, 0));
+        }
+        if let Some(frame) = self.core.segments.cache.frame(position) {
+            return Ok((Arc::new(callbacks.parse(frame)), 0));
+        }
+        let entry = read(&hot.index).frames[place];
+        let file = self.core.segments.open_hot(hot)?;
+        let frame = Arc::new(read_frame(&ReadOnce(&*file), &hot.path, &entry)?);
+        let bytes = frame.bytes().len() as u64;
+        Ok((Arc::new(callbacks.parse(frame)), bytes))
+    }
+
+    /// Bytes read from and written to the disk so far.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let written = self.writer.as_ref().map(SealedWriter::end);
+        let written = written.or(self.footer.as_ref().map(|footer| footer.bytes_disk));
+        self.read_bytes + written.unwrap_or(0)
+    }
+
+    /// Ends the new file; removes it when it has no line.
+    fn complete(&mut self) -> Result<(), RewriteError> {
+        let file = self.writer.take().expect("completed once");
+        if self.lines_kept == 0 {
+            drop(file);
+            let _ = self.core.disk.remove(&self.path);
+            self.keep_room(0);
+            return Ok(());
+        }
+        let footer = file.finish().map_err(target)?;
+        add(&self.core.counters.sealed_bytes_written, footer.bytes_disk);
+        self.keep_room(footer.bytes_disk);
+        self.footer = Some(footer);
+        Ok(())
+    }
+
+    /// Publishes the new file in the place of its sources.
+    pub(crate) fn finish(
+        mut self,
+        writer: &Mutex<Writer>,
+        ledger: &Mutex<Ledger>,
+    ) -> Result<(), RewriteError> {
+        let result = self.publish(writer, ledger, self.footer.as_ref());
+        if result.is_err() {
+            self.abandon(ledger);
+        } else {
+            self.keep_room(0);
+            self.count();
+        }
+        result
+    }
+
+    fn publish(
+        &self,
+        writer: &Mutex<Writer>,
+        ledger: &Mutex<Ledger>,
+        new: Option<&Footer>,
+    ) -> Result<(), RewriteError> {
+        let core = &self.core;
+        let sources: Vec<AnySegment> = self.sources.iter().map(Source::segment).collect();
+        let lines: u64 = sources.iter().map(AnySegment::lines).sum();
+        let kept = new.map_or(0, Footer::lines);
+        assert_eq!(kept + self.pruning.lines(), lines, "each line is kept or deleted");
+        let is_last_record_of_numbers = |s: &AnySegment| core.is_last_record_of_numbers(s);
+        let of_nodes = |s: &AnySegment| core.is_last_record_of_nodes(s);
+        if new.is_none() || sources.iter().any(of_nodes) {
+            let mut writer = lock(writer);
+            if sources.iter().any(is_last_record_of_numbers) {
+                writer.create_number_record().map_err(target)?;
+            }
+        }
+        let mut ledger = lock(ledger);
+        if !sources.iter().all(AnySegment::is_listed)
+            || (new.is_none() && sources.iter().any(is_last_record_of_numbers))
+            || sources.iter().any(of_nodes)
+        {
+            return Err(RewriteError::Overtaken);
+        }
+        let mut segment = None;
+        if let Some(footer) = new {
+            let dir = core.config.segments_dir();
+            let path = dir.join(sealed_name(self.id));
+            let io = |action| {
+                let path = path.clone();
+                move |source| RewriteError::Target(StoreError::Io { path, action, source })
+            };
+            core.disk.rename(&self.path, &path).map_err(io("rename to"))?;
+            core.disk.sync_dir(&dir).map_err(io("sync the directory of"))?;
+            let mut row = row_of(footer);
+            row.deletions_through = self.pruning.deletions_through;
+            row.rules = self.pruning.rules;
+            // The rows of the summary may have been deleted; their watermark still holds.
+            let marks = sources.iter().filter_map(|s| s.row().summarised_through).max();
+            row.summarised_through = row.summarised_through.max(marks);
+            segment = Some((SealedSegment::from_row(&row, &dir), row));
+        }
+        let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
+        if let Err(error) = ledger.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
+            // The files carry the same information: the new one names its sources. The rows are
+            // written later.
+            tracing::warn!("{error}");
+            ledger.catalog_stale = true;
+        }
+        for source in &self.sources {
+            match source {
+                Source::Hot(hot) => drop(core.segments.open_hot(hot)),
+                Source::Sealed(sealed, file) => sealed.keep_open(file.clone()),
+            }
+        }
+        let segment = segment.map(|(segment, _)| segment);
+        core.progress.raise_summarised(segment.as_ref().and_then(|new| new.summarised_through));
+        core.segments.replace(&sources, segment);
+        for source in &sources {
+            core.segments.forget(source, Fate::Replaced);
+            let path = source.path().to_owned();
+            ledger.leave([Removing { path, row: Some(source.row()) }]);
+        }
+        self.pruning.count(&mut ledger);
+        ledger.remove_files();
+        Ok(())
+    }
+
+    /// Undoes the rewrite.
+    pub(crate) fn abandon(&mut self, ledger: &Mutex<Ledger>) {
+        self.writer = None;
+        let mut ledger = lock(ledger);
+        let published = self.core.config.segments_dir().join(sealed_name(self.id));
+        for path in [&self.path, &published] {
+            ledger.leave([Removing { path: path.clone(), row: None }]);
+        }
+        ledger.remove_files();
+        self.keep_room(0);
+    }
+
+    /// Changes the room that is reserved for the new file, bytes; 0 once it needs none besides its
+    /// sources.
+    fn keep_room(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.reserved_bytes, bytes);
+        self.core.segments.reserve(before, bytes);
+    }
+
+    fn count(&self) {
+        let counters = &self.core.counters;
+        match self.purpose {
+            Purpose::Seal | Purpose::Trail => {
+                let raw: u64 = self.sources.iter().map(|s| s.segment().row().bytes_raw).sum();
+                add(&counters.sealed_segments, 1);
+                add(&counters.sealed_bytes_raw, raw);
+                let trailed = self.purpose == Purpose::Trail;
+                add(&counters.trailed_segments, trailed.into());
+            }
+            Purpose::Merge => add(&counters.merges, 1),
+            Purpose::Prune => {}
+            Purpose::Reencode => add(&counters.reencoded_segments, 1),
+        }
+        if self.pruning.lines() > 0 {
+            add(&counters.deleted_from_segments, 1);
+            add(&counters.lines_deleted, self.pruning.lines());
+        }
+    }
+
+    /// Whether the new file is complete.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.writer.is_none()
+    }
+
+    /// Whether a source was deleted meanwhile.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        !self.sources.iter().all(|source| source.segment().is_listed())
+    }
+
+    /// Whether a step is worthwhile: `bytes` of lines can be read, or everything that will come.
+    pub(crate) fn is_due(&self, bytes: u64) -> bool {
+        let (source, from) = self.next;
+        let Some(Source::Hot(hot)) = self.sources.get(source) else { return true };
+        if self.is_read() {
+            return true;
+        }
+        let settled = self.core.progress.settled();
+        let index = read(&hot.index);
+        let mut bytes_left = if index.state == RowState::Hot { bytes } else { 1 };
+        let frames = index.frames.iter().enumerate().skip(from);
+        for (place, entry) in frames {
+            if bytes_left == 0 || !is_parsed(hot.id, place, entry, settled) {
+                break;
+            }
+            bytes_left = bytes_left.saturating_sub(entry.payload_bytes.into());
+        }
+        bytes_left == 0
+    }
+
+    /// The segments that are rewritten.
+    pub(crate) fn source_ids(&self) -> Vec<u64> {
+        self.sources.iter().map(|s| s.segment().id()).collect()
+    }
+}
+
+fn target(error: SegmentError) -> RewriteError {
+    RewriteError::Target(error.into())
+}
+
+/// Room that a rewrite of these sources may take, bytes.
+pub(crate) fn room_bytes(sources: &[AnySegment]) -> u64 {
+    let bytes = |source: &AnySegment| match source {
+        AnySegment::Hot(hot) => read(&hot.index).totals.bytes_raw / ROOM_PARTS,
+        AnySegment::Sealed(sealed) => sealed.bytes_disk,
+    };
+    sources.iter().map(bytes).sum::<u64>() + ROOM_BYTES
+}

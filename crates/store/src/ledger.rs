@@ -1,0 +1,232 @@
+//! The ledger of the store: which segment files exist, in catalog, indexes and on the disk. All of
+//! it is work that a frame need not wait for.
+//!
+//! The writer only appends, syncs, and creates a file when it needs one. It leaves the rest here,
+//! where the thread `store-ledger` does it ([`maintenance`](crate::maintenance)): catalog rows
+//! (several syncs each), indexes of closed segments, retention. Retention by bytes runs a little
+//! ahead, so that the writer finds room; the writer deletes by itself only when this thread is
+//! behind.
+//!
+//! After a crash before such work the files say more than the catalog, as after any failed write of
+//! the catalog: the next start believes the files.
+//!
+//! Nobody who holds the ledger waits for the writer ([`sync`](crate::sync) has the order of locks).
+
+mod deletions;
+mod retention;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use segment::{index_bytes, write_index};
+
+use crate::catalog::{Catalog, RowState, SegmentRow};
+use crate::config::{PREALLOCATE_BYTES, ROOM_AHEAD_PARTS};
+use crate::segments::AnySegment;
+use crate::segments::hot::HotSegment;
+use crate::store_core::StoreCore;
+use crate::sync::{read, write};
+
+pub(crate) struct Ledger {
+    pub(crate) core: Arc<StoreCore>,
+    pub(crate) catalog: Catalog,
+    /// Whether a row could not be written. Then all rows are written at the next occasion.
+    pub(crate) catalog_stale: bool,
+    /// Files of segments that left the list and could not be removed yet.
+    removing: Vec<Removing>,
+    /// Removed files whose removal a power cut may still undo. Their rows stay in the catalog until
+    /// it cannot.
+    unsynced: Vec<Removing>,
+}
+
+/// A file to be removed.
+pub(crate) struct Removing {
+    pub(crate) path: PathBuf,
+    /// The row of the replaced segment; None for a file that was never listed.
+    pub(crate) row: Option<SegmentRow>,
+}
+
+impl Removing {
+    fn bytes(&self) -> u64 {
+        self.row.as_ref().map_or(0, |row| row.bytes_disk)
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(core: Arc<StoreCore>, catalog: Catalog) -> Self {
+        Ledger { core, catalog, catalog_stale: false, removing: Vec::new(), unsynced: Vec::new() }
+    }
+
+    /// Does the work that the writer has left to the ledger.
+    pub(crate) fn catch_up(&mut self) {
+        let hot = self.core.segments.hot();
+        let newest = hot.last().map(|segment| segment.id);
+        for segment in hot {
+            let index = read(&segment.index);
+            let (closing, unlisted) = (index.closing, index.unlisted);
+            // A failed write left this file without frames. It goes once it is not the newest,
+            // which records where sequence numbers resume.
+            let is_useless = index.state == RowState::Kept && index.frames.is_empty();
+            drop(index);
+            if is_useless && newest != Some(segment.id) {
+                self.delete(&AnySegment::Hot(segment));
+            } else if closing {
+                self.close_file(&segment);
+            } else if unlisted {
+                self.save_row(&segment);
+            }
+        }
+        self.make_room_ahead();
+        if self.catalog_stale {
+            self.refresh_catalog();
+        }
+    }
+
+    /// Ends a closed segment's file with its index. If this fails, the frames are in the file all
+    /// the same, and maintenance tries again.
+    fn close_file(&mut self, segment: &Arc<HotSegment>) {
+        let more = {
+            let mut index = write(&segment.index);
+            index.closing = false;
+            index.unsaved = true;
+            let closed_bytes = index.data_end + index_bytes(index.frames.len());
+            closed_bytes.saturating_sub(index.file_bytes)
+        };
+        self.make_room(more);
+        if segment.fate.is_listed() {
+            self.save_index(segment, true);
+        }
+    }
+
+    /// Deletes by the limit on bytes ahead of need, so that the writer does not have to.
+    fn make_room_ahead(&mut self) {
+        if let Some(bytes_max) = self.core.config.bytes_max {
+            self.make_room(PREALLOCATE_BYTES.min(bytes_max / ROOM_AHEAD_PARTS));
+        }
+    }
+
+    /// Writes a segment's row, or notes that it is to be written later.
+    pub(crate) fn save_row(&mut self, segment: &HotSegment) {
+        write(&segment.index).unlisted = false;
+        self.save(&segment.row());
+    }
+
+    /// Writes the row of a listed segment; if this fails, all rows are written later. While rows
+    /// are missing no row is written alone: a sealed segment may not be in the catalog before its
+    /// sources are marked.
+    pub(crate) fn save(&mut self, row: &SegmentRow) {
+        if self.catalog_stale {
+            self.refresh_catalog();
+        } else if let Err(error) = self.catalog.put(row) {
+            tracing::warn!("{error}");
+            self.catalog_stale = true;
+        }
+    }
+
+    /// Writes all rows, after one could not be written.
+    fn refresh_catalog(&mut self) {
+        let listed = self.core.segments.list().by_age();
+        let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
+        let leaving = self.removing.iter().chain(&self.unsynced);
+        let leaving = leaving.filter_map(|file| file.row.clone());
+        rows.extend(leaving.map(|row| SegmentRow { state: RowState::Deleting, ..row }));
+        match self.catalog.set_all(&rows) {
+            Ok(()) => self.catalog_stale = false,
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+
+    /// Whether any file waits for its removal, or any removal for being durable.
+    pub(crate) fn is_removing(&self) -> bool {
+        !self.removing.is_empty() || !self.unsynced.is_empty()
+    }
+
+    /// Registers files for the next [`remove_files`](Self::remove_files).
+    pub(crate) fn leave(&mut self, files: impl IntoIterator<Item = Removing>) {
+        self.removing.extend(files);
+        self.note_leaving();
+    }
+
+    fn note_leaving(&self) {
+        let bytes = self.removing.iter().map(Removing::bytes).sum();
+        self.core.segments.set_leaving_bytes(bytes);
+    }
+
+    /// Removes the files of segments that left the list, then their rows. A removal that the disk
+    /// refuses is tried again later.
+    pub(crate) fn remove_files(&mut self) {
+        if !self.is_removing() {
+            return;
+        }
+        let disk = self.core.disk.clone();
+        let (removed, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.removing)
+            .into_iter()
+            .partition(|file| match disk.remove(&file.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!("{}: cannot delete: {error}", file.path.display());
+                    false
+                }
+                _ => true,
+            });
+        self.removing = refused;
+        self.note_leaving();
+        self.removed(removed);
+    }
+
+    /// Makes removals of files durable, then removes the rows of those segments. If the sync fails,
+    /// the files may reappear after a power cut: their rows stay, so that the next start knows
+    /// them, and the sync is tried again later.
+    pub(crate) fn removed(&mut self, files: impl IntoIterator<Item = Removing>) {
+        self.unsynced.extend(files);
+        let dir = self.core.config.segments_dir();
+        if let Err(error) = self.core.disk.sync_dir(&dir) {
+            tracing::warn!("{}: cannot sync: {error}", dir.display());
+            return;
+        }
+        for row in self.unsynced.drain(..).filter_map(|file| file.row) {
+            if let Err(error) = self.catalog.remove(row.id) {
+                // The row stays, marked for deletion, and the next start removes it.
+                tracing::warn!("{error}");
+            }
+        }
+    }
+
+    /// Writes the index of a closed segment to its file, if it has changed and all frames are
+    /// `parsed`.
+    pub(crate) fn save_index(&mut self, segment: &Arc<HotSegment>, parsed: bool) {
+        let (data_end, entries) = {
+            let mut index = write(&segment.index);
+            if index.state != RowState::Rolled || !index.unsaved || !parsed {
+                return;
+            }
+            index.unsaved = false;
+            index.closing = false;
+            (index.data_end, index.frames.clone())
+        };
+        let disk = &*self.core.disk;
+        match write_index(disk, &segment.path, segment.id, data_end, &entries) {
+            Ok(bytes) => {
+                let written = bytes - data_end;
+                crate::store_core::counters::add(&self.core.counters.hot_bytes_written, written);
+                write(&segment.index).file_bytes = bytes;
+            }
+            Err(error) => {
+                tracing::warn!("cannot close a segment yet: {error}");
+                write(&segment.index).unsaved = true;
+            }
+        }
+        self.save_row(segment);
+    }
+
+    /// Writes what is left to write, when the store is closed.
+    pub(crate) fn close(&mut self) {
+        self.remove_files();
+        for segment in self.core.segments.hot() {
+            if read(&segment.index).closing {
+                self.close_file(&segment);
+            }
+            self.save_index(&segment, true);
+            self.save_row(&segment);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Deletes whole segments, the oldest first, by the limits on age and bytes.
+//!
+//! A row is marked before its file is removed, and removed after it: a crash in between leaves a
+//! mark that the next start completes, and never lines that reappear. One file always stays that
+//! records which sequence numbers were issued, so that none is issued again after everything else
+//! is deleted.
+
+use super::{Ledger, Removing};
+use crate::catalog::{RowState, SegmentRow};
+use crate::segments::AnySegment;
+use crate::segments::departed::Departed;
+use crate::segments::fate::Fate;
+use crate::store_core::counters::add;
+
+impl Ledger {
+    /// Deletes the segments that are beyond the limits on age and bytes at `now_ns`, nanoseconds
+    /// since 1970 UTC.
+    pub(crate) fn retain(&mut self, now_ns: i64) {
+        if let Some(age_ns) = self.core.config.age_ns {
+            self.delete_aged(now_ns.saturating_sub(age_ns));
+        }
+        self.make_room(0);
+    }
+
+    /// Deletes closed segments whose newest arrival was before `oldest_ns`, from the oldest on.
+    fn delete_aged(&mut self, oldest_ns: i64) {
+        for segment in self.core.segments.list().by_age() {
+            // A segment without lines that only records numbers sorts as the oldest; it must not
+            // stop the deletion of others.
+            if segment.is_aged(oldest_ns)
+                && !self.core.is_last_record_of_numbers(&segment)
+                && !self.delete(&segment)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
+    pub(crate) fn make_room(&mut self, bytes: u64) {
+        let Some(bytes_max) = self.core.config.bytes_max else { return };
+        let mut sum = self.core.segments.taken_bytes();
+        if sum + bytes <= bytes_max {
+            return;
+        }
+        for segment in self.core.segments.list().by_age() {
+            if sum + bytes <= bytes_max {
+                return;
+            }
+            if segment.is_closed() && !self.core.is_last_record_of_numbers(&segment) {
+                let file_bytes = segment.file_bytes();
+                if !self.delete(&segment) {
+                    return;
+                }
+                sum -= file_bytes;
+            }
+        }
+    }
+
+    /// Deletes a segment that is not the last record of sequence numbers; false when the disk
+    /// refused, to be tried again later.
+    pub(crate) fn delete(&mut self, segment: &AnySegment) -> bool {
+        let mut row = segment.row();
+        let before = std::mem::replace(&mut row.state, RowState::Deleting);
+        let departed = self.departed(&row);
+        if let Err(error) = self.catalog.depart(&row, departed.as_ref()) {
+            tracing::warn!("{error}");
+            self.catalog_stale = true;
+        }
+        // A reader that finds no file meanwhile must not report a fault.
+        segment.mark(Fate::Deleting);
+        match self.core.disk.remove(segment.path()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!("{}: cannot delete: {error}", segment.path().display());
+                segment.mark(Fate::Listed);
+                row.state = before;
+                if let Err(error) = self.catalog.forget_departed(departed.as_ref()) {
+                    tracing::warn!("{error}");
+                }
+                self.save(&row);
+                return false;
+            }
+        }
+        self.core.segments.remove_deleted(segment, departed);
+        self.removed([Removing { path: segment.path().to_owned(), row: Some(row) }]);
+        if segment.lines() > 0 {
+            let core = &self.core;
+            add(&core.counters.lines_expired, segment.lines());
+            add(&core.counters.bytes_expired, segment.file_bytes());
+        }
+        true
+    }
+}
+
+impl Ledger {
+    /// The lines that readers lose with a segment. None for a segment whose lines have the numbers
+    /// of another store.
+    fn departed(&self, row: &SegmentRow) -> Option<Departed> {
+        let is_ours = row.node == self.core.node && row.lines > 0;
+        row.sequence.filter(|_| is_ours).map(|sequence| Departed { sequence, lines: row.lines })
+    }
+}

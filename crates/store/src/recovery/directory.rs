@@ -1,0 +1,191 @@
+//! Opening a store: brings the directory of segments and the catalog into agreement about which
+//! files exist.
+//!
+//! | found | done |
+//! |---|---|
+//! | row marked for deletion | its file is removed, then the row |
+//! | `.sealing` | removed: a rewrite that was not finished, whose sources are there |
+//! | `.sealed` of the length that its row says | believed, without reading it |
+//! | other `.sealed` | its footer is read; the row is made of it |
+//! | `.sealed` whose footer cannot be read, and that is not listed | set aside under another name, with a warning: its sources are there unless the catalog was lost too |
+//! | `.sealed` whose footer cannot be read, and that is listed | as before, listed with what the row says, with a warning |
+//! | file that a `.sealed` without row names as a source | removed, with its row: the step to the catalog was not done |
+//! | other row without file | the row is removed, with a warning |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use platform::Disk;
+use segment::SegmentError;
+use segment::sealed::SealedFile;
+
+use crate::catalog::{Catalog, LOCAL, RowState, SegmentRow};
+use crate::error::StoreError;
+use crate::recovery::report::{RecoveryReport, thousands};
+use crate::segments::file_names::{FileKind, file_kind, hot_name, sealed_name, sealing_name};
+use crate::segments::sealed::{SealedSegment, own_of, row_of};
+
+/// The directory of segments during recovery.
+pub(crate) struct Directory<'a> {
+    pub(crate) dir: PathBuf,
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) rows: &'a BTreeMap<u64, SegmentRow>,
+}
+
+/// The files in it.
+pub(crate) struct Files {
+    /// Ids of hot segments, in order.
+    pub(crate) hot: BTreeSet<u64>,
+    /// By id.
+    pub(crate) sealed: Vec<Arc<SealedSegment>>,
+    /// The greatest id in any name.
+    pub(crate) id_max: u64,
+}
+
+impl Directory<'_> {
+    pub(crate) fn put_in_order(&self, report: &mut RecoveryReport) -> Result<Files, StoreError> {
+        let names = self.disk.list(&self.dir).map_err(StoreError::io(&self.dir, "list"))?;
+        let mut there: BTreeSet<(FileKind, u64)> =
+            names.iter().filter_map(|name| file_kind(name)).collect();
+        // Names of quarantined files count, too: their numbers are not used again.
+        let number = |name: &String| name.split('.').next()?.parse::<u64>().ok();
+        let id_max = names.iter().filter_map(number).max().unwrap_or(0);
+        let mut gone = Vec::new();
+        there.retain(|&(kind, id)| {
+            let leaves = kind == FileKind::Sealing || self.is_leaving(kind, id);
+            if leaves {
+                gone.push((kind, id));
+            }
+            !leaves
+        });
+        if let Some(row) = self.rows.values().find(|row| row.location != LOCAL) {
+            let (segment, location) = (row.id, row.location.clone());
+            return Err(StoreError::Location { segment, location });
+        }
+        let (sealed, replaced) = self.sealed(&mut there, report)?;
+        for &id in &replaced {
+            for kind in [FileKind::Hot, FileKind::Sealed] {
+                if there.remove(&(kind, id)) {
+                    gone.push((kind, id));
+                }
+            }
+        }
+        self.remove(&gone)?;
+        for row in self.rows.values() {
+            let is_there =
+                [FileKind::Hot, FileKind::Sealed].iter().any(|&k| there.contains(&(k, row.id)));
+            if is_there {
+                continue;
+            }
+            if row.state != RowState::Deleting && !replaced.contains(&row.id) {
+                report.warnings.push(format!(
+                    "segment {} with {} lines is missing: {} is not there",
+                    row.id,
+                    thousands(row.lines),
+                    self.dir.join(&row.file).display(),
+                ));
+            }
+            self.catalog.remove(row.id)?;
+        }
+        let hot = there.iter().filter(|(kind, _)| *kind == FileKind::Hot).map(|(_, id)| *id);
+        let sealed = sealed.into_iter().filter(|s| !replaced.contains(&s.id)).collect();
+        Ok(Files { hot: hot.collect(), sealed, id_max })
+    }
+
+    fn is_leaving(&self, kind: FileKind, id: u64) -> bool {
+        let row = self.rows.get(&id).filter(|row| row.state == RowState::Deleting);
+        row.is_some_and(|row| file_kind(&row.file) == Some((kind, id)))
+    }
+
+    /// The sealed segments, and the segments that they replace.
+    fn sealed(
+        &self,
+        there: &mut BTreeSet<(FileKind, u64)>,
+        report: &mut RecoveryReport,
+    ) -> Result<(Vec<Arc<SealedSegment>>, BTreeSet<u64>), StoreError> {
+        let mut segments = Vec::new();
+        let mut replaced = BTreeSet::new();
+        let ids: Vec<u64> =
+            there.iter().filter(|(kind, _)| *kind == FileKind::Sealed).map(|(_, id)| *id).collect();
+        for id in ids {
+            let path = self.dir.join(sealed_name(id));
+            let row = self.rows.get(&id).filter(|row| row.state == RowState::Sealed);
+            let bytes =
+                self.disk.file_bytes(&path).map_err(StoreError::io(&path, "get the length of"))?;
+            let known = row.filter(|row| row.bytes_disk == bytes);
+            if let Some(row) = known.filter(|row| row.own.is_none())
+                && let Ok(file) = SealedFile::open(self.disk, &path)
+            {
+                // A row of an older version lacks this; the file has it.
+                let row = SegmentRow { own: Some(own_of(file.footer())), ..row.clone() };
+                self.catalog.put(&row)?;
+                segments.push(Arc::new(SealedSegment::from_row(&row, &self.dir)));
+                continue;
+            }
+            if let Some(row) = known {
+                segments.push(Arc::new(SealedSegment::from_row(row, &self.dir)));
+                continue;
+            }
+            let row = match SealedFile::open(self.disk, &path) {
+                Ok(file) => {
+                    replaced.extend(&file.footer().replaces);
+                    row_of(file.footer())
+                }
+                Err(error @ (SegmentError::Io { .. } | SegmentError::Version { .. })) => {
+                    return Err(error.into());
+                }
+                Err(error) => match row {
+                    Some(row) => {
+                        report.warnings.push(format!("{error}; its lines cannot all be read"));
+                        row.clone()
+                    }
+                    None => {
+                        self.set_aside(&path, report, &error)?;
+                        there.remove(&(FileKind::Sealed, id));
+                        continue;
+                    }
+                },
+            };
+            if row.id != id {
+                let error = format!("{}: it says that it is segment {}", path.display(), row.id);
+                self.set_aside(&path, report, &error)?;
+                there.remove(&(FileKind::Sealed, id));
+                continue;
+            }
+            self.catalog.put(&row)?;
+            segments.push(Arc::new(SealedSegment::from_row(&row, &self.dir)));
+        }
+        Ok((segments, replaced))
+    }
+
+    /// Quarantines a file, by a name that is none of a store's.
+    fn set_aside(
+        &self,
+        path: &std::path::Path,
+        report: &mut RecoveryReport,
+        error: &dyn std::fmt::Display,
+    ) -> Result<(), StoreError> {
+        let aside = path.with_added_extension("damaged");
+        self.disk.rename(path, &aside).map_err(StoreError::io(path, "rename"))?;
+        self.disk.sync_dir(&self.dir).map_err(StoreError::io(&self.dir, "sync"))?;
+        report.warnings.push(format!("{error}; the file is set aside as {}", aside.display()));
+        Ok(())
+    }
+
+    fn remove(&self, files: &[(FileKind, u64)]) -> Result<(), StoreError> {
+        for &(kind, id) in files {
+            let name = match kind {
+                FileKind::Hot => hot_name(id),
+                FileKind::Sealed => sealed_name(id),
+                FileKind::Sealing => sealing_name(id),
+            };
+            let path = self.dir.join(name);
+            self.disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
+        }
+        // Also when nothing was removed: after a failed sync before this start, files that are
+        // found may not be durable, and new lines go into one of them.
+        self.disk.sync_dir(&self.dir).map_err(StoreError::io(&self.dir, "sync"))
+    }
+}

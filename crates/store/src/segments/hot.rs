@@ -1,0 +1,180 @@
+//! Hot segments in memory: what is known of their frames, and of the state of their files.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, RwLock};
+
+use platform::{Access, Disk, DiskFile};
+use record::frame::FRAME_INTERNAL;
+use segment::{FrameEntry, SegmentError, SegmentHeader};
+
+use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
+use crate::position::span;
+use crate::segments::fate::FateCell;
+use crate::segments::file_names::hot_name;
+use crate::sync::{lock, read};
+
+/// Sums over the frames of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) lines: u64,
+    pub(crate) bytes_raw: u64,
+    /// The part of them that Loginson made itself.
+    pub(crate) own: Own,
+    pub(crate) sequence: Option<(u64, u64)>,
+    pub(crate) received_ns: Option<(i64, i64)>,
+    pub(crate) time_ns: Option<(i64, i64)>,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, entry: &FrameEntry) {
+        self.lines += u64::from(entry.lines);
+        self.bytes_raw += u64::from(entry.payload_bytes);
+        if entry.flags & FRAME_INTERNAL != 0 {
+            self.own.lines += u64::from(entry.lines);
+            self.own.bytes += u64::from(entry.payload_bytes);
+        }
+        self.sequence = span(self.sequence, Some((entry.sequence, entry.sequence)));
+        let received = (entry.received_min_ns, entry.received_max_ns);
+        self.received_ns = span(self.received_ns, Some(received));
+        self.time_ns = span(self.time_ns, entry.time_range_ns());
+    }
+}
+
+/// The state of a segment that changes.
+pub(crate) struct HotIndex {
+    pub(crate) frames: Vec<FrameEntry>,
+    pub(crate) totals: Totals,
+    pub(crate) state: RowState,
+    /// First byte behind the frames.
+    pub(crate) data_end: u64,
+    /// Length of the file.
+    pub(crate) file_bytes: u64,
+    /// Frames whose event times are not known.
+    pub(crate) times_unknown: usize,
+    /// Whether the index in the file is missing, or older than this one.
+    pub(crate) unsaved: bool,
+    /// Whether the segment is closed and its file does not end with an index yet.
+    pub(crate) closing: bool,
+    /// Whether the catalog has no row for it yet.
+    pub(crate) unlisted: bool,
+}
+
+/// One hot segment of the store.
+pub(crate) struct HotSegment {
+    pub(crate) id: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) node: u32,
+    pub(crate) created_ns: i64,
+    /// The next sequence number of its node when the file was created, from its header.
+    pub(crate) sequence_next: u64,
+    pub(crate) fate: FateCell,
+    pub(crate) index: RwLock<HotIndex>,
+    file: Mutex<Option<Arc<dyn DiskFile>>>,
+}
+
+impl HotSegment {
+    pub(crate) fn new(path: PathBuf, header: &SegmentHeader, index: HotIndex) -> Self {
+        HotSegment {
+            id: header.segment,
+            path,
+            node: header.node,
+            created_ns: header.created_ns,
+            sequence_next: header.sequence_next,
+            fate: FateCell::default(),
+            index: RwLock::new(index),
+            file: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn is_rolled(&self) -> bool {
+        read(&self.index).state != RowState::Hot
+    }
+
+    /// The open file, and whether this call opened it.
+    pub(crate) fn open(&self, disk: &dyn Disk) -> Result<(Arc<dyn DiskFile>, bool), SegmentError> {
+        let mut file = lock(&self.file);
+        if let Some(file) = &*file {
+            return Ok((file.clone(), false));
+        }
+        let opened =
+            disk.open(&self.path, Access::Read).map_err(SegmentError::io(&self.path, "open"))?;
+        *file = Some(opened.clone());
+        Ok((opened, true))
+    }
+
+    /// Closes the file as soon as no reader has it.
+    pub(crate) fn forget_file(&self) {
+        *lock(&self.file) = None;
+    }
+
+    pub(crate) fn row(&self) -> SegmentRow {
+        let index = read(&self.index);
+        SegmentRow {
+            id: self.id,
+            file: hot_name(self.id),
+            state: index.state,
+            node: self.node,
+            created_ns: self.created_ns,
+            frames: index.frames.len() as u64,
+            blocks: 0,
+            lines: index.totals.lines,
+            bytes_raw: index.totals.bytes_raw,
+            own: Some(index.totals.own),
+            bytes_disk: index.file_bytes,
+            data_end: index.data_end,
+            sequence: index.totals.sequence,
+            numbers: None,
+            location: LOCAL.to_owned(),
+            sequence_next: self.sequence_next,
+            received_ns: index.totals.received_ns,
+            time_ns: index.totals.time_ns,
+            effort: None,
+            summarised_through: None,
+            deletions_through: 0,
+            rules: 0,
+        }
+    }
+}
+
+impl HotIndex {
+    pub(crate) fn new(
+        state: RowState,
+        frames: Vec<FrameEntry>,
+        data_end: u64,
+        file_bytes: u64,
+    ) -> Self {
+        let mut totals = Totals::default();
+        frames.iter().for_each(|entry| totals.add(entry));
+        let times_unknown = frames.iter().filter(|e| e.time_range_ns().is_none()).count();
+        HotIndex {
+            frames,
+            totals,
+            state,
+            data_end,
+            file_bytes,
+            times_unknown,
+            unsaved: false,
+            closing: false,
+            unlisted: false,
+        }
+    }
+
+    /// Adds a frame that became durable.
+    pub(crate) fn push(&mut self, entry: FrameEntry) {
+        self.totals.add(&entry);
+        self.times_unknown += usize::from(entry.time_range_ns().is_none());
+        self.data_end = entry.end();
+        self.frames.push(entry);
+    }
+
+    pub(crate) fn set_times(&mut self, frame: u32, range_ns: (i64, i64)) {
+        let Some(entry) = self.frames.get_mut(frame as usize) else { return };
+        let before = entry.time_range_ns();
+        entry.set_time_range_ns(range_ns);
+        let after = entry.time_range_ns();
+        self.times_unknown += usize::from(after.is_none());
+        self.times_unknown -= usize::from(before.is_none());
+        self.totals.time_ns = span(self.totals.time_ns, after);
+        self.unsaved |= before != after;
+    }
+}

@@ -1,0 +1,205 @@
+//! The segments of a store: which there are, their open files, and what of them is in memory.
+//!
+//! Handles of frames and blocks hold this table and nothing else of the store.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use platform::{Disk, DiskFile};
+use segment::SegmentError;
+use segment::sealed::SealedFile;
+
+use crate::config::OPEN_FILES_MAX;
+use crate::segments::cache::Cache;
+use crate::segments::departed::{Departed, DepartedLines};
+use crate::segments::fate::{Fate, FateCell};
+use crate::segments::hot::HotSegment;
+use crate::segments::sealed::{SealedFiles, SealedSegment};
+use crate::segments::{AnySegment, SegmentList};
+use crate::sync::{lock, read, write};
+
+pub(crate) struct SegmentTable {
+    disk: Arc<dyn Disk>,
+    list: RwLock<SegmentList>,
+    /// The number of the next segment.
+    id_next: AtomicU64,
+    pub(crate) cache: Cache,
+    /// Hot segments with an open file, in the order of opening.
+    hot_files: Mutex<VecDeque<Arc<HotSegment>>>,
+    sealed_files: SealedFiles,
+    departed: DepartedLines,
+    /// Bytes of files that left the list and are not removed yet.
+    leaving_bytes: AtomicU64,
+    /// Bytes that rewrites under way may take.
+    reserved_bytes: AtomicU64,
+}
+
+impl SegmentTable {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        list: SegmentList,
+        id_next: u64,
+        departed: Vec<Departed>,
+        cache_bytes_max: usize,
+    ) -> Self {
+        SegmentTable {
+            disk,
+            list: RwLock::new(list),
+            id_next: AtomicU64::new(id_next),
+            cache: Cache::new(cache_bytes_max),
+            hot_files: Mutex::default(),
+            sealed_files: SealedFiles::new(cache_bytes_max),
+            departed: DepartedLines::new(departed),
+            leaving_bytes: AtomicU64::new(0),
+            reserved_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// A copy of the list as it is now.
+    pub(crate) fn list(&self) -> SegmentList {
+        read(&self.list).clone()
+    }
+
+    /// The hot segments as they are now, by id.
+    pub(crate) fn hot(&self) -> Vec<Arc<HotSegment>> {
+        read(&self.list).hot.clone()
+    }
+
+    pub(crate) fn find_hot(&self, id: u64) -> Option<Arc<HotSegment>> {
+        let list = read(&self.list);
+        let at = list.hot.binary_search_by_key(&id, |s| s.id).ok()?;
+        Some(list.hot[at].clone())
+    }
+
+    /// Whether a newer hot segment than this one is listed.
+    pub(crate) fn has_newer_hot(&self, id: u64) -> bool {
+        read(&self.list).hot.last().is_some_and(|newest| newest.id > id)
+    }
+
+    /// Whether another file than that of `segment` records that the sequence numbers which this one
+    /// records were issued.
+    pub(crate) fn records_numbers_without(&self, segment: &AnySegment, node: u32) -> bool {
+        let known = segment.sequence_known(node);
+        let list = read(&self.list);
+        // The newest hot one mostly knows.
+        let hot = list.hot.iter().rev().cloned().map(AnySegment::Hot);
+        let mut all = hot.chain(list.sealed.iter().rev().cloned().map(AnySegment::Sealed));
+        all.any(|s| s.id() != segment.id() && s.sequence_known(node) >= known)
+    }
+
+    /// Issues the number of a new segment. It is used up even when creating the file fails: the
+    /// file may exist and resist removal.
+    pub(crate) fn issue_id(&self) -> u64 {
+        self.id_next.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Lists a new hot segment. Its id must be the greatest so far.
+    pub(crate) fn push_hot(&self, segment: Arc<HotSegment>) {
+        write(&self.list).hot.push(segment);
+    }
+
+    /// Puts a sealed segment in the place of its sources, in one step for all readers; with None
+    /// only removes them.
+    pub(crate) fn replace(&self, sources: &[AnySegment], new: Option<SealedSegment>) {
+        let mut list = write(&self.list);
+        sources.iter().for_each(|source| list.remove(source.id()));
+        if let Some(new) = new {
+            list.add_sealed(Arc::new(new));
+        }
+    }
+
+    /// Takes a segment off the list whose file is deleted, with its lines.
+    pub(crate) fn remove_deleted(&self, segment: &AnySegment, departed: Option<Departed>) {
+        // Before the segment leaves the list: a reader that misses it finds its lines here.
+        if let Some(departed) = departed {
+            self.departed.add(departed);
+        }
+        write(&self.list).remove(segment.id());
+        self.forget(segment, Fate::Deleted);
+    }
+
+    /// Lines that retention deleted, of frames behind `after` and up to `through`.
+    pub(crate) fn departed_between(&self, after: u64, through: u64) -> u64 {
+        self.departed.lines_between(after, through)
+    }
+
+    /// A hot segment's file for reading. When too many are open, the one opened first is closed.
+    pub(crate) fn open_hot(
+        &self,
+        segment: &Arc<HotSegment>,
+    ) -> Result<Arc<dyn DiskFile>, SegmentError> {
+        let (file, fresh) = segment.open(&*self.disk)?;
+        if fresh {
+            let mut open = lock(&self.hot_files);
+            open.push_back(segment.clone());
+            if open.len() > OPEN_FILES_MAX
+                && let Some(oldest) = open.pop_front()
+                && oldest.fate.is_listed()
+            {
+                oldest.forget_file();
+            }
+        }
+        Ok(file)
+    }
+
+    /// A sealed segment's file with its footer.
+    pub(crate) fn open_sealed(
+        &self,
+        segment: &SealedSegment,
+    ) -> Result<Arc<SealedFile>, SegmentError> {
+        self.sealed_files.get(segment, &*self.disk, &self.cache)
+    }
+
+    /// Drops everything in memory of a segment that left the list. The file of a replaced segment
+    /// stays open for its handles.
+    pub(crate) fn forget(&self, segment: &AnySegment, fate: Fate) {
+        segment.mark(fate);
+        match segment {
+            AnySegment::Hot(hot) => {
+                lock(&self.hot_files).retain(|open| open.id != hot.id);
+                if fate == Fate::Deleted {
+                    hot.forget_file();
+                }
+            }
+            AnySegment::Sealed(sealed) => self.sealed_files.forget(sealed.id, &self.cache),
+        }
+        self.cache.remove_segment(segment.id());
+    }
+
+    /// Runs `put` on the cache, unless the segment has left the list.
+    pub(crate) fn keep<T>(
+        &self,
+        segment: u64,
+        fate: &FateCell,
+        put: impl FnOnce(&Cache) -> T,
+    ) -> Option<T> {
+        let kept = fate.is_listed().then(|| put(&self.cache))?;
+        // The segment may have left the list since, after its part of the cache was cleared.
+        if !fate.is_listed() {
+            self.cache.remove_segment(segment);
+        }
+        Some(kept)
+    }
+
+    /// Bytes of all segment files, including files that wait for removal and room that is reserved
+    /// for rewrites: what the limit on bytes is compared with.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        let list = read(&self.list);
+        let hot: u64 = list.hot.iter().map(|hot| read(&hot.index).file_bytes).sum();
+        let sealed: u64 = list.sealed.iter().map(|sealed| sealed.bytes_disk).sum();
+        let pending = [&self.leaving_bytes, &self.reserved_bytes];
+        hot + sealed + pending.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>()
+    }
+
+    pub(crate) fn set_leaving_bytes(&self, bytes: u64) {
+        self.leaving_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Changes a reservation of `before` bytes (0: there was none) into one of `after` bytes.
+    pub(crate) fn reserve(&self, before: u64, after: u64) {
+        // In this order the sum never falls below what is in use.
+        self.reserved_bytes.fetch_add(after, Ordering::Relaxed);
+        self.reserved_bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+}

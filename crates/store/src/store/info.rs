@@ -1,0 +1,113 @@
+//! The segments of a store, for code that copies, checks and shows them.
+
+use std::path::PathBuf;
+
+use super::Store;
+use crate::catalog::RowState;
+use crate::segments::AnySegment;
+use crate::sync::lock;
+
+/// The state of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentState {
+    /// Frames are appended to it.
+    Hot,
+    /// Closed with an index; waits to be sealed.
+    Rolled,
+    /// Closed without an index after a failed write; only bytes up to `data_end` count. Waits to be
+    /// sealed.
+    Kept,
+    /// Damaged: its readable part can be read, and it is not sealed.
+    Damaged,
+    /// Sealed.
+    Sealed,
+}
+
+impl SegmentState {
+    /// Its name in the catalog and for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            SegmentState::Hot => "hot",
+            SegmentState::Rolled => "rolled",
+            SegmentState::Kept => "kept",
+            SegmentState::Damaged => "damaged",
+            SegmentState::Sealed => "sealed",
+        }
+    }
+
+    pub(crate) fn of(state: RowState) -> Option<SegmentState> {
+        match state {
+            RowState::Hot => Some(SegmentState::Hot),
+            RowState::Rolled => Some(SegmentState::Rolled),
+            RowState::Kept => Some(SegmentState::Kept),
+            RowState::Damaged => Some(SegmentState::Damaged),
+            RowState::Sealed => Some(SegmentState::Sealed),
+            RowState::Deleting => None,
+        }
+    }
+}
+
+/// A segment as it is at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its number, which is in the name of its file.
+    pub id: u64,
+    /// Its file.
+    pub path: PathBuf,
+    /// Its state.
+    pub state: SegmentState,
+    /// Lines in it.
+    pub lines: u64,
+    /// Bytes of the lines with their newlines.
+    pub bytes_raw: u64,
+    /// Length of the file, including preallocated space.
+    pub bytes_disk: u64,
+    /// The valid length of the file: of a hot segment, up to the end of its last durable frame; of
+    /// others the whole file.
+    pub data_end: u64,
+    /// Least and greatest sequence number.
+    pub sequence: Option<(u64, u64)>,
+    /// Earliest and latest arrival, nanoseconds since 1970 UTC.
+    pub received_ns: Option<(i64, i64)>,
+    /// Earliest and latest event time, as far as known, nanoseconds since 1970 UTC.
+    pub time_ns: Option<(i64, i64)>,
+}
+
+impl SegmentInfo {
+    fn of(segment: &AnySegment) -> Option<SegmentInfo> {
+        let row = segment.row();
+        let state = SegmentState::of(row.state)?;
+        let whole = matches!(state, SegmentState::Rolled | SegmentState::Sealed);
+        Some(SegmentInfo {
+            id: row.id,
+            path: segment.path().to_owned(),
+            state,
+            lines: row.lines,
+            bytes_raw: row.bytes_raw,
+            bytes_disk: row.bytes_disk,
+            data_end: if whole { row.bytes_disk } else { row.data_end },
+            sequence: row.sequence,
+            received_ns: row.received_ns,
+            time_ns: row.time_ns,
+        })
+    }
+}
+
+impl Store {
+    /// The segments at this moment, the oldest lines first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.core.segments.list().by_age().iter().filter_map(SegmentInfo::of).collect()
+    }
+
+    /// As [`segments`](Self::segments), and no file is written, replaced or removed while `work`
+    /// runs: for making hard links, which are a consistent copy then. Senders wait meanwhile, so
+    /// `work` must take milliseconds only. The file of a hot segment grows on afterwards; only
+    /// `data_end` bytes of it count.
+    pub fn freeze<R>(&self, work: impl FnOnce(&[SegmentInfo]) -> R) -> R {
+        let _writer = lock(&self.writer);
+        let mut ledger = lock(&self.ledger);
+        // Files that are due to be closed are closed before they are linked.
+        ledger.catch_up();
+        work(&self.segments())
+    }
+}

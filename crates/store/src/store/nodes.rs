@@ -1,0 +1,111 @@
+//! Frames of other nodes, for the users of a store.
+
+use record::{Frame, Numbers};
+
+use super::Store;
+use crate::ledger::Ledger;
+use crate::store_core::nodes::{
+    FORGET_NODE_NS, NODES_MAX, NodeIdentity, NodeRefusal, NodeRow, STARTS_JUMP_MAX,
+};
+use crate::sync::lock;
+use record::KeepError;
+use record::OnDurable;
+
+impl Store {
+    /// Admits another node, or says why not. `first` is the least number that it may still send:
+    /// its earlier numbers are with other stores, or were never used.
+    pub fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<(), NodeRefusal> {
+        let node = identity.node;
+        if node == self.core.node || node == 0 {
+            return Err(NodeRefusal::Taken(node));
+        }
+        let now_ns = self.core.clock.now_ns();
+        let mut ledger = lock(&self.ledger);
+        let rows = ledger.catalog.nodes()?;
+        let known = rows.iter().find(|row| row.identity.node == node).map(|row| row.identity);
+        match known.filter(|_| !self.core.nodes.is_empty_and_away(node)) {
+            Some(known) if known.key != identity.key => return Err(NodeRefusal::Taken(node)),
+            Some(known)
+                if identity.starts < known.starts
+                    || (identity.starts == known.starts && identity.run != known.run) =>
+            {
+                return Err(NodeRefusal::Copy(node));
+            }
+            Some(known) if identity.starts > known.starts.saturating_add(STARTS_JUMP_MAX) => {
+                return Err(NodeRefusal::Starts(node));
+            }
+            Some(_) => {}
+            None if known.is_some() => {}
+            None => self.make_place(&mut ledger, &rows, now_ns)?,
+        }
+        ledger.catalog.put_node(&NodeRow { identity: *identity, seen_ns: now_ns })?;
+        self.core.nodes.connect(node);
+        drop(ledger);
+        if self.core.nodes.resume_at(node, first) {
+            lock(&self.writer).roll();
+        }
+        Ok(())
+    }
+
+    /// Records that a node that was [admitted](Self::admit) has disconnected: once for each
+    /// admission.
+    pub fn leave(&self, node: u32) {
+        if !self.core.nodes.disconnect(node) {
+            return;
+        }
+        let now_ns = self.core.clock.now_ns();
+        let ledger = lock(&self.ledger);
+        let written = ledger.catalog.nodes().and_then(|rows| {
+            let row = rows.into_iter().find(|row| row.identity.node == node);
+            row.map_or(Ok(()), |row| ledger.catalog.put_node(&NodeRow { seen_ns: now_ns, ..row }))
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, "cannot record that node {node:08x} was connected");
+        }
+    }
+
+    fn make_place(
+        &self,
+        ledger: &mut Ledger,
+        rows: &[NodeRow],
+        now_ns: i64,
+    ) -> Result<(), NodeRefusal> {
+        if rows.len() < NODES_MAX {
+            return Ok(());
+        }
+        let nodes = &self.core.nodes;
+        let is_connected = |row: &&NodeRow| nodes.is_connected(row.identity.node);
+        let is_old = |row: &&NodeRow| now_ns.saturating_sub(row.seen_ns) >= FORGET_NODE_NS;
+        let empty = rows.iter().filter(|row| nodes.is_empty_and_away(row.identity.node));
+        let old = || rows.iter().filter(is_old).filter(|row| !is_connected(row));
+        let oldest = empty.min_by_key(|row| row.seen_ns);
+        let oldest = oldest.or_else(|| old().min_by_key(|row| row.seen_ns));
+        let node = oldest.ok_or(NodeRefusal::TooMany)?.identity.node;
+        ledger.catalog.remove_node(node)?;
+        if nodes.forget(node) {
+            tracing::info!("node {node:08x} was not connected for a long time and is forgotten");
+        }
+        Ok(())
+    }
+
+    /// The numbers of a node's frames that are durable here.
+    pub fn held(&self, node: u32) -> Numbers {
+        self.core.nodes.held(node)
+    }
+
+    /// Queues a frame of another node that was [admitted](Self::admit); its sequence is its number
+    /// on the way from there. The caller makes sure that no frame comes twice; [`held`](Self::held)
+    /// has the numbers of durable ones. Waits for room as
+    /// [`append_patiently`](Self::append_patiently) does.
+    pub fn append_forwarded(
+        &self,
+        mut frame: Frame,
+        on_durable: OnDurable,
+    ) -> Result<(), KeepError> {
+        assert_ne!(frame.header().node, self.core.node, "it was admitted");
+        self.core.nodes.note_brought(frame.header().node);
+        let number = self.core.numbers.draw_and_enter();
+        frame.set_forwarded(number.get());
+        self.append_numbered(frame, on_durable, number)
+    }
+}

@@ -1,0 +1,293 @@
+//! Snapshots of the store: for queries, and for the parse stage.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::LineId;
+
+use super::Store;
+use crate::config::COMMITTED_FRAMES_MAX;
+use crate::error::StoreError;
+use crate::position::Position;
+use crate::segments::hot::HotSegment;
+use crate::segments::sealed::{SealedSegment, may_hold};
+use crate::store_core::write_state::StoreState;
+use crate::sync::read;
+use crate::unit::frame::{CommittedFrame, FrameHandle};
+use crate::unit::group::{FrameGroup, groups_of};
+use crate::unit::{BlockHandle, Unit};
+
+/// How far frames that are on their way may be behind the greatest durable number. A frame that
+/// more than this many others overtake between its numbering and the disk would be taken for a
+/// durable one.
+const OVERTAKEN_MAX: u64 = 1_024;
+
+/// Which frames were durable at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The greatest number of a durable frame.
+    pub through: u64,
+    /// Numbers below it that were not durable, in order: of frames that were on their way, or that
+    /// no frame ever has.
+    pub missing: Vec<u64>,
+}
+
+impl Store {
+    /// The units that may hold event times from the first to the second instant, both inclusive,
+    /// nanoseconds since 1970 UTC. Newest first by their latest event time; units of unknown times
+    /// come before. Each line is in one of them, also while segments are being sealed or merged.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn snapshot(&self, range_ns: (i64, i64)) -> Result<Vec<Unit>, StoreError> {
+        self.units_in(range_ns, None)
+    }
+
+    /// As [`snapshot`](Self::snapshot), with small frames in groups that may be read as one: each
+    /// line is in one of the groups or units. A group may hold other event times as well.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn snapshot_in_groups(
+        &self,
+        range_ns: (i64, i64),
+    ) -> Result<(Vec<FrameGroup>, Vec<Unit>), StoreError> {
+        let mut groups = Vec::new();
+        let units = self.units_in(range_ns, Some(&mut groups))?;
+        Ok((groups, units))
+    }
+
+    fn units_in(
+        &self,
+        range_ns: (i64, i64),
+        mut groups: Option<&mut Vec<FrameGroup>>,
+    ) -> Result<Vec<Unit>, StoreError> {
+        let segments = self.core.segments.list();
+        let mut units = Vec::new();
+        for segment in &segments.hot {
+            self.frames_of(segment, range_ns, groups.as_deref_mut(), &mut units);
+        }
+        let inside = |s: &&Arc<SealedSegment>| overlaps(s.time_ns, range_ns);
+        for segment in segments.sealed.iter().filter(inside) {
+            let blocks =
+                self.blocks_of(segment, |block| overlaps(Some(block.time_ns), range_ns))?;
+            units.extend(blocks.into_iter().map(Unit::Block));
+        }
+        units.sort_by_cached_key(|unit| {
+            let newest = unit.time_range().map_or(i64::MAX, |(_, max)| max);
+            std::cmp::Reverse((unit.time_range().is_none(), newest, unit.position()))
+        });
+        Ok(units)
+    }
+
+    /// The frames that are durable now. A [`snapshot`](Self::snapshot) that is taken later holds
+    /// all of them.
+    pub fn durable_now(&self) -> Committed {
+        let segments = self.core.segments.list();
+        let sealed = segments.sealed.iter().filter_map(|segment| segment.sequence);
+        let sealed_through = sealed.map(|(_, last)| last).max().unwrap_or(0);
+        let mut hot: Vec<u64> = Vec::new();
+        for segment in &segments.hot {
+            hot.extend(read(&segment.index).frames.iter().map(|entry| entry.sequence));
+        }
+        hot.sort_unstable();
+        let through = hot.last().copied().unwrap_or(0).max(sealed_through);
+        let first = through.saturating_sub(OVERTAKEN_MAX).max(sealed_through) + 1;
+        let missing = (first..through).filter(|number| hot.binary_search(number).is_err());
+        Committed { through, missing: missing.collect() }
+    }
+
+    /// The units that may hold a line; at most one of them does.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn find(&self, id: LineId) -> Result<Vec<Unit>, StoreError> {
+        let segments = self.core.segments.list();
+        let hot = segments.hot.iter().rev();
+        if let Some(frame) = hot.filter_map(|s| self.frame_of(s, id)).next() {
+            return Ok(vec![Unit::Frame(frame)]);
+        }
+        let mut units = Vec::new();
+        for segment in segments.sealed.iter().filter(|s| may_hold(&s.numbers, id)) {
+            let blocks = self.blocks_of(segment, |block| may_hold(&block.numbers, id))?;
+            units.extend(blocks.into_iter().map(Unit::Block));
+        }
+        Ok(units)
+    }
+
+    /// The units that may hold lines of this node's frames with a number greater than `sequence`:
+    /// frames in the order of their numbers, then blocks of sealed segments, which may hold other
+    /// lines as well.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn since(&self, sequence: u64) -> Result<Vec<Unit>, StoreError> {
+        let (segments, node) = (self.core.segments.list(), self.core.node);
+        let mut frames = Vec::new();
+        for segment in &segments.hot {
+            let index = read(&segment.index);
+            let later =
+                |entry: &&segment::FrameEntry| entry.node == node && entry.sequence > sequence;
+            let places = index.frames.iter().enumerate().filter(|(_, entry)| later(entry));
+            frames.extend(places.map(|(place, entry)| self.handle(segment, place, *entry)));
+        }
+        frames.sort_by_key(FrameHandle::sequence);
+        let mut units: Vec<Unit> = frames.into_iter().map(Unit::Frame).collect();
+        let later = |s: &&Arc<SealedSegment>| {
+            s.node == node && s.sequence.is_some_and(|(_, last)| last > sequence)
+        };
+        for segment in segments.sealed.iter().filter(later) {
+            let blocks = self.blocks_of(segment, |block| block.sequence.1 > sequence)?;
+            units.extend(blocks.into_iter().map(Unit::Block));
+        }
+        Ok(units)
+    }
+
+    /// The cursor just before the first frame of a hot segment whose event times are unknown: where
+    /// the parse stage starts. Sealed lines are parsed.
+    pub fn first_unparsed(&self) -> Position {
+        let mut end = Position::START;
+        for segment in &self.core.segments.hot() {
+            let index = read(&segment.index);
+            if index.times_unknown > 0 {
+                let unknown = index.frames.iter().position(|e| e.time_range_ns().is_none());
+                let frame = unknown.expect("it was counted") as u32;
+                return Position { segment: segment.id, frame }.before();
+            }
+            if let Some(last) = index.frames.len().checked_sub(1) {
+                end = Position { segment: segment.id, frame: last as u32 };
+            }
+        }
+        end
+    }
+
+    /// Lines in the frames of hot segments behind a cursor.
+    pub fn lines_after(&self, after: Position) -> u64 {
+        let lines = |segment: &Arc<HotSegment>| {
+            let index = read(&segment.index);
+            if segment.id > after.segment {
+                return index.totals.lines;
+            }
+            let from = (after.frame as usize).saturating_add(1).min(index.frames.len());
+            index.frames[from..].iter().map(|entry| u64::from(entry.lines)).sum()
+        };
+        self.core
+            .segments
+            .hot()
+            .iter()
+            .filter(|segment| segment.id >= after.segment)
+            .map(lines)
+            .sum()
+    }
+
+    /// The frames of hot segments, in the order in which they became durable.
+    pub fn hot_frames(&self) -> Vec<FrameHandle> {
+        let mut frames = Vec::new();
+        for segment in &self.core.segments.hot() {
+            let index = read(&segment.index);
+            let places = 0..index.frames.len();
+            frames.extend(places.map(|place| self.handle(segment, place, index.frames[place])));
+        }
+        frames
+    }
+
+    /// The first frames behind a cursor, in the order in which they became durable, at most 64;
+    /// frames of sealed segments are left out. Waits for one up to `timeout`. Returns none after
+    /// that time, or at once when the store is closed and no frame is left.
+    pub fn wait_committed(&self, after: Position, timeout: Duration) -> Vec<CommittedFrame> {
+        let frames = self.core.progress.wait_for(timeout, |over| {
+            let frames = self.committed(after);
+            let is_closed = self.core.write_state.is(&StoreState::Closed);
+            (!frames.is_empty() || over || is_closed).then_some(frames)
+        });
+        frames.unwrap_or_default()
+    }
+
+    fn committed(&self, after: Position) -> Vec<CommittedFrame> {
+        let mut frames = Vec::new();
+        for segment in self.core.segments.hot().iter().filter(|s| s.id >= after.segment) {
+            let index = read(&segment.index);
+            let from = match segment.id == after.segment {
+                true => (after.frame as usize).saturating_add(1),
+                false => 0,
+            };
+            for place in from..index.frames.len() {
+                let handle = self.handle(segment, place, index.frames[place]);
+                let (position, sequence) = (handle.position(), handle.sequence());
+                frames.push(CommittedFrame { position, sequence, handle });
+                if frames.len() == COMMITTED_FRAMES_MAX {
+                    return frames;
+                }
+            }
+        }
+        frames
+    }
+
+    fn frames_of(
+        &self,
+        segment: &Arc<HotSegment>,
+        range_ns: (i64, i64),
+        groups: Option<&mut Vec<FrameGroup>>,
+        units: &mut Vec<Unit>,
+    ) {
+        let index = read(&segment.index);
+        if index.times_unknown == 0 && !overlaps(index.totals.time_ns, range_ns) {
+            return;
+        }
+        let mut add = |places: Range<usize>| {
+            let entries = places.clone().zip(&index.frames[places]);
+            let inside = entries.filter(|(_, entry)| {
+                let times = entry.time_range_ns();
+                times.is_none() || overlaps(times, range_ns)
+            });
+            units.extend(
+                inside.map(|(place, entry)| Unit::Frame(self.handle(segment, place, *entry))),
+            );
+        };
+        let mut from = 0;
+        if let Some(groups) = groups {
+            for group in groups_of(&self.core.segments, segment, &index, range_ns) {
+                let places = group.places();
+                add(from..places.start);
+                from = places.end;
+                groups.push(group);
+            }
+        }
+        add(from..index.frames.len());
+    }
+
+    fn frame_of(&self, segment: &Arc<HotSegment>, id: LineId) -> Option<FrameHandle> {
+        let index = read(&segment.index);
+        let name = (id.node, id.sequence);
+        let place = index.frames.iter().position(|entry| entry.name() == name)?;
+        Some(self.handle(segment, place, index.frames[place]))
+    }
+
+    /// The wanted blocks of a sealed segment; none when it was deleted meanwhile.
+    fn blocks_of(
+        &self,
+        segment: &Arc<SealedSegment>,
+        wanted: impl Fn(&segment::sealed::BlockEntry) -> bool,
+    ) -> Result<Vec<BlockHandle>, StoreError> {
+        match self.core.segments.open_sealed(segment) {
+            Ok(file) => Ok(BlockHandle::of_segment(&self.core.segments, segment, &file, wanted)),
+            Err(_) if segment.fate.may_be_gone() => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn handle(
+        &self,
+        segment: &Arc<HotSegment>,
+        place: usize,
+        entry: segment::FrameEntry,
+    ) -> FrameHandle {
+        FrameHandle {
+            segments: self.core.segments.clone(),
+            segment: segment.clone(),
+            frame: place as u32,
+            entry,
+        }
+    }
+}
+
+fn overlaps(times: Option<(i64, i64)>, range: (i64, i64)) -> bool {
+    times.is_some_and(|(min, max)| min <= range.1 && range.0 <= max)
+}

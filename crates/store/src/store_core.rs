@@ -1,0 +1,110 @@
+//! What the threads and the users of one store share: its settings, and the parts that own its
+//! state. Each part has its own lock; [`sync`](crate::sync) says in which order they are taken.
+
+pub(crate) mod counters;
+pub(crate) mod deletions;
+pub(crate) mod nodes;
+pub(crate) mod progress;
+pub(crate) mod queue;
+pub(crate) mod sequence_numbers;
+pub(crate) mod signal;
+pub(crate) mod write_state;
+
+use std::sync::Arc;
+
+use platform::{Clock, Disk, DiskSpace};
+use segment::SegmentError;
+
+use crate::config::StoreConfig;
+use crate::segments::departed::Departed;
+use crate::segments::table::SegmentTable;
+use crate::segments::{AnySegment, SegmentList};
+use crate::store_core::counters::Counters;
+use crate::store_core::deletions::{Deletion, DeletionTable};
+use crate::store_core::nodes::{HeldNumbers, RemoteNodes};
+use crate::store_core::progress::Progress;
+use crate::store_core::queue::Queue;
+use crate::store_core::sequence_numbers::SequenceNumbers;
+use crate::store_core::signal::Signals;
+use crate::store_core::write_state::WriteState;
+
+pub(crate) struct StoreCore {
+    pub(crate) config: StoreConfig,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The id of this node.
+    pub(crate) node: u32,
+    pub(crate) segments: Arc<SegmentTable>,
+    pub(crate) numbers: Arc<SequenceNumbers>,
+    pub(crate) nodes: RemoteNodes,
+    pub(crate) queue: Queue,
+    pub(crate) write_state: WriteState,
+    pub(crate) progress: Progress,
+    pub(crate) deletions: DeletionTable,
+    pub(crate) signals: Signals,
+    pub(crate) counters: Counters,
+}
+
+/// The state that recovery found on the disk.
+pub(crate) struct InitialState {
+    pub(crate) node: u32,
+    pub(crate) sequence_next: u64,
+    pub(crate) segment_next: u64,
+    pub(crate) segments: SegmentList,
+    pub(crate) deletions: Vec<Deletion>,
+    pub(crate) departed: Vec<Departed>,
+    pub(crate) summarised_through: Option<u64>,
+    pub(crate) held: HeldNumbers,
+}
+
+impl StoreCore {
+    pub(crate) fn new(
+        config: StoreConfig,
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        initial: InitialState,
+    ) -> Self {
+        let segments = SegmentTable::new(
+            disk.clone(),
+            initial.segments,
+            initial.segment_next,
+            initial.departed,
+            config.cache_bytes_max,
+        );
+        StoreCore {
+            config,
+            disk,
+            clock,
+            node: initial.node,
+            segments: Arc::new(segments),
+            numbers: Arc::new(SequenceNumbers::new(initial.sequence_next)),
+            nodes: RemoteNodes::new(initial.held),
+            queue: Queue::default(),
+            write_state: WriteState::default(),
+            progress: Progress::new(initial.summarised_through),
+            deletions: DeletionTable::new(initial.deletions),
+            signals: Signals::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Free and total bytes of the file system.
+    pub(crate) fn space(&self) -> Result<DiskSpace, SegmentError> {
+        let dir = self.config.segments_dir();
+        self.disk.space(&dir).map_err(SegmentError::io(&dir, "get free space"))
+    }
+
+    /// Whether this segment may not go before a newer hot one records which frames of other nodes
+    /// are here.
+    pub(crate) fn is_last_record_of_nodes(&self, segment: &AnySegment) -> bool {
+        let AnySegment::Hot(hot) = segment else { return false };
+        self.nodes.holds_any() && !self.segments.has_newer_hot(hot.id)
+    }
+
+    /// Whether no other file records that the sequence numbers up to this segment's were issued, so
+    /// that another must be there before this one may go.
+    pub(crate) fn is_last_record_of_numbers(&self, segment: &AnySegment) -> bool {
+        self.is_last_record_of_nodes(segment)
+            || !self.segments.records_numbers_without(segment, self.node)
+    }
+}

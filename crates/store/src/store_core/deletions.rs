@@ -1,0 +1,196 @@
+//! Deletion of lines by a filter, for instance for requests about privacy.
+//!
+//! A deletion covers the lines that are in the store when it is requested. The catalog records it
+//! until it is done, so it resumes after a restart. Hot segments are closed at once and lose the
+//! lines when they are sealed; sealed ones are searched one after the other, and rewritten without
+//! the lines if there are any. The row of each segment says which deletions it was searched for, so
+//! that none is searched twice.
+//!
+//! Left out: counts in the summary, which say how many lines there were and not what was in them.
+
+use std::sync::Mutex;
+
+use crate::error::StoreError;
+use crate::segments::AnySegment;
+use crate::sync::{lock, read};
+
+/// Most deletions that run at a time. Further ones are refused: each segment is searched for all of
+/// them.
+pub const DELETIONS_MAX: usize = 100;
+/// Ended deletions that are still listed. Beyond this number the oldest are forgotten.
+pub const DELETIONS_KEPT: usize = 100;
+/// Longest text of a filter, bytes. Longer ones are refused.
+pub const FILTER_BYTES_MAX: usize = 64 << 10;
+
+/// The state of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionState {
+    /// It is being carried out, or waits for that.
+    Running,
+    /// All segments were searched.
+    Done,
+    /// It cannot be carried out; [`Deletion::note`] says why.
+    Failed,
+    /// It was ended before it was done. Lines deleted until then are gone.
+    Cancelled,
+}
+
+impl DeletionState {
+    pub(crate) const ALL: [DeletionState; 4] = [
+        DeletionState::Running,
+        DeletionState::Done,
+        DeletionState::Failed,
+        DeletionState::Cancelled,
+    ];
+
+    /// Its name in the catalog and for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeletionState::Running => "running",
+            DeletionState::Done => "done",
+            DeletionState::Failed => "failed",
+            DeletionState::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A deletion of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// Its number, from 1; never used twice.
+    pub id: u64,
+    /// The filter that selects the lines.
+    pub filter: String,
+    /// Its state.
+    pub state: DeletionState,
+    /// When it was requested, nanoseconds since 1970 UTC.
+    pub created_ns: i64,
+    /// When it ended.
+    pub finished_ns: Option<i64>,
+    /// Lines deleted so far.
+    pub lines: u64,
+    /// A note for the operator: why it failed, what could not be searched.
+    pub note: Option<String>,
+    pub(crate) scope: Scope,
+}
+
+/// The lines that a deletion covers, besides its filter: those that were there when it was
+/// requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scope {
+    /// Lines of frames below this number.
+    pub(crate) sequence_before: u64,
+    /// The hot segments up to this one.
+    pub(crate) hot_through: u64,
+}
+
+/// How far a deletion is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeletionProgress {
+    /// Segments that are still to be searched, and their lines with newlines.
+    pub segments_left: u64,
+    /// Bytes of the lines in them.
+    pub bytes_left: u64,
+}
+
+impl Deletion {
+    pub(crate) fn new(filter: &str, created_ns: i64, scope: Scope) -> Self {
+        Deletion {
+            id: 0,
+            filter: filter.to_owned(),
+            state: DeletionState::Running,
+            created_ns,
+            finished_ns: None,
+            lines: 0,
+            note: None,
+            scope,
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.state == DeletionState::Running
+    }
+
+    /// Whether a segment is still to be searched.
+    pub(crate) fn concerns(&self, segment: &AnySegment) -> bool {
+        match segment {
+            AnySegment::Hot(hot) => {
+                hot.id <= self.scope.hot_through && !read(&hot.index).frames.is_empty()
+            }
+            AnySegment::Sealed(sealed) => {
+                sealed.deletions_through() < self.id
+                    && sealed.sequence.is_some_and(|(first, _)| first < self.scope.sequence_before)
+            }
+        }
+    }
+}
+
+/// The deletions of one store, by id: those that run, and some that ended.
+pub(crate) struct DeletionTable {
+    rows: Mutex<Vec<Deletion>>,
+}
+
+impl DeletionTable {
+    pub(crate) fn new(rows: Vec<Deletion>) -> Self {
+        DeletionTable { rows: Mutex::new(rows) }
+    }
+
+    /// The deletions that run, by id.
+    pub(crate) fn running(&self) -> Vec<Deletion> {
+        lock(&self.rows).iter().filter(|d| d.is_running()).cloned().collect()
+    }
+
+    /// The id of the newest deletion, 0 when there was none.
+    pub(crate) fn last_id(&self) -> u64 {
+        lock(&self.rows).last().map_or(0, |d| d.id)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Deletion> {
+        lock(&self.rows).clone()
+    }
+
+    /// Adds the newest deletion; returns an ended one that is beyond [`DELETIONS_KEPT`] and was
+    /// dropped for it.
+    pub(crate) fn add(&self, deletion: Deletion) -> Option<Deletion> {
+        let mut rows = lock(&self.rows);
+        rows.push(deletion);
+        let ended = |d: &Deletion| !d.is_running();
+        let is_full = rows.iter().filter(|d| ended(d)).count() > DELETIONS_KEPT;
+        rows.iter().position(ended).filter(|_| is_full).map(|at| rows.remove(at))
+    }
+
+    /// Changes a running deletion, once `save` has written the changed one; false when none of that
+    /// id runs. When `save` fails, nothing changes.
+    pub(crate) fn change(
+        &self,
+        id: u64,
+        change: impl FnOnce(&mut Deletion),
+        save: impl FnOnce(&Deletion) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        let mut rows = lock(&self.rows);
+        let Some(deletion) = rows.iter_mut().find(|d| d.id == id && d.is_running()) else {
+            return Ok(false);
+        };
+        let mut changed = deletion.clone();
+        change(&mut changed);
+        save(&changed)?;
+        *deletion = changed;
+        Ok(true)
+    }
+
+    /// Adds lines to the count of a deletion; returns the deletion as it is then.
+    pub(crate) fn count(&self, id: u64, lines: u64) -> Option<Deletion> {
+        let mut rows = lock(&self.rows);
+        let deletion = rows.iter_mut().find(|d| d.id == id)?;
+        deletion.lines += lines;
+        Some(deletion.clone())
+    }
+
+    /// Sets the note of all running deletions that a segment concerns, which cannot be searched.
+    pub(crate) fn note_unsearched(&self, segment: &AnySegment, note: &str) {
+        let mut rows = lock(&self.rows);
+        for deletion in rows.iter_mut().filter(|d| d.is_running() && d.concerns(segment)) {
+            deletion.note = Some(note.to_owned());
+        }
+    }
+}

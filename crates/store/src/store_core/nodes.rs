@@ -1,0 +1,312 @@
+//! Frames that other nodes built and sent: each is kept once, across crashes on both sides.
+//!
+//! The number of such a frame is in the header of the frame itself, so it becomes durable together
+//! with the lines. Which numbers are there is known from the header of a segment (all up to its
+//! creation) and the frames behind it. So there must always be a hot segment newer than any that is
+//! sealed or deleted, even an empty one.
+//!
+//! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then;
+//! what a node says about its numbers makes none held, so that no frame is acknowledged that is not
+//! there. A held number stays held, with one exception: of a node with many gaps, the lowest ranges
+//! are forgotten that the node says it will not send again.
+//!
+//! A node that sent no frame takes up nothing: any other node that needs a place gets its, and may
+//! have its id. A node that sent frames keeps its place as long as it may come back for them:
+//! [`FORGET_NODE_NS`] after it was last seen. If it comes back later still, frames that it had sent
+//! and that were not acknowledged may be kept twice; none is lost.
+//!
+//! The identity of a node is recorded in the catalog alone. When the catalog is lost, numbers are
+//! still known, and only a copy of a node's directory would go unnoticed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
+
+use record::frame::FRAME_FORWARDED;
+use record::{Numbers, nearest_to};
+use segment::{FrameEntry, HELD_MAX, Held};
+
+use crate::error::StoreError;
+use crate::sync::lock;
+
+/// Most nodes that a store takes frames from, ever. Each needs an entry in every segment's header,
+/// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: the
+/// one seen first of those that sent nothing, else of those that were not seen for
+/// [`FORGET_NODE_NS`]; else the new node is refused.
+pub const NODES_MAX: usize = 128;
+/// Ranges of numbers that are remembered of a node even when it says that it will not send them
+/// again: a connection that it gave up may still bring some.
+const RANGES_KEPT: usize = 64;
+/// Starts of a node that a store may have missed. A node that claims more has a forged number,
+/// which would lock the real node out.
+pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
+/// After this time without a connection a node may be forgotten: what it would send again is long
+/// acknowledged, or given up.
+pub(crate) const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
+/// Numbers must not jump further than the low half of a number can tell. After a larger jump a new
+/// segment records where they are.
+const JUMP_MAX: u64 = 1 << 30;
+
+/// The identity that another node claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// Its id; not 0.
+    pub node: u32,
+    /// Drawn together with the id: distinguishes two nodes with the same id.
+    pub key: u64,
+    /// Number of its starts.
+    pub starts: u64,
+    /// Drawn at each start: distinguishes a node from a copy of its directory.
+    pub run: u64,
+}
+
+/// Why a node is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeRefusal {
+    /// Two nodes drew the same id, or the id is the store's own.
+    #[error(
+        "another node has the id {0:08x}; move the spool directory of this one away when it is empty, so that it draws another"
+    )]
+    Taken(u32),
+    /// Its directory was copied or restored from a backup: numbers would be used twice.
+    #[error(
+        "node {0:08x} was started from a later state of its directory already: this directory is a copy, or was restored; \
+         stop one of the two, and give it an empty spool directory"
+    )]
+    Copy(u32),
+    /// It claims more starts than it can have had.
+    #[error(
+        "node {0:08x} says that it was started a million times since it was here; if its directory is damaged, give it an empty one"
+    )]
+    Starts(u32),
+    /// The store has frames of too many nodes.
+    #[error(
+        "the store has frames of {NODES_MAX} nodes, which is the most it takes, and each of them was here in the last 30 days; \
+         let fewer collectors with longer-lived spool directories deliver to it, or add a store"
+    )]
+    TooMany,
+    /// The catalog cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A row of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeRow {
+    pub(crate) identity: NodeIdentity,
+    pub(crate) seen_ns: i64,
+}
+
+/// Numbers of frames that are durable here, by node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeldNumbers {
+    nodes: BTreeMap<u32, Numbers>,
+    /// Of nodes whose numbers are further from the greatest held one than their low half tells: the
+    /// last of their numbers.
+    bases: BTreeMap<u32, u64>,
+}
+
+impl HeldNumbers {
+    pub(crate) fn of(&self, node: u32) -> Numbers {
+        self.nodes.get(&node).cloned().unwrap_or_default()
+    }
+
+    /// Adds the ranges of a segment's header.
+    pub(crate) fn add_header(&mut self, held: &[Held]) {
+        for held in held {
+            if held.last < held.first {
+                self.bases.insert(held.node, held.first);
+            } else {
+                self.nodes.entry(held.node).or_default().insert_range(held.first, held.last);
+            }
+        }
+    }
+
+    /// A number near the next numbers of a node; 0 at first.
+    fn last_of(&self, node: u32) -> u64 {
+        let greatest = || self.nodes.get(&node).and_then(Numbers::greatest);
+        self.bases.get(&node).copied().or_else(greatest).unwrap_or(0)
+    }
+
+    /// Adds the number of a durable frame, if another node built it.
+    pub(crate) fn add(&mut self, entry: &FrameEntry) {
+        if entry.flags & FRAME_FORWARDED != 0 {
+            // A frame of version 1 has only the low half.
+            let number = match u32::try_from(entry.number) {
+                Ok(low) => nearest_to(self.last_of(entry.node), low),
+                Err(_) => entry.number,
+            };
+            self.nodes.entry(entry.node).or_default().insert(number);
+            if let Some(base) = self.bases.get_mut(&entry.node) {
+                *base = number;
+            }
+        }
+    }
+
+    /// The ranges for a segment's header, and how many are left out. With more gaps than a header
+    /// has room for, the lowest ranges of nodes with many are left out: those frames might be kept
+    /// twice, and none is lost.
+    pub(crate) fn to_header(&self) -> (Vec<Held>, usize) {
+        let ranges = |(&node, numbers): (&u32, &Numbers)| -> Vec<Held> {
+            numbers.ranges().map(|(first, last)| Held { node, first, last }).collect()
+        };
+        let base = |(&node, &base): (&u32, &u64)| Held { node, first: base, last: base - 1 };
+        let mut nodes: Vec<Vec<Held>> = self.nodes.iter().map(ranges).collect();
+        nodes.extend(self.bases.iter().map(|row| vec![base(row)]));
+        let all: usize = nodes.iter().map(Vec::len).sum();
+        let mut rows = all;
+        while rows > HELD_MAX {
+            let most = nodes.iter_mut().max_by_key(|ranges| ranges.len()).expect("there are rows");
+            most.remove(0);
+            rows -= 1;
+        }
+        (nodes.concat(), all - rows)
+    }
+}
+
+/// What a store knows of other nodes, besides their rows in the catalog.
+pub(crate) struct RemoteNodes {
+    state: Mutex<RemoteState>,
+}
+
+struct RemoteState {
+    held: HeldNumbers,
+    /// Connections of each node, of those that have any.
+    connected: HashMap<u32, usize>,
+    /// Nodes of which frames were taken since the start, durable or not.
+    brought: HashSet<u32>,
+}
+
+impl RemoteState {
+    fn is_empty_and_away(&self, node: u32) -> bool {
+        !self.connected.contains_key(&node)
+            && !self.brought.contains(&node)
+            && !self.held.nodes.contains_key(&node)
+    }
+}
+
+impl RemoteNodes {
+    pub(crate) fn new(held: HeldNumbers) -> Self {
+        let (connected, brought) = Default::default();
+        RemoteNodes { state: Mutex::new(RemoteState { held, connected, brought }) }
+    }
+
+    /// The held numbers of all nodes, for a segment's header, and how many ranges are left out; see
+    /// [`HeldNumbers::to_header`].
+    pub(crate) fn header_ranges(&self) -> (Vec<Held>, usize) {
+        lock(&self.state).held.to_header()
+    }
+
+    /// Whether frames of any other node are durable here.
+    pub(crate) fn holds_any(&self) -> bool {
+        !lock(&self.state).held.nodes.is_empty()
+    }
+
+    pub(crate) fn held(&self, node: u32) -> Numbers {
+        lock(&self.state).held.of(node)
+    }
+
+    /// Adds the numbers of frames that became durable.
+    pub(crate) fn note_durable(&self, entries: &[FrameEntry]) {
+        if entries.iter().any(|entry| entry.flags & FRAME_FORWARDED != 0) {
+            let mut state = lock(&self.state);
+            entries.iter().for_each(|entry| state.held.add(entry));
+        }
+    }
+
+    pub(crate) fn note_brought(&self, node: u32) {
+        lock(&self.state).brought.insert(node);
+    }
+
+    pub(crate) fn connect(&self, node: u32) {
+        *lock(&self.state).connected.entry(node).or_default() += 1;
+    }
+
+    /// Counts a connection less; returns whether it was the node's last.
+    pub(crate) fn disconnect(&self, node: u32) -> bool {
+        let mut state = lock(&self.state);
+        let Some(connections) = state.connected.get_mut(&node) else { return false };
+        *connections = connections.saturating_sub(1);
+        *connections == 0 && state.connected.remove(&node).is_some()
+    }
+
+    pub(crate) fn is_connected(&self, node: u32) -> bool {
+        lock(&self.state).connected.contains_key(&node)
+    }
+
+    /// Whether no frame came of a node that is not connected: then the store need not remember
+    /// anything of it.
+    pub(crate) fn is_empty_and_away(&self, node: u32) -> bool {
+        lock(&self.state).is_empty_and_away(node)
+    }
+
+    /// Forgets ranges of a node below the number `first`, which it will not send again. Returns
+    /// whether its numbers jump further than [`JUMP_MAX`], so that a new segment must record where
+    /// they are.
+    pub(crate) fn resume_at(&self, node: u32, first: u64) -> bool {
+        let held = &mut lock(&self.state).held;
+        if let Some(numbers) = held.nodes.get_mut(&node) {
+            numbers.forget_below(first, RANGES_KEPT);
+        }
+        let jumps = first.abs_diff(held.last_of(node)) > JUMP_MAX;
+        if jumps {
+            held.bases.insert(node, first);
+        }
+        jumps
+    }
+
+    /// Forgets a node; returns whether frames of it are here.
+    pub(crate) fn forget(&self, node: u32) -> bool {
+        let mut state = lock(&self.state);
+        state.held.bases.remove(&node);
+        let had_frames = state.held.nodes.remove(&node).is_some();
+        if had_frames {
+            state.brought.remove(&node);
+        }
+        had_frames
+    }
+}
+
+/// The numbers held by segments, the oldest first: ranges of its header, and frames, of each.
+pub(crate) fn recover_held<'a>(
+    segments: impl Iterator<Item = (&'a [Held], &'a [FrameEntry])>,
+) -> HeldNumbers {
+    let mut numbers = HeldNumbers::default();
+    for (held, frames) in segments {
+        numbers.add_header(held);
+        frames.iter().for_each(|entry| numbers.add(entry));
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_names_as_many_ranges_as_it_has_room_for() {
+        let mut held = HeldNumbers::default();
+        let gaps = HELD_MAX as u64 + 3;
+        let rows: Vec<Held> =
+            (0..gaps).map(|i| Held { node: 7, first: 10 * i, last: 10 * i + 4 }).collect();
+        held.add_header(&rows);
+        let one = Held { node: 3, first: 1, last: 9 };
+        held.add_header(&[one]);
+        let (found, omitted) = held.to_header();
+        assert_eq!((found.len(), omitted), (HELD_MAX, 4));
+        assert_eq!(found[0], one, "a node without gaps keeps its place");
+        assert_eq!(found[1..], rows[4..]);
+    }
+
+    #[test]
+    fn numbers_far_from_those_before_are_known_by_a_row_of_their_own() {
+        let mut held = HeldNumbers::default();
+        held.add_header(&[Held { node: 7, first: 1, last: 9 }]);
+        held.bases.insert(7, 9 << 32);
+        let (rows, _) = held.to_header();
+        let base = Held { node: 7, first: 9 << 32, last: (9 << 32) - 1 };
+        assert_eq!(rows, [Held { node: 7, first: 1, last: 9 }, base]);
+        let mut again = HeldNumbers::default();
+        again.add_header(&rows);
+        assert_eq!((again.last_of(7), again.of(7)), (9 << 32, held.of(7)), "none of them is held");
+    }
+}
