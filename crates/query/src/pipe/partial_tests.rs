@@ -8,7 +8,7 @@ use super::{Merges, Pipe, Processor, function_documentation, pipe_documentation}
 use crate::block::{Block, Lines, Scratch};
 use crate::exec::{Next, with_next};
 use crate::testing::{Record, batch, record};
-use crate::{Context, Limits, Meter, Query, Rows};
+use crate::{Context, Limits, Meter, Query, Rows, RunError};
 
 /// The pipes of the examples of both tables that collect and are merged.
 fn merged_pipes() -> Vec<Pipe> {
@@ -76,6 +76,49 @@ fn shown(blocks: &[Rows]) -> Vec<String> {
         }
     }
     shown
+}
+
+/// Each operator's state, cut at every length and with every byte changed in two ways: a cut one is
+/// refused, a changed one is refused or gives some answer, and neither takes memory beyond the limit
+/// of the query.
+#[test]
+fn cut_and_changed_states_of_every_operator_are_refused_or_give_an_answer() {
+    let records: Vec<Record> =
+        (0..4).map(|number| record_of(number, (number as u8 % 2, number as u8, 7))).collect();
+    let limit_bytes = 1 << 20;
+    for pipe in merged_pipes() {
+        with_next(|next| {
+            let limits = Limits { memory_bytes_max: limit_bytes, ..Limits::default() };
+            let context = Context { limits, ..Context::default() };
+            let stage = stage_of(&pipe, &records, next);
+            let bytes = pipe.encode(&*stage, &mut Meter::new(&context)).unwrap();
+            for length in 0..bytes.len() {
+                let mut meter = Meter::new(&context);
+                match pipe.decode(&bytes[..length], &[], &mut meter) {
+                    Err(RunError::PartialState(why)) => assert!(!why.is_empty()),
+                    Err(error) => panic!("{pipe}, cut at {length}: {error}"),
+                    Ok(_) => panic!("{pipe}, cut at {length}, is read"),
+                }
+                assert!(meter.held() <= limit_bytes, "{pipe}, cut at {length}");
+            }
+            for (place, change) in (0..bytes.len()).flat_map(|at| [(at, 0xff), (at, 1)]) {
+                let mut damaged = bytes.clone();
+                damaged[place] ^= change;
+                let mut meter = Meter::new(&context);
+                match pipe.decode(&damaged, &[], &mut meter) {
+                    Err(RunError::PartialState(_) | RunError::MemoryLimit(_)) => {}
+                    Err(error) => panic!("{pipe}, byte {place} changed: {error}"),
+                    Ok(mut read) => {
+                        let mut merged = stage_of(&pipe, &records, next);
+                        if merged.merge(read.collected().unwrap(), next).is_ok() {
+                            let _ = merged.finish(next);
+                        }
+                    }
+                }
+                assert!(meter.held() <= limit_bytes, "{pipe}, byte {place} changed");
+            }
+        });
+    }
 }
 
 proptest! {

@@ -2,12 +2,17 @@
 //! connections.
 
 use std::io::ErrorKind::{TimedOut, WouldBlock};
+use std::io::{Read, Write};
 
 use platform::ManualClock;
 
 use super::super::secret::nonce;
 use super::super::sender::Sender;
+use super::super::wire::{self, ToCollector};
+use super::server::{CONNECTIONS_PER_NODE_MAX, UNGREETED_PER_ADDRESS_MAX};
+use super::shared::{FUTURE_MAX_NS, RECEIVED_MIN_NS};
 use super::*;
+use crate::accounting::SourceKind;
 
 /// A store that brings down whoever asks it for what `faults` says, once each time it says so.
 #[derive(Default)]

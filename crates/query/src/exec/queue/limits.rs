@@ -27,11 +27,11 @@ pub struct QueueLimits {
     pub tails_max: usize,
 }
 
+/// The defaults of the configuration (`docs/configuration.md`).
 impl Default for QueueLimits {
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         QueueLimits {
-            concurrent_max: cores.max(2),
+            concurrent_max: 4,
             waiting_max: 32,
             wait_max: Duration::from_secs(10),
             background_concurrent_max: 2,
