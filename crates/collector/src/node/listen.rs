@@ -5,14 +5,17 @@
 //! kept up and told why.
 //!
 //! A stranger gets little: until a collector has proved that it knows the secret, its connection
-//! has a few bytes of memory, ends after [`GREETING_MAX`](connection::GREETING_MAX), and is one of [`UNGREETED_MAX`](server::UNGREETED_MAX), of
-//! which the oldest goes when another comes; so those who know the secret, and need one exchange,
-//! get in. Without a secret whoever reaches the listener is a collector: it is for loopback.
+//! has a few bytes of memory, ends after [`GREETING_MAX`](connection::GREETING_MAX), and is one of
+//! [`UNGREETED_MAX`](server::UNGREETED_MAX), of which the oldest goes when another comes; so those
+//! who know the secret, and need one exchange, get in. Without a secret whoever reaches the
+//! listener is a collector: it is for loopback.
 //!
-//! Receive times that cannot be are set to now and counted; see [`Shared::correct_times`](shared::Shared::correct_times).
+//! Receive times that cannot be are set to now and counted; see
+//! [`Shared::correct_times`](shared::Shared::correct_times).
 //!
 //! Invariants: a frame is acknowledged when the store said that it is durable, never before; memory
-//! for frames that are being read is bounded by [`READING_BYTES_MAX`](connection::READING_BYTES_MAX), for those that wait by
+//! for frames that are being read is bounded by
+//! [`READING_BYTES_MAX`](connection::READING_BYTES_MAX), for those that wait by
 //! [`WAITING_BYTES_MAX`](shared::WAITING_BYTES_MAX).
 //!
 //! A thread that panics is counted and told, and ends the other and all connections: collectors

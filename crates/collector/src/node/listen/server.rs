@@ -1,5 +1,5 @@
-//! The thread of all connections (`nodes`): accepts them within the limits, serves each in turn, and
-//! closes those that end.
+//! The thread of all connections (`nodes`): accepts them within the limits, serves each in turn,
+//! and closes those that end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
