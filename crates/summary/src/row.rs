@@ -169,7 +169,7 @@ pub(crate) fn whole_number(value: &[u8]) -> Option<u64> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Flattens a JSON line as the parser does: the twin of what the store gives back.
+    /// Flattens a JSON line as the parser does: the reference for what the store gives back.
     pub(crate) fn parse(line: &[u8]) -> Option<SummaryRow> {
         let json: serde_json::Value = serde_json::from_slice(line).expect("one JSON object");
         let mut fields: Vec<(String, Vec<u8>)> = Vec::new();

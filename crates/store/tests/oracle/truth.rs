@@ -1,4 +1,4 @@
-//! The naive twin of the store: a vector of lines, and what must be true of each.
+//! The reference model of the store: a vector of lines, and what must be true of each.
 
 use std::collections::BTreeMap;
 

@@ -2,10 +2,10 @@
 //! about the same lines as they were sent, parsed now and looked at one by one.
 //!
 //! A history makes random lines of several kinds and puts them in a store: hot, sealed, encoded
-//! again, some deleted, with more arriving. In each state random questions are asked twice, by two
-//! threads and with the answers of the states before still kept. The lines as they were sent are
-//! the twin: filters and pipes over single lines are what the tests of the crate `query` compare
-//! with a naive evaluator.
+//! again, some deleted, with more arriving. In each state random queries run twice, by two threads
+//! and with the answers of the states before still kept. The lines as they were sent are the
+//! reference model: the tests of the crate `query` compare filters and pipes over single lines with
+//! a naive evaluator.
 
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};

@@ -321,7 +321,7 @@ fn write_packed(out: &mut Vec<u8>, bits: u8, values: &[u32]) {
 mod tests {
     use super::*;
 
-    /// The twin that reads what is written.
+    /// The reference reader of what is written.
     fn read_hybrid(mut bytes: &[u8], bits: u8, count: usize) -> Vec<u32> {
         let mut values = Vec::new();
         while values.len() < count {
