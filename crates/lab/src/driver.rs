@@ -1,16 +1,10 @@
-//! What the lab asks of a store, and the stores it knows: one file for each driver.
+//! What the lab asks of a store. The drivers are in [`crate::stores`].
 //!
 //! A driver speaks to a real server over the network with the store's own client, declares what it
 //! can do, and never makes up an answer: what it cannot do is [`StoreError::NotSupported`].
 
-mod cassandra;
-mod elasticsearch;
-mod http;
-mod loginson;
-pub mod null;
-mod postgres;
-mod redis;
-mod ring;
+pub(crate) mod http;
+pub(crate) mod ring;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::{Known, OptionError, Options};
 use crate::row::{Row, Schema, Value};
+use crate::stores;
 
 /// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,7 +193,7 @@ impl StoreError {
 /// A store to measure: which driver, where it answers, and how it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreSpec {
-    /// The driver's name, one of [`NAMES`].
+    /// The driver's name, that of its row in [`stores::STORES`].
     pub name: String,
     /// What reports call it: the driver's name, with the options that tell variants of one store
     /// apart (`cassandra index=none`).
@@ -256,15 +251,11 @@ pub trait Session: Send {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError>;
 }
 
-/// Names of all drivers.
-pub const NAMES: &[&str] =
-    &["cassandra", "elasticsearch", "loginson", null::NAME, "postgres", "redis"];
-
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No driver of this name.
-    #[error("there is no driver `{name}`; there are: {}", NAMES.join(", "))]
+    #[error("there is no driver `{name}`; there are: {}", stores::names().join(", "))]
     Unknown {
         /// The name asked for.
         name: String,
@@ -292,26 +283,21 @@ pub enum OpenError {
 
 /// The driver for `spec`; connects only when it is used.
 pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    match spec.name.as_str() {
-        "cassandra" => cassandra::open(spec),
-        "elasticsearch" => elasticsearch::open(spec),
-        "loginson" => loginson::open(spec),
-        null::NAME => Ok(Arc::new(null::Null)),
-        "postgres" => postgres::open(spec),
-        "redis" => redis::open(spec),
-        _ => Err(OpenError::Unknown { name: spec.name.clone() }),
+    match stores::find(&spec.name) {
+        Some(store) => (store.open)(spec),
+        None => Err(OpenError::Unknown { name: spec.name.clone() }),
     }
 }
 
 /// Time limit of what makes, settles or empties tables.
-const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The option that every driver has.
-const TIMEOUT: Known =
+pub(crate) const TIMEOUT: Known =
     Known { name: "timeout_s", default: "30", help: "time limit of one operation, s" };
 
 /// The options of a store, which has to have a place to connect to.
-fn options(spec: &StoreSpec, known: &'static [Known]) -> Result<Options, OpenError> {
+pub(crate) fn options(spec: &StoreSpec, known: &'static [Known]) -> Result<Options, OpenError> {
     if spec.endpoints.is_empty() {
         return Err(OpenError::NoEndpoint { store: spec.name.clone() });
     }
@@ -319,12 +305,12 @@ fn options(spec: &StoreSpec, known: &'static [Known]) -> Result<Options, OpenErr
 }
 
 /// The value of [`TIMEOUT`].
-fn timeout(options: &Options) -> Result<Duration, OpenError> {
+pub(crate) fn timeout(options: &Options) -> Result<Duration, OpenError> {
     Ok(Duration::from_secs(options.number(TIMEOUT.name, 1, 86_400)?))
 }
 
 /// The endpoints as host and port; an IPv6 address is written `[::1]:5432`.
-fn hosts(spec: &StoreSpec) -> Result<Vec<(String, u16)>, OpenError> {
+pub(crate) fn hosts(spec: &StoreSpec) -> Result<Vec<(String, u16)>, OpenError> {
     let host = |endpoint: &String| {
         let (host, port) = endpoint.rsplit_once(':')?;
         let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
@@ -338,7 +324,7 @@ fn hosts(spec: &StoreSpec) -> Result<Vec<(String, u16)>, OpenError> {
 }
 
 /// The answer of `work`, or the error that it did not come in time.
-async fn within<T>(
+pub(crate) async fn within<T>(
     store: &str,
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
@@ -350,12 +336,12 @@ async fn within<T>(
 }
 
 /// The error of a change to a row that is not there, where a store tells.
-fn no_row(store: &str, key: &Value) -> StoreError {
+pub(crate) fn no_row(store: &str, key: &Value) -> StoreError {
     StoreError::Refused { store: store.to_owned(), reason: format!("no row under the key {key}") }
 }
 
 /// One scan out of those of several shards, each in the order of keys.
-fn merged(parts: Vec<Vec<Row>>, rows_max: usize) -> Vec<Row> {
+pub(crate) fn merged(parts: Vec<Vec<Row>>, rows_max: usize) -> Vec<Row> {
     let several = parts.iter().filter(|part| !part.is_empty()).count() > 1;
     let mut rows: Vec<Row> = parts.into_iter().flatten().collect();
     if several {
@@ -393,8 +379,9 @@ mod tests {
 
     #[test]
     fn a_driver_needs_a_name_an_endpoint_and_options_that_it_has() {
-        for name in NAMES.iter().filter(|name| **name != null::NAME) {
-            let spec = StoreSpec { name: (*name).to_owned(), ..spec(&["127.0.0.1:1"]) };
+        for store in stores::STORES.iter().filter(|store| store.server.is_some()) {
+            let name = store.name;
+            let spec = StoreSpec { name: name.to_owned(), ..spec(&["127.0.0.1:1"]) };
             assert!(open(&spec).is_ok(), "{name}");
             let nowhere = StoreSpec { endpoints: Vec::new(), ..spec.clone() };
             assert!(matches!(open(&nowhere), Err(OpenError::NoEndpoint { .. })), "{name}");

@@ -27,5 +27,6 @@ pub mod scale;
 pub mod sending;
 pub mod servers;
 pub mod statistics;
+pub mod stores;
 pub mod trial;
 pub mod workload;

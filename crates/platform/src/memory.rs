@@ -14,6 +14,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use procfs::{Current, Meminfo};
+
 /// Bytes that takers round up to. Larger pieces are fewer steps at the shared counter and more
 /// memory that is taken and not used.
 pub const PIECE_BYTES: u64 = 256 << 10;
@@ -227,7 +229,7 @@ pub fn bytes_auto(machine_bytes: Option<u64>, query_bytes_max: u64) -> u64 {
 pub fn machine_bytes() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |path: &str| read(path)?.trim().parse::<u64>().ok();
-    let machine = read("/proc/meminfo").and_then(|text| total_of(&text));
+    let machine = Meminfo::current().ok().map(|memory| memory.mem_total);
     let own = read("/proc/self/cgroup").unwrap_or_default();
     // A group is limited by those that it is in, too.
     let groups = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
@@ -240,13 +242,6 @@ pub fn machine_bytes() -> Option<u64> {
     });
     let old = number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
     unified.chain(old).chain(machine).min()
-}
-
-/// `MemTotal` of `/proc/meminfo`, bytes.
-fn total_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -315,7 +310,6 @@ mod tests {
             let beside_inserts = expected - expected / INSERT_SHARE;
             assert!(!whole || beside_inserts >= query, "one query fits: {machine:?} {query}");
         }
-        assert_eq!(total_of("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
         assert!(machine_bytes().is_none_or(|bytes| bytes > 1 << 20));
     }
 }

@@ -29,6 +29,7 @@ use crate::json;
 use crate::number::parse_timestamp;
 use crate::time::write_time;
 
+pub(crate) use change::Patterns;
 pub use change::{Change, NamePattern};
 pub(crate) use change::{FIELDS_MAX, NewNames};
 use computed::Values;

@@ -4,8 +4,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use super::*;
-use crate::driver::null;
 use crate::results::Outcome;
+use crate::stores::null;
 use crate::trial::Load;
 use crate::workload::Workload;
 

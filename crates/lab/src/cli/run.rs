@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::shown::Shown;
 use crate::definition::{self, Study};
-use crate::driver::{self, OpenError};
+use crate::driver::OpenError;
 use crate::fleet::Fleet;
 use crate::generate::{GeneratorArgs, Generators};
 use crate::plan::{Choices, StoreChoice, plan};
@@ -18,6 +18,7 @@ use crate::results::{Directory, FORMAT, Run};
 use crate::run::{Runner, now};
 use crate::scale::Scale;
 use crate::servers::{self, Home};
+use crate::stores;
 
 /// What a run is asked to be.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -84,7 +85,7 @@ impl RunArgs {
             texts.iter().map(|text| StoreChoice::parse(text)).collect();
         let stores = stores.map_err(anyhow::Error::msg)?;
         for (at, store) in stores.iter().enumerate() {
-            if !driver::NAMES.contains(&&*store.name) {
+            if stores::find(&store.name).is_none() {
                 return Err(OpenError::Unknown { name: store.name.clone() }.into());
             }
             if !self.external().contains_key(&store.name) {

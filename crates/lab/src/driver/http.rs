@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A client of one store.
-pub(super) struct Http {
+pub(crate) struct Http {
     store: String,
     endpoints: Vec<String>,
     next: AtomicUsize,
@@ -28,7 +28,7 @@ pub(super) struct Http {
 }
 
 /// An answer of any status.
-pub(super) struct Reply {
+pub(crate) struct Reply {
     pub status: u16,
     pub body: Vec<u8>,
 }
@@ -113,7 +113,7 @@ impl Http {
 }
 
 /// Appends one segment of a path, percent-encoded (RFC 3986, section 2.3).
-pub(super) fn push_segment(path: &mut String, segment: &str) {
+pub(crate) fn push_segment(path: &mut String, segment: &str) {
     use std::fmt::Write;
     for byte in segment.bytes() {
         match byte {

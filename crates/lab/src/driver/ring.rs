@@ -14,7 +14,7 @@ const POINTS: u32 = 160;
 
 /// A ring of servers.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     points: Vec<(u64, usize)>,
     shards: usize,
 }

@@ -507,7 +507,7 @@ async fn the_store_that_does_nothing_answers_all_workloads() {
     ];
     for workload in workloads {
         let mut trial = trial(workload, Load { operations: Some(300), ..load(3) });
-        trial.store.name = crate::driver::null::NAME.to_owned();
+        trial.store.name = crate::stores::null::NAME.to_owned();
         let driver = crate::driver::open(&trial.store).unwrap();
         let (lines, mut received) = mpsc::channel(16);
         let (_stop, stop) = watch::channel(false);

@@ -8,8 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use super::machine::kilobytes;
-use crate::proc::{Stat, trees};
+use procfs::net::DeviceStatus;
+use procfs::process::Status;
+use procfs::{CpuTime, Current, CurrentSI, DiskStat, KernelStats, Meminfo};
+
+use crate::proc::trees;
 use crate::results::Resource;
 
 /// Ticks of a second in `/proc`: the same on every architecture that this runs on (USER_HZ).
@@ -127,94 +130,86 @@ fn members(watched: &Watched, root: u32) -> Vec<u32> {
 }
 
 fn process(pid: u32) -> Option<(u64, Counters)> {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
-    let stat = Stat::of(pid)?;
-    let io = read("io").unwrap_or_default();
-    let number = |name: &str| {
-        let line = io.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
-    };
-    let status = read("status").unwrap_or_default();
+    let process = crate::proc::process(pid)?;
+    let stat = process.stat().ok()?;
+    // Another user's disk counters cannot be read.
+    let (disk_read_bytes, disk_write_bytes) =
+        process.io().map_or((0, 0), |io| (io.read_bytes, io.write_bytes));
+    let status = process.status().ok();
+    let bytes = |kib: Option<u64>| kib.unwrap_or(0) * 1024;
+    let memory = |of: fn(&Status) -> Option<u64>| bytes(status.as_ref().and_then(of));
     let counters = Counters {
-        cpu_ticks: stat.cpu_ticks,
-        memory_bytes: kilobytes(&status, "RssAnon"),
-        shared_bytes: kilobytes(&status, "RssFile") + kilobytes(&status, "RssShmem"),
-        disk_read_bytes: number("read_bytes:"),
-        disk_write_bytes: number("write_bytes:"),
+        cpu_ticks: stat.utime + stat.stime,
+        memory_bytes: memory(|status| status.rssanon),
+        shared_bytes: memory(|status| status.rssfile) + memory(|status| status.rssshmem),
+        disk_read_bytes,
+        disk_write_bytes,
         network_bytes: 0,
     };
-    Some((stat.began_ticks, counters))
+    Some((stat.starttime, counters))
 }
 
 fn host() -> Counters {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let meminfo = read("/proc/meminfo");
-    let memory =
-        kilobytes(&meminfo, "MemTotal").saturating_sub(kilobytes(&meminfo, "MemAvailable"));
+    let memory = Meminfo::current().ok();
+    let memory_bytes = memory.map_or(0, |memory| {
+        memory.mem_total.saturating_sub(memory.mem_available.unwrap_or(memory.mem_free))
+    });
     let is_disk =
         |name: &str| std::path::Path::new("/sys/block").join(name).join("device").exists();
-    let (disk_read_bytes, disk_write_bytes) = parse_diskstats(&read("/proc/diskstats"), is_disk);
+    let (disk_read_bytes, disk_write_bytes) =
+        disk_bytes(&procfs::diskstats().unwrap_or_default(), is_disk);
     Counters {
-        cpu_ticks: parse_busy(&read("/proc/stat")),
-        memory_bytes: memory,
+        cpu_ticks: KernelStats::current().map_or(0, |stats| busy_ticks(&stats.total)),
+        memory_bytes,
         shared_bytes: 0,
         disk_read_bytes,
         disk_write_bytes,
-        network_bytes: parse_network(&read("/proc/net/dev")),
+        network_bytes: network_bytes(procfs::net::dev_status().unwrap_or_default().values()),
     }
 }
 
-/// Ticks in which a processor was neither idle nor waiting for a disk.
-fn parse_busy(stat: &str) -> u64 {
-    let Some(line) = stat.lines().find_map(|line| line.strip_prefix("cpu ")) else { return 0 };
-    // User, nice, system, idle, iowait, irq, softirq, steal; guests are within user.
-    let ticks = line.split_whitespace().take(8).enumerate();
-    ticks
-        .filter(|(at, _)| !matches!(at, 3 | 4))
-        .filter_map(|(_, ticks)| ticks.parse::<u64>().ok())
-        .sum()
+/// Ticks in which a processor was neither idle nor waiting for a disk. `guest` is within `user`.
+fn busy_ticks(time: &CpuTime) -> u64 {
+    let interrupts: u64 = [time.irq, time.softirq, time.steal].into_iter().flatten().sum();
+    time.user + time.nice + time.system + interrupts
 }
 
 /// Bytes read and written by whole disks; partitions and devices made of others would count again.
-fn parse_diskstats(text: &str, is_disk: impl Fn(&str) -> bool) -> (u64, u64) {
-    let mut bytes = (0, 0);
-    for line in text.lines() {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        if let [_, _, name, _, _, read, _, _, _, written, ..] = fields.as_slice()
-            && is_disk(name)
-        {
-            bytes.0 += read.parse::<u64>().unwrap_or(0) * SECTOR_BYTES;
-            bytes.1 += written.parse::<u64>().unwrap_or(0) * SECTOR_BYTES;
-        }
-    }
-    bytes
+fn disk_bytes(disks: &[DiskStat], is_disk: impl Fn(&str) -> bool) -> (u64, u64) {
+    disks.iter().filter(|disk| is_disk(&disk.name)).fold((0, 0), |(read, written), disk| {
+        (read + disk.sectors_read * SECTOR_BYTES, written + disk.sectors_written * SECTOR_BYTES)
+    })
 }
 
 /// Bytes received and sent by all interfaces. What goes over loopback is received as often as it is
 /// sent, and counts once.
-fn parse_network(text: &str) -> u64 {
-    let interfaces = text.lines().filter_map(|line| line.split_once(':'));
-    interfaces
-        .map(|(name, counters)| {
-            let numbers: Vec<u64> =
-                counters.split_whitespace().map(|number| number.parse().unwrap_or(0)).collect();
-            let at = |place: usize| numbers.get(place).copied().unwrap_or(0);
-            if name.trim() == "lo" { at(0) } else { at(0) + at(8) }
-        })
-        .sum()
+fn network_bytes<'d>(interfaces: impl IntoIterator<Item = &'d DeviceStatus>) -> u64 {
+    let bytes = |device: &DeviceStatus| match device.name.as_str() {
+        "lo" => device.recv_bytes,
+        _ => device.recv_bytes + device.sent_bytes,
+    };
+    interfaces.into_iter().map(bytes).sum()
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::proc::Stat;
+    use procfs::FromRead;
+    use procfs::net::InterfaceDeviceStatus;
+
     use super::*;
 
     #[test]
     fn counters_of_the_host_are_read() {
-        assert_eq!(parse_busy("cpu  1 2 3 100 200 4 5 6 7 8\ncpu0 9 9 9\n"), 21);
-        let disks = "8 0 sda 1 0 10 0 1 0 20 0 0\n8 1 sda1 1 0 10 0 1 0 20 0 0\n";
-        assert_eq!(parse_diskstats(disks, |name| name == "sda"), (5120, 10240));
-        let network = "Inter-| Receive\n face |bytes\n    lo: 100 1 0 0 0 0 0 0 100 1\n  eth0: 5 1 0 0 0 0 0 0 6 1\n";
-        assert_eq!(parse_network(network), 111);
+        let host = host();
+        assert!(host.cpu_ticks > 0 && host.memory_bytes > 0, "{host:?}");
+        let disk = |line| DiskStat::from_line(line).unwrap();
+        let disks =
+            [disk("8 0 sda 1 0 10 0 1 0 20 0 0 0 0"), disk("8 1 sda1 1 0 10 0 1 0 20 0 0 0 0")];
+        assert_eq!(disk_bytes(&disks, |name| name == "sda"), (5120, 10240));
+        let network = "Inter-| Receive\n face |bytes\n    lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0\n  eth0: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n";
+        let devices = InterfaceDeviceStatus::from_read(network.as_bytes()).unwrap().0;
+        assert_eq!(network_bytes(devices.values()), 111);
     }
 
     #[test]
@@ -223,7 +218,7 @@ mod tests {
         let mut shell =
             std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let whole = Watched { name: "sh".into(), pids: vec![shell.id()], descendants: true };
-        let waits = |pid: &u32| Stat::of(*pid).is_some_and(|stat| stat.state == b'S');
+        let waits = |pid: &u32| Stat::of(*pid).is_some_and(|stat| stat.state == 'S');
         let is_sleep = |pid: &u32| {
             std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
         };

@@ -39,7 +39,7 @@ impl Process {
         Some(Process { pid, began_ticks: stat.began_ticks, boot: boot() })
     }
 
-    /// Whether it runs. One that ended and that its parent has not asked for does not.
+    /// Whether it runs. One that ended and whose exit status was not collected does not.
     pub fn alive(&self) -> bool {
         let Some(stat) = Stat::of(self.pid).filter(|s| s.began_ticks == self.began_ticks) else {
             return false;
@@ -47,7 +47,7 @@ impl Process {
         if self.boot != boot() {
             return false;
         }
-        if stat.state == b'Z' {
+        if stat.state == 'Z' {
             // Asked for here where this process is the parent; where it is not, that fails and the
             // parent does so.
             if let Some(pid) = Pid::from_raw(self.pid as i32) {

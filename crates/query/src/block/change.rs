@@ -43,6 +43,27 @@ pub struct NamePattern {
     pub prefix: bool,
 }
 
+/// Many patterns: names are found by their hash, only the beginnings one after the other.
+pub(crate) struct Patterns<'p> {
+    names: HashSet<&'p str, foldhash::fast::RandomState>,
+    prefixes: Vec<&'p str>,
+}
+
+impl<'p> Patterns<'p> {
+    pub(crate) fn new(patterns: &'p [NamePattern]) -> Patterns<'p> {
+        let (prefixes, names): (Vec<_>, Vec<_>) = patterns.iter().partition(|p| p.prefix);
+        Patterns {
+            names: names.into_iter().map(|p| p.name.as_str()).collect(),
+            prefixes: prefixes.into_iter().map(|p| p.name.as_str()).collect(),
+        }
+    }
+
+    /// Whether any of the patterns matches.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        self.names.contains(name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
 impl NamePattern {
     /// All names.
     pub const ANY: NamePattern = NamePattern { name: String::new(), prefix: true };
@@ -131,7 +152,8 @@ impl Change {
         match self {
             Change::Keep(patterns) => keep(patterns, columns),
             Change::Drop(patterns) => {
-                columns.retain(|c| c.hidden() || !patterns.iter().any(|p| p.matches(c.name())))
+                let dropped = Patterns::new(patterns);
+                columns.retain(|c| c.hidden() || !dropped.matches(c.name()))
             }
             Change::Rename(pairs) => {
                 for (place, from, to) in numbered(pairs) {

@@ -85,14 +85,15 @@ impl StatsQuery {
                 return refused(format!("\"{pipe}\" {why}"));
             }
         }
-        if shown.values.is_empty() {
+        let functions = shown.values();
+        if functions.is_empty() {
             return refused("the rows of the query have no numbers".to_owned());
         }
-        let Shown { mut labels, values } = shown;
+        let mut labels = shown.labels();
         if step.is_some() {
             labels.retain(|name| name != "_time");
         }
-        Ok(StatsQuery { query, labels, functions: values, timed: step.is_some() })
+        Ok(StatsQuery { query, labels, functions, timed: step.is_some() })
     }
 
     /// The query that is run.

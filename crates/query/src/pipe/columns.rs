@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, Work, one};
 use super::shown::Shown;
-use crate::block::{Block, Change, HIDDEN, NamePattern};
+use crate::block::{Block, Change, HIDDEN, NamePattern, Patterns};
 use crate::exec::RunError;
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote, quote_name};
@@ -203,10 +203,12 @@ impl Operator for Change {
     fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
         match self {
             Change::Keep(kept) => {
-                shown.retain(|name| kept.iter().any(|pattern| pattern.matches(name)));
+                let kept = Patterns::new(kept);
+                shown.retain(|name| kept.matches(name));
             }
             Change::Drop(dropped) => {
-                shown.retain(|name| !dropped.iter().any(|pattern| pattern.matches(name)));
+                let dropped = Patterns::new(dropped);
+                shown.retain(|name| !dropped.matches(name));
             }
             Change::Copy(pairs) => pairs.iter().for_each(|(from, to)| shown.copy(from, to, false)),
             Change::Rename(pairs) => pairs.iter().for_each(|(from, to)| shown.copy(from, to, true)),

@@ -1,47 +1,99 @@
 //! Which fields behind the last `stats` of a query are labels, and which are numbers: followed from
 //! pipe to pipe before the query runs.
 
+use std::collections::HashMap;
+
 use crate::block::NamePattern;
 
+/// What the values of a field are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// They group rows.
+    Label,
+    /// They are numbers.
+    Value,
+}
+
 /// Which fields of rows are labels, and which are numbers.
+///
+/// A query may have thousands of names, so each is found by its hash.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// Names of what groups rows.
-    pub labels: Vec<String>,
-    /// Names of numbers.
-    pub values: Vec<String>,
+    /// By name: the kind of a field, and the number of its addition, which orders the fields.
+    fields: HashMap<String, (Kind, u64)>,
+    added: u64,
 }
 
 impl Shown {
     pub fn add_label(&mut self, name: &str) {
-        self.values.retain(|known| known != name);
-        if !self.labels.iter().any(|known| known == name) {
-            self.labels.push(name.to_owned());
-        }
+        self.add(name, Kind::Label);
     }
 
     pub fn add_value(&mut self, name: &str) {
-        self.labels.retain(|known| known != name);
-        if !self.values.iter().any(|known| known == name) {
-            self.values.push(name.to_owned());
+        self.add(name, Kind::Value);
+    }
+
+    /// A field that is there with this kind keeps its order.
+    fn add(&mut self, name: &str, kind: Kind) {
+        if self.fields.get(name).is_some_and(|(known, _)| *known == kind) {
+            return;
         }
+        self.fields.insert(name.to_owned(), (kind, self.added));
+        self.added += 1;
+    }
+
+    pub fn is_label(&self, name: &str) -> bool {
+        self.fields.get(name).is_some_and(|(kind, _)| *kind == Kind::Label)
+    }
+
+    /// The names of what groups rows, in the order of their addition.
+    pub fn labels(&self) -> Vec<String> {
+        self.of_kind(Kind::Label, |_| true)
+    }
+
+    /// The names of numbers, in the order of their addition.
+    pub fn values(&self) -> Vec<String> {
+        self.of_kind(Kind::Value, |_| true)
+    }
+
+    fn of_kind(&self, kind: Kind, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let fields = self.fields.iter().filter(|(name, (k, _))| *k == kind && wanted(name));
+        let mut ordered: Vec<(u64, &String)> = fields.map(|(name, (_, n))| (*n, name)).collect();
+        ordered.sort_unstable();
+        ordered.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
-        self.labels.retain(|name| wanted(name));
-        self.values.retain(|name| wanted(name));
+        self.fields.retain(|name, _| wanted(name));
     }
 
     /// Gives fields other names; `moved`: the old names go.
     pub fn copy(&mut self, from: &NamePattern, to: &NamePattern, moved: bool) {
-        let matching = |names: &[String]| -> Vec<String> {
-            names.iter().filter(|name| from.matches(name)).cloned().collect()
-        };
-        let (labels, values) = (matching(&self.labels), matching(&self.values));
+        let labels = self.of_kind(Kind::Label, |name| from.matches(name));
+        let values = self.of_kind(Kind::Value, |name| from.matches(name));
         if moved {
             self.retain(|name| !from.matches(name));
         }
         labels.iter().for_each(|name| self.add_label(&from.replaced(name, to)));
         values.iter().for_each(|name| self.add_value(&from.replaced(name, to)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_label_or_a_number() {
+        let mut shown = Shown::default();
+        shown.add_label("host");
+        shown.add_label("app");
+        shown.add_value("n");
+        shown.add_label("host");
+        assert_eq!(shown.labels(), ["host", "app"]);
+        shown.add_value("host");
+        assert_eq!(shown.labels(), ["app"]);
+        assert_eq!(shown.values(), ["n", "host"]);
+        assert!(shown.is_label("app") && !shown.is_label("host") && !shown.is_label("other"));
     }
 }

@@ -14,8 +14,8 @@
 
 use std::any::Any;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -133,13 +133,8 @@ fn parse_keys(cursor: &mut Cursor<'_>, sort: &mut Sort, last: bool) -> Result<()
 /// The keys, each field once: rows that are alike in a field stay so, whichever way they are sorted
 /// by it again.
 pub(super) fn once(keys: &[SortKey]) -> Vec<SortKey> {
-    let mut once: Vec<SortKey> = Vec::with_capacity(keys.len());
-    for key in keys {
-        if once.iter().all(|known| known.name != key.name) {
-            once.push(key.clone());
-        }
-    }
-    once
+    let mut known = HashSet::with_capacity(keys.len());
+    keys.iter().filter(|key| known.insert(key.name.as_str())).cloned().collect()
 }
 
 fn parse_rest(cursor: &mut Cursor<'_>, sort: &mut Sort) -> Result<(), ParseError> {

@@ -27,6 +27,7 @@ mod sum_len;
 mod uniq_values;
 mod values;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -214,11 +215,11 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError> {
 /// Reads `(by, …) functions`.
 pub(super) fn parse_grouped(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError> {
     cursor.expect('(', "the fields to group by")?;
-    let mut by = Vec::new();
+    let (mut by, mut names) = (Vec::new(), HashSet::new());
     while !cursor.eat(')') {
         let written = cursor.expect_string(false, "a field name")?;
         let name = written.text;
-        if by.iter().any(|by: &By| by.name == name) {
+        if !names.insert(name.clone()) {
             let message = format!("rows are grouped by \"{name}\" twice");
             return Err(cursor.error_at(written.position, &["another field"], message));
         }
@@ -234,13 +235,12 @@ pub(super) fn parse_grouped(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError
 
 /// Reads the functions.
 pub(super) fn parse_functions(cursor: &mut Cursor<'_>, by: Vec<By>) -> Result<Stats, ParseError> {
+    let mut names: HashSet<String> = by.iter().map(|by| by.name.clone()).collect();
     let mut functions: Vec<StatsFunction> = Vec::new();
     loop {
         let position = cursor.position();
         let function = parse_function(cursor)?;
-        if functions.iter().any(|f| f.name == function.name)
-            || by.iter().any(|b| b.name == function.name)
-        {
+        if !names.insert(function.name.clone()) {
             let message = format!("the name \"{}\" is used twice", function.name);
             return Err(cursor.error_at(position, &["a name with \"as\""], message));
         }

@@ -10,7 +10,7 @@
 //! Left out: several fields, or one and times, of which there are too many combinations; then rows
 //! are read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 
@@ -102,12 +102,9 @@ impl CountedBy {
         bucket_ns: Option<(i64, i64)>,
         has_conditions: bool,
     ) -> CountedBy {
-        let mut names: Vec<String> = Vec::new();
-        for name in fields {
-            if !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
-            }
-        }
+        let mut known = HashSet::new();
+        let names: Vec<String> =
+            fields.into_iter().filter(|name| known.insert(*name)).map(str::to_owned).collect();
         let is_tally = names.len() == 1 && bucket_ns.is_none() && !has_conditions;
         CountedBy { fields: names, bucket_ns, is_tally }
     }
@@ -188,7 +185,7 @@ pub(crate) fn stored_fields(
     fields: &[String],
     columns: &dyn Columns,
 ) -> Result<Option<Vec<String>>, SourceError> {
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut known) = (Vec::new(), HashSet::new());
     for name in fields {
         let of_stream = match name.as_str() {
             STREAM => columns.stream_fields()?.map(|mut fields| {
@@ -203,7 +200,7 @@ pub(crate) fn stored_fields(
         };
         let Some(stored) = of_stream else { return Ok(None) };
         for name in stored {
-            if !names.contains(&name) {
+            if known.insert(name.clone()) {
                 names.push(name);
             }
         }

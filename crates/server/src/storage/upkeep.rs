@@ -4,6 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use procfs::process::Process;
+use procfs::{CpuTime, CurrentSI, KernelStats};
 use record::{Batch, Frame};
 use store::{LineFilter, StoreCallbacks};
 
@@ -95,40 +97,28 @@ impl Ticks {
 }
 
 fn ticks() -> Option<Ticks> {
-    let (busy, all) = parse_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?;
+    let all = KernelStats::current().ok()?.total;
     let mut sealing = 0;
-    for thread in std::fs::read_dir("/proc/self/task").ok()? {
-        // One that has ended meanwhile has none.
-        let Ok(stat) = std::fs::read_to_string(thread.ok()?.path().join("stat")) else { continue };
-        let (name, ticks) = parse_thread_ticks(&stat)?;
-        sealing += if SEALING_NAMES.iter().any(|n| name.starts_with(n)) { ticks } else { 0 };
+    for thread in Process::myself().ok()?.tasks().ok()? {
+        // A thread that has ended meanwhile has no entry.
+        let Ok(stat) = thread.and_then(|thread| thread.stat()) else { continue };
+        if SEALING_NAMES.iter().any(|name| stat.comm.starts_with(name)) {
+            sealing += stat.utime + stat.stime;
+        }
     }
-    Some(Ticks { busy, all, sealing })
+    Some(Ticks { busy: busy_ticks(&all), all: busy_ticks(&all) + idle_ticks(&all), sealing })
 }
 
-/// Name and time of one thread, of its line in `/proc` (proc_pid_stat(5)): the time is `utime` and
-/// `stime`, the fourteenth and fifteenth word. The name, the second, is in brackets and may hold
-/// anything.
-fn parse_thread_ticks(stat: &str) -> Option<(&str, u64)> {
-    let (head, words) = stat.rsplit_once(')')?;
-    let mut words = words.split_ascii_whitespace().skip(11);
-    let ticks = words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?;
-    Some((head.split_once('(')?.1, ticks))
+/// Time in which processors worked. `guest` is within `user` (proc_stat(5)).
+fn busy_ticks(time: &CpuTime) -> u64 {
+    let interrupts = [time.irq, time.softirq, time.steal];
+    let interrupts: u64 = interrupts.into_iter().flatten().sum();
+    time.user + time.nice + time.system + interrupts
 }
 
-/// What was used and all there was, of the first line of `/proc/stat` (proc_stat(5)): user, nice,
-/// system, idle, iowait, irq, softirq, steal.
-fn parse_ticks(stat: &str) -> Option<(u64, u64)> {
-    let mut words = stat.lines().next()?.split_ascii_whitespace();
-    if words.next()? != "cpu" {
-        return None;
-    }
-    let counts: Vec<u64> = words.take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    let [_user, _nice, _system, idle, iowait, _irq, _softirq, _steal] = counts[..] else {
-        return None;
-    };
-    let all: u64 = counts.iter().sum();
-    Some((all - idle - iowait, all))
+/// Time in which processors had nothing to do, or waited for a disk.
+fn idle_ticks(time: &CpuTime) -> u64 {
+    time.idle + time.iowait.unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -137,14 +127,8 @@ mod tests {
 
     #[test]
     fn ticks_are_read() {
-        let stat = "cpu  10 1000 20 300 40 1 2 3 7 7\ncpu0 1 2 3\n";
-        assert_eq!(parse_ticks(stat), Some((1036, 1376)));
-        assert_eq!(parse_ticks("cpu 1 2\n"), None);
-        assert_eq!(parse_ticks(""), None);
-        let thread = "17 (a) b (c)) R 1 1 1 0 -1 64 10 0 0 0 30 12 0 0 39 19 40 0 5 6\n";
-        assert_eq!(parse_thread_ticks(thread), Some(("a) b (c)", 42)));
-        assert_eq!(parse_thread_ticks("17 (a"), None);
-        assert!(ticks().is_some_and(|ticks| ticks.busy < ticks.all));
+        let ticks = ticks().unwrap();
+        assert!(0 < ticks.busy && ticks.busy < ticks.all, "{ticks:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! by `_time`, those without a time behind the others, equal ones as they came. All rows are held,
 //! in the query's memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -121,11 +121,12 @@ pub(in crate::pipe) static TOTAL_STATS: Registration = Registration {
 fn parse(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningStats, ParseError> {
     let grouped = cursor.eat_keyword("by") || cursor.peek() == Some('(');
     let by = if grouped { parse_by(cursor)? } else { Vec::new() };
+    let mut names: HashSet<String> = by.iter().cloned().collect();
     let mut functions: Vec<RunningFunction> = Vec::new();
     loop {
         let position = cursor.position();
         let function = parse_function(cursor)?;
-        if functions.iter().any(|f| f.name == function.name) || by.contains(&function.name) {
+        if !names.insert(function.name.clone()) {
             let message = format!("the name \"{}\" is used twice", function.name);
             return Err(cursor.error_at(position, &["a name with \"as\""], message));
         }
@@ -211,9 +212,10 @@ impl Operator for RunningStats {
     }
 
     fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
-        let labels = || shown.labels.iter().filter(|name| *name != TIME);
-        let known = self.by.iter().all(|name| shown.labels.contains(name));
-        let complete = self.is_total || labels().all(|name| self.by.contains(name));
+        let by: HashSet<&str> = self.by.iter().map(String::as_str).collect();
+        let known = by.iter().all(|name| shown.is_label(name));
+        let mut labels = shown.labels().into_iter().filter(|name| name != TIME);
+        let complete = self.is_total || labels.all(|name| by.contains(name.as_str()));
         if !known || !complete {
             return Err("must be grouped by the fields of the stats pipe".to_owned());
         }

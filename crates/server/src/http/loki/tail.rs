@@ -16,13 +16,10 @@ use std::time::Duration;
 
 use ::query::source::TimeRange;
 use ::query::{Context, Filter, Permit, Query, Scratch, TAIL, TailQuery};
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
-use axum::response::Response;
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::{HeaderMap, Uri};
 use logql::ast::{Expr, LogQuery};
 use logql::logs::{Entry, look};
 use logql::{Reader, logs, push};
@@ -31,12 +28,6 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{
-    CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode,
-};
 
 use crate::http::App;
 use crate::http::access::principal::{Caller, Scope};
@@ -80,22 +71,24 @@ pub fn routes() -> Routes<Arc<App>> {
     Routes::new().get(Scope::Read, "/loki/api/v1/tail", tail)
 }
 
-async fn tail(State(app): State<Arc<App>>, caller: Caller, mut request: Request) -> LokiResult {
-    let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
+async fn tail(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> LokiResult {
+    let params = Params::parse(uri.query().unwrap_or_default().as_bytes());
     let now_ns = crate::http::now_ns();
     let Expr::Log(query) = parse(&params)? else {
         return Err(LokiError::bad_request("only a query for lines can be followed"));
     };
     let start_ns = params::time(&params, "start")?.unwrap_or(now_ns - QUERY_SINCE_NS);
     let limit = limit(&params)?;
-    let header = |name| request.headers().get(name).cloned();
-    let key = header(SEC_WEBSOCKET_KEY)
-        .ok_or_else(|| LokiError::bad_request("tail is a WebSocket: an upgrade is needed"))?;
-    let categorize = categorizes(request.headers());
-    let upgrade = request
-        .extensions_mut()
-        .remove::<OnUpgrade>()
-        .ok_or_else(|| LokiError::bad_request("tail is a WebSocket: an upgrade is needed"))?;
+    let upgrade = upgrade.map_err(|rejection| {
+        LokiError::bad_request(format!("tail is a WebSocket, so an upgrade is needed: {}", rejection.body_text()))
+    })?;
+    let categorize = categorizes(&headers);
     let pipeline = app.pipeline()?;
     // Tails have places of their own and do not wait for one, so this does not block.
     let text = params.required("query")?;
@@ -116,19 +109,10 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, mut request: Request)
         reader: Reader::default(),
         scratch: Scratch::default(),
     };
-    tokio::spawn(async move {
-        // An error: the client went away before.
-        let Ok(upgraded) = upgrade.await else { return };
-        follower.follow(app, pipeline, upgraded, start_ns, limit).await;
-    });
-    let accept = derive_accept_key(key.as_bytes());
-    Response::builder()
-        .status(StatusCode::SWITCHING_PROTOCOLS)
-        .header(CONNECTION, "upgrade")
-        .header(UPGRADE, "websocket")
-        .header(SEC_WEBSOCKET_ACCEPT, accept)
-        .body(Body::empty())
-        .map_err(|error| LokiError::from(ApiError::internal(error.to_string())))
+    Ok(upgrade
+        .max_message_size(CLIENT_BYTES_MAX)
+        .max_frame_size(CLIENT_BYTES_MAX)
+        .on_upgrade(move |socket| follower.follow(app, pipeline, socket, start_ns, limit)))
 }
 
 struct Follower {
@@ -141,8 +125,6 @@ struct Follower {
     scratch: Scratch,
 }
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
-
 /// The client is gone, or its tail has to end for this reason.
 struct Gone(Option<&'static str>);
 
@@ -151,15 +133,10 @@ impl Follower {
         mut self,
         app: Arc<App>,
         pipeline: Arc<Pipeline>,
-        upgraded: Upgraded,
+        mut socket: WebSocket,
         start_ns: i64,
         limit: usize,
     ) {
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(CLIENT_BYTES_MAX))
-            .max_frame_size(Some(CLIENT_BYTES_MAX));
-        let io = TokioIo::new(upgraded);
-        let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
         let wish = Arc::clone(&self.permit.cancelled);
         let mut stopping = app.stopping.clone();
         let mut context = Context { limits: app.config.query.limits, ..Context::default() };
@@ -175,15 +152,15 @@ impl Follower {
             }
         };
         let reason = gone.0.unwrap_or_default();
-        let frame = CloseFrame { code: CloseCode::Normal, reason: reason.into() };
+        let frame = CloseFrame { code: close_code::NORMAL, reason: reason.into() };
         // A client that reads nothing sees the end of the connection.
-        let _ = timeout(Duration::from_secs(1), socket.close(Some(frame))).await;
+        let _ = timeout(Duration::from_secs(1), socket.send(Message::Close(Some(frame)))).await;
     }
 
     async fn try_follow(
         &mut self,
         pipeline: &Pipeline,
-        socket: &mut Socket,
+        socket: &mut WebSocket,
         context: Context,
         limit: usize,
     ) -> Gone {
@@ -196,7 +173,7 @@ impl Follower {
     async fn follow_until_gone(
         &mut self,
         pipeline: &Pipeline,
-        socket: &mut Socket,
+        socket: &mut WebSocket,
         context: Context,
         limit: usize,
     ) -> Result<std::convert::Infallible, Gone> {
@@ -267,7 +244,7 @@ impl Follower {
     /// Sends the lines of a batch that pass, in pieces; whether there were any.
     async fn show(
         &mut self,
-        socket: &mut Socket,
+        socket: &mut WebSocket,
         batch: &Arc<Batch>,
         stored: Option<u64>,
     ) -> Result<bool, Gone> {
@@ -329,7 +306,7 @@ impl Follower {
     /// told instead.
     async fn send<'e>(
         &self,
-        socket: &mut Socket,
+        socket: &mut WebSocket,
         entries: &'e [Entry],
     ) -> Result<&'e [Entry], Gone> {
         if let Some(first) = entries.first()
@@ -367,7 +344,7 @@ impl Follower {
         message.write_all(b"}")
     }
 
-    async fn send_too_long(&self, socket: &mut Socket, bytes: usize) -> Result<(), Gone> {
+    async fn send_too_long(&self, socket: &mut WebSocket, bytes: usize) -> Result<(), Gone> {
         let reason = format!(
             "a line with its labels takes {bytes} bytes, and a tail sends {ENTRY_BYTES_MAX}; ask for it by a query"
         );
@@ -375,15 +352,14 @@ impl Follower {
     }
 
     /// Says that lines were left out, as Loki does.
-    async fn send_left_out(&self, socket: &mut Socket, labels: Value) -> Result<(), Gone> {
+    async fn send_left_out(&self, socket: &mut WebSocket, labels: Value) -> Result<(), Gone> {
         let now = crate::http::now_ns().to_string();
         let dropped = json!([{ "timestamp": now, "labels": labels }]);
         let message = json!({ "streams": [], "dropped_entries": dropped });
         self.send_message(socket, Message::Text(message.to_string().into())).await
     }
 
-    async fn send_message(&self, socket: &mut Socket, message: Message) -> Result<(), Gone> {
-        use futures_util::SinkExt;
+    async fn send_message(&self, socket: &mut WebSocket, message: Message) -> Result<(), Gone> {
         match timeout(SEND_TIME_MAX, socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Gone(None)),
@@ -394,10 +370,6 @@ impl Follower {
 
 /// Waits for what the client says, which is at most that it goes; whether it is still there. Pings
 /// are answered within.
-async fn next(socket: &mut Socket) -> bool {
-    use tokio_stream::StreamExt;
-    match socket.next().await {
-        Some(Ok(message)) => !message.is_close(),
-        Some(Err(_)) | None => false,
-    }
+async fn next(socket: &mut WebSocket) -> bool {
+    matches!(socket.recv().await, Some(Ok(message)) if !matches!(message, Message::Close(_)))
 }

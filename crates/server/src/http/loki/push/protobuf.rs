@@ -1,8 +1,9 @@
 //! `PushRequest` of Loki's `push.proto`, in snappy's block format.
 //!
-//! Only the four messages that are needed, by hand: a reader of the wire format is a page, and a
-//! library would bring a compiler of schemas with it. Fields that are not known are passed over, as
-//! the format wants.
+//! The four messages that are needed are read by hand, and borrow from the body. A library that
+//! decodes whole messages (prost) would first make a structure of 72 bytes of each empty entry of
+//! two bytes, before entries could be counted: a body of 4 MiB would take 150 MiB. Unknown fields are
+//! skipped, as the format demands.
 
 use std::borrow::Cow;
 

@@ -43,7 +43,7 @@ use scylla::value::CqlValue;
 use tokio::sync::{Mutex, OnceCell};
 
 use self::statements::{Cell, Cql, Statements, cells};
-use super::{
+use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
 };
 use crate::options::Known;
@@ -111,8 +111,8 @@ const OPTIONS: &[Known] = &[
     TIMEOUT,
 ];
 
-pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    let options = super::options(spec, OPTIONS)?;
+pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = crate::driver::options(spec, OPTIONS)?;
     let consistency = match options.choice("consistency", &["one", "quorum", "all"])? {
         "all" => Consistency::All,
         "quorum" => Consistency::Quorum,
@@ -126,7 +126,7 @@ pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let replicas = options.number("replicas", 1, REPLICAS_MAX)?;
     let connections = options.number("connections", NonZeroUsize::MIN, CONNECTIONS_MAX)?;
     let nodetool = Some(options.text("nodetool").to_owned()).filter(|command| !command.is_empty());
-    let timeout = super::timeout(&options)?;
+    let timeout = crate::driver::timeout(&options)?;
     Ok(Arc::new(Cassandra {
         spec: spec.clone(),
         timeout,

@@ -17,7 +17,7 @@ use super::{Index, Kind, PAGE_ROWS, Schema, Value};
 const KEY: &str = "Key";
 
 /// How tables are made.
-pub(super) struct Cql {
+pub(crate) struct Cql {
     pub index: Index,
     pub replicas: u64,
 }
@@ -97,7 +97,7 @@ fn index(schema: &Schema, column: &str) -> String {
 }
 
 /// The prepared statements of one table, shared by all threads.
-pub(super) struct Statements {
+pub(crate) struct Statements {
     pub schema: Schema,
     pub insert: PreparedStatement,
     pub read: PreparedStatement,
@@ -192,10 +192,10 @@ async fn prepare(client: &Client, text: String) -> Result<PreparedStatement, Pre
 }
 
 /// A value as the client writes it.
-pub(super) struct Cell<'a>(pub &'a Value);
+pub(crate) struct Cell<'a>(pub &'a Value);
 
 /// Values as the client writes them.
-pub(super) fn cells<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<Cell<'a>> {
+pub(crate) fn cells<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<Cell<'a>> {
     values.into_iter().map(Cell).collect()
 }
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use scylla::client::session_builder::SessionBuilder;
 
-use super::{Launch, Node, Say, Server, ServerError, Site, maven};
 use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
 /// What the modules of Java 17 have to open to it; the list of the server's own start script.
 const MODULES: &[&str] = &[
@@ -91,7 +91,7 @@ auto_snapshot: false
 /// Name of the file that Java reads nodetool's arguments from, without the host.
 const NODETOOL: &str = "nodetool-";
 
-pub(super) struct Cassandra;
+pub(crate) struct Cassandra;
 
 #[async_trait]
 impl Server for Cassandra {

@@ -22,8 +22,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
-use super::ring::Ring;
-use super::{
+use crate::driver::ring::Ring;
+use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, within,
 };
@@ -51,12 +51,12 @@ struct Postgres {
     ring: Arc<Ring>,
 }
 
-pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    let options = super::options(spec, OPTIONS)?;
-    let timeout = super::timeout(&options)?;
+pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = crate::driver::options(spec, OPTIONS)?;
+    let timeout = crate::driver::timeout(&options)?;
     let commit = options.choice("synchronous_commit", &["on", "off"])?;
     let mut configs = Vec::new();
-    for (host, port) in super::hosts(spec)? {
+    for (host, port) in crate::driver::hosts(spec)? {
         let mut config = Config::new();
         config.host(&host).port(port).connect_timeout(timeout.min(Duration::from_secs(10)));
         config.user(options.text("user")).dbname(options.text("database"));
@@ -454,14 +454,14 @@ impl PostgresSession {
                     .collect();
                 let changed = self.shard(key).change(Shape::Update(columns), &values).await?;
                 match changed {
-                    0 => Err(super::no_row(&self.store, key)),
+                    0 => Err(crate::driver::no_row(&self.store, key)),
                     _ => Ok(Answer::Done),
                 }
             }
             Operation::Scan { from, rows_max } => {
                 let shards = self.shards.iter_mut();
                 let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
-                Ok(Answer::Rows(super::merged(parts, *rows_max)))
+                Ok(Answer::Rows(crate::driver::merged(parts, *rows_max)))
             }
             Operation::Count { conditions } => {
                 let shards = self.shards.iter_mut();

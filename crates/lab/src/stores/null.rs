@@ -6,9 +6,13 @@
 //! making and checking the rows that a real store would have sent; that makes the limit rather too
 //! low than too high.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
-use super::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
+use crate::driver::{
+    Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec,
+};
 use crate::row::Schema;
 
 /// Its name among the drivers.
@@ -16,6 +20,11 @@ pub const NAME: &str = "null";
 
 /// See the module.
 pub struct Null;
+
+/// It has neither options nor endpoints.
+pub fn open(_spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    Ok(Arc::new(Null))
+}
 
 #[async_trait]
 impl Driver for Null {

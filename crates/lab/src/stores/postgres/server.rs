@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use super::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io};
 use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io};
 
 /// Where Debian puts the programs of each major version.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -15,7 +15,7 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 /// Read when postgresql-common is first installed: without it, that makes a cluster and starts it.
 const CREATE_CLUSTER: &str = "/etc/postgresql-common/createcluster.conf";
 
-pub(super) struct Postgres;
+pub(crate) struct Postgres;
 
 #[async_trait]
 impl Server for Postgres {
@@ -43,7 +43,7 @@ impl Server for Postgres {
         if programs().is_some() {
             return Ok(());
         }
-        if super::process::is_root() && !debian::installed("postgresql-common") {
+        if crate::servers::process::is_root() && !debian::installed("postgresql-common") {
             let path = Path::new(CREATE_CLUSTER);
             if !path.exists() {
                 let directory = path.parent().expect("it is in a directory");
@@ -98,7 +98,7 @@ impl Server for Postgres {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        super::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(self.name(), node).await
     }
 
     fn stop(&self) -> (Signal, u64) {

@@ -18,8 +18,8 @@ use futures_util::future::try_join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError};
 
-use super::ring::Ring;
-use super::{
+use crate::driver::ring::Ring;
+use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, within,
 };
@@ -46,12 +46,12 @@ struct Redis {
     scans: bool,
 }
 
-pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    let options = super::options(spec, OPTIONS)?;
-    let timeout = super::timeout(&options)?;
+pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = crate::driver::options(spec, OPTIONS)?;
+    let timeout = crate::driver::timeout(&options)?;
     let scans = options.choice("scans", &["on", "off"])? == "on";
     let mut clients = Vec::new();
-    for (host, port) in super::hosts(spec)? {
+    for (host, port) in crate::driver::hosts(spec)? {
         let mut settings = redis::RedisConnectionInfo::default();
         if let Ok(password) = std::env::var("REDISCLI_AUTH") {
             settings = settings.set_password(password);
@@ -383,7 +383,7 @@ impl RedisSession {
             Operation::Scan { from, rows_max } if self.shards[0].scans => {
                 let shards = self.shards.iter_mut();
                 let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
-                Ok(Answer::Rows(super::merged(parts, *rows_max)))
+                Ok(Answer::Rows(crate::driver::merged(parts, *rows_max)))
             }
             Operation::Delete { key } => {
                 let (shard, member) = (self.shard(key), member(key));

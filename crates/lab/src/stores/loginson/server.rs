@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Launch, Node, Say, Server, ServerError, Site, debian};
 use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
 
 /// The environment's name of the program.
 const PROGRAM: &str = "LOGINSON_BIN";
@@ -16,7 +16,7 @@ const PROGRAM: &str = "LOGINSON_BIN";
 /// Time for one question whether it is ready.
 const READY_MAX: Duration = Duration::from_secs(5);
 
-pub(super) struct Loginson;
+pub(crate) struct Loginson;
 
 #[async_trait]
 impl Server for Loginson {
@@ -114,7 +114,7 @@ fn program(options: &Options) -> Result<PathBuf, ServerError> {
         None => beside().or_else(|| debian::program("loginson")),
     };
     let found = found.ok_or_else(|| missing("there is no program loginson".to_owned()))?;
-    std::path::absolute(&found).map_err(super::io(&found))
+    std::path::absolute(&found).map_err(crate::servers::io(&found))
 }
 
 /// In the directory of this program, or the one above, as programs under test are one deeper.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Launch, Node, Say, Server, ServerError, Site, maven};
 use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
 /// A node whose cluster is not complete says so after this time, and is asked again.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ const JAVA: &[&str] = &[
     "-Des.bundled_jdk=false",
 ];
 
-pub(super) struct Elasticsearch;
+pub(crate) struct Elasticsearch;
 
 #[async_trait]
 impl Server for Elasticsearch {

@@ -21,9 +21,9 @@ use jiff::Timestamp;
 use reqwest::Method;
 use serde::Deserialize;
 
-use super::http::{Http, Reply, push_segment};
-use super::ring::Ring;
-use super::{
+use crate::driver::http::{Http, Reply, push_segment};
+use crate::driver::ring::Ring;
+use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, within,
 };
@@ -74,9 +74,9 @@ struct Loginson {
     nodes: Vec<Http>,
 }
 
-pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    let options = super::options(spec, OPTIONS)?;
-    let timeout = super::timeout(&options)?;
+pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = crate::driver::options(spec, OPTIONS)?;
+    let timeout = crate::driver::timeout(&options)?;
     let store = spec.name.clone();
     let endpoints = spec.endpoints.clone();
     let nodes = clients(&store, &endpoints, timeout);

@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 
-use super::{Launch, Node, Say, Server, ServerError, Site, debian};
 use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
 
-pub(super) struct Redis;
+pub(crate) struct Redis;
 
 #[async_trait]
 impl Server for Redis {

@@ -21,8 +21,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 
-use super::http::{Http, Reply, push_segment};
-use super::{
+use crate::driver::http::{Http, Reply, push_segment};
+use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
 };
 use crate::options::Known;
@@ -71,12 +71,12 @@ const OPTIONS: &[Known] = &[
     TIMEOUT,
 ];
 
-pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    let options = super::options(spec, OPTIONS)?;
+pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = crate::driver::options(spec, OPTIONS)?;
     let shards = options.number("shards", 1, SHARDS_MAX)?;
     let replicas = options.number("replicas", 0, SHARDS_MAX)?;
     let refresh = options.text("refresh").to_owned();
-    let timeout = super::timeout(&options)?;
+    let timeout = crate::driver::timeout(&options)?;
     let (spec, http) = (spec.clone(), Http::new(&spec.name, &spec.endpoints, 0, timeout));
     let sessions = AtomicUsize::new(0);
     Ok(Arc::new(Elasticsearch { spec, timeout, shards, replicas, refresh, http, sessions }))
