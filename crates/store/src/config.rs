@@ -38,14 +38,18 @@ pub(crate) const COMMITTED_FRAMES_MAX: usize = 64;
 /// files.
 pub(crate) const OPEN_FILES_MAX: usize = 64;
 /// Interval of maintenance: limits on age are enforced, and failed work is tried again.
-pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 5_000;
+pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 1_000;
 
-/// A segment is closed by age when it holds at least this part of a full one; a smaller one waits
-/// [`SEGMENT_AGES_MAX`] times as long. A quiet system then makes one file a day, which are merged
-/// later.
-pub(crate) const SEGMENT_AGE_PARTS: u64 = 16;
-/// See [`SEGMENT_AGE_PARTS`].
-pub(crate) const SEGMENT_AGES_MAX: i64 = 24;
+/// A segment that holds at least this part of a full one is closed at a part of the age: lines come
+/// fast, and are searched fast only once they are sealed.
+pub(crate) const LARGE_PARTS: u64 = 16;
+/// See [`LARGE_PARTS`]: the part of the age.
+const LARGE_AGE_PARTS: i64 = 15;
+/// A segment that holds less than this part of a full one waits [`SMALL_AGES`] times as long. So few
+/// lines are searched fast unsealed, and a quiet system makes few files.
+const SMALL_PARTS: u64 = 256;
+/// See [`SMALL_PARTS`].
+const SMALL_AGES: i64 = 120;
 /// Room for sealing: writing stops while this part of the largest unsealed segment is free beyond
 /// the reserve of the disk. Sealing may use it, since it gives space back.
 pub(crate) const SEAL_RESERVE_PARTS: u64 = 4;
@@ -109,8 +113,8 @@ pub struct StoreConfig {
     /// are a large enough part of a segment to rewrite it.
     pub rules: Vec<RetentionRule>,
     /// A segment is closed, and then sealed, when its first line arrived longer ago than this,
-    /// nanoseconds, and it holds a sixteenth of a full one; a smaller one when it is 24 times as
-    /// old.
+    /// nanoseconds. One that holds a sixteenth of a full one is closed at a fifteenth of that age,
+    /// one that holds less than a 256th at 120 times that age.
     pub segment_age_ns: i64,
     /// The backlog, bytes of segments that are closed and parsed and not sealed, beyond which
     /// sealing stops giving way to ingest and queries.
@@ -126,7 +130,7 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// The defaults: segments of 1 GiB, 262,144 frames or an hour, 64 MiB of queue, 512 MiB of
+    /// The defaults: segments of 1 GiB, 262,144 frames or 30 seconds, 64 MiB of queue, 512 MiB of
     /// cache, 10 ms, 256 MiB left free, no deletion, sealing at normal priority beyond 4 GiB of
     /// backlog and at 512 MiB/s below, and re-encoding when idle.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
@@ -144,7 +148,7 @@ impl StoreConfig {
             age_ns: None,
             bytes_max: None,
             rules: Vec::new(),
-            segment_age_ns: 3_600_000_000_000,
+            segment_age_ns: 30_000_000_000,
             backlog_bytes_max: 4 << 30,
             background_bytes_per_s_max: Some(512 << 20),
             sealing_threads: 1,
@@ -190,6 +194,19 @@ impl StoreConfig {
     pub(crate) fn segment_bytes(&self) -> u64 {
         let part = self.bytes_max.map_or(u64::MAX, |bytes| bytes / RETENTION_PARTS);
         self.segment_bytes_max.min(part).max(self.segment_bytes_min)
+    }
+
+    /// The age at which a segment of so many bytes is closed, nanoseconds since its first line
+    /// arrived.
+    pub(crate) fn closing_age_ns(&self, bytes: u64) -> i64 {
+        let full = self.segment_bytes();
+        if bytes >= full / LARGE_PARTS {
+            self.segment_age_ns / LARGE_AGE_PARTS
+        } else if bytes >= full / SMALL_PARTS {
+            self.segment_age_ns
+        } else {
+            self.segment_age_ns.saturating_mul(SMALL_AGES)
+        }
     }
 
     pub(crate) fn segments_dir(&self) -> PathBuf {

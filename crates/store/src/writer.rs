@@ -18,7 +18,7 @@ use segment::{FrameEntry, HEADER_BYTES, HotWriter, SegmentError, SegmentHeader, 
 use crate::catalog::RowState;
 use crate::config::{
     GROUP_BYTES_FULL, GROUP_BYTES_MAX, LOW_DISK_PARTS, PREALLOCATE_BYTES, PROBE_BYTES,
-    RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, SEGMENT_AGE_PARTS, SEGMENT_AGES_MAX, ns_of_ms,
+    RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, ns_of_ms,
 };
 use crate::error::StoreError;
 use crate::ledger::Ledger;
@@ -162,6 +162,7 @@ impl Writer {
                 }
             }
         }
+        self.roll_old(self.core.clock.now_ns());
         Ok(())
     }
 
@@ -455,11 +456,8 @@ impl Writer {
         if !self.core.signals.sealing.is_attached() {
             return;
         }
-        let age_ns = self.core.config.segment_age_ns;
-        let end = self.active.as_ref().map_or(0, |active| active.file.end());
-        let is_large = end >= self.segment_bytes() / SEGMENT_AGE_PARTS;
-        let ages = if is_large { 1 } else { SEGMENT_AGES_MAX };
-        self.roll_aged(now_ns, age_ns.saturating_mul(ages));
+        let Some(active) = &self.active else { return };
+        self.roll_aged(now_ns, self.core.config.closing_age_ns(active.file.end()));
     }
 
     /// Gives preallocated space back, when the store is closed.

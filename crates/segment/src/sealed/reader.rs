@@ -190,6 +190,22 @@ impl SealedFile {
         Ok(Some(bytes))
     }
 
+    /// The bytes of block `place` as they are in the file, with its filter; checked.
+    ///
+    /// Errors: they cannot be read or are damaged; the text names file and byte.
+    pub fn stored_block(&self, place: usize) -> Result<Vec<u8>, SegmentError> {
+        let entry = &self.footer.blocks[place];
+        let stored =
+            read_exact(&*self.blob, &self.path, entry.offset, entry.bytes_disk() as usize)?;
+        let mut from = 0;
+        for chunk in entry.chunks.iter().chain(&entry.filter) {
+            let to = from + chunk.bytes_disk as usize;
+            self.check_chunk(chunk, &stored[from..to], entry.offset + from as u64)?;
+            from = to;
+        }
+        Ok(stored)
+    }
+
     /// Reads block `place` and compares its lines with the checksum over them.
     pub fn verify_block(&self, place: usize) -> Result<Batch, SegmentError> {
         let entry = &self.footer.blocks[place];
@@ -249,6 +265,15 @@ impl SealedFile {
         self.open_chunk(chunk, &stored, offset, &mut Decompressor::default())
     }
 
+    fn check_chunk(&self, chunk: &Chunk, stored: &[u8], offset: u64) -> Result<(), SegmentError> {
+        let found = crc32c::crc32c(stored);
+        if found == chunk.crc {
+            return Ok(());
+        }
+        let expected = format!("checksum {:08x}", chunk.crc);
+        Err(damage(&self.path, offset, "a block", expected, format!("{found:08x}")))
+    }
+
     fn open_chunk(
         &self,
         chunk: &Chunk,
@@ -256,11 +281,7 @@ impl SealedFile {
         offset: u64,
         decompressor: &mut Decompressor,
     ) -> Result<Vec<u8>, SegmentError> {
-        let found = crc32c::crc32c(stored);
-        if found != chunk.crc {
-            let expected = format!("checksum {:08x}", chunk.crc);
-            return Err(damage(&self.path, offset, "a block", expected, format!("{found:08x}")));
-        }
+        self.check_chunk(chunk, stored, offset)?;
         decompressor
             .decompress(stored, chunk.bytes as usize)
             .map_err(|corrupt| malformed(&self.path, offset, corrupt))

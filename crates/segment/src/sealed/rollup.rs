@@ -101,6 +101,15 @@ impl Rollup {
         Rollup { fields, values, stretch_s, stretches, counts, lines }
     }
 
+    /// The number of its stretch since 1970 with each count.
+    fn each(&self) -> impl Iterator<Item = (i64, Count)> {
+        let ends = self.stretches.iter().skip(1).map(|stretch| stretch.first as usize);
+        let ends = ends.chain([self.counts.len()]);
+        self.stretches.iter().zip(ends).flat_map(|(stretch, end)| {
+            self.counts[stretch.first as usize..end].iter().map(|count| (stretch.at, *count))
+        })
+    }
+
     /// How many counts there are.
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
@@ -215,11 +224,7 @@ impl Rollup {
         put_varint(out, self.values.len() as u64);
         self.values.iter().flatten().for_each(|value| put_piece(out, value));
         put_varint(out, self.counts.len() as u64);
-        let ends = self.stretches.iter().skip(1).map(|stretch| stretch.first as usize);
-        let ends = ends.chain([self.counts.len()]);
-        let stretches = self.stretches.iter().zip(ends).flat_map(|(stretch, end)| {
-            std::iter::repeat_n(stretch.at, end - stretch.first as usize)
-        });
+        let stretches = self.each().map(|(at, _)| at);
         let column =
             |get: &dyn Fn(&Count) -> i64| -> Vec<i64> { self.counts.iter().map(get).collect() };
         ints::encode(&stretches.collect::<Vec<_>>(), out);
@@ -276,6 +281,9 @@ struct FieldsCounter {
     /// By number; none once there were too many.
     values: Vec<ValueCounter>,
     overflowed: bool,
+    /// The longest stretch of the counts that were added, seconds: within it, the seconds of lines
+    /// are not known.
+    stretch_s_min: i64,
 }
 
 #[derive(Default)]
@@ -305,6 +313,20 @@ impl Counter {
             // Without values there were too many.
             if let Some(value) = counter.values.get_mut(usize::from(value)) {
                 value.add(second, lines);
+            }
+        }
+    }
+
+    /// Adds the counts of another segment: all that it has. By fields that are missing there, it has
+    /// too many values.
+    pub(crate) fn add_counted<'r>(&mut self, rollups: impl Iterator<Item = &'r Rollup> + Clone) {
+        for (counter, fields) in self.counted.iter_mut().zip(COUNTED) {
+            let counts_these = |rollup: &&Rollup| {
+                rollup.fields.iter().eq(fields.iter().map(|&field| COUNTED_FIELDS[field]))
+            };
+            match rollups.clone().find(counts_these) {
+                Some(rollup) => counter.add_counted(rollup, &mut self.joined),
+                None => counter.overflow(),
             }
         }
     }
@@ -341,26 +363,52 @@ impl ValueCounter {
 impl FieldsCounter {
     /// The number of the values of these fields.
     fn number(&mut self, values: &[&[u8]], fields: &[usize], joined: &mut Vec<u8>) -> u16 {
+        self.number_of(fields.iter().map(|&field| values[field]), joined)
+    }
+
+    /// The number of these values.
+    fn number_of<'v>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = &'v [u8]> + Clone,
+        joined: &mut Vec<u8>,
+    ) -> u16 {
         if self.overflowed {
             return u16::MAX;
         }
         joined.clear();
-        for &field in fields {
-            put_piece(joined, values[field]);
-        }
+        values.clone().for_each(|value| put_piece(joined, value));
         if let Some(&number) = self.numbers.get(&joined[..]) {
             return number;
         }
-        let is_long = fields.iter().any(|&field| values[field].len() > VALUE_BYTES_MAX);
-        if self.values.len() >= values_max(fields.len()) || is_long {
-            *self = FieldsCounter { overflowed: true, ..FieldsCounter::default() };
+        let is_long = values.clone().any(|value| value.len() > VALUE_BYTES_MAX);
+        if self.values.len() >= values_max(values.len()) || is_long {
+            self.overflow();
             return u16::MAX;
         }
         let number = self.values.len() as u16;
-        let values = fields.iter().map(|&field| values[field].to_vec()).collect();
+        let values = values.map(<[u8]>::to_vec).collect();
         self.values.push(ValueCounter { values, ..ValueCounter::default() });
         self.numbers.insert(joined[..].into(), number);
         number
+    }
+
+    /// Gives these fields up: they have too many values.
+    fn overflow(&mut self) {
+        *self = FieldsCounter { overflowed: true, ..FieldsCounter::default() };
+    }
+
+    fn add_counted(&mut self, rollup: &Rollup, joined: &mut Vec<u8>) {
+        let numbers: Vec<u16> = (rollup.values.iter())
+            .map(|values| self.number_of(values.iter().map(Vec::as_slice), joined))
+            .collect();
+        self.stretch_s_min = self.stretch_s_min.max(rollup.stretch_s);
+        for (at, count) in rollup.each() {
+            let number = numbers[usize::from(count.value)];
+            // Without values there were too many.
+            if let Some(value) = self.values.get_mut(usize::from(number)) {
+                value.add(at.saturating_mul(rollup.stretch_s), count.lines);
+            }
+        }
     }
 
     fn finish(mut self, fields: impl Iterator<Item = String>, lines: u64) -> Option<Rollup> {
@@ -378,7 +426,8 @@ impl FieldsCounter {
             put_together(&mut counts, longer_s / stretch_s);
             stretch_s = longer_s;
             let stretches = 1 + counts.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
-            if stretches as u64 * LINES_PER_STRETCH <= lines.max(LINES_PER_STRETCH)
+            if stretch_s >= self.stretch_s_min
+                && stretches as u64 * LINES_PER_STRETCH <= lines.max(LINES_PER_STRETCH)
                 && counts.len() as u64 * LINES_PER_COUNT <= lines.max(LINES_PER_STRETCH)
             {
                 break;

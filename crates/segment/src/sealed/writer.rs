@@ -14,7 +14,7 @@ use record::{Batch, Row};
 use super::SealOptions;
 use super::block::{BlockWriter, EncodedBlock, RowRef};
 use super::compress::{Compressor, Decompressor};
-use super::footer::{Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed};
+use super::footer::{BlockEntry, Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed};
 use super::form::Form;
 use super::gather::{Group, Pending};
 use super::layout::{BatchShapes, Layouts};
@@ -98,6 +98,34 @@ impl SealedWriter {
         Ok(())
     }
 
+    /// Whether blocks of this file can be copied as they are: it has the form of the file that is
+    /// being written.
+    pub fn can_copy(&self, footer: &Footer) -> bool {
+        footer.version == SEALED_VERSION && footer.header.node == self.footer.header.node
+    }
+
+    /// Counts the lines of a file whose blocks are all [copied](Self::copy_block). The counts of
+    /// the new file tell no shorter stretches of time apart than those of its sources.
+    pub fn count_copied(&mut self, footer: &Footer) {
+        let mark = footer.summarised_through;
+        self.footer.summarised_through = self.footer.summarised_through.max(mark);
+        if footer.lines() > footer.lines_internal() {
+            self.counter.add_counted(footer.rollups.iter().chain(&footer.pairs));
+        }
+    }
+
+    /// Adds a block of a file that [can be copied](Self::can_copy), as
+    /// [`SealedFile::stored_block`](super::SealedFile::stored_block) gave it, behind all rows so
+    /// far.
+    pub fn copy_block(&mut self, entry: &BlockEntry, stored: &[u8]) -> Result<(), SegmentError> {
+        debug_assert_eq!(entry.bytes_disk(), stored.len() as u64);
+        self.write_chunk()?;
+        let entry = BlockEntry { offset: self.end(), ..entry.clone() };
+        self.stage(stored)?;
+        self.footer.blocks.push(entry);
+        Ok(())
+    }
+
     /// Writes what is left, the footer, and makes the file durable.
     pub fn finish(mut self) -> Result<Footer, SegmentError> {
         self.write_chunk()?;
@@ -122,6 +150,9 @@ impl SealedWriter {
     }
 
     fn write_chunk(&mut self) -> Result<(), SegmentError> {
+        if self.pending.rows == 0 {
+            return Ok(());
+        }
         let mut pending = std::mem::take(&mut self.pending);
         let groups = pending.grouped(self.options.block_bytes);
         let chunk = Chunk { path: &self.path, offset: self.end(), options: self.options, pending };

@@ -357,7 +357,7 @@ impl Default for RawStore {
     fn default() -> Self {
         RawStore {
             segment_bytes_max: "1GiB".into(),
-            segment_age: "1h".into(),
+            segment_age: "30s".into(),
             queue_bytes_max: "64MiB".into(),
             cache_bytes_max: "512MiB".into(),
             commit_interval: "10ms".into(),

@@ -5,20 +5,21 @@
 //! Sealing of the active segment comes before all of these, see
 //! [`trailing`](crate::background::trailing).
 //!
-//! **Merging.** A quiet system closes one segment a day, and retention, deletions and full disks
-//! close small ones, too. Neighbours (by arrival) that fit into one full segment together are
+//! **Merging.** Segments are closed small, so that new lines are soon searched as fast as old ones
+//! ([`StoreConfig::segment_age_ns`]): about a sixteenth of a full one where lines come fast, one an
+//! hour on a quiet system. Neighbours (by arrival) that fit into one full segment together are
 //! merged when there are at least [`MERGE_FILES_MIN`] of them, when they span no more than an
 //! eighth of the shortest age of retention, and when together they are at least
 //! [`MERGE_GROWTH_MIN`] times the largest of them, or half a full segment. So each time a line is
-//! rewritten, its segment grows eightfold, or to its final size.
+//! rewritten, its segment grows eightfold, or to its final size. Blocks of full size are copied as
+//! they are, which costs no more than reading and writing them.
 //!
 //! **Write amplification**, bytes written for each byte of raw log, where `s` is the ratio of a
 //! sealed line to its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00),
-//! sealing `s`, `m` merges `s` each, re-encoding when idle `s`/2. A system that fills a sixteenth
-//! of a segment an hour or more needs one merge at most, since 16 × 1/16 is a full segment; one
-//! that closes segments daily of a sixteenth down to 1/1024 needs two. With s = 1/15, as measured
-//! on syslog, that is 1 + (1 + 1 + 1/2)/15 = 1.17, and 1.23 for the quietest; with s = 1/10, 1.25
-//! and 1.35.
+//! sealing `s`, `m` merges `s` each, re-encoding when idle `s`/2. Where segments are closed at a
+//! sixteenth of a full one there is one merge, since 16 × 1/16 is a full segment; from a 256th on
+//! there are two, and on quiet systems three. With s = 1/15, as measured on syslog, that is
+//! 1 + (1 + 1 + 1/2)/15 = 1.17, 1.23 and 1.30; with s = 1/10, 1.25, 1.35 and 1.45.
 //!
 //! **Files.** Whatever sizes segments have when they are sealed, and however old the store is,
 //! there are fewer than 60 files beside four for each full segment's worth of lines: a test merges
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use segment::sealed::Effort;
 
 use crate::catalog::RowState;
-use crate::config::{RETENTION_PARTS, RetentionRule, SEGMENT_AGE_PARTS, StoreConfig};
+use crate::config::{RETENTION_PARTS, RetentionRule, StoreConfig};
 use crate::position::Position;
 use crate::segments::AnySegment;
 use crate::segments::hot::HotSegment;
@@ -52,6 +53,9 @@ const REENCODE_PARTS: u64 = 16;
 /// Age of a small segment from which on it is re-encoded all the same, nanoseconds after its last
 /// line.
 const REENCODE_AGE_NS: i64 = 7 * 24 * 3_600_000_000_000;
+
+/// The active segment is sealed while it is written when it holds this part of a full one.
+const TRAILED_PARTS: u64 = 64;
 
 /// A piece of work.
 pub(crate) enum SealPlan {
@@ -143,7 +147,7 @@ pub(crate) fn to_be_trailed(
     let is_large = {
         let index = read(&active.index);
         let is_parsed = index.frames.first().is_some_and(|first| first.time_range_ns().is_some());
-        is_parsed && index.data_end >= core.config.segment_bytes() / SEGMENT_AGE_PARTS
+        is_parsed && index.data_end >= core.config.segment_bytes() / TRAILED_PARTS
     };
     let start = Position { segment: active.id, frame: 0 };
     let wanted = is_large

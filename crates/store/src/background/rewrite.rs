@@ -90,13 +90,25 @@ pub(crate) struct Rewrite {
 enum Source {
     Hot(Arc<HotSegment>),
     Sealed(Arc<SealedSegment>, Arc<SealedFile>),
+    /// A sealed segment whose blocks are copied as they are.
+    Copied(Arc<SealedSegment>, Arc<SealedFile>),
+}
+
+/// What a step read of a unit.
+enum Unit {
+    /// Its records.
+    Rows(Arc<Batch>),
+    /// A block as it is in its file.
+    Block(Vec<u8>),
 }
 
 impl Source {
     fn segment(&self) -> AnySegment {
         match self {
             Source::Hot(hot) => AnySegment::Hot(hot.clone()),
-            Source::Sealed(sealed, _) => AnySegment::Sealed(sealed.clone()),
+            Source::Sealed(sealed, _) | Source::Copied(sealed, _) => {
+                AnySegment::Sealed(sealed.clone())
+            }
         }
     }
 
@@ -104,7 +116,7 @@ impl Source {
     fn units(&self) -> Option<usize> {
         match self {
             Source::Hot(hot) => hot.is_rolled().then(|| read(&hot.index).frames.len()),
-            Source::Sealed(_, file) => Some(file.footer().blocks.len()),
+            Source::Sealed(_, file) | Source::Copied(_, file) => Some(file.footer().blocks.len()),
         }
     }
 
@@ -112,7 +124,7 @@ impl Source {
     /// those frames are readable that are parsed, or that the parse stage has given up.
     fn readable(&self, from: usize, count: usize, settled: Position) -> Vec<u64> {
         match self {
-            Source::Sealed(_, file) => {
+            Source::Sealed(_, file) | Source::Copied(_, file) => {
                 let blocks = file.footer().blocks.iter().skip(from).take(count);
                 blocks.map(|block| block.bytes_raw).collect()
             }
@@ -224,6 +236,7 @@ impl Rewrite {
         match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
             Ok(mut writer) => {
                 writer.set_threads(core.config.sealing_threads);
+                rewrite.copy_where_possible(&writer, options.chunk_bytes as u64);
                 rewrite.writer = Some(writer);
             }
             Err(error) => {
@@ -232,6 +245,24 @@ impl Rewrite {
             }
         }
         Ok(rewrite)
+    }
+
+    /// Has a merge copy the blocks of its sources where that gives the same as writing their lines
+    /// again: where no line is deleted, and where a source has a chunk of lines, so that its blocks
+    /// are of full size.
+    fn copy_where_possible(&mut self, writer: &SealedWriter, chunk_bytes: u64) {
+        if self.purpose != Purpose::Merge {
+            return;
+        }
+        for source in &mut self.sources {
+            if let Source::Sealed(sealed, file) = source
+                && sealed.bytes_raw >= chunk_bytes
+                && writer.can_copy(file.footer())
+                && !file.footer().time_ns().is_some_and(|range| self.pruning.may_name(range))
+            {
+                *source = Source::Copied(sealed.clone(), file.clone());
+            }
+        }
     }
 
     /// Writes the next frame or block, or several of them where several threads work.
@@ -252,10 +283,13 @@ impl Rewrite {
         let mut threads = vec![(); threads];
         let loaded =
             shared_out(HELPERS_NAME, &mut threads, &units, |(), unit| self.load(*unit, callbacks));
-        for unit in loaded {
-            let (batch, read_bytes) = unit?;
+        for (&(source, place), unit) in units.iter().zip(loaded) {
+            let (unit, read_bytes) = unit?;
             self.read_bytes += read_bytes;
-            self.push(batch)?;
+            match unit {
+                Unit::Rows(batch) => self.push(batch)?,
+                Unit::Block(stored) => self.copy(source, place, &stored)?,
+            }
         }
         if self.purpose == Purpose::Trail {
             // Its source grows.
@@ -291,19 +325,26 @@ impl Rewrite {
             .all(|(place, source)| source.units() == Some(if place == first { from } else { 0 }))
     }
 
-    /// The records of a unit, and the bytes that were read from the disk for them.
+    /// What is needed of a unit, and the bytes that were read from the disk for it.
     fn load(
         &self,
         (source, place): (usize, usize),
         callbacks: &dyn StoreCallbacks,
-    ) -> Result<(Arc<Batch>, u64), RewriteError> {
+    ) -> Result<(Unit, u64), RewriteError> {
         let source = &self.sources[source];
         let segment = source.segment();
         let loaded = match source {
-            Source::Hot(hot) => self.frame(hot, place, callbacks),
+            Source::Hot(hot) => {
+                let frame = self.frame(hot, place, callbacks);
+                frame.map(|(batch, bytes)| (Unit::Rows(batch), bytes))
+            }
             Source::Sealed(_, file) => {
                 let bytes = file.footer().blocks[place].bytes_disk();
-                file.read_block(place).map(|batch| (Arc::new(batch), bytes))
+                file.read_block(place).map(|batch| (Unit::Rows(Arc::new(batch)), bytes))
+            }
+            Source::Copied(_, file) => {
+                let bytes = file.footer().blocks[place].bytes_disk();
+                file.stored_block(place).map(|stored| (Unit::Block(stored), bytes))
             }
         };
         // Retention may have removed the file just now, which is no fault.
@@ -311,6 +352,20 @@ impl Rewrite {
             true => RewriteError::Overtaken,
             false => RewriteError::Source { segment: segment.id(), error },
         })
+    }
+
+    /// Adds a block of a source that is copied.
+    fn copy(&mut self, source: usize, place: usize, stored: &[u8]) -> Result<(), RewriteError> {
+        let Source::Copied(_, file) = &self.sources[source] else {
+            unreachable!("only blocks of copied sources are read as they are")
+        };
+        let entry = &file.footer().blocks[place];
+        self.lines_kept += u64::from(entry.lines);
+        let writer = self.writer.as_mut().expect("not finished");
+        if place == 0 {
+            writer.count_copied(file.footer());
+        }
+        writer.copy_block(entry, stored).map_err(target)
     }
 
     /// Writes a unit, without the lines that are deleted.
@@ -443,7 +498,9 @@ impl Rewrite {
         for source in &self.sources {
             match source {
                 Source::Hot(hot) => drop(core.segments.open_hot(hot)),
-                Source::Sealed(sealed, file) => sealed.keep_open(file.clone()),
+                Source::Sealed(sealed, file) | Source::Copied(sealed, file) => {
+                    sealed.keep_open(file.clone());
+                }
             }
         }
         let segment = segment.map(|(segment, _)| segment);
