@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use record::columns::{ColumnError, Columns};
-use record::{Batch, LineId};
+use record::{Batch, Frame, LineId};
 
 pub use crate::exec::answers::Answers;
 pub use crate::plan::needs::{Phrase, Phrases};
@@ -105,6 +105,17 @@ pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
 /// Called with the columns of a unit.
 pub type WithColumns<'a> = &'a mut dyn FnMut(&dyn Columns) -> Result<(), SourceError>;
 
+/// Chooses lines of a frame by their places, rising; none: all of them.
+pub type ChooseLines<'a> = &'a dyn Fn(&Frame) -> Option<Vec<u32>>;
+
+/// Some lines of a unit.
+pub struct SomeLines {
+    /// Records, perhaps of more lines.
+    pub batch: Arc<Batch>,
+    /// Which of its rows they are, rising.
+    pub rows: Vec<u32>,
+}
+
 /// Names a unit whose lines never change: the number of its segment, and its place there.
 pub type UnitKey = (u64, u32);
 
@@ -119,6 +130,12 @@ pub trait ScanUnit: Send + Sync {
     /// Its records; parsed on the fly when they are not in memory. None when it was deleted
     /// meanwhile by retention.
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError>;
+    /// Some lines of a frame, chosen by `choose` from its text: those alone are parsed where none
+    /// are yet. None where it is no frame, where `choose` gives none, or where it was deleted
+    /// meanwhile: then it is to be [loaded](Self::load).
+    fn load_lines(&self, _choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
+        Ok(None)
+    }
     /// For each phrase whether some value of its lines may hold it; found out with less than
     /// reading it. None where that is not known.
     fn may_hold(&self, _phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {

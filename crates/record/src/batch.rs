@@ -11,7 +11,8 @@
 //! its stem. Places in a line count from the line's first byte, so that they hold for all rows of a
 //! stem.
 //!
-//! Invariants: row `i` of a parsed batch is line `i` of its frame; every field lies in the text or
+//! Invariants: row `i` of a parsed frame is its line `i`, of a frame that is parsed in part the
+//! `i`-th of these lines; every field lies in the text or
 //! the arena; a name occurs at most once a row; the rows of a stem have the same values in its
 //! fields; each parsed row has a `_type`. Left out: which fields there are (see the parsers), and
 //! types of values: a value is bytes, as in the line.
@@ -125,6 +126,8 @@ struct Stem {
 #[derive(Debug)]
 enum Text {
     Frame(Arc<Frame>),
+    /// Some lines of a frame: of each row the place of its line.
+    Part(Arc<Frame>, Vec<u32>),
     /// Lines of many frames, with the name of each.
     Block {
         bytes: Vec<u8>,
@@ -139,7 +142,7 @@ impl Text {
     #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
-            Text::Frame(frame) => frame.bytes(),
+            Text::Frame(frame) | Text::Part(frame, _) => frame.bytes(),
             Text::Block { bytes, .. } => bytes,
         }
     }
@@ -160,11 +163,12 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The frame that was parsed; none for the rows of a sealed block.
+    /// The frame all of whose lines were parsed; none for some of its lines, and for the rows of a
+    /// sealed block.
     pub fn frame(&self) -> Option<&Arc<Frame>> {
         match &self.text {
             Text::Frame(frame) => Some(frame),
-            Text::Block { .. } => None,
+            Text::Part(..) | Text::Block { .. } => None,
         }
     }
 
@@ -177,7 +181,7 @@ impl Batch {
     /// What the lines came with; rows name theirs by [`Row::origin_index`].
     pub fn origins(&self) -> &[Origin] {
         match &self.text {
-            Text::Frame(frame) => frame.origins(),
+            Text::Frame(frame) | Text::Part(frame, _) => frame.origins(),
             Text::Block { origins, .. } => origins,
         }
     }
@@ -240,6 +244,11 @@ impl Batch {
         self.rows.iter().enumerate().map(|(i, head)| Row { batch: self, head, index: i as u32 })
     }
 
+    /// Fields that are stored, those of stems once.
+    pub(crate) fn fields_stored(&self) -> usize {
+        self.fields.len()
+    }
+
     /// Number of stems, by which [`Row::stem`] numbers them; some may have no row.
     pub fn stems(&self) -> usize {
         self.stems.len()
@@ -253,6 +262,9 @@ impl Batch {
             |name: &Arc<str>| name.len() + 16 + 16 + 2 * (size_of::<(Arc<str>, FieldId)>() + 1);
         let text_bytes = match &self.text {
             Text::Frame(frame) => frame.memory_bytes(),
+            Text::Part(frame, lines) => {
+                frame.memory_bytes() + lines.capacity() * size_of::<u32>()
+            }
             Text::Block { bytes, ids, sequences, .. } => {
                 bytes.capacity()
                     + ids.capacity() * size_of::<LineId>()
@@ -278,7 +290,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Place in the batch, and of the line in the frame.
+    /// Place in the batch; where a whole frame was parsed also that of the line in it.
     #[inline]
     pub fn index(&self) -> u32 {
         self.index
@@ -292,6 +304,10 @@ impl<'a> Row<'a> {
                 let (node, sequence) = frame.header().name();
                 LineId { node, sequence, line: self.index }
             }
+            Text::Part(frame, lines) => {
+                let (node, sequence) = frame.header().name();
+                LineId { node, sequence, line: lines[self.index as usize] }
+            }
             Text::Block { ids, .. } => ids[self.index as usize],
         }
     }
@@ -301,7 +317,7 @@ impl<'a> Row<'a> {
     #[inline]
     pub fn sequence(&self) -> u64 {
         match &self.batch.text {
-            Text::Frame(frame) => frame.header().sequence,
+            Text::Frame(frame) | Text::Part(frame, _) => frame.header().sequence,
             Text::Block { sequences, .. } => sequences[self.index as usize],
         }
     }

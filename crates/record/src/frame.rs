@@ -404,6 +404,13 @@ pub struct Run {
     pub flags: u16,
 }
 
+impl Run {
+    /// Whether its lines may contain newlines.
+    pub fn has_lengths(&self) -> bool {
+        self.flags & RUN_LENGTHS != 0
+    }
+}
+
 /// A checked frame, its tables decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {

@@ -125,6 +125,82 @@ fn check(frames: &[Vec<Vec<u8>>], options: SealOptions) -> Footer {
     footer
 }
 
+/// Writes files of these frames each, and then one with the blocks of all and with rows behind
+/// them; gives its footer, and that of a file that was written of all rows.
+fn copied(files: &[Vec<Vec<Vec<u8>>>], rows: &[Vec<Vec<u8>>]) -> (Footer, Footer) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(Clustering::Application, 2_000, 20_000);
+    let to = path(&dir, "copied.sealed");
+    let mut writer = SealedWriter::create(&RealDisk, &to, &HEADER, &[5, 6], options).unwrap();
+    let mut expected = Vec::new();
+    for (number, frames) in files.iter().enumerate() {
+        let from = path(&dir, &format!("{number}.sealed"));
+        let batches = parse(frames);
+        seal(&from, &batches, options);
+        let file = SealedFile::open(&RealDisk, &from).unwrap();
+        assert!(writer.can_copy(file.footer()));
+        writer.count_copied(file.footer());
+        for (place, entry) in file.footer().blocks.iter().enumerate() {
+            writer.copy_block(entry, &file.stored_block(place).unwrap()).unwrap();
+        }
+        expected.extend(batches);
+    }
+    let behind = parse(rows);
+    behind.iter().for_each(|batch| writer.push(batch.clone(), None).unwrap());
+    expected.extend(behind);
+    let footer = writer.finish().unwrap();
+    assert_eq!(**SealedFile::open(&RealDisk, &to).unwrap().footer(), footer);
+    assert!(rows_of(&blocks_of(&to)) == rows_of(expected.iter().map(|batch| &**batch)));
+    let whole = seal(&path(&dir, "whole.sealed"), &expected, options);
+    (footer, whole)
+}
+
+#[test]
+fn copied_blocks_are_the_lines_and_counts_of_their_sources() {
+    let lines = |from: usize, count: usize, apps: usize| -> Vec<Vec<u8>> {
+        let line = |i: usize| {
+            let second = i / 40 % 60;
+            format!(
+                "<{}>Oct 11 22:14:{second:02} host{} app{}: message {i}",
+                i % 90,
+                i % 3,
+                i % apps
+            )
+        };
+        (from..from + count).map(|i| line(i).into_bytes()).collect()
+    };
+    let few = [vec![lines(0, 900, 5), lines(900, 700, 5)], vec![lines(1_600, 800, 5)]];
+    let (copied_footer, whole) = copied(&few, &[lines(2_400, 1_000, 5)]);
+    assert!(copied_footer.blocks.len() > 20);
+    assert_eq!(copied_footer.rollups.len(), ROLLUP_FIELDS.len());
+    for (one, other) in copied_footer.rollups.iter().zip(&whole.rollups) {
+        assert_eq!(one.fields, other.fields);
+        let sorted = |rollup: &segment::sealed::Rollup| {
+            let mut totals: Vec<_> =
+                rollup.totals().into_iter().map(|(v, lines)| (v.to_vec(), lines)).collect();
+            totals.sort();
+            totals
+        };
+        assert_eq!(sorted(one), sorted(other), "{:?}", one.fields);
+        assert!(one.stretch_s >= other.stretch_s);
+    }
+    // Applications of each file fit, those of both do not; what one file does not count, the new
+    // one does not either.
+    let many = |from: usize| vec![lines(from, 400, 200)];
+    let other: Vec<Vec<u8>> = (0..400)
+        .map(|i| format!("<1>Oct 11 22:14:15 h other{}: m", i % 200).into_bytes())
+        .collect();
+    for (files, rows) in [
+        (vec![many(0), vec![other.clone()]], vec![]),
+        (vec![many(0)], vec![other.clone()]),
+        (vec![vec![lines(0, 400, 300)]], vec![lines(0, 100, 5)]),
+    ] {
+        let (copied, _) = copied(&files, &rows);
+        let fields: Vec<&str> = copied.rollups.iter().map(|r| r.fields[0].as_str()).collect();
+        assert_eq!(fields, ["_level", "hostname", "_type", "level"]);
+    }
+}
+
 /// Columns say of each row what its record does.
 fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
     let read = |number| file.chunk(place, number).map(Arc::new);

@@ -313,8 +313,8 @@ fn a_segment_that_is_trailed_and_deleted_leaves_nothing_behind() {
     assert_eq!(bench.files(), ["1.hot", "2.sealing"]);
     bench.store.roll();
     bench.clock.advance_ns(3_000_000_000);
-    append_frame(&bench, true);
     bench.store.run_retention(bench.clock.now_ns());
+    append_frame(&bench, true);
     work(&bench.store, &bench.host);
     assert_eq!(bench.states(), [SegmentState::Hot]);
     assert_eq!(bench.files(), ["3.hot", "4.sealing"]);
@@ -418,6 +418,31 @@ fn small_neighbours_are_merged() {
     bench.restart(false);
     assert_eq!(lines(&bench.store, &bench.host), before);
     assert_eq!(bench.files().len(), 1);
+}
+
+#[test]
+fn a_merge_copies_large_blocks_unless_lines_go() {
+    for deletes in [false, true] {
+        let bench = Bench::new(|config| config.segment_bytes_max = 1 << 20);
+        for _ in 0..3 {
+            bench.segment(1_400);
+            work(&bench.store, &bench.host);
+        }
+        assert_eq!(bench.states(), [SegmentState::Sealed; 3]);
+        let sources = bench.files();
+        if deletes {
+            bench.store.delete_lines("-7").unwrap();
+        }
+        let before = lines(&bench.store, &bench.host);
+        bench.segment(1_400);
+        work(&bench.store, &bench.host);
+        assert_eq!(bench.states(), [SegmentState::Sealed]);
+        assert_eq!(bench.store.stats().sealing.merges, 1);
+        assert_ne!(bench.files(), sources);
+        let after = lines(&bench.store, &bench.host);
+        assert_eq!(after.len() < 4 * 1_400, deletes);
+        assert_eq!(before.iter().all(|line| after.contains(line)), !deletes);
+    }
 }
 
 #[test]

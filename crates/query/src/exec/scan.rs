@@ -33,7 +33,7 @@ use crate::plan::Plan;
 use crate::plan::counting::{Tally, stored_fields};
 use crate::plan::fields::FieldSet;
 use crate::plan::rolled::{Rolled, Weighted, without_time};
-use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
+use crate::source::{ScanUnit, SomeLines, SourceError, TimeRange, UnitKey};
 
 /// Units that the query's own thread looks at before it asks helpers, at least.
 const UNITS_ALONE: usize = 2;
@@ -289,7 +289,8 @@ impl<'q> Scan<'q> {
             return Ok(Found::Outside);
         }
         let kept = self.answers.zip(self.key_inside(unit));
-        if !self.plan.needs.may_be_in(unit)? {
+        let words = self.plan.needs.known(unit)?;
+        if !words.may_pass {
             return Ok(Found::Skipped);
         }
         if let Some(rolled) = &self.rolled
@@ -299,7 +300,7 @@ impl<'q> Scan<'q> {
         }
         let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
         held.add(&self.meter, unit.bytes() as usize)?;
-        if let Some(found) = self.look_at_columns(unit, wanted, check)? {
+        if let Some(found) = self.look_at_columns(unit, wanted, &words.ruled_out, check)? {
             match &found {
                 Found::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
                 Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
@@ -310,16 +311,23 @@ impl<'q> Scan<'q> {
             }
             return Ok(found);
         }
-        let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
-        held.add(&self.meter, batch.memory_bytes())?;
-        let lines = batch.len() as u64;
-        let (oldest, newest) = batch.time_range_ns();
-        let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {
-            (0..batch.len() as u32).collect()
-        } else {
-            let rows = batch.rows().filter(|row| wanted.contains(row.time_ns()));
-            rows.map(|row| row.index()).collect()
+        let some = match &self.plan.raw_lines {
+            Some(raw_lines) => unit.load_lines(&|frame| raw_lines.lines(frame))?,
+            None => None,
         };
+        let (batch, lines, mut rows) = match some {
+            Some(SomeLines { batch, rows }) => (batch, unit.lines(), rows),
+            None => {
+                let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
+                let lines = batch.len() as u32;
+                (batch, u64::from(lines), (0..lines).collect())
+            }
+        };
+        held.add(&self.meter, batch.memory_bytes())?;
+        let (oldest, newest) = batch.time_range_ns();
+        if !wanted.contains(oldest) || !wanted.contains(newest) {
+            rows.retain(|&row| wanted.contains(batch.row(row as usize).time_ns()));
+        }
         let mut block = Block::Lines(Lines::new(batch, rows));
         self.selector.select(&mut block, scratch);
         Ok(Found::Lines(Some(block), lines))
@@ -330,6 +338,7 @@ impl<'q> Scan<'q> {
         &self,
         unit: &dyn ScanUnit,
         wanted: TimeRange,
+        ruled_out: &[bool],
         check: &dyn Fn() -> Result<(), RunError>,
     ) -> Result<Option<Found>, RunError> {
         let Some(selector) = &self.columns else { return Ok(None) };
@@ -352,7 +361,7 @@ impl<'q> Scan<'q> {
                 let times = columns.times_ns()?;
                 bits.retain(|row| wanted.contains(times[row]));
             }
-            let fields = Fields::new(columns, &pulse);
+            let fields = Fields::new(columns, &pulse, ruled_out);
             if selector.narrow(&fields, &mut bits)? && !pulse.is_over() {
                 found = self.read(&fields, bits)?;
             }

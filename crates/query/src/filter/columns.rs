@@ -23,6 +23,8 @@ use super::word::PhraseFinder;
 use crate::bitmap::Bitmap;
 use crate::exec::RunError;
 use crate::plan::needs::is_stored;
+#[cfg(doc)]
+use crate::plan::needs::tests_of;
 use crate::source::{SourceError, TimeRange};
 
 /// Where a column has more than so many values for each row in question, the rows are looked at one
@@ -57,6 +59,8 @@ enum Node {
         beginning: String,
         test: Box<ValueTest>,
     },
+    /// One of the above, with its place among the tests of the filter ([`tests_of`]).
+    Numbered(usize, Box<Node>),
 }
 
 struct ValueTest {
@@ -139,12 +143,16 @@ impl<'p> Pulse<'p> {
 pub(crate) struct Fields<'c> {
     columns: &'c dyn Columns,
     pulse: &'c Pulse<'c>,
+    /// The tests that no value passes, by their places.
+    ruled_out: &'c [bool],
     read: RefCell<Vec<(String, Option<Rc<FieldColumn<'c>>>)>>,
 }
 
 impl<'c> Fields<'c> {
-    pub fn new(columns: &'c dyn Columns, pulse: &'c Pulse<'c>) -> Self {
-        Fields { columns, pulse, read: RefCell::default() }
+    /// `ruled_out`: the tests that no value of the block passes, by their places among
+    /// [those of the filter](tests_of).
+    pub fn new(columns: &'c dyn Columns, pulse: &'c Pulse<'c>, ruled_out: &'c [bool]) -> Self {
+        Fields { columns, pulse, ruled_out, read: RefCell::default() }
     }
 
     pub fn columns(&self) -> &'c dyn Columns {
@@ -169,7 +177,7 @@ impl<'c> Fields<'c> {
 impl ColumnSelector {
     /// None where the filter has to look at lines.
     pub fn new(filter: &Filter) -> Option<ColumnSelector> {
-        Node::new(filter).map(|node| ColumnSelector { node })
+        Node::new(filter, &mut 0).map(|node| ColumnSelector { node })
     }
 
     /// Takes the rows out of `bits` that the filter does not select. False where only the lines
@@ -180,25 +188,31 @@ impl ColumnSelector {
 }
 
 impl Node {
-    fn new(filter: &Filter) -> Option<Node> {
-        let cheap_first = |filters: &[Filter]| {
-            let mut nodes = filters.iter().map(Node::new).collect::<Option<Vec<Node>>>()?;
+    /// `tests`: how many tests stand before this filter.
+    fn new(filter: &Filter, tests: &mut usize) -> Option<Node> {
+        let cheap_first = |filters: &[Filter], tests: &mut usize| {
+            let nodes = filters.iter().map(|filter| Node::new(filter, tests));
+            let mut nodes = nodes.collect::<Option<Vec<Node>>>()?;
             nodes.sort_by_key(Node::cost);
             Some(nodes)
         };
+        let mut numbered = |node: Node| {
+            *tests += 1;
+            Node::Numbered(*tests - 1, Box::new(node))
+        };
         Some(match filter {
             Filter::All => Node::All,
-            Filter::And(filters) => Node::And(cheap_first(filters)?),
-            Filter::Or(filters) => Node::Or(cheap_first(filters)?),
-            Filter::Not(filter) => Node::Not(Box::new(Node::new(filter)?)),
+            Filter::And(filters) => Node::And(cheap_first(filters, tests)?),
+            Filter::Or(filters) => Node::Or(cheap_first(filters, tests)?),
+            Filter::Not(filter) => Node::Not(Box::new(Node::new(filter, tests)?)),
             Filter::Time(range) => Node::Time(*range),
             Filter::Field { name, test } if is_stored(name) => {
-                Node::Field { name: name.clone(), test: Box::new(ValueTest::new(test)) }
+                numbered(Node::Field { name: name.clone(), test: Box::new(ValueTest::new(test)) })
             }
-            Filter::AnyField { beginning, test } => Node::AnyField {
+            Filter::AnyField { beginning, test } => numbered(Node::AnyField {
                 beginning: beginning.clone(),
                 test: Box::new(ValueTest::new(test)),
-            },
+            }),
             _ => return None,
         })
     }
@@ -209,7 +223,7 @@ impl Node {
             Node::All => 0,
             Node::Time(_) => 1,
             Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(Node::cost).sum(),
-            Node::Not(node) => node.cost(),
+            Node::Not(node) | Node::Numbered(_, node) => node.cost(),
             Node::Field { name, test } => {
                 test.matcher.cost() + if name == super::MSG { 100 } else { 0 }
             }
@@ -259,6 +273,8 @@ impl Node {
                 let times = fields.columns.times_ns()?;
                 bits.retain(|row| range.contains(times[row]));
             }
+            Node::Numbered(place, _) if fields.ruled_out.get(*place) == Some(&true) => bits.clear(),
+            Node::Numbered(_, node) => return node.narrow(fields, bits),
             Node::Field { name, test } => return test.narrow(name, fields, bits),
             Node::AnyField { beginning, test } => return test.narrow_any(beginning, fields, bits),
         }

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::raw_lines::RawLines;
 use super::{Order, Plan};
 use crate::exec::{Context, RunError};
 use crate::filter::ColumnSelector;
@@ -34,6 +35,9 @@ pub struct Explanation {
     /// The words without which a unit is not read, as an expression; none: units are not told apart
     /// by words.
     pub words: Option<String>,
+    /// The texts without which a line that is not sealed is not parsed, as an expression; none: all
+    /// lines are parsed.
+    pub raw_texts: Option<String>,
     /// Which lines are selected.
     pub filter: String,
     /// Whether the filter runs over columns where a unit has them, so that lines are not read for
@@ -149,6 +153,7 @@ impl Explanation {
             units,
             store,
             words: plan.needs.shown(),
+            raw_texts: plan.raw_lines.as_ref().map(RawLines::shown),
             filter: plan.query.filter().to_string(),
             filters_columns: ColumnSelector::new(plan.query.filter()).is_some(),
             fields: plan.needed.shown(),
@@ -219,6 +224,7 @@ impl Explanation {
             ("units", amount(&self.units)),
             ("store", amount(&self.store)),
             ("words", optional(&self.words)),
+            ("raw_texts", optional(&self.raw_texts)),
             ("filter", Json::text(&self.filter)),
             ("filters_columns", Json::Flag(self.filters_columns)),
             ("fields", Json::text(&self.fields)),
@@ -329,6 +335,13 @@ impl fmt::Display for Explanation {
                 None => "units are not left out by their words".to_owned(),
             },
         )?;
+        line(
+            "raw",
+            match &self.raw_texts {
+                Some(texts) => format!("of new lines, only those with {texts} are parsed"),
+                None => "all new lines are parsed".to_owned(),
+            },
+        )?;
         let columns = match self.filters_columns {
             true => "runs over columns where a unit has them",
             false => "has to see whole lines",
@@ -395,6 +408,7 @@ query     \"error\" level:=\"warn\" (\"x\" or !\"y\") | fields level, _time | st
 time      from 1970-01-01T00:00:00.000000015Z to before 1970-01-01T00:00:00.00000004Z
 units     2 units (2 lines, 2 bytes) of 4 units (4 lines, 4 bytes) may hold lines of that time
 words     a unit is read only if it may hold \"error\" and \"warn\"
+raw       of new lines, only those with \"error\" are parsed
 filter    \"error\" level:=\"warn\" (\"x\" or !\"y\"): runs over columns where a unit has them
 fields    level
 counted   no, lines are read

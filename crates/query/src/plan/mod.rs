@@ -14,6 +14,7 @@ pub(crate) mod explain;
 pub(crate) mod fields;
 pub(crate) mod first_rows;
 pub(crate) mod needs;
+pub(crate) mod raw_lines;
 pub(crate) mod rolled;
 
 use crate::exec::Context;
@@ -25,6 +26,7 @@ use crate::syntax::query::Query;
 use counting::CountedBy;
 use fields::FieldSet;
 use needs::Needs;
+use raw_lines::RawLines;
 use rolled::Rolled;
 
 /// In which order rows go to the client.
@@ -68,6 +70,8 @@ pub(crate) struct Plan<'q> {
     pub whose: Whose,
     /// The words without which a unit is not read.
     pub needs: Needs,
+    /// The texts without which a line of a frame is not parsed.
+    pub raw_lines: Option<RawLines>,
     /// Fields that pipes and client need of the lines that the filter selects.
     pub needed: FieldSet,
     /// Hidden computed fields that copies of rows keep.
@@ -120,6 +124,7 @@ impl<'q> Plan<'q> {
             range: context.range.intersect(query.filter().time_range()),
             whose,
             needs: Needs::new(query.filter()),
+            raw_lines: RawLines::of(query.filter()),
             needed: query.needed_fields(&context.include),
             carried: query.computed_fields(&context.include),
             counted: CountedBy::of(pipes.first()),

@@ -50,10 +50,33 @@ impl Phrases {
 /// What a filter needs, found out once for all units.
 pub(crate) struct Needs {
     need: Need,
+    /// What each [test](tests_of) of the filter needs, negated ones included.
+    tests: Vec<Need>,
     phrases: Phrases,
 }
 
+/// What is known of a unit by its words, before it is read.
+pub(crate) struct Known {
+    /// Whether it may have lines that the filter selects.
+    pub may_pass: bool,
+    /// The tests, by their places among [all](tests_of), that no value of the unit passes; those
+    /// behind the last may be passed.
+    pub ruled_out: Vec<bool>,
+}
+
+/// The tests of stored fields of a filter, each once, from the first that is written to the last.
+pub(crate) fn tests_of(filter: &Filter) -> Vec<&Test> {
+    match filter {
+        Filter::And(filters) | Filter::Or(filters) => filters.iter().flat_map(tests_of).collect(),
+        Filter::Not(filter) => tests_of(filter),
+        Filter::Field { name, test } if is_stored(name) => vec![test],
+        Filter::AnyField { test, .. } => vec![test],
+        _ => Vec::new(),
+    }
+}
+
 /// What has to be in a unit, so that the filter may select lines of it.
+#[derive(Clone)]
 enum Need {
     /// The phrase with this place.
     Phrase(usize),
@@ -66,17 +89,21 @@ enum Need {
 impl Needs {
     pub fn new(filter: &Filter) -> Self {
         let mut phrases = Phrases::default();
-        Needs { need: Need::of(filter, &mut phrases.all), phrases }
+        let each = tests_of(filter).into_iter();
+        let tests: Vec<Need> = each.map(|test| Need::of_test(test, &mut phrases.all)).collect();
+        Needs { need: Need::of(filter, &mut tests.iter()), tests, phrases }
     }
 
-    /// Whether a unit may have lines that the filter selects. It is not read for that.
-    pub fn may_be_in(&self, unit: &dyn ScanUnit) -> Result<bool, SourceError> {
+    /// What the words of a unit tell. It is not read for that.
+    pub fn known(&self, unit: &dyn ScanUnit) -> Result<Known, SourceError> {
+        let unknown = Known { may_pass: true, ruled_out: Vec::new() };
         if self.phrases.all.is_empty() {
-            return Ok(true);
+            return Ok(unknown);
         }
-        let Some(held) = unit.may_hold(&self.phrases)? else { return Ok(true) };
+        let Some(held) = unit.may_hold(&self.phrases)? else { return Ok(unknown) };
         assert_eq!(held.len(), self.phrases.all.len(), "an answer for each phrase");
-        Ok(self.need.is_met(&held))
+        let ruled_out = self.tests.iter().map(|test| !test.is_met(&held)).collect();
+        Ok(Known { may_pass: self.need.is_met(&held), ruled_out })
     }
 }
 
@@ -110,25 +137,32 @@ impl Need {
         }
     }
 
-    /// What a filter needs; its phrases are appended.
-    fn of(filter: &Filter, phrases: &mut Vec<Phrase>) -> Need {
+    /// What a filter needs; `tests` gives what each of its tests needs.
+    fn of<'n>(filter: &Filter, tests: &mut impl Iterator<Item = &'n Need>) -> Need {
         match filter {
-            Filter::And(filters) => Need::All(Need::of_each(filters, phrases)),
-            Filter::Or(filters) => Need::Any(Need::of_each(filters, phrases)),
-            Filter::Field { name, test } if is_stored(name) => Need::of_test(test, phrases),
-            Filter::AnyField { test, .. } => Need::of_test(test, phrases),
+            Filter::And(filters) => Need::All(Need::of_each(filters, tests)),
+            Filter::Or(filters) => Need::Any(Need::of_each(filters, tests)),
+            Filter::Not(filter) => {
+                let _ = Need::of(filter, tests);
+                Need::All(Vec::new())
+            }
+            Filter::Field { name, .. } if is_stored(name) => Need::next(tests),
+            Filter::AnyField { .. } => Need::next(tests),
             Filter::Field { .. }
             | Filter::Fields { .. }
             | Filter::Subquery(_)
             | Filter::All
-            | Filter::Not(_)
             | Filter::Time(_)
             | Filter::Recurring(_) => Need::All(Vec::new()),
         }
     }
 
-    fn of_each(filters: &[Filter], phrases: &mut Vec<Phrase>) -> Vec<Need> {
-        filters.iter().map(|filter| Need::of(filter, phrases)).collect()
+    fn next<'n>(tests: &mut impl Iterator<Item = &'n Need>) -> Need {
+        tests.next().expect("one for each test").clone()
+    }
+
+    fn of_each<'n>(filters: &[Filter], tests: &mut impl Iterator<Item = &'n Need>) -> Vec<Need> {
+        filters.iter().map(|filter| Need::of(filter, tests)).collect()
     }
 
     fn of_test(test: &Test, phrases: &mut Vec<Phrase>) -> Need {
@@ -195,11 +229,26 @@ mod tests {
     }
 
     #[test]
+    fn tests_that_no_value_passes_are_known() {
+        let check = |query: &str, expected: &[bool]| {
+            let query = Query::parse(query, 0).unwrap();
+            let found = Needs::new(query.filter()).known(&Words(&["a", "b"]));
+            assert_eq!(found.unwrap().ruled_out, expected, "{query:?}");
+        };
+        check("*", &[]);
+        check("!x", &[true]);
+        check("!a", &[false]);
+        check("a !(x or b)", &[false, true, false]);
+        check("_time:5m x or level:>5 !*:x", &[true, false, true]);
+        check("_line:q x", &[true]);
+    }
+
+    #[test]
     fn units_without_the_words_are_left_out() {
         let check = |query: &str, expected: bool| {
             let query = Query::parse(query, 0).unwrap();
-            let found = Needs::new(query.filter()).may_be_in(&Words(&["a", "b"]));
-            assert_eq!(found.unwrap(), expected, "{query:?}");
+            let found = Needs::new(query.filter()).known(&Words(&["a", "b"]));
+            assert_eq!(found.unwrap().may_pass, expected, "{query:?}");
         };
         check("*", true);
         check("a", true);

@@ -55,10 +55,20 @@ impl BatchBuilder {
         Self::with_fields(frame, lines * 10)
     }
 
+    /// A batch over `lines` of the lines of a frame.
+    pub fn of_part(frame: Arc<Frame>, lines: usize) -> Self {
+        let part = Text::Part(frame.clone(), Vec::with_capacity(lines));
+        Self::over(&frame, part, lines, lines * 10)
+    }
+
     /// As [`new`](Self::new), with room for `fields`, which the rows with their stems are thought
     /// to have.
     pub fn with_fields(frame: Arc<Frame>, fields: usize) -> Self {
         let lines = frame.header().lines as usize;
+        Self::over(&frame, Text::Frame(frame.clone()), lines, fields)
+    }
+
+    fn over(frame: &Frame, text: Text, rows: usize, fields: usize) -> Self {
         let payload_bytes = frame.payload().len();
         let head = RowHead {
             time_ns: 0,
@@ -71,8 +81,8 @@ impl BatchBuilder {
         };
         let batch = Batch {
             stems: stems_of(frame.origins()),
-            text: Text::Frame(frame),
-            rows: Vec::with_capacity(lines),
+            text,
+            rows: Vec::with_capacity(rows),
             // No more than the bytes can have: lines may be empty.
             fields: Vec::with_capacity(fields.min(payload_bytes / 6 + 16)),
             arena: Vec::new(),
@@ -111,7 +121,9 @@ impl BatchBuilder {
     /// Begins the row of the next line: where it stands in the frame, when it arrived, and its
     /// origin's place.
     pub fn begin_row(&mut self, line: &crate::frame::Line<'_>) {
-        debug_assert_eq!(line.index as usize, self.batch.rows.len());
+        if let Text::Part(_, lines) = &mut self.batch.text {
+            lines.push(line.index);
+        }
         self.overflowed = false;
         self.own = None;
         self.names_seen = 0;
@@ -276,25 +288,21 @@ impl BatchBuilder {
         self.batch.rows.push(self.head);
     }
 
-    /// The batch, once each line of the frame has a row.
+    /// The batch, once each line of the frame has a row, or each that is wanted of it.
     ///
     /// # Panics
-    /// When rows are missing.
+    /// When rows of a whole frame are missing.
     pub fn finish(mut self) -> Batch {
-        let lines = self.batch.frame().expect("builders parse frames").header().lines;
-        assert_eq!(self.batch.rows.len(), lines as usize, "a row for each line");
+        if let Text::Frame(frame) = &self.batch.text {
+            let lines = frame.header().lines as usize;
+            assert_eq!(self.batch.rows.len(), lines, "a row for each line");
+        }
         // Giving back a little is not worth a copy.
         if self.batch.fields.len() < self.batch.fields.capacity() / 8 * 7 {
             self.batch.fields.shrink_to_fit();
         }
         self.batch.arena.shrink_to_fit();
         self.batch
-    }
-
-    /// Fields stored so far, those of stems once; what [`with_fields`](Self::with_fields) makes
-    /// room for.
-    pub fn fields_stored(&self) -> usize {
-        self.batch.fields.len()
     }
 
     /// Adds or replaces a field of the row being built: the last value of a repeated key counts.

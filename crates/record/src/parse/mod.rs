@@ -127,13 +127,33 @@ impl Parser {
                 BatchBuilder::with_fields(frame.clone(), fields + fields / 8 + 64)
             }
         };
+        let batch = self.parse_into(builder, &frame, frame.lines());
+        let rows = batch.len().max(1);
+        self.stored_before = Some((batch.fields_stored(), rows));
+        batch
+    }
+
+    /// The records of some lines of a frame, by their places, which rise.
+    pub fn parse_lines(&mut self, frame: Arc<Frame>, lines: &[u32]) -> Batch {
+        let builder = BatchBuilder::of_part(frame.clone(), lines.len());
+        let mut wanted = lines.iter().copied().peekable();
+        let lines = frame.lines().filter(|line| wanted.next_if_eq(&line.index).is_some());
+        self.parse_into(builder, &frame, lines)
+    }
+
+    fn parse_into<'f>(
+        &mut self,
+        builder: BatchBuilder,
+        frame: &'f Frame,
+        lines: impl Iterator<Item = Line<'f>>,
+    ) -> Batch {
         let mut rows = Rows::new(builder);
         let mut commons: Vec<Option<Common>> = vec![None; frame.origins().len()];
         let mut rule_names: Vec<Option<Kept>> = vec![None; self.rules.len()];
         self.flattener.begin_batch();
         self.inner.begin_batch();
         self.heads.begin_batch();
-        for line in frame.lines() {
+        for line in lines {
             rows.begin(&line);
             let common = commons[line.origin_index as usize]
                 .get_or_insert_with(|| Common::new(line.origin, &mut rows));
@@ -143,8 +163,6 @@ impl Parser {
             }
             rows.end();
         }
-        self.stored_before =
-            Some((rows.builder.fields_stored(), frame.header().lines.max(1) as usize));
         rows.builder.finish()
     }
 

@@ -14,7 +14,9 @@ use record::{Batch, Row};
 use super::SealOptions;
 use super::block::{BlockWriter, EncodedBlock, RowRef};
 use super::compress::{Compressor, Decompressor};
-use super::footer::{BlockEntry, Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed};
+use super::footer::{
+    BlockEntry, Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed,
+};
 use super::form::Form;
 use super::gather::{Group, Pending};
 use super::layout::{BatchShapes, Layouts};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use query::LineSet;
 use query::source::{
-    Answers, EachCount, Grouped, Phrase, Phrases, ScanUnit, Source, SourceError, TimeRange,
-    UnitKey, Whose, WithColumns,
+    Answers, ChooseLines, EachCount, Grouped, Phrase, Phrases, ScanUnit, SomeLines, Source,
+    SourceError, TimeRange, UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
@@ -38,9 +38,13 @@ impl Parsers {
 
     /// The records of a frame.
     pub fn parse(&self, frame: Arc<Frame>) -> Batch {
+        self.parse_by(|parser| parser.parse(frame))
+    }
+
+    fn parse_by(&self, parse: impl FnOnce(&mut Parser) -> Batch) -> Batch {
         let idle = || self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut parser = idle().pop().unwrap_or_else(|| self.pattern.clone());
-        let batch = parser.parse(frame);
+        let batch = parse(&mut parser);
         let mut idle = idle();
         if idle.len() < PARSERS_KEPT {
             idle.push(parser);
@@ -64,6 +68,25 @@ impl Parsers {
         }
         let frame = handle.read_frame()?;
         Ok(frame.map(|frame| self.parse_and_keep(handle, frame)))
+    }
+
+    /// Records of the lines of a frame that `choose` chooses from its text; none where it chooses
+    /// none, or the frame was deleted meanwhile. Those of a frame that is not parsed yet are not
+    /// kept.
+    fn load_lines(
+        &self,
+        handle: &FrameHandle,
+        choose: ChooseLines<'_>,
+    ) -> Result<Option<SomeLines>, StoreError> {
+        if let Some(batch) = handle.cached() {
+            let rows = batch.frame().and_then(|frame| choose(frame));
+            return Ok(rows.map(|rows| SomeLines { batch, rows }));
+        }
+        let Some(frame) = handle.read_frame()? else { return Ok(None) };
+        let Some(lines) = choose(&frame) else { return Ok(None) };
+        let batch = Arc::new(self.parse_by(|parser| parser.parse_lines(frame, &lines)));
+        let rows = (0..batch.len() as u32).collect();
+        Ok(Some(SomeLines { batch, rows }))
     }
 
     /// The records of a frame, for who goes through all frames once.
@@ -237,6 +260,11 @@ impl ScanUnit for StoredUnit {
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         self.parsers.load(&self.unit).map_err(told)
+    }
+
+    fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
+        let Unit::Frame(frame) = &self.unit else { return Ok(None) };
+        self.parsers.load_lines(frame, choose).map_err(told)
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {

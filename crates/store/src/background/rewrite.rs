@@ -46,6 +46,9 @@ use crate::writer::Writer;
 /// Logs take a tenth; where lines cannot be compressed, the disk reports it and the rewrite is
 /// tried again later.
 const ROOM_PARTS: u64 = 4;
+/// Where full segments are small, a merge copies the blocks of a source that has at least this part
+/// of one.
+const COPIED_PARTS: u64 = 8;
 /// Room for everything but lines.
 const ROOM_BYTES: u64 = 64 << 10;
 /// Frames or blocks that each thread reads in a step, where several threads do: they wait for each
@@ -232,11 +235,13 @@ impl Rewrite {
             reserved_bytes: bytes,
             footer: None,
         };
+        let full_bytes = core.config.segment_bytes();
         let disk = &*core.disk;
         match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
             Ok(mut writer) => {
                 writer.set_threads(core.config.sealing_threads);
-                rewrite.copy_where_possible(&writer, options.chunk_bytes as u64);
+                let chunk_bytes = options.chunk_bytes as u64;
+                rewrite.copy_where_possible(&writer, chunk_bytes.min(full_bytes / COPIED_PARTS));
                 rewrite.writer = Some(writer);
             }
             Err(error) => {
@@ -248,15 +253,15 @@ impl Rewrite {
     }
 
     /// Has a merge copy the blocks of its sources where that gives the same as writing their lines
-    /// again: where no line is deleted, and where a source has a chunk of lines, so that its blocks
-    /// are of full size.
-    fn copy_where_possible(&mut self, writer: &SealedWriter, chunk_bytes: u64) {
+    /// again: where no line is deleted, and where a source has so many bytes of lines that its
+    /// blocks are of full size.
+    fn copy_where_possible(&mut self, writer: &SealedWriter, bytes_min: u64) {
         if self.purpose != Purpose::Merge {
             return;
         }
         for source in &mut self.sources {
             if let Source::Sealed(sealed, file) = source
-                && sealed.bytes_raw >= chunk_bytes
+                && sealed.bytes_raw >= bytes_min
                 && writer.can_copy(file.footer())
                 && !file.footer().time_ns().is_some_and(|range| self.pruning.may_name(range))
             {

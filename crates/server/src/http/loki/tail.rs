@@ -86,7 +86,10 @@ async fn tail(
     let start_ns = params::time(&params, "start")?.unwrap_or(now_ns - QUERY_SINCE_NS);
     let limit = limit(&params)?;
     let upgrade = upgrade.map_err(|rejection| {
-        LokiError::bad_request(format!("tail is a WebSocket, so an upgrade is needed: {}", rejection.body_text()))
+        LokiError::bad_request(format!(
+            "tail is a WebSocket, so an upgrade is needed: {}",
+            rejection.body_text()
+        ))
     })?;
     let categorize = categorizes(&headers);
     let pipeline = app.pipeline()?;

@@ -1,0 +1,215 @@
+//! Which lines of a frame may pass a filter, found in the text as it was received.
+//!
+//! Most filters that are asked of new lines want a word, a phrase or a part of one in the message,
+//! and few lines have it. A frame that is not sealed has no columns; to parse all its lines takes
+//! ten times as long as to search their bytes. So the bytes are searched for *needles*: texts of
+//! which a line that passes the filter must hold one. Only lines with a needle are parsed, and the
+//! filter then decides about them.
+//!
+//! A needle is a run of ASCII letters and digits of a text that the message must hold. A value of
+//! `_msg` is a part of its line, except for the escapes of JSON and logfmt, of which only `\\u` and
+//! `\\x` can make letters and digits: lines with these are parsed as well. So are lines that hold a
+//! newline, since parts of a container's line are joined. Origins that have escapes taken out of
+//! values, or that give the message themselves, have all their lines parsed.
+//!
+//! Left out: other fields than the message. Some are computed, and some come with the origin.
+
+use aho_corasick::AhoCorasick;
+use record::frame::HEADER_BYTES;
+use record::{Frame, Hints};
+
+use crate::filter::{Filter, MSG, Test};
+use crate::source::Phrase;
+
+/// With more needles, all lines are parsed instead.
+const NEEDLES_MAX: usize = 64;
+/// What may stand in a line for letters and digits of a value.
+const ESCAPES: [&str; 2] = ["\\u", "\\x"];
+/// Letters that are an ASCII letter in another case: the long s and the Kelvin sign.
+const FOLDED: [&str; 2] = ["\u{17f}", "\u{212a}"];
+
+/// The needles of a filter.
+pub(crate) struct RawLines {
+    searched: AhoCorasick,
+    needles: Needles,
+}
+
+/// Texts one of which a line must hold; there is at least one, and none is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Needles {
+    texts: Vec<String>,
+    /// Whether letters may have any case.
+    any_case: bool,
+}
+
+impl RawLines {
+    /// None where a line without any certain text may pass.
+    pub fn of(filter: &Filter) -> Option<RawLines> {
+        let needles = Needles::of(filter).filter(|needles| needles.texts.len() <= NEEDLES_MAX)?;
+        let folded: &[&str] = if needles.any_case { &FOLDED } else { &[] };
+        let texts = needles.texts.iter().map(String::as_str);
+        let searched = AhoCorasick::builder()
+            .ascii_case_insensitive(needles.any_case)
+            .build(texts.chain(ESCAPES).chain(folded.iter().copied()));
+        // An error: the texts are gigabytes long.
+        Some(RawLines { searched: searched.ok()?, needles })
+    }
+
+    /// The needles as an expression.
+    pub fn shown(&self) -> String {
+        let texts: Vec<String> = self.needles.texts.iter().map(|text| format!("{text:?}")).collect();
+        let case = if self.needles.any_case { " in any case" } else { "" };
+        format!("{}{case}", texts.join(" or "))
+    }
+
+    /// The places of the lines that may pass, rising; none where all have to be parsed.
+    pub fn lines(&self, frame: &Frame) -> Option<Vec<u32>> {
+        if !frame.origins().iter().all(|origin| keeps_text(&origin.hints)) {
+            return None;
+        }
+        let mut found = Vec::new();
+        let matches = self.searched.find_iter(frame.payload());
+        let mut places = matches.map(|found| HEADER_BYTES + found.start()).peekable();
+        let may_hold_newlines = frame.runs().iter().any(|run| run.has_lengths());
+        for line in frame.lines() {
+            let end = line.offset as usize + line.bytes.len();
+            let mut holds = false;
+            while places.next_if(|&at| at < end).is_some() {
+                holds = true;
+            }
+            if holds || may_hold_newlines && memchr::memchr(b'\n', line.bytes).is_some() {
+                found.push(line.index);
+            }
+        }
+        Some(found)
+    }
+}
+
+/// Whether a message is a part of its line, escapes aside.
+fn keeps_text(hints: &Hints) -> bool {
+    hints.decolorize_fields.is_empty() && hints.extra_fields.iter().all(|(name, _)| name != MSG)
+}
+
+impl Needles {
+    /// None where a line without any certain text may pass.
+    fn of(filter: &Filter) -> Option<Needles> {
+        match filter {
+            Filter::Field { name, test } if name == MSG => Needles::of_test(test),
+            Filter::And(filters) => filters.iter().filter_map(Needles::of).max_by_key(Needles::worth),
+            Filter::Or(filters) => Needles::any_of(filters.iter().map(Needles::of)),
+            _ => None,
+        }
+    }
+
+    fn of_test(test: &Test) -> Option<Needles> {
+        if let Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text) = test {
+            return Needles::one(text, true);
+        }
+        let needed = test.needed();
+        let each = needed.phrases.iter().map(|Phrase { text, .. }| Needles::one(text, false));
+        match needed.any {
+            true => Needles::any_of(each),
+            false => each.flatten().max_by_key(Needles::worth),
+        }
+    }
+
+    /// The longest run of ASCII letters and digits of a text; none where there is none.
+    fn one(text: &str, any_case: bool) -> Option<Needles> {
+        let runs = text.split(|c: char| !c.is_ascii_alphanumeric());
+        let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty())?;
+        Some(Needles { texts: vec![longest.to_owned()], any_case })
+    }
+
+    fn any_of(parts: impl Iterator<Item = Option<Needles>>) -> Option<Needles> {
+        let mut all: Option<Needles> = None;
+        for part in parts {
+            let part = part?;
+            match &mut all {
+                None => all = Some(part),
+                Some(all) => {
+                    all.texts.extend(part.texts);
+                    all.any_case |= part.any_case;
+                }
+            }
+        }
+        all
+    }
+
+    /// How much better than others these are to look for: few lines hold a long text.
+    fn worth(&self) -> (bool, usize) {
+        (!self.any_case, self.texts.iter().map(String::len).min().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{Format, FrameBuilder, Origin, Transport};
+
+    use super::*;
+    use crate::syntax::query::Query;
+
+    fn needles(query: &str) -> Option<(Vec<String>, bool)> {
+        let query = Query::parse(query, 0).unwrap();
+        Needles::of(query.filter()).map(|needles| (needles.texts, needles.any_case))
+    }
+
+    #[test]
+    fn needles_are_what_the_message_must_hold() {
+        let check = |query: &str, expected: &[&str], any_case: bool| {
+            let expected = expected.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(needles(query), Some((expected, any_case)), "{query}");
+        };
+        check("error", &["error"], false);
+        check("\"Failed password\"", &["password"], false);
+        check("a bcd hostname:x", &["bcd"], false);
+        check("error or warn*", &["error", "warn"], false);
+        check("(a or b) ccc", &["ccc"], false);
+        check("i(error) or x", &["error", "x"], true);
+        check("i(error) x", &["x"], false);
+        check("~\"rror (one|two)\"", &["rror"], false);
+        check("*rror*", &["rror"], false);
+        check("größe", &["gr"], false);
+        check("in(a, b)", &["a", "b"], false);
+        check("error !warn", &["error"], false);
+        for query in
+            ["*", "!a", "a or !b", "hostname:a", "*:a", "_time:5m", "é", "\"\"", "in(a, \"\")", "~\"a|b*\""]
+        {
+            assert_eq!(needles(query), None, "{query}");
+        }
+    }
+
+    fn lines(query: &str, texts: &[&[u8]], hints: Hints) -> Option<Vec<u32>> {
+        let mut origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+        origin.hints = hints.into();
+        let mut builder = FrameBuilder::new();
+        texts.iter().for_each(|text| builder.push_line(&origin, 0, text, false));
+        let frame = builder.finish(1, 1).unwrap();
+        RawLines::of(Query::parse(query, 0).unwrap().filter()).unwrap().lines(&frame)
+    }
+
+    #[test]
+    fn lines_with_a_needle_or_an_escape_are_found() {
+        let texts: [&[u8]; 6] = [
+            b"an error, and another error",
+            b"nothing",
+            b"ERROR",
+            b"{\"_msg\":\"\\u0065rror\"}",
+            b"",
+            b"at the end error",
+        ];
+        let check = |query: &str, expected: &[u32]| {
+            assert_eq!(lines(query, &texts, Hints::default()).unwrap(), expected, "{query}");
+        };
+        check("error", &[0, 3, 5]);
+        check("i(error)", &[0, 2, 3, 5]);
+        check("end or nothing", &[1, 3, 5]);
+        let folded: [&[u8]; 2] = ["mi\u{17f}t".as_bytes(), b"x"];
+        assert_eq!(lines("i(mist)", &folded, Hints::default()), Some(vec![0]));
+        let joined: [&[u8]; 2] = [b"er\nror", b"x"];
+        assert_eq!(lines("error", &joined, Hints::default()), Some(vec![0]));
+        let decolorize = Hints { decolorize_fields: vec!["_msg".into()], ..Hints::default() };
+        assert_eq!(lines("error", &texts, decolorize), None);
+        let extra = Hints { extra_fields: vec![("_msg".into(), "error".into())], ..Hints::default() };
+        assert_eq!(lines("error", &texts, extra), None);
+    }
+}
