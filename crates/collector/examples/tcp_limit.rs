@@ -23,11 +23,11 @@ mod support;
 
 use support::{count_lines, number, report};
 
-/// Bytes read at once by the sink: what stays in a processor's own cache.
+/// Bytes read at once by the sink: as many as fit into a core's own cache.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes of whole lines that a connection gets at once when there is one,
+/// Bytes of whole lines that a connection gets at once if it is the only one.
 const PIECE_BYTES: usize = 256 << 10;
-/// and when there are many.
+/// The same if there are several connections.
 const SHARED_PIECE_BYTES: usize = 32 << 10;
 /// Pieces a second when the rate is limited.
 const PIECES_PER_S: u64 = 100;
@@ -116,7 +116,7 @@ impl Options {
         while let [flag, value, rest @ ..] = args {
             match *flag {
                 "--connections" => options.connections = number(value) as usize,
-                // 0 is as fast as it is taken.
+                // 0 is unlimited.
                 "--rate" => options.lines_per_s = Some(number(value)).filter(|rate| *rate > 0),
                 "--seconds" => options.time_max = Some(Duration::from_secs(number(value))),
                 _ => panic!("unknown flag {flag}"),
@@ -139,7 +139,7 @@ impl Options {
     }
 }
 
-/// Cuts the file into pieces of whole lines; the lines of each.
+/// Cuts the file into pieces of whole lines; returns each with its number of lines.
 fn pieces(file: &[u8], piece_bytes: usize) -> Vec<(&[u8], u64)> {
     let mut pieces = Vec::new();
     let mut rest = file;
@@ -169,7 +169,7 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
     let mut left = (0..options.times).flat_map(|_| &pieces);
     let started = Instant::now();
     let (mut lines, mut bytes, mut unfinished) = (0, 0, 0);
-    // Connections that may be written to; each takes a piece a turn.
+    // Writable connections; each takes one piece per turn.
     let mut ready: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
     let mut events = Events::with_capacity(1024);
     loop {
@@ -214,7 +214,7 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Sleeps until so many lines should have been sent.
+/// Sleeps until `lines` lines should have been sent.
 fn wait_for_turn(started: Instant, lines: u64, lines_per_s: Option<u64>) {
     if let Some(rate) = lines_per_s {
         let due = Duration::from_secs_f64(lines as f64 / rate as f64);

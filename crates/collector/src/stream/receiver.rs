@@ -1,30 +1,30 @@
 //! One thread that serves connections.
 //!
-//! `epoll` says which connections have something, and each of those gives one bounded read a turn.
-//! A connection that was empty and has something again comes before those that were not emptied by
-//! their last turn, and `epoll` is asked again after every [`ROUND_BYTES`] of the latter: a trickle
-//! waits for one round of the floods, however many they are. All connections share the frame under
-//! construction. When delivery blocks, nothing is read, the kernel's buffers fill, and senders are
-//! pushed back: nothing is lost here.
+//! `epoll` tells which connections are readable, and each of them gets one bounded read per turn. A
+//! connection that was emptied and is readable again comes before those that their last turn did
+//! not empty, and `epoll` is called again after every [`ROUND_BYTES`] read from the latter. So a
+//! slow sender waits for one round of the fast ones, however many there are. All connections share
+//! the frame under construction. When delivery blocks, nothing is read, the kernel's buffers fill,
+//! and senders are pushed back: nothing is lost here.
 //!
-//! Decided:
-//! - A connection may be silent for as long as it likes, also in the middle of a line, unless
+//! Decisions:
+//! - A connection may be silent for any time, also in the middle of a line, unless
 //!   [`TcpConfig::idle_timeout`](super::TcpConfig::idle_timeout) is set: a quiet machine is not an
-//!   error. Peers that vanished are found by keep-alive after about two minutes.
-//! - A connection that ends in the middle of a line leaves what came of the line as a line. It is
-//!   counted as [`DropReason::Reset`] if it ended by an error, by our closing it, or inside a
-//!   counted message; a missing last newline alone is common and no loss.
+//!   error. Vanished peers are found by keep-alive after about two minutes.
+//! - If a connection ends in the middle of a line, the received part is kept as a line. It is
+//!   counted as [`DropReason::Reset`] if the connection ended by an error, because we closed it, or
+//!   inside a counted message; a missing last newline alone is common and no loss.
 //! - Beyond [`TcpConfig::connections_max`](super::TcpConfig::connections_max) a connection is
 //!   accepted and closed at once, counted, and logged.
 //! - A connection of another protocol ([`record::framing::foreign`]) is closed, counted as one line
-//!   ([`DropReason::WrongProtocol`]), and told in the log with the sender's address and the remedy;
-//!   nothing of it is kept.
-//! - Bytes that are held back until it is known what ends messages, or that nothing ends, become
-//!   messages when nothing more came for as long as [`LineSplitter::pause_after`] says. While
-//!   delivery blocks, no pause is noticed.
-//! - Memory for incomplete lines is bounded for each connection and for all: beyond the thread's
-//!   part of [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the
-//!   longest incomplete line is cut ([`DropReason::Oversized`]).
+//!   ([`DropReason::WrongProtocol`]), and logged with the sender's address and the remedy; none of
+//!   its bytes are kept.
+//! - Bytes are held back while it is unknown how messages are separated, or whether they are
+//!   separated at all. They become messages when nothing more arrived for as long as
+//!   [`LineSplitter::pause_after`] says. While delivery blocks, no pause is noticed.
+//! - Memory for incomplete lines is bounded per connection and in total: beyond the thread's share
+//!   of [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the longest
+//!   incomplete line is cut ([`DropReason::Oversized`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -46,20 +46,19 @@ use crate::accounting::{DropReason, SourceCounters};
 use crate::outlet::Outlet;
 use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal, canonical};
 
-/// Bytes read of one connection before it is another's turn.
+/// Bytes read from one connection before the next one's turn.
 const READ_BYTES_MAX: usize = 256 << 10;
-/// Room that a read has at least. A frame with less left is finished.
+/// Room for at least one read. A frame with less room left is finished.
 pub(crate) const READ_BYTES_MIN: usize = 64 << 10;
-/// Bytes read of connections that were not emptied before, between two looks at what else has come.
+/// Bytes read from connections that were not emptied, between two calls of `epoll`.
 const ROUND_BYTES: usize = 4 << 20;
-/// Events taken from the kernel at once. It keeps what is beyond for the next look.
+/// Events taken from the kernel at once; the kernel keeps further ones for the next call.
 const EVENTS_MAX: usize = 1024;
-/// Connections accepted before those that are open get their turn.
+/// Connections accepted before open connections get their turn.
 const ACCEPTS_MAX: usize = 64;
-/// When no connection can be accepted (no file descriptor is left), it is tried again this much
-/// later.
+/// If accepting fails (no file descriptor is left), it is retried after this time.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How often it is looked for connections that were silent for too long.
+/// Interval of checks for connections that were silent for too long.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
 
 struct Connection<S> {
@@ -70,17 +69,17 @@ struct Connection<S> {
     splitter: LineSplitter,
     /// Whether it waits in [`Receiver::fresh`] or [`Receiver::unemptied`].
     is_ready: bool,
-    /// Whether its end, or an error, has been seen coming: then it is read until that is there.
+    /// Whether its end, or an error, was signalled: then it is read until that is reached.
     is_ending: bool,
-    /// When something came last, or it was opened.
+    /// When it was opened, or data last arrived.
     active: Instant,
-    /// When its pause is looked for next; none while it is in [`Receiver::pauses`] no more.
+    /// When its pause is checked next; `None` while it has no entry in [`Receiver::pauses`].
     pause_at: Option<Instant>,
 }
 
 impl<S: Stream> Connection<S> {
-    /// Reads once, into the frame if the lines can stay there, and puts the lines that are complete
-    /// into the frame. Returns how much was read, and how much could have been.
+    /// Reads once, directly into the frame if the lines can stay there, and adds the complete lines
+    /// to the frame. Returns how many bytes were read, and how many could have been.
     fn read(
         &mut self,
         outlet: &mut Outlet,
@@ -119,9 +118,9 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// What a turn found.
+/// The result of a turn.
 enum Progress {
-    /// So many bytes, and perhaps more to come.
+    /// Bytes that were read; more may follow.
     More(usize),
     Emptied,
     Closed,
@@ -130,17 +129,17 @@ enum Progress {
 /// The state of one thread.
 pub(super) struct Receiver<A: Accept> {
     shared: Arc<Shared<A>>,
-    /// Which of the threads this is.
+    /// Index of the thread.
     lane: usize,
-    /// Of the accepting thread.
+    /// Only in the accepting thread.
     listener: Option<TcpListener>,
     poll: Poll,
     outlet: Outlet,
     stop: Arc<StopSignal>,
-    /// By token; free places are in `free`.
+    /// Connections by token; unused indexes are in `free`.
     connections: Vec<Option<Connection<A::Stream>>>,
     free: Vec<usize>,
-    /// Connections of which an event came since they were emptied, in the order of their turns.
+    /// Connections with an event since they were emptied, in the order of their turns.
     fresh: VecDeque<usize>,
     /// Connections that their last turn did not empty, in the order of their turns.
     unemptied: VecDeque<usize>,
@@ -148,18 +147,18 @@ pub(super) struct Receiver<A: Accept> {
     accept_at: Option<Instant>,
     /// When to look for connections that were silent for too long.
     overdue_at: Instant,
-    /// When and in which connections to look for a pause. An entry that is not what its connection
-    /// says is of no meaning.
+    /// When to check which connection for a pause. An entry is stale if it differs from its
+    /// connection's `pause_at`.
     pauses: BinaryHeap<Reverse<(Instant, usize)>>,
     /// The time of this round.
     now: Instant,
-    /// Bytes of incomplete lines of this thread's connections,
+    /// Bytes of incomplete lines of this thread's connections.
     carried_bytes: usize,
-    /// and how many there may be.
+    /// Limit of `carried_bytes`.
     carried_bytes_max: usize,
-    /// What cannot be left where it was read.
+    /// Data that cannot stay where it was read.
     buffer: Vec<u8>,
-    /// Of lines, but for the sender.
+    /// The origin of lines, without the sender.
     origin: Origin,
     accept_log: LogLimit,
     refused_log: LogLimit,
@@ -215,7 +214,7 @@ impl<A: Accept> Receiver<A> {
         self.drain();
     }
 
-    /// Waits until there is something to do, and notes what.
+    /// Waits until there is something to do, and records it.
     fn wait(&mut self, events: &mut Events) {
         let wait = match self.unemptied.is_empty() {
             false => Some(Duration::ZERO),
@@ -247,8 +246,8 @@ impl<A: Accept> Receiver<A> {
     }
 
     fn make_ready(&mut self, place: usize, is_ending: bool) {
-        // An event may be left over from a connection that is closed by now, even when its place is
-        // taken again: then reading finds nothing.
+        // An event may be left over from a connection that is already closed, even if its index is
+        // in use again: then the read finds nothing.
         if let Some(Some(connection)) = self.connections.get_mut(place) {
             connection.is_ending |= is_ending;
             if !connection.is_ready {
@@ -296,7 +295,8 @@ impl<A: Accept> Receiver<A> {
             }
             return;
         }
-        // The other threads may have taken their last look when this one is told to stop.
+        // When this thread is told to stop, the other threads may have checked for handed-over
+        // connections for the last time.
         let stopping = self.stop.is_raised();
         let lane = if stopping { self.lane } else { self.shared.lane_with_fewest() };
         let of_lane = &self.shared.lanes[lane];
@@ -358,7 +358,7 @@ impl<A: Accept> Receiver<A> {
         })
     }
 
-    /// A turn of each connection of which something new came, then of some of the others.
+    /// Gives a turn to each connection with a new event, then to some of the others.
     fn read_round(&mut self) {
         for _ in 0..self.fresh.len() {
             let place = self.fresh.pop_front().expect("as many as counted");
@@ -372,7 +372,7 @@ impl<A: Accept> Receiver<A> {
         }
     }
 
-    /// One read of a connection. Returns the bytes that came.
+    /// Reads once from a connection. Returns the number of bytes.
     fn turn(&mut self, place: usize) -> usize {
         let progress = self.read(place).unwrap_or_else(|error| {
             let sender = self.connections[place].as_ref().and_then(|c| c.origin.sender);
@@ -464,7 +464,7 @@ impl<A: Accept> Receiver<A> {
         self.close(place, false);
     }
 
-    /// Takes for whole messages what is held back of connections on which nothing more came.
+    /// Completes the held-back messages of connections on which nothing more arrived.
     fn look_for_pauses(&mut self) {
         while let Some(&Reverse((at, place))) = self.pauses.peek()
             && at <= self.now
@@ -476,7 +476,7 @@ impl<A: Accept> Receiver<A> {
             }
             connection.pause_at = None;
             let Some(pause) = connection.splitter.pause_after() else { continue };
-            // One that is ready has something, and is read first.
+            // A ready connection has data, and is read first.
             let due = match connection.is_ready {
                 true => self.now + pause,
                 false => connection.active + pause,
@@ -493,7 +493,7 @@ impl<A: Accept> Receiver<A> {
         }
     }
 
-    /// Makes room for the start of other lines by cutting the longest that is not complete.
+    /// Makes room for the start of other lines by cutting the longest incomplete one.
     fn cut_longest(&mut self) {
         let connections = self.connections.iter_mut().flatten();
         let longest = connections.max_by_key(|c| c.splitter.carried_bytes());
@@ -518,14 +518,13 @@ impl<A: Accept> Receiver<A> {
         }
     }
 
-    /// Whether some connection may have to be closed because of the time.
+    /// Whether some connection may have to be closed by a time limit.
     fn has_deadlines(&self) -> bool {
         let any_open = self.connections.len() > self.free.len();
         any_open && (A::Stream::HAS_HANDSHAKE || self.shared.config.idle_timeout.is_some())
     }
 
-    /// Closes connections that were silent for too long, or did not come to an end with their
-    /// handshake.
+    /// Closes connections that were silent for too long, or did not finish their handshake in time.
     fn close_overdue(&mut self) {
         if self.now < self.overdue_at {
             return;
@@ -537,7 +536,7 @@ impl<A: Accept> Receiver<A> {
                 true => self.shared.config.idle_timeout,
                 false => Some(self.shared.config.handshake_timeout),
             };
-            // One that is ready has something, and is read first.
+            // A ready connection has data, and is read first.
             let is_overdue = !connection.is_ready
                 && timeout.is_some_and(|timeout| self.now - connection.active >= timeout);
             if is_overdue {
@@ -547,7 +546,7 @@ impl<A: Accept> Receiver<A> {
         }
     }
 
-    /// Takes what has arrived, and ends.
+    /// Reads what has arrived, and ends.
     fn drain(mut self) {
         let deadline = Instant::now() + STOP_DRAIN_MAX;
         self.now = Instant::now();

@@ -1,11 +1,12 @@
-//! What became of files: grown, renamed, deleted, truncated; which of them stay open.
+//! Detects what happened to files (grown, renamed, deleted, truncated), and decides which stay
+//! open.
 //!
-//! - *renamed*: its inode is looked for in its directory; it is read on under the new name until
-//!   nothing was written for ten minutes, while the new file of the old name is read beside it;
+//! - *renamed*: the inode is searched in its directory. The file is read under its new name until
+//!   nothing was written for ten minutes, while the new file of the old name is read too.
 //! - *deleted*, or moved elsewhere: read to the end through the open descriptor, and closed when
-//!   nothing was written for some seconds;
-//! - *truncated* (shorter than what was read, or with another beginning): read from its start, as a
-//!   file of its own.
+//!   nothing was written for some seconds.
+//! - *truncated* (shorter than the part already read, or with another beginning): read from its
+//!   start, as a file of its own.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,15 +19,16 @@ use super::super::identity::Inode;
 use super::super::records::End;
 use super::{BUSY_PARTS, Follower, MS, names_of, queue_rest};
 
-/// Every file is looked at this often: for those of whose changes the kernel gives no notice.
+/// Every file is checked this often, in case the kernel does not notify of its changes.
 const LOOK_MS: u64 = 1_000;
-/// A file without a name is closed when it was not written to for so long, and its last line taken.
+/// A file without a name is closed, and its last line taken, when it was not written to for this
+/// long.
 const DELETED_QUIET_MS: u64 = 5_000;
-/// A file under another name is left when it was not written to for so long.
+/// A renamed file is dropped when it was not written to for this long.
 const RENAMED_QUIET_MS: u64 = 600_000;
-/// A file that is not written to is closed after this time.
+/// A file that was not written to for this long is closed.
 const OPEN_IDLE_MS: u64 = 300_000;
-/// What cannot be read is tried again after this time.
+/// An unreadable file is retried after this time.
 const RETRY_MS: u64 = 10_000;
 
 impl Follower {
@@ -52,7 +54,7 @@ impl Follower {
             match follow.look(now_ns) {
                 Ok(look @ (Look::Same | Look::Grown)) => {
                     let had_error = follow.tracked.set_error(None);
-                    // What is left of an unchanged file waits for more, or for its age.
+                    // The rest of an unchanged file waits for more, or for its age limit.
                     let wanted = look == Look::Grown || had_error;
                     if wanted {
                         queue_rest(&mut self.queue, follow);
@@ -95,11 +97,11 @@ impl Follower {
             && let Some(held_back) = self.lost_limit.pass()
         {
             let path = path.display();
-            tracing::warn!(%path, bytes, held_back, "{how} before it was read to its end");
+            tracing::warn!(%path, bytes, held_back, "a file was {how} before it was read to its end");
         }
     }
 
-    /// Looks for the new names of files, and for what has their old ones now.
+    /// Finds the new names of files, and the files that have their old names now.
     fn find_elsewhere(&mut self, inodes: &[Inode]) {
         let mut by_directory: HashMap<PathBuf, Vec<Inode>> = HashMap::new();
         for inode in inodes {
@@ -151,7 +153,7 @@ impl Follower {
         }
     }
 
-    /// Takes what nothing more is waited for, and leaves files that are finished.
+    /// Takes records whose waiting time is over, and drops files that are finished.
     fn take_overdue(&mut self, inode: Inode) {
         let (now_ns, may_read) = (self.now_ns(), self.may_read());
         let Some(follow) = self.follows.get_mut(&inode) else { return };
@@ -181,7 +183,7 @@ impl Follower {
         }
     }
 
-    /// Closes files that can be opened again, the quiet ones first, when too many are open.
+    /// Closes files that can be reopened, quiet ones first, when too many are open.
     pub(super) fn close_some(&mut self) {
         if self.with.board.open.load(Relaxed) <= self.config.open_files_max as u64 {
             return;
@@ -198,13 +200,13 @@ impl Follower {
 
     fn close(&mut self, inode: Inode) {
         let follow = self.follows.get_mut(&inode).expect("it is followed");
-        // Without a name it could not be opened again.
+        // A file without a name could not be reopened.
         if follow.place.is_some() {
             follow.file = None;
         }
     }
 
-    /// Follows a file no longer. What was read of it is remembered, unless it is gone for good.
+    /// Stops following a file. Its position is remembered, unless it is gone for good.
     fn leave(&mut self, inode: Inode) {
         let follow = self.follows.remove(&inode).expect("it is followed");
         self.with.board.remove(&follow.tracked);
@@ -221,7 +223,7 @@ impl Follower {
         self.close(inode);
         let follow = self.follows.get_mut(&inode).expect("it is followed");
         if follow.place.is_none() {
-            // It cannot be opened again.
+            // It cannot be reopened.
             let (path, unread) = (follow.path.clone(), follow.size - follow.position);
             self.leave(inode);
             return self.lost(&path, unread, "deleted");
