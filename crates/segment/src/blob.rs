@@ -1,5 +1,5 @@
-//! Blobs, from which sealed segments are read: local disk, and anything else that can give ranges
-//! of bytes, such as object storage.
+//! Blobs, from which sealed segments are read: the local disk, or any other storage with range
+//! reads, such as object storage.
 //!
 //! A blob never changes. Calls block; the caller reads on threads that may. Local files are read
 //! directly, through the page cache of the operating system. In front of a remote blob a
@@ -80,8 +80,8 @@ struct Pieces {
     /// The keys, to choose a random one.
     keys: Vec<Key>,
     bytes: usize,
-    /// State of the random numbers for choosing a victim. Any sequence does that does not depend on
-    /// what is read.
+    /// State of the pseudo-random choice of a victim. Any sequence works that does not depend on
+    /// the access pattern.
     drawn: u64,
 }
 
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_a_row_is_one_request_and_what_is_there_none() {
+    fn adjacent_missing_pieces_are_one_request_and_cached_ones_none() {
         let blob = far(10 * PIECE_BYTES + 5);
         let cached = CachedBlob::new(blob.clone(), 1, RangeCache::new(1 << 20)).unwrap();
         let requests = || blob.requests.load(Ordering::Relaxed);

@@ -27,7 +27,7 @@ const INDEX_HEADER_BYTES: usize = 16;
 /// Marks unknown event times: earliest after latest.
 const UNKNOWN: (i64, i64) = (i64::MAX, i64::MIN);
 
-/// What the index records of a frame.
+/// The index entry of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameEntry {
     /// Offset of the frame in the file, bytes.
@@ -85,13 +85,13 @@ impl FrameEntry {
         (self.time_min_ns, self.time_max_ns) = if min <= max { (min, max) } else { UNKNOWN };
     }
 
-    /// The name of the frame on every machine, as [`FrameHeader::name`].
+    /// The name of the frame, which is the same on every machine; see [`FrameHeader::name`].
     pub fn name(&self) -> (u32, u64) {
         let is_forwarded = self.flags & FRAME_FORWARDED != 0;
         (self.node, if is_forwarded { self.number } else { self.sequence })
     }
 
-    /// First byte behind the frame.
+    /// Offset of the first byte behind the frame.
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.frame_bytes)
     }

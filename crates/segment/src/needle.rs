@@ -4,7 +4,7 @@
 //! Templates consist of such pieces, and so do layouts of lines: fixed texts, and between them
 //! slots, each with the values of a column. If the needle occurs in a fixed piece, all values
 //! contain it; if it fits only within a slot, the column of the slot is searched; if it may reach
-//! across the border of a slot, values have to be put together.
+//! across the border of a slot, values have to be assembled.
 
 use memchr::memmem::Finder;
 use record::columns::Accept;

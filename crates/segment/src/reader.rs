@@ -41,7 +41,7 @@ pub enum Origin {
     Scan(Scan),
 }
 
-/// The contents of a segment file.
+/// The content of a segment file.
 #[derive(Debug)]
 pub struct Contents {
     /// The header; an error when it is damaged, while frames may be intact.

@@ -1,5 +1,5 @@
-//! A small sealed segment with each of its bytes changed, and cut at each of its lengths: each
-//! block is what was written, or an error that says where; the other blocks stay readable.
+//! Changes each byte of a small sealed segment, and cuts it at each length: each block is as it was
+//! written, or there is an error that gives the offset; the other blocks stay readable.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Sample {
         Sample { disk, bytes, blocks }
     }
 
-    /// The lines of each block when the file holds these bytes, or what is wrong.
+    /// The lines of each block when the file has these bytes, or the error.
     fn read(&self, bytes: Vec<u8>) -> Result<Vec<Result<Lines, String>>, String> {
         let path = Path::new(PATH);
         self.disk.corrupt(path, bytes);
@@ -49,8 +49,8 @@ impl Sample {
             let verified = file.verify_block(place).map_err(|error| error.to_string());
             let read = file.read_block(place).map(|batch| lines(&batch));
             if let Ok(lines) = &read {
-                // Its filter may be damaged while its lines are not; they are what was written all
-                // the same.
+                // Its filter may be damaged while its lines are intact; they must be as they were
+                // written.
                 assert_eq!(lines, &self.blocks[place]);
             }
             verified.and(read.map_err(|error| error.to_string()))
@@ -80,7 +80,7 @@ fn lines(batch: &Batch) -> Lines {
     rows.map(|row| (row.id(), row.time_ns(), row.received_ns(), row.raw().to_vec())).collect()
 }
 
-/// Names file and place, and says what was expected and found.
+/// Checks that the text gives file and offset, and what was expected and found.
 fn check_text(text: &str, what: &str) {
     assert!(text.starts_with("/d/7.sealed"), "{what}: {text}");
     let is_version = text.contains("version");

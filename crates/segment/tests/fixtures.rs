@@ -1,4 +1,4 @@
-//! Files of every version that was ever written are read for good.
+//! Files of every version that was ever written must stay readable.
 //!
 //! The fixtures were written by the version that introduced their format, with
 //! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-segment --test fixtures`, and are never
@@ -123,7 +123,7 @@ fn parsed() -> Vec<Batch> {
     frames().into_iter().map(|frame| parser.parse(frame)).collect()
 }
 
-/// Name, raw line and fields of each row, in the order of names.
+/// Id, raw line and fields of each row, in the order of ids.
 fn rows_of(batches: &[Batch]) -> Vec<(record::LineId, Vec<u8>, String)> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -172,7 +172,7 @@ fn fixtures_of_every_version_are_read() {
                 file.read_block(place).unwrap()
             })
             .collect();
-        // Fields may be parsed in another way by now; those of the file are those of its day. Raw
+        // Parsing may have changed since; the fields in the file are those of its version. Raw
         // lines never change.
         let raw = |rows: &[(record::LineId, Vec<u8>, String)]| -> Vec<Vec<u8>> {
             rows.iter().map(|row| row.1.clone()).collect()
@@ -184,10 +184,10 @@ fn fixtures_of_every_version_are_read() {
     }
 }
 
-/// Fields of files up to version 3 are read by the names of today, as rows, as columns and in
-/// counts, and written so by a rewrite.
+/// Fields of files up to version 3 are read by their current names, as rows, as columns and in
+/// counts, and a rewrite stores the current names.
 #[test]
-fn fields_of_old_versions_have_the_names_of_today() {
+fn fields_of_old_versions_have_current_names() {
     let temp = tempfile::tempdir().unwrap();
     for name in ["2.sealed", "3.sealed", "5.sealed"] {
         let file = SealedFile::open(&RealDisk, &dir().join(name)).unwrap();
@@ -257,7 +257,7 @@ fn repeats_of_version_2_are_read() {
     let batch = file.verify_block(0).unwrap();
     let expected = long_batch();
     assert!(batch.rows().map(|row| row.raw()).eq(expected.rows().map(|row| row.raw())));
-    // And as a column, without the lines.
+    // The same as a column, without the lines.
     let read = |number| file.chunk(0, number).map(Arc::new);
     let compare = |columns: &BlockColumns<'_>| {
         let messages = columns.field("_msg").unwrap().unwrap();
@@ -268,9 +268,9 @@ fn repeats_of_version_2_are_read() {
     file.with_columns(0, &read, compare).unwrap();
 }
 
-/// Lines of which the message is all, so that addresses and what stands between fields are among
-/// its words.
-fn asked_lines() -> Vec<String> {
+/// Lines whose message is the whole line, so that its words include addresses and the text between
+/// fields.
+fn lines_for_filters() -> Vec<String> {
     let line = |i: u32| {
         let id = i.wrapping_mul(0x9e37_79b9);
         match i % 2 {
@@ -293,19 +293,19 @@ fn asked_lines() -> Vec<String> {
     (0..2_400).map(line).collect()
 }
 
-fn write_asked() {
+fn write_filter_fixture() {
     let path = dir().join("5.sealed");
     let header = SealedHeader { node: 7, segment: 5, created_ns: 6, sequence_next: 43 };
     let options = SealOptions { filter_parts: 1, ..SealOptions::new(Effort::Fast) };
     let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[1], options).unwrap();
-    writer.push(Arc::new(batch_of(&asked_lines())), None).unwrap();
+    writer.push(Arc::new(batch_of(&lines_for_filters())), None).unwrap();
     writer.finish().unwrap();
 }
 
 #[test]
 fn filters_and_counts_of_version_3_are_read() {
     if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
-        write_asked();
+        write_filter_fixture();
     }
     let file = SealedFile::open(&RealDisk, &dir().join("5.sealed")).unwrap();
     let blocks = 0..file.footer().blocks.len();
@@ -314,7 +314,7 @@ fn filters_and_counts_of_version_3_are_read() {
         let held = |block| file.may_contain(block, &words).unwrap().expect("it has a filter")[0];
         blocks.clone().any(held)
     };
-    let batch = batch_of(&asked_lines());
+    let batch = batch_of(&lines_for_filters());
     for row in batch.rows() {
         for (_, value) in row.fields() {
             let value = std::str::from_utf8(value).unwrap();

@@ -1,4 +1,5 @@
-//! Sealed segments: every line comes back as it was, whatever it is, and a damaged file says where.
+//! Sealed segments: every line round-trips, whatever its content, and an error in a damaged file
+//! gives the position.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ fn seal(path: &Path, batches: &[Arc<Batch>], options: SealOptions) -> Footer {
     writer.finish().unwrap()
 }
 
-/// All that is known of a row.
+/// Everything known about a row.
 fn describe(batch: &Batch, row: &Row<'_>) -> (record::LineId, String) {
     let fields: Vec<(String, Vec<u8>)> =
         row.fields().map(|(id, value)| (batch.name(id).to_owned(), value.to_vec())).collect();
@@ -125,7 +126,7 @@ fn check(frames: &[Vec<Vec<u8>>], options: SealOptions) -> Footer {
     footer
 }
 
-/// Columns say of each row what its record does.
+/// Checks that columns and records agree for each row.
 fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
     let read = |number| file.chunk(place, number).map(Arc::new);
     let compare = |columns: &BlockColumns<'_>| {
@@ -134,7 +135,7 @@ fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
         assert_eq!(columns.rows(), batch.len());
         let times: Vec<i64> = batch.rows().map(|row| row.time_ns()).collect();
         assert_eq!(columns.times_ns().unwrap(), times);
-        // All of the usual names, and some of very many.
+        // All of the usual names, and some if there are very many.
         let every = batch.names().len() / 40 + 1;
         let known = batch.names().iter().step_by(every).map(|name| &**name);
         let names: Vec<&str> = known.chain(["absent"]).collect();
@@ -143,7 +144,7 @@ fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
             for row in rows.clone() {
                 assert_eq!(column.get(row), value(row, name), "{name} of row {row}");
             }
-            // A part of some value, where it stands in whole words only, and anywhere.
+            // A part of some value, as whole words only, and anywhere.
             let sample = value(batch.len() / 2, name);
             let text = &sample[sample.len() / 3..sample.len().min(sample.len() / 3 + 5)];
             let whole = |value: &[u8], at: usize| at == 0 || !value[at - 1].is_ascii_alphanumeric();
@@ -192,7 +193,7 @@ fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
     file.with_columns(place, &read, compare).unwrap();
 }
 
-/// Where its automaton does not know, values of an odd length pass.
+/// Where the automaton is undecided, values of an odd length pass.
 struct OddLength(Automaton);
 
 impl Decide for OddLength {
@@ -205,7 +206,7 @@ impl Decide for OddLength {
     }
 }
 
-/// Those pass of which the automaton says so, and those that are decided to where it does not know.
+/// Values pass if the automaton says so, or if it is undecided and the test passes them.
 fn check_passing(columns: &BlockColumns<'_>, batch: &Batch, name: &str, text: &[u8]) -> bool {
     let mut told = false;
     for found in [YES, UNSURE] {
@@ -310,7 +311,7 @@ fn odd_lines_come_back() {
 }
 
 #[test]
-fn lines_with_ever_new_keys_make_more_blocks_and_come_back() {
+fn lines_with_ever_new_keys_make_more_blocks_and_round_trip() {
     let line = |i: usize| format!("{{\"key{i}\":{i},\"other{i}\":\"x\"}}").into_bytes();
     let frames: Vec<Vec<Vec<u8>>> =
         (0..6).map(|f| (0..3_000).map(|i| line(f * 3_000 + i)).collect()).collect();
@@ -372,7 +373,7 @@ fn displaced_lines_do_not_widen_the_others_blocks() {
 }
 
 #[test]
-fn marks_of_the_summary_are_in_the_footer() {
+fn watermarks_of_the_summary_are_in_the_footer() {
     assert_eq!(ROLLUP_FIELDS.len(), 5);
     let dir = tempfile::tempdir().unwrap();
     let mut builder = FrameBuilder::new();
@@ -407,8 +408,8 @@ proptest! {
     }
 }
 
-/// A line of one of few senders: most have the same head, so that it is folded in some frames and
-/// in others not.
+/// A line of one of few senders: most lines have the same header, so that it is folded in some
+/// frames and in others not.
 fn sender_line() -> impl Strategy<Value = Vec<u8>> {
     let head = prop_oneof![
         8 => Just("<30>Sep 21 14:13:20 web1 sshd[712]: ".to_owned()),
@@ -441,8 +442,8 @@ proptest! {
     ) {
         let first_options = options(clustering, block_bytes, 4 * block_bytes);
         check(&frames, first_options);
-        // Restored rows have other stems than parsed ones; a file of both, and one of that file,
-        // has the same lines.
+        // Restored rows have other stems than parsed ones. A file made of both, and one made of
+        // that file, have the same lines.
         let dir = tempfile::tempdir().unwrap();
         let batches = parse(&frames);
         let expected = rows_of(batches.iter().map(|batch| &**batch));
@@ -462,9 +463,9 @@ proptest! {
 }
 
 #[test]
-fn rows_that_share_a_head_are_folded_and_read_back_as_rows_of_a_stem() {
+fn rows_with_a_common_header_are_folded_and_restored_as_rows_of_a_stem() {
     let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
-    // Below the bound of folding, and at it.
+    // Just below the limit of folding, and at it.
     for (rows, folded) in [(15, false), (16, true)] {
         let mut builder = FrameBuilder::new();
         for i in 0..rows {
@@ -493,13 +494,13 @@ fn rows_that_share_a_head_are_folded_and_read_back_as_rows_of_a_stem() {
 fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
     let dir = tempfile::tempdir().unwrap();
     let mut frames = corpus();
-    // The message is the whole object: keys and what joins values are among its words.
+    // The message is the whole object: its words include keys and separators.
     let object = |i: usize| {
         let joined = format!("10.{}.7.{}", i % 3, i % 250);
         format!("{{\"inner_key\":{i},\"pid{i}\":\"x\", \"zone\" : \"z\",\"at\":\"{joined}\"}}")
     };
     frames.push((0..2_000).map(|i| object(i % 300).into_bytes()).collect());
-    // Long enough for repeats, with words and addresses that go over the ends of what is repeated.
+    // Long enough for repeats, with words and addresses that reach across the ends of copies.
     let message = |i: usize| {
         let id = i.wrapping_mul(0x9e37_79b9) % 100_000;
         format!(
@@ -542,7 +543,7 @@ fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
 }
 
 #[test]
-fn only_a_filter_that_is_large_beside_its_lines_is_left_out() {
+fn only_a_filter_that_is_large_compared_with_its_lines_is_omitted() {
     let check = |expected: bool, line: &dyn Fn(usize) -> String| {
         let dir = tempfile::tempdir().unwrap();
         let lines: Vec<Vec<u8>> = (0..6_000).map(|i| line(i).into_bytes()).collect();
@@ -556,7 +557,7 @@ fn only_a_filter_that_is_large_beside_its_lines_is_left_out() {
             assert_eq!(has_filter, expected, "{effort:?}: {}", line(0));
         }
     };
-    // Numbers that count on take next to nothing in a column, and a word each in a filter.
+    // Consecutive numbers take next to nothing in a column, but a word each in a filter.
     check(true, &|i| {
         let text = "the request was answered with what it asked for, as ever, and nobody waited";
         format!("<30>Sep 21 14:13:07 web1 app[7]: {text}, number {}", 1_000_000 + i)
@@ -564,7 +565,7 @@ fn only_a_filter_that_is_large_beside_its_lines_is_left_out() {
     check(false, &|i| format!("<30>Sep 21 14:13:07 web1 app[7]: {}", 1_000_000 + i));
 }
 
-/// Not in the middle of a word.
+/// Whether both ends are at word boundaries.
 fn at_word(value: &[u8], at: usize, length: usize) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     !is_word(at.checked_sub(1).and_then(|before| value.get(before)))
@@ -572,7 +573,7 @@ fn at_word(value: &[u8], at: usize, length: usize) -> bool {
 }
 
 #[test]
-fn searching_templates_agrees_with_looking_at_every_line() {
+fn searching_templates_agrees_with_checking_every_line() {
     let dir = tempfile::tempdir().unwrap();
     let (mut told, mut passed, mut access) = (0, 0, 0);
     for effort in [Effort::Fast, Effort::Best] {
@@ -627,8 +628,8 @@ fn searching_templates_agrees_with_looking_at_every_line() {
                         let search =
                             |columns: &BlockColumns<'_>| columns.holding(field, text, accept);
                         let found = file.with_columns(place, &read, search).unwrap().unwrap();
-                        // In an access log the message stands around all fields, and no word
-                        // reaches over what is between.
+                        // In an access log the message contains all fields, and no word reaches
+                        // across the text between them.
                         if effort == Effort::Best && text == b"absenttext" && is_access {
                             assert_eq!(found, Some(Vec::new()), "{place} {field}");
                             access += 1;

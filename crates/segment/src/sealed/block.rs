@@ -1,9 +1,10 @@
-//! Writes one block: some megabytes of lines as columns. `docs/format/sealed-segment.md` draws it.
+//! Writes one block: some megabytes of lines as columns. See the diagram in
+//! `docs/format/sealed-segment.md`.
 //!
-//! A block has everything that is needed to restore its lines: names, layouts, origins, columns. So
-//! a damaged block loses only its own lines. Small columns are together in the first chunk, the
-//! *pack*, with the list of all columns; a large column is a chunk of its own, so that it can be
-//! read alone.
+//! A block contains everything that is needed to restore its lines: names, layouts, origins,
+//! columns. So a damaged block loses only its own lines. Small columns share the first chunk, the
+//! *pack*, together with the list of all columns; a large column is a chunk of its own, so that it
+//! can be read alone.
 
 use std::sync::Arc;
 
@@ -22,11 +23,12 @@ use super::repeats::Repeats;
 use super::words::Words;
 use crate::tokens::TokenSet;
 
-/// Names and layouts together at which a block is ended: a line adds less than a batch may have.
+/// A block is ended when it has this many names and layouts: a line adds at most as many as a batch
+/// may have.
 const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
 
-/// A filter of one part in so many of the raw lines is kept however small the block became: who
-/// looks for a word in a block without one reads it, and that takes as long as its lines are.
+/// The filter is kept if it is at most this part of the raw lines, however small the block became:
+/// a search in a block without a filter reads it, which takes time in proportion to the raw lines.
 const FILTER_RAW_PARTS: usize = 64;
 
 /// A row of one of the current batches.
@@ -36,21 +38,21 @@ pub(crate) struct RowRef {
     pub(crate) row: u32,
 }
 
-/// Makes one block after the other, and reuses memory.
+/// Encodes one block after the other, reusing memory.
 #[derive(Default)]
 pub(crate) struct BlockWriter {
     columns: Columns,
     rows: Fixed,
     repeats: Repeats,
     words: Words,
-    /// The nodes that built frames of the lines.
+    /// The nodes that built the frames of the lines.
     node_table: Vec<u32>,
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
 }
 
-/// The columns that every row has a value in.
+/// The columns in which every row has a value.
 #[derive(Default)]
 struct Fixed {
     times_ns: Vec<i64>,
@@ -59,17 +61,17 @@ struct Fixed {
     lines: Vec<i64>,
     /// Index of the node in the list of the block.
     nodes: Vec<i64>,
-    /// Difference between the number of the frame on its node and the sequence number.
+    /// The frame's number on its node minus the sequence number.
     numbers: Vec<i64>,
     /// Index of the origin in the list of the block.
     origins: Vec<i64>,
-    /// Numbers in [`Layouts::layouts`], then in the block.
+    /// Numbers in [`Layouts::layouts`]; later, numbers in the block.
     layouts: Vec<i64>,
 }
 
 #[derive(Default)]
 struct Columns {
-    /// By number in [`Layouts::columns`].
+    /// Indexed by the number in [`Layouts::columns`].
     builders: Vec<ColumnBuilder>,
     used: Vec<u32>,
     row: u32,
@@ -109,18 +111,18 @@ impl Sink for Columns {
 pub(crate) struct EncodedBlock {
     /// The chunks, back to back.
     pub(crate) bytes: Vec<u8>,
-    /// Its entry in the footer; the offset is not known yet.
+    /// The block's entry in the footer; its offset is not known yet.
     pub(crate) entry: BlockEntry,
 }
 
 impl BlockWriter {
-    /// Forgets the numbers of columns that [`Layouts`] assigned.
+    /// Forgets the column numbers that [`Layouts`] assigned.
     pub(crate) fn forget_columns(&mut self) {
         self.columns = Columns::default();
     }
 
-    /// Writes rows of `batches` as a block, from the first one on, and returns how many: not all
-    /// when they have very many names or layouts. Neighbouring rows of the same batch cost least.
+    /// Encodes rows of `batches` as a block, from the first on, and returns how many: not all when
+    /// they have very many names or layouts. Neighbouring rows of the same batch cost least.
     pub(crate) fn encode(
         &mut self,
         batches: &[Arc<Batch>],
@@ -224,7 +226,7 @@ impl BlockWriter {
         self.last_origin = None;
     }
 
-    /// The place of a row's origin among those of the block.
+    /// The index of a row's origin among those of the block.
     fn origin_place(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>) -> u32 {
         let origin = row.origin_index();
         let place = match self.last_origin {
@@ -246,7 +248,7 @@ impl BlockWriter {
         place
     }
 
-    /// The place of a node among those of the block.
+    /// The index of a node among those of the block.
     #[inline]
     fn node_place(&mut self, node: u32) -> i64 {
         // Nearly always the node of the previous line.
@@ -262,7 +264,7 @@ impl BlockWriter {
         }) as i64
     }
 
-    /// The frames that the lines came in, by node.
+    /// The numbers of the frames that the lines came in, by node.
     fn node_numbers(&self) -> Vec<NodeNumbers> {
         let Fixed { sequences, nodes, numbers, .. } = &self.rows;
         let rows = nodes.iter().zip(sequences).zip(numbers);
@@ -339,7 +341,7 @@ impl BlockWriter {
                 Effort::Best => smallest(builder, times, options, compressor),
             };
             let Encoded { encoding, sections } = encoded;
-            // A reader that needs only the pack does not read parts of a large text.
+            // A reader that only needs the pack does not read parts of a large text.
             let apart = encoding == Encoding::Repeats;
             column_bytes.push(kind);
             put_varint(&mut column_bytes, first);
@@ -386,14 +388,15 @@ impl BlockWriter {
     }
 }
 
-/// Adds the words of all values of a row: where one holds others, words stand between those, or
-/// across.
+/// Adds the words of all values of a row, for lines in which a value contains others: words may be
+/// between those, or reach across their borders.
 fn add_words(batches: &[Arc<Batch>], at: &RowRef, words: &mut TokenSet) {
     let row = batches[at.batch as usize].row(at.row as usize);
     row.fields().for_each(|(_, value)| words.add(value));
 }
 
-/// Appends the word filter, if it is small beside the block or beside the raw bytes of its lines.
+/// Appends the word filter, if it is small compared with the block or with the raw bytes of its
+/// lines.
 fn put_filter(
     words: &TokenSet,
     bytes_raw: u64,
@@ -432,10 +435,10 @@ fn smallest(
     if size(&templates) < size(&plain) { templates } else { plain }
 }
 
-/// Numbers of this block for numbers of all blocks.
+/// Maps numbers that are valid for all blocks to numbers of this block.
 #[derive(Default)]
 struct Renumber {
-    /// By number of all blocks, that of this one; [`UNUSED`] without.
+    /// By number for all blocks, the number in this block; [`UNUSED`] if it has none.
     places: Vec<u32>,
     all: Vec<u32>,
 }
@@ -518,7 +521,8 @@ impl Local {
     }
 }
 
-/// Compresses a chunk and appends it; uncompressed if compression does not make it smaller.
+/// Compresses a chunk and appends it; stores it uncompressed if compression does not make it
+/// smaller.
 fn put_chunk(
     chunk: &[u8],
     options: &SealOptions,

@@ -1,12 +1,12 @@
-//! Reads one block field by field, for queries that look at some fields of its lines.
+//! Reads one block field by field, for queries that only need some fields of its lines.
 //!
-//! The layouts of the lines say where the values of a field are: in one column, in several, or in
-//! the layouts themselves, if all lines of a layout have the same value. Only requested columns are
-//! decompressed; the numbers of all lines (times, names) are skipped until they are needed.
+//! The layouts of the lines tell where the values of a field are: in one column, in several, or in
+//! the layouts themselves, if all lines of a layout have the same value. Only the requested columns
+//! are decompressed; the per-line numbers (times, line ids) are skipped until they are needed.
 //!
-//! A field that contains others (the message of an access line is the whole line) is put together
-//! from the columns of its parts. Left out: computed fields; and fields whose column occurs twice
-//! in a layout, which our writer never produces: their lines have to be restored.
+//! A field that contains others (the message of an access line is the whole line) is assembled from
+//! the columns of its parts. Left out: computed fields; and fields whose column occurs twice in a
+//! layout, which the writer never produces: their lines have to be restored.
 
 mod parts;
 mod passing;
@@ -34,17 +34,17 @@ use super::repeats;
 use super::restore::restore_rows;
 use crate::error::SegmentError;
 
-/// Reads a chunk of a block, checked and decompressed.
+/// Reads a chunk of a block; returns it verified and decompressed.
 pub type ReadChunk<'a> = &'a dyn Fn(usize) -> Result<Arc<Vec<u8>>, SegmentError>;
 
-/// The columns of numbers of all lines, in the order in which they stand in a pack.
+/// The number columns of all lines, in their order in a pack.
 const TIMES: usize = 0;
 const RECEIVED: usize = 1;
 const SEQUENCES: usize = 2;
 const LINE_PLACES: usize = 3;
 const ORIGIN_PLACES: usize = 4;
 const LAYOUT_PLACES: usize = 5;
-/// These two from version 5 on; before, all lines are of one node, by their sequence numbers.
+/// These two exist from version 5 on. Before, all lines are of one node, with its sequence numbers.
 const NODE_PLACES: usize = 6;
 const NODE_NUMBERS: usize = 7;
 const NUMBERS: usize = 8;
@@ -58,13 +58,13 @@ pub struct BlockColumns<'p> {
     layouts: Vec<Layout<'p>>,
     form: Form,
     origins: &'p [u8],
-    /// The nodes that frames of the lines come from.
+    /// The nodes that built the frames of the lines.
     nodes: Vec<u32>,
-    /// Where each column of numbers begins; none where all numbers are 0.
+    /// Where each number column begins; `None` if all its numbers are 0.
     starts: [Option<Cursor<'p>>; NUMBERS],
     numbers: [OnceCell<Vec<i64>>; NUMBERS],
     classes: OnceCell<Classes>,
-    /// For each column its sections that are in the pack.
+    /// For each column, its sections that are in the pack.
     inside: Vec<Vec<&'p [u8]>>,
     chunks: Vec<OnceCell<Arc<Vec<u8>>>>,
 }
@@ -72,13 +72,13 @@ pub struct BlockColumns<'p> {
 /// The layout of each line.
 struct Classes {
     of_row: Vec<u32>,
-    /// Lines of each layout.
+    /// Number of lines of each layout.
     rows: Vec<usize>,
-    /// Values that lines take of each column; none where a layout takes more than one.
+    /// How many values of each column the lines take; `None` where a layout takes more than one.
     uses: Vec<Option<usize>>,
 }
 
-/// An error: the file cannot be read, or the block is inconsistent.
+/// The file cannot be read, or the block is inconsistent.
 enum Fault {
     Read(SegmentError),
     Corrupt(Corrupt),
@@ -97,8 +97,8 @@ impl From<SegmentError> for Fault {
 }
 
 impl<'p> BlockColumns<'p> {
-    /// Reads what stands before the values in the first chunk of a block of so many lines; `read`
-    /// reads the others.
+    /// Reads the header of a block of `rows` lines from its first chunk; `read` reads the other
+    /// chunks.
     pub(super) fn open(
         pack: &'p [u8],
         (chunks, lines): (usize, usize),
@@ -148,7 +148,7 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    fn told(&self, fault: Fault) -> ColumnError {
+    fn error_of(&self, fault: Fault) -> ColumnError {
         match fault {
             Fault::Read(error) => error.into(),
             Fault::Corrupt(corrupt) => malformed(self.path, self.offset, corrupt).into(),
@@ -176,7 +176,7 @@ impl<'p> BlockColumns<'p> {
         Ok(cell.get_or_init(|| numbers))
     }
 
-    /// The name of a line.
+    /// The id of a line.
     fn id(&self, row: usize) -> Read<LineId> {
         let line = u32::try_from(self.numbers(LINE_PLACES)?[row]);
         let node = usize::try_from(self.numbers(NODE_PLACES)?[row]).unwrap_or(usize::MAX);
@@ -188,11 +188,11 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// The sequence numbers of the lines' frames, which are decoded once.
+    /// The sequence numbers of the lines' frames, decoded once.
     ///
-    /// Errors: the block is not what its writer means.
+    /// Errors: the block is corrupt.
     pub fn sequences(&self) -> Result<&[i64], ColumnError> {
-        self.numbers(SEQUENCES).map_err(|corrupt| self.told(corrupt.into()))
+        self.numbers(SEQUENCES).map_err(|corrupt| self.error_of(corrupt.into()))
     }
 
     fn classes(&self) -> Read<&Classes> {
@@ -219,7 +219,8 @@ impl<'p> BlockColumns<'p> {
         Ok(self.classes.get_or_init(|| Classes { of_row, rows, uses }))
     }
 
-    /// Whether column `place` has a value for each line that takes one, and each takes one at most.
+    /// Whether column `place` has a value for each line that takes one, and each line takes at most
+    /// one.
     fn is_plain(&self, place: usize) -> Read<bool> {
         match self.classes()?.uses[place] {
             None => Ok(false),
@@ -237,7 +238,8 @@ impl<'p> BlockColumns<'p> {
         entry.sections.iter().zip(&self.inside[place]).map(section).collect()
     }
 
-    /// The values of one column, each with its place; none when only the lines tell them.
+    /// The values of one column, each with its index; `None` when only restoring the lines gives
+    /// them.
     fn values(&self, place: usize) -> Result<Option<FieldColumn<'_>>, Fault> {
         let entry = &self.listing.columns[place];
         let sections = self.sections(place)?;
@@ -268,7 +270,7 @@ impl<'p> BlockColumns<'p> {
                 let (text, ends) = decimal_text(&numbers);
                 Some(FieldColumn::with_ends(text.into(), ends, 0, Places::Each))
             }
-            // A newline in a value: lines are what looks like them.
+            // A value contains a newline, so the text cannot be split at newlines.
             Column::Text { text, ends, gap: 1 }
                 if memchr::memchr_iter(b'\n', &text).count() != ends.len() =>
             {
@@ -281,8 +283,8 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// The column that has a value of field `number` for each line, if there is one; known without
-    /// the layout of each line.
+    /// The column that has a value of field `number` for each line, if there is one and it is known
+    /// without the layout of each line.
     fn only_column(&self, number: usize) -> Option<usize> {
         let mut only = None;
         for layout in &self.layouts {
@@ -298,7 +300,7 @@ impl<'p> BlockColumns<'p> {
         only.filter(|&column| self.listing.columns[column].values == self.listing.rows)
     }
 
-    /// Where field `number` is, for each layout. None when only the lines tell it.
+    /// Where field `number` is, for each layout. `None` when only restoring the lines gives it.
     fn sources(&self, number: usize) -> Read<Option<Vec<Source<'_>>>> {
         let classes = self.classes()?;
         let mut sources = Vec::with_capacity(self.layouts.len());
@@ -317,7 +319,7 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(sources))
     }
 
-    /// The number of a field by its name of today.
+    /// The number of a field by its current name.
     fn number(&self, name: &str) -> Option<usize> {
         let found = self.listing.names.iter().position(|known| *known == name);
         found.or_else(|| {
@@ -337,7 +339,7 @@ impl<'p> BlockColumns<'p> {
         let classes = self.classes()?;
         let taken = || sources.iter().zip(&classes.rows).filter(|(_, rows)| **rows > 0);
         if taken().any(|(source, _)| matches!(source, Source::Between(..))) {
-            return self.put_together(&sources);
+            return self.assemble(&sources);
         }
         let mut columns: Vec<usize> = Vec::new();
         for source in &sources {
@@ -371,7 +373,7 @@ impl<'p> BlockColumns<'p> {
         FieldColumn::with_ends(values.text.into(), values.ends, 0, places)
     }
 
-    /// A field of some columns, and layouts with values of their own.
+    /// A field with values from several columns, and constants of layouts.
     fn mixture(
         &self,
         sources: &[Source<'_>],
@@ -382,14 +384,14 @@ impl<'p> BlockColumns<'p> {
             let Some(values) = self.values(column)? else { return Ok(None) };
             read.push(values);
         }
-        // As lines where no value has a newline: those are searched best.
+        // Stored as lines if no value has a newline: those are searched fastest.
         let is_line = |value: &[u8]| memchr(b'\n', value).is_none();
         let lines = read.iter().all(|column| column.gap() == 1 || is_line(column.text()))
             && sources.iter().all(|s| !matches!(s, Source::Constant(v) if !is_line(v)));
         let mut values = Values { gap: usize::from(lines), ..Values::default() };
         enum Part {
             Same(u32),
-            /// Which of those read.
+            /// The next value of this column among `read`.
             Next(usize),
         }
         let part = |source: &Source<'_>| match source {
@@ -418,8 +420,8 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(places))))
     }
 
-    /// A field that contains others, put together from the columns of its parts.
-    fn put_together(&self, sources: &[Source<'_>]) -> Result<Option<FieldColumn<'_>>, Fault> {
+    /// A field that contains others, assembled from the columns of its parts.
+    fn assemble(&self, sources: &[Source<'_>]) -> Result<Option<FieldColumn<'_>>, Fault> {
         let columns = self.listing.columns.len();
         let mut readers: Vec<Option<ColumnReader<'_>>> = (0..columns).map(|_| None).collect();
         let mut wanted = vec![false; columns];
@@ -535,7 +537,8 @@ impl<'p> BlockColumns<'p> {
         let count = origins.len();
         let mut builder =
             RestoredBuilder::new(names, origins, rows.len(), rows.len() * columns.len(), 0);
-        // Few values are stored once; many only for the rows that have them.
+        // If there are few distinct values, they are stored once; otherwise only for the rows that
+        // have them.
         let mut bases: Vec<Option<Vec<(u32, u32)>>> = Vec::with_capacity(columns.len());
         for column in &columns {
             let few = column.values() <= rows.len().max(1);
@@ -584,7 +587,7 @@ impl Columns for BlockColumns<'_> {
     }
 
     fn times_ns(&self) -> Result<&[i64], ColumnError> {
-        self.numbers(TIMES).map_err(|corrupt| self.told(corrupt.into()))
+        self.numbers(TIMES).map_err(|corrupt| self.error_of(corrupt.into()))
     }
 
     fn names(&self) -> Vec<&str> {
@@ -596,7 +599,7 @@ impl Columns for BlockColumns<'_> {
     }
 
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
-        self.read_field(name).map_err(|fault| self.told(fault))
+        self.read_field(name).map_err(|fault| self.error_of(fault))
     }
 
     fn holding(
@@ -605,23 +608,23 @@ impl Columns for BlockColumns<'_> {
         text: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, ColumnError> {
-        self.rows_holding(name, text, accept).map_err(|fault| self.told(fault))
+        self.rows_holding(name, text, accept).map_err(|fault| self.error_of(fault))
     }
 
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError> {
-        self.rows_passing(name, test).map_err(|fault| self.told(fault))
+        self.rows_passing(name, test).map_err(|fault| self.error_of(fault))
     }
 
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {
-        self.read_batch(rows).map_err(|fault| self.told(fault))
+        self.read_batch(rows).map_err(|fault| self.error_of(fault))
     }
 
     fn batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, ColumnError> {
-        self.read_batch_of(rows, fields).map_err(|fault| self.told(fault))
+        self.read_batch_of(rows, fields).map_err(|fault| self.error_of(fault))
     }
 
     fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError> {
-        let origins = self.all_origins().map_err(|corrupt| self.told(corrupt.into()))?;
+        let origins = self.all_origins().map_err(|corrupt| self.error_of(corrupt.into()))?;
         let mut fields = origins.iter().map(|origin| origin.hints.stream_fields.clone());
         let first = fields.next().unwrap_or_default();
         if fields.any(|other| other != first) {
@@ -634,7 +637,7 @@ impl Columns for BlockColumns<'_> {
     }
 }
 
-/// Values put together, one behind the other.
+/// Assembled values, back to back.
 #[derive(Default)]
 struct Values {
     text: Vec<u8>,
@@ -652,7 +655,7 @@ impl Values {
         }
     }
 
-    /// The place of a value, which is added when it is not there.
+    /// The index of a value, which is added if it is new.
     fn push_once(&mut self, value: &[u8]) -> u32 {
         if let Some(&place) = self.places.get(value) {
             return place;
@@ -664,8 +667,8 @@ impl Values {
     }
 }
 
-/// Values that end there, each with a newline behind it and some with one in it, without those
-/// behind them.
+/// Values with these ends, each with a newline behind it and some with newlines inside; removes the
+/// newlines behind them.
 fn back_to_back(text: &[u8], ends: &[u32]) -> FieldColumn<'static> {
     let mut values = Values::default();
     let mut from = 0;
@@ -685,7 +688,7 @@ fn literal_bytes(elements: &[Element<'_>]) -> usize {
 }
 
 impl Layout<'_> {
-    /// Calls `each` with every column that a line of it takes a value of, as often as it takes one.
+    /// Calls `each` with every column of which a line of the layout takes a value, once per value.
     fn each_column(&self, mut each: impl FnMut(usize)) {
         self.elements.iter().filter_map(Element::column).for_each(&mut each);
         for (_, kind) in &self.fields {

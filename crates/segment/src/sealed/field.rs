@@ -8,14 +8,14 @@ use super::pack::{Element, Kind, Layout};
 pub(super) enum Source<'a> {
     Nowhere,
     Column(usize),
-    /// The same value in all of them.
+    /// All lines of the layout have the same value.
     Constant(Cow<'a, [u8]>),
-    /// The elements between these indexes put the value together.
+    /// The value is assembled from the elements between these indexes.
     Between(usize, usize),
 }
 
 impl<'a> Source<'a> {
-    /// Those of the field with that number; `shared` are the values that layouts refer to.
+    /// The source of the field with that number; `shared` are the values that layouts refer to.
     pub(super) fn of(layout: &Layout<'a>, field: usize, shared: &[&'a [u8]]) -> Source<'a> {
         let found = layout.fields.iter().position(|(name, _)| usize::from(name.0) == field);
         let Some(place) = found else { return Source::Nowhere };
@@ -27,10 +27,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The field at `place` of the layout's, which stands in the line.
+    /// The source of the layout's field at index `place`, which is part of the line.
     fn in_line(layout: &Layout<'a>, place: usize) -> Source<'a> {
         let mut opened = None;
-        // None once an element other than a literal was met.
+        // `None` once an element other than a literal was seen.
         let mut text: Option<Vec<u8>> = Some(Vec::new());
         for (at, element) in layout.elements.iter().enumerate() {
             match *element {

@@ -20,7 +20,7 @@ use crate::blob::{Blob, DiskBlob, read_exact};
 use crate::error::SegmentError;
 use crate::tokens::{TokenFilter, TokenHash};
 
-/// An open sealed segment. Cheap to clone; all methods may be called from several threads at once.
+/// An open sealed segment. Cheap to clone; all methods may be called concurrently.
 #[derive(Clone)]
 pub struct SealedFile {
     path: PathBuf,
@@ -31,28 +31,29 @@ pub struct SealedFile {
 /// Statistics of one column of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
-    /// The field, or `a..b` for the text between two fields; an edge of the line is `^` or `$`.
+    /// The field, or `a..b` for the text between two fields; `^` and `$` are the edges of the line.
     pub name: String,
-    /// How.
+    /// How it is stored.
     pub encoding: Encoding,
-    /// Its values.
+    /// The number of values.
     pub values: u64,
     /// Bytes before compression.
     pub bytes: u64,
-    /// Bytes in the file; of a column that shares its chunk, its part of it.
+    /// Bytes in the file; for a column that shares a chunk, its part of the chunk.
     pub bytes_disk: u64,
 }
 
 impl SealedFile {
     /// Opens a file and reads its footer.
     ///
-    /// Errors: it cannot be read, is damaged or not finished, or was written by another version.
+    /// Errors: the file cannot be read, is damaged or incomplete, or was written by another
+    /// version.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<SealedFile, SegmentError> {
         let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
         SealedFile::of_blob(Arc::new(DiskBlob(file)), path)
     }
 
-    /// The same for bytes wherever they are; `path` names them in errors.
+    /// As [`open`](Self::open), for bytes from any storage; `path` names them in errors.
     ///
     /// Errors: as [`open`](Self::open).
     pub fn of_blob(blob: Arc<dyn Blob>, path: &Path) -> Result<SealedFile, SegmentError> {
@@ -91,14 +92,14 @@ impl SealedFile {
         &self.footer
     }
 
-    /// Its name.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The records of block `place`, which must be there.
+    /// The records of block `place`, which must exist.
     ///
-    /// Errors: it cannot be read or is damaged; the text names file and byte.
+    /// Errors: the block cannot be read or is damaged; the text gives file and offset.
     pub fn read_block(&self, place: usize) -> Result<Batch, SegmentError> {
         let entry = &self.footer.blocks[place];
         let chunks = self.read_chunks(entry)?;
@@ -111,17 +112,17 @@ impl SealedFile {
         self.footer.blocks[place].chunks.len()
     }
 
-    /// One chunk of block `place`, checked and decompressed.
+    /// One chunk of block `place`, verified and decompressed.
     ///
-    /// Errors: it cannot be read or is damaged; the text names file and byte.
+    /// Errors: the chunk cannot be read or is damaged; the text gives file and offset.
     pub fn chunk(&self, place: usize, number: usize) -> Result<Vec<u8>, SegmentError> {
         self.read_chunk(&self.footer.blocks[place], number)
     }
 
-    /// Calls `with` with the columns of block `place`. `read` gives its chunks, from memory or from
-    /// [`Self::chunk`].
+    /// Calls `with` with the columns of block `place`. `read` returns its chunks, from a cache or
+    /// from [`Self::chunk`].
     ///
-    /// Errors: the first chunk cannot be read or is damaged; the text names file and byte.
+    /// Errors: the first chunk cannot be read or is damaged; the text gives file and offset.
     pub fn with_columns<T>(
         &self,
         place: usize,
@@ -138,10 +139,10 @@ impl SealedFile {
         Ok(with(&columns))
     }
 
-    /// Says for each set of words whether block `place` may have a line with all of them in values
-    /// of its fields. None where this is not known without reading the lines.
+    /// For each set of words, whether block `place` may have a line with all of them in values of
+    /// its fields. `None` if this is not known without reading the lines.
     ///
-    /// Errors: the filter cannot be read or is damaged; the text names file and byte.
+    /// Errors: the filter cannot be read or is damaged; the text gives file and offset.
     pub fn may_contain(
         &self,
         place: usize,
@@ -151,9 +152,9 @@ impl SealedFile {
         self.may_contain_by(place, &bytes, sets).map(Some)
     }
 
-    /// The same by the filter of the block, as [`Self::filter`] gave it.
+    /// As [`Self::may_contain`], with the filter of the block that [`Self::filter`] returned.
     ///
-    /// Errors: it is none.
+    /// Errors: the bytes are not a filter.
     pub fn may_contain_by(
         &self,
         place: usize,
@@ -168,14 +169,14 @@ impl SealedFile {
         Ok(sets.iter().map(|words| filter.may_contain_all(words)).collect())
     }
 
-    /// Whether block `place` has a filter of its words.
+    /// Whether block `place` has a word filter.
     pub fn has_filter(&self, place: usize) -> bool {
         self.footer.blocks[place].filter.is_some()
     }
 
-    /// The filter of the words of block `place`, checked; none where it has none.
+    /// The word filter of block `place`, verified; `None` if it has none.
     ///
-    /// Errors: it cannot be read or is damaged; the text names file and byte.
+    /// Errors: the filter cannot be read or is damaged; the text gives file and offset.
     pub fn filter(&self, place: usize) -> Result<Option<Vec<u8>>, SegmentError> {
         let entry = &self.footer.blocks[place];
         let Some(filter) = entry.filter else { return Ok(None) };
@@ -190,7 +191,7 @@ impl SealedFile {
         Ok(Some(bytes))
     }
 
-    /// Reads block `place` and compares its lines with the checksum over them.
+    /// Reads block `place` and compares its lines with their checksum.
     pub fn verify_block(&self, place: usize) -> Result<Batch, SegmentError> {
         let entry = &self.footer.blocks[place];
         self.may_contain(place, &[])?;
@@ -204,8 +205,8 @@ impl SealedFile {
         Ok(batch)
     }
 
-    /// How the columns of block `place` are stored; the fixed ones (times, names of lines, layouts)
-    /// are not listed.
+    /// How the columns of block `place` are stored; the fixed ones (times, line ids, layouts) are
+    /// not listed.
     pub fn columns(&self, place: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
         let entry = &self.footer.blocks[place];
         let chunks = self.read_chunks(entry)?;
@@ -237,7 +238,7 @@ impl SealedFile {
         listing.columns.iter().map(describe).collect()
     }
 
-    /// One chunk of a block, checked and decompressed.
+    /// One chunk of a block, verified and decompressed.
     fn read_chunk(&self, entry: &BlockEntry, number: usize) -> Result<Vec<u8>, SegmentError> {
         let Some(chunk) = entry.chunks.get(number) else {
             let corrupt = Corrupt("the chunk of a column");
@@ -266,7 +267,7 @@ impl SealedFile {
             .map_err(|corrupt| malformed(&self.path, offset, corrupt))
     }
 
-    /// The chunks of a block, checked and decompressed.
+    /// All chunks of a block, verified and decompressed.
     fn read_chunks(&self, entry: &BlockEntry) -> Result<Vec<Vec<u8>>, SegmentError> {
         let stored = read_exact(&*self.blob, &self.path, entry.offset, entry.chunk_bytes_disk())?;
         let mut from = 0;

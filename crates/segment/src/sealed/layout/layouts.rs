@@ -1,4 +1,4 @@
-//! All layouts of the lines that were looked at; splits rows into the values of columns.
+//! All layouts of the lines seen so far; splits rows into the values of columns.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,17 @@ use super::shape::{Shape, ShapeKey, Stop};
 use super::steps::{Step, arrange, fold};
 use super::{ColumnKey, EDGE, FieldKind, Layout, Part, Sink};
 
-/// Rows of one stem in one batch from which on their values are folded. With fewer the layout,
-/// which has the values, would take more than the columns do.
+/// Rows of one stem in one batch from which on the stem's values are folded. With fewer rows the
+/// layout, which contains the values, would take more space than the columns.
 const FOLDED_ROWS_MIN: u32 = 16;
-/// Orders of the same fields; lines in other orders have their values kept apart.
+/// Orders of the same fields in a line. Lines in further orders have their values kept apart.
 const ORDERS_MAX: u32 = 8;
 
-/// Alikes that are made for a stem. With rows that differ more often, making them would not pay.
+/// How many [`Alike`]s are made per stem. For rows that differ more often, making them does not
+/// pay.
 const ALIKES_MAX: u8 = 8;
 
-/// All layouts of the lines that were looked at.
+/// All layouts of the lines seen so far.
 #[derive(Default)]
 pub(crate) struct Layouts {
     pub(crate) names: Numbered<String>,
@@ -33,18 +34,18 @@ pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     shape_places: HashMap<ShapeKey, u32, foldhash::fast::RandomState>,
     parts: Vec<Part>,
-    /// Of the row at hand, see [`Shape::fits`].
+    /// Bounds of the current row, see [`Shape::fits`].
     bounds: Vec<(u32, u32)>,
 }
 
 impl Layouts {
-    /// Names and layouts so far.
+    /// Number of names and layouts so far.
     pub(crate) fn len(&self) -> usize {
         self.names.len() + self.layouts.len() + self.shared.len() + self.shapes.len()
     }
 
-    /// Splits a row into values; returns the number of its layout. `known` is of the row's batch
-    /// alone.
+    /// Splits a row into values; returns the number of its layout. `known` belongs to the row's
+    /// batch.
     pub(crate) fn split(
         &mut self,
         batch: &Batch,
@@ -87,7 +88,7 @@ impl Layouts {
         layout
     }
 
-    /// Remembers how the row at hand was split, for those that are alike.
+    /// Remembers how the current row was split, for rows with the same structure.
     #[cold]
     fn make_alike(&self, row: &Row<'_>, known: &mut BatchShapes, shape: u32, layout: u32) {
         let stem = &mut known.stems[usize::from(row.stem().0)];
@@ -102,7 +103,7 @@ impl Layouts {
         }
     }
 
-    /// The layout of the shape's rows with other literals than the row before.
+    /// The layout of the shape's rows with other literals than in the previous row.
     fn other_layout(&mut self, shape: u32) -> u32 {
         let shape = &mut self.shapes[shape as usize];
         shape.layout = match shape.layouts.get(&shape.literals) {
@@ -116,7 +117,7 @@ impl Layouts {
         shape.layout
     }
 
-    /// The shape of the row, whose parts are taken.
+    /// The shape of the row, whose parts are already taken.
     #[inline]
     fn shape(&mut self, batch: &Batch, row: &Row<'_>, known: &mut BatchShapes) -> u32 {
         let stem = usize::from(row.stem().0);
@@ -156,7 +157,7 @@ impl Layouts {
         shape
     }
 
-    /// The shape of the row, made if no row of any batch had it.
+    /// The shape of the row; makes it if no row of any batch had it.
     #[cold]
     fn find_shape(
         &mut self,
@@ -170,7 +171,7 @@ impl Layouts {
         let parts: Vec<Part> = row.places().collect();
         let (mut steps, apart) = match order < ORDERS_MAX {
             true => arrange(&parts),
-            // Always in order.
+            // Made fields are always in order.
             false => (Vec::new(), (0..parts.len() as u16).collect()),
         };
         if folded {

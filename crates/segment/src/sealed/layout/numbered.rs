@@ -1,4 +1,5 @@
-//! Things that are numbered as they come: names, shared values, columns, layouts.
+//! Numbers distinct values in the order of their first occurrence: names, shared values, columns,
+//! layouts.
 
 use std::collections::HashMap;
 
