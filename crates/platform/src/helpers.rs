@@ -1,10 +1,10 @@
-//! Helpers: worker threads of one thread that does one large piece of work after the other, such as
-//! running queries or sealing segments.
+//! Helpers: worker threads that belong to one thread, which does one large piece of work after the
+//! other, such as running queries or sealing segments.
 //!
-//! A thread keeps its helpers between pieces of work, so that they start sooner: a new thread is
-//! often put on the processor of the thread that started it, and stays there for milliseconds. Kept
-//! helpers also reuse memory that the system gave them before. They end with the thread that they
-//! help, and have its priorities (clone(2)), or lower ones ([`set_role`]).
+//! A thread keeps its helpers between pieces of work, because they start faster than new threads: a
+//! new thread is often placed on the processor of the thread that started it, and stays there for
+//! milliseconds. Kept helpers also reuse memory that the system gave them before. They end with the
+//! thread that they help, and have its priorities (clone(2)) or lower ones ([`set_role`]).
 
 use std::cell::Cell;
 use std::io;
@@ -17,28 +17,27 @@ use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use crate::placement::{self, Role};
 
-/// Stack of threads that parse, run and write queries. Recursion there is bounded so that a quarter
-/// of it is enough, as tests of `query` and `logql` show in builds without optimisation. It takes
-/// memory only as far as it is used.
+/// Stack size of threads that parse, run and write queries. Recursion there is limited so that a
+/// quarter of it is enough, as tests of `query` and `logql` show in unoptimised builds. Only the
+/// used part of the stack takes memory.
 pub const STACK_BYTES: usize = 4 << 20;
 /// How long a thread that could not start helpers works alone before it tries again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
-/// When a thread that has nothing to do begins to [rest].
+/// How long a thread must be idle before it [rests](rest).
 pub const REST: Duration = Duration::from_secs(1);
 
-// Helpers belong to the thread that they help: no other thread may use or end them. So they, and
-// what concerns them, are kept by that thread and not passed through every call that may share work
-// out.
+// Helpers belong to the thread that they help: no other thread may use or end them. So they and
+// their settings are kept in that thread, and not passed through every call that may share work.
 thread_local! {
     static REFUSED: Cell<Option<Instant>> = const { Cell::new(None) };
     static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };
     static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
 }
 
-/// Does `work` on each helper of this thread, then on this thread. For threads that have had
-/// nothing to do for [`REST`]: they give memory back to the system, since an allocator keeps for
-/// each thread what that thread was given, even when other threads have freed it.
+/// Runs `work` on each helper of this thread, then on this thread. For threads that were idle for
+/// [`REST`]: `work` returns memory to the system, since an allocator keeps for each thread what was
+/// allocated on it, even if other threads have freed it.
 pub fn rest(work: impl Fn() + Sync) {
     if let Some(helpers) = HELPERS.take() {
         helpers.broadcast(|_| work());
@@ -54,14 +53,14 @@ pub fn set_role(role: Role) {
 }
 
 /// Runs `own` on this thread, in parallel with the jobs that it spawns on at most `count` helpers.
-/// Returns when all have ended; a panic of a helper resumes here. New helpers are named `name` with
-/// a number. The error is that no thread can be started.
+/// Returns when all have ended; a panic of a helper is resumed here. New helpers are named `name`
+/// with a number. An error means that no thread can be started.
 pub fn with_helpers<'s, R>(
     name: &'static str,
     count: usize,
     own: impl FnOnce(&Scope<'s>) -> R,
 ) -> io::Result<R> {
-    // Taken out meanwhile, because `own` may need helpers, too.
+    // Taken out of the cell meanwhile, because `own` may need helpers, too.
     let kept = HELPERS.take().filter(|kept| kept.current_num_threads() >= count);
     let helpers = kept.map_or_else(|| start(name, count), Ok)?;
     let done = helpers.in_place_scope(own);
@@ -80,9 +79,9 @@ fn start(name: &'static str, count: usize) -> io::Result<ThreadPool> {
     placed.num_threads(count).stack_size(STACK_BYTES).build().map_err(io::Error::other)
 }
 
-/// The results of `work` for each of `jobs`, in their order. Each thread has one of `states` (this
-/// thread the first, helpers the others) and takes the next job when it has finished one. Where
-/// helpers cannot be started, this thread does all jobs, for a minute.
+/// Runs `work` for each of `jobs`; returns the results in the order of the jobs. Each thread has
+/// one of `states` (this thread the first, helpers the others) and takes the next job when it has
+/// finished one. If helpers cannot be started, this thread works alone for a minute.
 pub fn shared_out<S: Send, J: Sync, R: Send>(
     name: &'static str,
     states: &mut [S],
@@ -132,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// The threads that `count` pieces of work are done by, all at the same time.
+    /// The threads that do `count` concurrent pieces of work.
     fn threads_of(count: usize) -> BTreeSet<String> {
         let (names, met) = (Mutex::new(BTreeSet::new()), Barrier::new(count + 1));
         let work = || {
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn who_could_start_no_helpers_works_alone_for_a_minute() {
-        // Each waits for as many threads as there should be.
+        // Each waits for as many threads as should take part.
         let done_by = |threads: usize| {
             let (mut done, met) = ([0, 0], Barrier::new(threads));
             shared_out("test", &mut done, &[(); 2], |done, ()| {
