@@ -1,8 +1,8 @@
-//! Batches of small frames put together into one, so that a query looks at one batch instead of
+//! Merges the batches of small frames into one, so that a query reads one batch instead of
 //! hundreds.
 //!
-//! Rows are in the order of the batches, each with its own name, origin, line and fields. The
-//! fields of stems stay shared. What comes out has copies of everything, and no frame.
+//! Rows are in the order of the batches, each with its own id, origin, line and fields. Fields of
+//! stems stay shared. The result has copies of everything, and no frame.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,8 +12,8 @@ use super::{BATCH_NAMES_MAX, Batch, FieldId, PLACE, Place, RestoredBuilder, Stem
 use crate::frame::Origin;
 
 impl Batch {
-    /// The rows of all of `batches`. None where they have more names or origins than a batch may
-    /// have, or more text.
+    /// Merges all rows of `batches`. `None` if they have more names, origins or text than a batch
+    /// may have.
     pub fn merged(batches: &[Arc<Batch>]) -> Option<Batch> {
         let (mut names, mut origins) = (Vec::new(), Vec::<Origin>::new());
         let mut ids: HashMap<&str, FieldId, foldhash::fast::RandomState> = HashMap::default();
@@ -56,7 +56,7 @@ impl Batch {
     }
 }
 
-/// Adds the rows of a batch, whose names and origins have these numbers.
+/// Adds the rows of a batch; `ids` and `origins` map its names and origins.
 fn append(batch: &Batch, ids: &[FieldId], origins: &[u16], builder: &mut RestoredBuilder) {
     let from = builder.arena().len() as u32;
     builder.arena().extend_from_slice(&batch.arena);
@@ -68,7 +68,7 @@ fn append(batch: &Batch, ids: &[FieldId], origins: &[u16], builder: &mut Restore
         };
         builder.push_field(ids[usize::from(name.0)], place, length);
     };
-    // What became of stems: none, where there are too many.
+    // The new stem of each old one; `None` if there are too many.
     let mut stems: HashMap<StemId, Option<StemId>, foldhash::fast::RandomState> =
         HashMap::default();
     for row in batch.rows() {

@@ -1,10 +1,10 @@
-//! Lines whose heads are known give the same rows as lines parsed from end to end.
+//! Lines with cached heads give the same rows as lines parsed from end to end.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Lines of a few senders, and what may go wrong with a head.
+/// Lines of a few senders, and variations of their heads.
 const LINES: [&str; 48] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
@@ -94,7 +94,7 @@ fn origins() -> Vec<Origin> {
     ]
 }
 
-/// A row with everything that can be asked of it.
+/// A row with all its properties.
 fn whole(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     use crate::batch::Place;
     let mut text = format!("{} {:?} {}", row.time_ns(), row.id(), row.origin_index());
@@ -113,8 +113,8 @@ fn whole(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     text
 }
 
-/// Parses frames of these lines, each from one of two senders and some time behind the one before,
-/// with and without knowing heads.
+/// Parses frames of these lines, each from one of two senders and some time after the previous one,
+/// with and without cached heads.
 fn compare(config: &ParserConfig, origin: &Origin, lines: &[Vec<u8>]) {
     let mut knowing = Parser::new(config).unwrap();
     let mut other = knowing.clone();
@@ -198,7 +198,7 @@ fn senders_with_the_same_head_have_a_stem_each() {
         }
         let frame = Arc::new(builder.finish(1, 1).unwrap());
         let batch = Parser::new(&ParserConfig::default()).unwrap().parse(frame);
-        // One for each origin that shares nothing, and one for its head.
+        // One per origin without shared fields, and one for its head.
         assert_eq!(batch.stems(), 2 * senders);
     }
 }
@@ -229,7 +229,7 @@ proptest! {
             line
         };
         let lines: Vec<Vec<u8>> = picks.into_iter().map(changed).collect();
-        // Twice, so that what the first lines taught is used.
+        // Repeated, so that heads cached from the first lines are used.
         compare(&configs()[config], &origin, &[lines.clone(), lines.clone(), lines].concat());
     }
 }
