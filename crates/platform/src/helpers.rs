@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_are_kept_and_are_more_where_more_are_needed() {
+    fn helpers_are_kept_and_more_are_started_if_needed() {
         let first = threads_of(2);
         assert_eq!(first.len(), 3);
         assert_eq!(threads_of(2), first);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_may_be_needed_within() {
+    fn helpers_can_be_used_recursively() {
         with_helpers("test", 2, |scope| {
             (0..2).for_each(|_| scope.spawn(|_| assert_eq!(threads_of(2).len(), 3)));
             assert_eq!(threads_of(2).len(), 3);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_shared_out_and_their_results_are_in_order() {
+    fn jobs_are_distributed_and_their_results_are_in_order() {
         for threads in 1..5 {
             for count in [0, 1, 2, 3, 100] {
                 let jobs: Vec<usize> = (0..count).collect();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_start_no_helpers_works_alone_for_a_minute() {
+    fn a_thread_without_helpers_works_alone_for_a_minute() {
         // Each waits for as many threads as should take part.
         let done_by = |threads: usize| {
             let (mut done, met) = ([0, 0], Barrier::new(threads));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_goes_on_and_helpers_are_there_afterwards() {
+    fn a_panic_is_resumed_and_helpers_remain() {
         let met = Barrier::new(2);
         let panics = || {
             with_helpers("test", 1, |scope| {

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_is_given_back() {
+    fn taken_memory_is_returned() {
         let budget = Budget::new(16 * PIECE_BYTES);
         let mut query = budget.share(Purpose::Query);
         query.cover(1).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_not_take_more_than_there_is() {
+    fn concurrent_threads_stay_within_the_budget() {
         let budget = Budget::new(64 * PIECE_BYTES);
         std::thread::scope(|scope| {
             for _ in 0..8 {

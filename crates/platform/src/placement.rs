@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_gave_way_stays_so() {
+    fn a_lowered_priority_cannot_be_raised() {
         let (nice, ..) = in_thread(|| {
             apply(Place { nice: 10, idle: false, disk: DiskPriority::IDLE }).unwrap();
             enter(Role::Writer);

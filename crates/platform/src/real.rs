@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_is_what_is_read() {
+    fn read_once_returns_the_same_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let bytes: Vec<u8> = (0..3 * ONCE_BYTES + 5).map(|_| fastrand::u8(..)).collect();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_goes_once_nobody_reads_it() {
+    fn a_large_file_is_freed_once_nobody_reads_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let seen = made(&path, BYTES_MIN);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_is_used_again() {
+    fn a_waiting_thread_is_reused() {
         let threads = threads();
         let first = thread_of(threads);
         until_idle(threads, 1);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_rests_with_its_helpers() {
+    fn a_waiting_thread_rests_with_its_helpers() {
         static RESTED: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
         let threads = threads_at_rest(|| RESTED.lock().unwrap().push(thread::current().id()));
         let (tell, told) = mpsc::channel();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waited_long_or_panicked_ends() {
+    fn a_thread_that_waited_too_long_or_panicked_ends() {
         let threads = threads();
         let ended = thread::spawn(|| threads.work(Box::new(|| ()), Duration::ZERO));
         ended.join().unwrap();

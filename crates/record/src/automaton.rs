@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_leads_from_state_to_state() {
+    fn known_texts_agree_with_stepping() {
         let automaton = holds_ab();
         let answer = |text: &str| automaton.says_of(text.as_bytes());
         let (no, yes) = (Some(false), Some(true));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_comes_again_is_not_asked_for() {
+    fn a_repeated_value_is_not_requested_again() {
         let automaton = holds_ab();
         let mut values = KnownValues::new(2);
         assert_eq!(values.step(1, BEGIN, &automaton, || b"xa"), 4);

@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_row_is_the_one_that_was_taken_apart() {
+    fn a_restored_row_equals_the_split_one() {
         let parsed = batch(b"k=v\nk=w\n", |b, _| {
             let ids = ["k", "type", "made", "empty"].map(|name| b.field_id(name).unwrap());
             b.push_slice(ids[0], 2, 1);

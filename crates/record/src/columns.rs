@@ -291,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn newlines_are_found_where_they_stand(
+        fn newlines_are_found_at_their_offsets(
             text in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\n' | 0x80), any::<u8>()], 0..100),
             lines in 0usize..40,
         ) {
@@ -301,7 +301,7 @@ mod tests {
         }
 
         #[test]
-        fn a_search_finds_what_looking_at_each_value_does(
+        fn a_search_agrees_with_testing_each_value(
             values in prop::collection::vec("[ab]{0,4}", 0..20),
             needle in "[ab]{1,3}",
             lines in any::<bool>(),

@@ -735,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_our_own_lines_says_so() {
+    fn a_frame_of_internal_lines_is_flagged() {
         let mut builder = FrameBuilder::new();
         let own = Origin::new(Transport::Internal, Format::Json, None);
         builder.push_lines(&own, 1, b"{}\n");
@@ -758,7 +758,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_lines_are_texts_and_old_ones_are_refused() {
+    fn line_ids_round_trip_as_text_and_old_ones_are_refused() {
         for id in [
             LineId { node: 0x5f3a_09c1, sequence: 17, line: 42 },
             LineId { node: 0, sequence: u64::MAX, line: u32::MAX },

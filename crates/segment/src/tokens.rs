@@ -1,4 +1,4 @@
-//! Word filters: they tell which words a block may contain, so that most blocks need not be read
+//! Word filters: they record which words a block may contain, so that most blocks need not be read
 //! for a word that they do not contain.
 //!
 //! A token is a maximal run of *firm* characters: ASCII letters and digits, `_`, and the letters of

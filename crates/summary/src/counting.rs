@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_is_handed_on_once_with_others_of_its_values_and_bucket() {
+    fn each_row_is_returned_once_grouped_by_values_and_bucket() {
         let (batch, width_ns) = (batch(), 10_000_000_000);
         let key = |row: &Row<'_>| {
             let value = |name| row.get_by_name(name).map(<[u8]>::to_vec);

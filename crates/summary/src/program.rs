@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_can_be_told_apart_in_a_row() {
+    fn names_are_unambiguous_in_a_row() {
         for log_type in BY_TYPE.iter().map(|(name, _)| *name).chain(["anything"]) {
             let mut seen: Vec<&str> = crate::row::FIXED_KEYS.to_vec();
             for program in programs(log_type) {

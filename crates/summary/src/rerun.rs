@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts() {
+    fn which_rows_count() {
         let list = Reruns::new(vec![rerun(2, 20, 40, Some(9)), rerun(1, 10, 30, Some(5))]);
         for (row, expected) in [
             (row(0, Some(1), None), true),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn covered_ones_go_and_the_list_is_bounded() {
+    fn covered_reruns_are_removed_and_the_list_is_bounded() {
         let list = Reruns::new(vec![rerun(1, 10, 30, None), rerun(2, 40, 50, None)]);
         assert_eq!(list.with(rerun(3, 10, 40, None)).unwrap().list().len(), 2);
         assert_eq!(list.with(rerun(3, 20, 50, None)).unwrap().list().len(), 2);

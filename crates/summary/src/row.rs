@@ -234,7 +234,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_rows() {
+    fn other_lines_are_not_rows() {
         for line in [
             r#"{"type":"summary"}"#,
             r#"{"summary_of":"x"}"#,

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_sync_lost_does_not_come_back_with_the_next() {
+    fn data_lost_by_a_failed_sync_is_not_restored_by_the_next() {
         let mut outcomes = BTreeSet::new();
         for seed in 0..64 {
             let mut rng = fastrand::Rng::with_seed(seed);

@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn when_only_the_process_ends_everything_is_left() {
+    fn everything_remains_when_only_the_process_ends() {
         for seed in 0..16 {
             let disk = SimDisk::new(seed);
             let f = file(&disk);
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_at_a_crash_sees_it_once_and_before_it_shows() {
+    fn on_crash_is_called_once_before_the_crash_takes_effect() {
         let disk = SimDisk::new(1);
         let looks = Arc::new(Mutex::new(0));
         let count = looks.clone();
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_is_read_by_whoever_has_it_open_and_takes_space_until_then() {
+    fn a_removed_file_stays_readable_and_takes_space_while_open() {
         let disk = SimDisk::new(1);
         let f = file(&disk);
         f.write_at(&[1; 100], 0).unwrap();
@@ -669,7 +669,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_come_when_ordered() {
+    fn scheduled_faults_happen() {
         let disk = SimDisk::new(1);
         disk.fail(Fault { operation: Operation::Sync, skip: 1, times: 1, errno: 5 });
         let f = file(&disk);
@@ -719,7 +719,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_by_chance_come_at_their_rate_until_cleared() {
+    fn random_failures_happen_at_their_rate_until_cleared() {
         let disk = SimDisk::new(1);
         let f = file(&disk);
         disk.fail_by_chance(&[Operation::Write], 4, 28);
@@ -731,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_flip_only_when_asked_and_are_counted() {
+    fn bits_flip_only_on_request_and_are_counted() {
         let disk = SimDisk::new(1);
         let f = file(&disk);
         f.write_at(&[0; 64], 0).unwrap();

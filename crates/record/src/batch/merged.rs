@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_stay_what_they_are(
+        fn merged_rows_are_unchanged(
             frames in prop::collection::vec(
                 prop::collection::vec(
                     prop_oneof![

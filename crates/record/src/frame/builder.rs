@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_full_frames_is_used_again_and_small_frames_hold_no_more_than_they_need() {
+    fn memory_of_full_frames_is_reused_and_small_frames_hold_only_what_they_need() {
         let mut builder = FrameBuilder::new();
         let lines = [vec![b'x'; PAYLOAD_BYTES_TARGET - 1].as_slice(), b"\n"].concat();
         read(&mut builder, &lines);

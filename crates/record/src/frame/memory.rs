@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_comes_back_once_and_only_of_the_right_size() {
+    fn memory_returns_once_and_only_of_the_right_size() {
         let pool = Pool::new(100);
         for (bytes, is_kept) in [(99, false), (100, true), (200, true), (201, false)] {
             let memory = Memory::pooled(vec![7; bytes], 10, Arc::clone(&pool));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_keeps_so_many_and_no_more() {
+    fn a_pool_keeps_a_limited_number() {
         let pool = Pool::new(1);
         let frames: Vec<Memory> =
             (0..=IDLE_MAX).map(|_| Memory::pooled(vec![0], 1, Arc::clone(&pool))).collect();

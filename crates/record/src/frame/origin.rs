@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_program_wrote_is_passed_over_and_written_again() {
+    fn fields_of_a_newer_program_are_kept_and_rewritten() {
         let mut body = Vec::new();
         for (tag, value) in [
             (TRANSPORT, &b"\xc8"[..]),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_twice_or_out_of_order_or_cut_are_errors() {
+    fn repeated_unordered_or_truncated_fields_are_errors() {
         let origin = encoded(&[Origin::new(Transport::Http, Format::Json, None)]);
         for end in 1..origin.len() {
             assert!(decoded(&origin[..end]).is_err(), "cut at {end}");

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_send_first_is_recognised() {
+    fn other_protocols_are_recognised() {
         use super::Foreign::*;
         for (bytes, expected) in [
             (&b"\x16\x03\x01\x02\x00\x01\x00"[..], Tls),

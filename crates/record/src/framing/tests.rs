@@ -332,7 +332,7 @@ fn lines_are_cut_at_the_limit_and_not_before() {
 }
 
 #[test]
-fn a_survey_finds_what_is_there_wherever_it_is() {
+fn a_survey_finds_counts_at_any_position() {
     for bytes in [0, 1, 2, 3, 31, 32, 33, 64, 100, 500] {
         assert_eq!(survey(&vec![b'\n'; bytes]), (bytes as u32, false));
         for at in 0..bytes.saturating_sub(2) {
@@ -388,7 +388,7 @@ fn a_caller_may_cut_a_line_short() {
 }
 
 #[test]
-fn a_large_carry_over_is_given_back() {
+fn a_large_carry_over_is_freed() {
     let mut splitter = LineSplitter::new();
     splitter.split(&vec![b'x'; 1 << 20], &mut |_| {});
     assert_eq!(splitter.carried_bytes(), 1 << 20);
@@ -432,7 +432,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn as_the_reference_model(
+    fn agrees_with_the_reference_model(
         stream in stream(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         max in 15usize..60,
@@ -518,7 +518,7 @@ fn each_connection_has_its_own_end_of_messages() {
 }
 
 #[test]
-fn a_pause_ends_what_nothing_else_ends() {
+fn a_pause_ends_messages_without_terminator() {
     assert_eq!(
         paused(&["<14>a", "<14>b", "c", "<14>d<14>e"]),
         ["<14>a", "<14>b", "c", "<14>d", "<14>e"]

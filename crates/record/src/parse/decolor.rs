@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escape_sequences_go_and_what_is_none_stays() {
+    fn escape_sequences_are_removed_and_other_text_stays() {
         for (value, expected) in [
             (&b""[..], &b""[..]),
             (b"plain", b"plain"),

@@ -14,7 +14,7 @@
 //!
 //! Invariant: the parser only examines bytes up to the blank before the message to find the parts
 //! of a cached head, so lines with the same bytes up to there, except for the time, have the same
-//! parts. [`Sight::fits`] tells for which heads that holds. Left out: structured data, whose values
+//! parts. [`Sight::fits`] defines for which heads that holds. Left out: structured data, whose values
 //! mostly differ from line to line.
 
 use super::head::Head;

@@ -12,7 +12,7 @@
 //! looked up.
 //!
 //! The grammar is that of RFC 8259, checked to the end. An object that violates it is read once
-//! more ([`Flattener::mend`]): everything that can be understood becomes fields, and a note tells
+//! more ([`Flattener::mend`]): everything that can be understood becomes fields, and a note says
 //! what was wrong and where. So a sender's single bad byte, control character, `NaN` or truncated
 //! end does not cost the other fields. Half a surrogate pair becomes U+FFFD, since loggers that cut
 //! messages produce them; that, and a repeated key, is noted too.

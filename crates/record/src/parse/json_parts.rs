@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_no_danger() {
+    fn deep_nesting_does_not_recurse() {
         let deep = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
         let found = members(&deep).expect("an object");
         let dots = found.bytes().take_while(|b| *b != b'=').filter(|b| *b == b'.').count();

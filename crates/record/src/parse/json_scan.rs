@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_no_danger() {
+    fn deep_nesting_does_not_recurse() {
         let deep = format!("{}1{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
         let mut scan = Scan::new(deep.as_bytes());
         assert_eq!(scan.nested(&mut Vec::new()), Ok(deep.as_bytes()));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_it() {
+    fn lines_detected_as_logfmt() {
         for text in [
             "ts=2026-01-31T12:00:00Z level=warn msg=\"x y\"",
             "time=\"2026-01-31T12:00:00Z\" level=info msg=\"x\" container=a",

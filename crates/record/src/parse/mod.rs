@@ -6,7 +6,7 @@
 //! level is mapped to one set of words, as `_level` (`level`).
 //!
 //! Decisions:
-//! - A line never fails. Text that could not be parsed is in `_msg`, and `_note` tells what failed.
+//! - A line never fails. Text that could not be parsed is in `_msg`, and `_note` says what failed.
 //! - Each row has `_type` and `_msg`. For JSON without a message `_msg` is the object's text.
 //! - A field of a line keeps its name and value. Fields added by Loginson have names that begin
 //!   with an underscore; `level` is the line's own word, or the word of its syslog severity if it

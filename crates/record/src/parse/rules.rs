@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_rules_name_themselves_and_the_remedy() {
+    fn errors_name_the_invalid_rule_and_the_remedy() {
         let rows = [
             (rule("", |_| ()), "type rule 1"),
             (rule("summary", |_| ()), "Loginson uses itself"),

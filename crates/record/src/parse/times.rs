@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_as_without_memory(
+        fn same_results_as_without_cache(
             samples in prop::collection::vec(
                 (
                     prop::sample::select(vec![

@@ -1,6 +1,6 @@
 //! Reads one block field by field, for queries that only need some fields of its lines.
 //!
-//! The layouts of the lines tell where the values of a field are: in one column, in several, or in
+//! The layouts of the lines determine where the values of a field are: in one column, in several, or in
 //! the layouts themselves, if all lines of a layout have the same value. Only the requested columns
 //! are decompressed; the per-line numbers (times, line ids) are skipped until they are needed.
 //!

@@ -115,7 +115,7 @@ pub struct BlockEntry {
     pub offset: u64,
     /// Its chunks, back to back; the first is the pack.
     pub chunks: Vec<Chunk>,
-    /// The word filter, uncompressed, behind the chunks: it tells which words are in no value of
+    /// The word filter, uncompressed, behind the chunks: it records which words are in no value of
     /// the block's lines.
     pub filter: Option<Chunk>,
     /// Lines in it.

@@ -4,7 +4,7 @@
 //! match. The needle could reach across the border of a slot: then its rows are rendered and
 //! searched. Or the needle could only be within a slot: then the columns whose bytes allow it are
 //! searched, dictionaries by their values, and the rows found are rendered. The byte classes of a
-//! column tell what its slot may contain.
+//! column determine what its slot may contain.
 
 use super::CodecError;
 use super::texts::Builder;

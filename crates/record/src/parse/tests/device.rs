@@ -70,7 +70,7 @@ fn cisco() {
 }
 
 #[test]
-fn without_priority_the_mnemonic_says_the_level() {
+fn without_priority_the_mnemonic_gives_the_level() {
     check(
         &syslog_udp(),
         &["_remote_ip=10.0.0.7"],

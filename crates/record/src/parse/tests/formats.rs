@@ -325,7 +325,7 @@ fn json_loggers() {
 }
 
 #[test]
-fn data_that_is_no_log() {
+fn data_that_is_not_a_log() {
     let rows: &[Row] = &[
         // A number with an unknown scale, or a word that is not a level.
         (r#"{"user":"a","t":1769860800}"#, "-", "-", "-"),
@@ -354,7 +354,7 @@ fn data_that_is_no_log() {
 }
 
 #[test]
-fn what_a_sender_says_stays_under_its_name() {
+fn sent_fields_keep_their_names() {
     let line = r#"{"@t":"2026-01-31T12:00:00Z","@l":"Warning","@m":"m","levelno":30,"level":"Warn","eventTime":"2020-01-01T00:00:00Z","event":"e"}"#;
     let batch = parse_with(
         &ParserConfig::default(),
@@ -547,7 +547,7 @@ fn containers() {
 }
 
 #[test]
-fn keys_that_are_named() {
+fn configured_keys() {
     let named = |time: &str, level: &str, msg: &str| Hints {
         time_fields: vec![time.into()],
         level_fields: vec![level.into()],
@@ -610,7 +610,7 @@ fn keys_that_are_named() {
 }
 
 #[test]
-fn broken_objects_keep_what_can_be_read() {
+fn readable_fields_of_broken_objects_are_kept() {
     // Line, present fields, absent fields, and the note.
     type Broken = (&'static [u8], &'static [(&'static str, &'static [u8])], &'static str);
     let rows: &[Broken] = &[

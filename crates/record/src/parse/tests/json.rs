@@ -88,7 +88,7 @@ fn objects() {
 }
 
 #[test]
-fn what_is_not_json_is_kept_with_a_note() {
+fn invalid_json_is_kept_with_a_note() {
     for line in
         ["x", "", "[1]", "1", "{", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":[1}", "{\"a\":\""]
     {
@@ -104,7 +104,7 @@ fn what_is_not_json_is_kept_with_a_note() {
 }
 
 #[test]
-fn hints_say_where_time_and_message_are() {
+fn hints_name_the_keys_of_time_and_message() {
     let hints = Hints {
         time_fields: vec!["event.at".into(), "t".into()],
         msg_fields: vec!["text".into()],

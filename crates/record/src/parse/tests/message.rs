@@ -182,7 +182,7 @@ fn values_lose_their_colours_and_lines_keep_them() {
 }
 
 #[test]
-fn what_comes_with_the_lines() {
+fn hints_of_the_lines() {
     let hints = Hints {
         file: Some("/var/log/x".into()),
         extra_fields: vec![("env".into(), "prod".into()), ("_id".into(), "7".into())],

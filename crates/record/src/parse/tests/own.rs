@@ -121,7 +121,7 @@ fn the_level_of_an_extra_field_is_known() {
 }
 
 #[test]
-fn a_line_may_bring_its_stream() {
+fn a_line_may_have_its_own_stream() {
     let lines: [&[u8]; 2] = [b"{\"_stream\":\"{a=\\\"b\\\"}\",\"msg\":\"m\"}", b"{\"msg\":\"m\"}"];
     let batch = parse_with(&ParserConfig::default(), &file(), &lines);
     let stream = |row: usize| {

@@ -1,6 +1,6 @@
 //! Layouts: how a line is assembled from its columns.
 //!
-//! The parser tells the position of each value in a line. The text between the values is either
+//! The parser reports the position of each value in a line. The text between the values is either
 //! *literal*, which many lines share (`[`, `]: `, `","level":"`), or it varies (a time) and becomes
 //! a column of its own: a *gap*. A *layout* is the order of all these, together with the values
 //! that many rows share (type, level, facility). A block of syslog has some dozens of layouts, and
