@@ -58,8 +58,8 @@ fn copy(content: &[u8], times: u64) -> Duration {
     let mut frame = vec![0; 1 << 20];
     let started = Instant::now();
     for _ in 0..times {
-        for (place, read) in content.chunks(READ_BYTES).enumerate() {
-            let at = place * READ_BYTES % frame.len();
+        for (index, read) in content.chunks(READ_BYTES).enumerate() {
+            let at = index * READ_BYTES % frame.len();
             frame[at..at + read.len()].copy_from_slice(read);
             std::hint::black_box(&mut frame);
         }

@@ -178,8 +178,8 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
         ready.extend(events.iter().map(|event| event.token().0));
         let is_over = options.time_max.is_some_and(|time_max| started.elapsed() >= time_max);
         for _ in 0..ready.len() {
-            let place = ready.pop_front().expect("as many as counted");
-            let (socket, rest) = &mut connections[place];
+            let index = ready.pop_front().expect("as many as counted");
+            let (socket, rest) = &mut connections[index];
             if rest.is_empty() {
                 let next = if is_over { None } else { left.next() };
                 let Some((piece, piece_lines)) = next else { continue };
@@ -193,7 +193,7 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
                 Ok(written) => {
                     *rest = &rest[written..];
                     unfinished -= usize::from(rest.is_empty());
-                    ready.push_back(place);
+                    ready.push_back(index);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),

@@ -313,11 +313,11 @@ mod tests {
 
     #[test]
     fn all_are_listed_in_the_order_of_their_numbers() {
-        for (place, kind) in SourceKind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, place, "{}", kind.name());
+        for (index, kind) in SourceKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index, "{}", kind.name());
         }
-        for (place, reason) in DropReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, place, "{}", reason.name());
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index, "{}", reason.name());
         }
     }
 

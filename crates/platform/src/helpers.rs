@@ -99,9 +99,9 @@ pub fn shared_out<S: Send, J: Sync, R: Send>(
     let take = |state: &mut S| {
         let mut made = Vec::new();
         loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(place) else { break };
-            made.push((place, work(state, job)));
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { break };
+            made.push((index, work(state, job)));
         }
         done.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
     };
@@ -119,7 +119,7 @@ pub fn shared_out<S: Send, J: Sync, R: Send>(
         take(own);
     }
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_unstable_by_key(|(place, _)| *place);
+    done.sort_unstable_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, made)| made).collect()
 }
 

@@ -232,11 +232,11 @@ pub fn machine_bytes() -> Option<u64> {
     let own = read("/proc/self/cgroup").unwrap_or_default();
     // A group is also limited by its parent groups.
     let groups = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let places = std::path::Path::new(groups).ancestors();
-    let unified = places.filter_map(|place| {
+    let ancestors = std::path::Path::new(groups).ancestors();
+    let unified = ancestors.filter_map(|group| {
         number(&format!(
             "/sys/fs/cgroup{}/memory.max",
-            place.to_string_lossy().trim_end_matches('/')
+            group.to_string_lossy().trim_end_matches('/')
         ))
     });
     let old = number("/sys/fs/cgroup/memory/memory.limit_in_bytes");

@@ -83,7 +83,7 @@ impl DiskPriority {
 
 /// The scheduling settings of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Scheduling {
     nice: u8,
     /// SCHED_IDLE, else SCHED_OTHER.
     idle: bool,
@@ -91,17 +91,17 @@ struct Place {
 }
 
 impl Role {
-    fn place(self, chosen: &Priorities) -> Place {
-        let place = |nice, disk| Place { nice, idle: false, disk };
+    fn scheduling(self, chosen: &Priorities) -> Scheduling {
+        let scheduling = |nice, disk| Scheduling { nice, idle: false, disk };
         match self {
-            Role::Receiver => place(0, DiskPriority::best_effort(4)),
-            Role::Writer => place(0, DiskPriority::best_effort(0)),
-            Role::Ledger | Role::Urgent => place(0, DiskPriority::best_effort(2)),
-            Role::UrgentHelper => place(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
-            Role::Parse => place(chosen.parse_nice, DiskPriority::best_effort(4)),
-            Role::Query => place(chosen.query_nice, DiskPriority::best_effort(5)),
+            Role::Receiver => scheduling(0, DiskPriority::best_effort(4)),
+            Role::Writer => scheduling(0, DiskPriority::best_effort(0)),
+            Role::Ledger | Role::Urgent => scheduling(0, DiskPriority::best_effort(2)),
+            Role::UrgentHelper => scheduling(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
+            Role::Parse => scheduling(chosen.parse_nice, DiskPriority::best_effort(4)),
+            Role::Query => scheduling(chosen.query_nice, DiskPriority::best_effort(5)),
             Role::Background => {
-                Place { nice: BACKGROUND_NICE, idle: true, disk: DiskPriority::IDLE }
+                Scheduling { nice: BACKGROUND_NICE, idle: true, disk: DiskPriority::IDLE }
             }
         }
     }
@@ -122,24 +122,24 @@ pub fn choose(priorities: Priorities) {
 pub fn enter(role: Role) {
     // One flag for the process: the system refuses all threads alike.
     static REPORTED: AtomicBool = AtomicBool::new(false);
-    let place = role.place(CHOSEN.get_or_init(Priorities::default));
-    if let Err(error) = apply(place)
+    let scheduling = role.scheduling(CHOSEN.get_or_init(Priorities::default));
+    if let Err(error) = apply(scheduling)
         && !REPORTED.swap(true, Ordering::Relaxed)
     {
         tracing::warn!("cannot set the priorities of threads: {role:?}: {error}");
     }
 }
 
-fn apply(place: Place) -> io::Result<()> {
+fn apply(scheduling: Scheduling) -> io::Result<()> {
     let nice = rustix::process::getpriority_process(None)?;
     // Never above the priority of the process.
-    if i32::from(place.nice) > nice {
-        rustix::process::setpriority_process(None, place.nice.into())?;
+    if i32::from(scheduling.nice) > nice {
+        rustix::process::setpriority_process(None, scheduling.nice.into())?;
     }
-    if place.idle {
+    if scheduling.idle {
         set_idle()?;
     }
-    set_disk_priority(place.disk)
+    set_disk_priority(scheduling.disk)
 }
 
 /// SCHED_IDLE for the calling thread.
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_lowered_priority_cannot_be_raised() {
         let (nice, ..) = in_thread(|| {
-            apply(Place { nice: 10, idle: false, disk: DiskPriority::IDLE }).unwrap();
+            apply(Scheduling { nice: 10, idle: false, disk: DiskPriority::IDLE }).unwrap();
             enter(Role::Writer);
             found()
         });
@@ -225,8 +225,8 @@ mod tests {
     #[test]
     fn chosen_levels_are_used() {
         let chosen = Priorities { parse_nice: 3, query_nice: 4 };
-        assert_eq!(Role::Parse.place(&chosen).nice, 3);
-        assert_eq!(Role::Query.place(&chosen).nice, 4);
-        assert_eq!(Role::Background.place(&chosen).nice, BACKGROUND_NICE);
+        assert_eq!(Role::Parse.scheduling(&chosen).nice, 3);
+        assert_eq!(Role::Query.scheduling(&chosen).nice, 4);
+        assert_eq!(Role::Background.scheduling(&chosen).nice, BACKGROUND_NICE);
     }
 }

@@ -211,12 +211,12 @@ impl KnownValues {
     #[inline]
     pub fn step<'v>(
         &mut self,
-        place: usize,
+        index: usize,
         state: State,
         automaton: &Automaton,
         value: impl FnOnce() -> &'v [u8],
     ) -> State {
-        let (before, behind) = &mut self.met[place];
+        let (before, behind) = &mut self.met[index];
         if *before != state {
             *before = state;
             *behind = automaton.step(state, value());

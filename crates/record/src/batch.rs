@@ -79,13 +79,13 @@ impl Field {
     /// Name, position and length. An empty value has the position of the beginning of the line.
     #[inline]
     fn place(&self) -> (FieldId, Place, u32) {
-        let place = match (self.at & IN_ARENA != 0, self.at & SHARED != 0) {
+        let position = match (self.at & IN_ARENA != 0, self.at & SHARED != 0) {
             (false, _) if self.length == 0 => Place::Line(0),
             (false, _) => Place::Line(self.at),
             (true, false) => Place::Made(self.at & PLACE),
             (true, true) => Place::Shared(self.at & PLACE),
         };
-        (self.name, place, self.length)
+        (self.name, position, self.length)
     }
 }
 
@@ -154,7 +154,7 @@ pub struct Batch {
     fields: Vec<Field>,
     arena: Vec<u8>,
     names: Vec<Arc<str>>,
-    places: HashMap<Arc<str>, FieldId, foldhash::fast::RandomState>,
+    name_ids: HashMap<Arc<str>, FieldId, foldhash::fast::RandomState>,
     time_min_ns: i64,
     time_max_ns: i64,
 }
@@ -214,7 +214,7 @@ impl Batch {
 
     /// The number of a field name, if any row has that field.
     pub fn field_id(&self, name: &str) -> Option<FieldId> {
-        self.places.get(name).copied()
+        self.name_ids.get(name).copied()
     }
 
     /// All field names of the batch, by number.
@@ -370,10 +370,10 @@ impl<'a> Row<'a> {
         own.iter().chain(shared).map(move |f| (f.name, row.value(f)))
     }
 
-    /// The value of the field at index `place` in that order.
-    pub fn field_at(&self, place: usize) -> Option<&'a [u8]> {
+    /// The value of the field at `index` in that order.
+    pub fn field_at(&self, index: usize) -> Option<&'a [u8]> {
         let (own, shared) = self.stored();
-        let field = own.get(place).or_else(|| shared.get(place - own.len()))?;
+        let field = own.get(index).or_else(|| shared.get(index - own.len()))?;
         Some(self.value(field))
     }
 
@@ -390,11 +390,11 @@ impl<'a> Row<'a> {
         self.stored().0.iter().map(Field::place)
     }
 
-    /// The entry at index `place` of [`places`](Self::places), which must exist.
+    /// The entry at `index` of [`places`](Self::places), which must exist.
     #[inline]
-    pub fn place_at(&self, place: usize) -> (FieldId, Place, u32) {
+    pub fn place_at(&self, index: usize) -> (FieldId, Place, u32) {
         let (own, shared) = self.stored();
-        own.get(place).unwrap_or_else(|| &shared[place - own.len()]).place()
+        own.get(index).unwrap_or_else(|| &shared[index - own.len()]).place()
     }
 
     /// How many fields the row has, including those of its stem.
@@ -457,11 +457,11 @@ impl Batch {
     #[inline]
     fn value(&self, row: &RowHead, field: &Field) -> &[u8] {
         let length = field.length as usize;
-        let place = (field.at & PLACE) as usize;
+        let position = (field.at & PLACE) as usize;
         if field.at & IN_ARENA == 0 {
-            &self.text.bytes()[row.line_at as usize + place..][..length]
+            &self.text.bytes()[row.line_at as usize + position..][..length]
         } else {
-            &self.arena[place..][..length]
+            &self.arena[position..][..length]
         }
     }
 }
@@ -545,13 +545,13 @@ mod tests {
         builder.arena().extend_from_slice(b"plainm");
         for row in parsed.rows() {
             builder.line().extend_from_slice(row.raw());
-            for (name, place, length) in row.places() {
-                let place = match place {
+            for (name, position, length) in row.places() {
+                let position = match position {
                     Place::Line(at) => Place::Line(at),
                     Place::Made(_) => Place::Made(5),
                     Place::Shared(_) => Place::Shared(0),
                 };
-                builder.push_field(name, place, length);
+                builder.push_field(name, position, length);
             }
             let stem = builder.stem_of(row.origin_index());
             builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);

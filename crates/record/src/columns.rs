@@ -62,7 +62,7 @@ pub trait Columns {
     fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError>;
 }
 
-/// In place of a value's index: no value.
+/// In index of a value's index: no value.
 pub const NO_VALUE: u32 = u32::MAX;
 
 /// The value of each row.
@@ -123,21 +123,21 @@ impl<'a> FieldColumn<'a> {
     pub fn place(&self, row: usize) -> u32 {
         match &self.places {
             Places::Each => row as u32,
-            Places::All(place) => *place,
-            Places::Listed(places) => places[row],
-            Places::Classes(classes, places) => places[classes[row] as usize],
+            Places::All(index) => *index,
+            Places::Listed(indexes) => indexes[row],
+            Places::Classes(classes, indexes) => indexes[classes[row] as usize],
         }
     }
 
     /// The value at an index; empty for [`NO_VALUE`].
     #[inline]
-    pub fn value(&self, place: u32) -> &[u8] {
-        if place == NO_VALUE {
+    pub fn value(&self, index: u32) -> &[u8] {
+        if index == NO_VALUE {
             return &[];
         }
-        let (ends, place) = (self.ends(), place as usize);
-        let from = if place == 0 { 0 } else { ends[place - 1] as usize + self.gap };
-        &self.text[from..ends[place] as usize]
+        let (ends, index) = (self.ends(), index as usize);
+        let from = if index == 0 { 0 } else { ends[index - 1] as usize + self.gap };
+        &self.text[from..ends[index] as usize]
     }
 
     /// The value of a row.
@@ -173,14 +173,14 @@ impl<'a> FieldColumn<'a> {
     ) {
         let text = &self.text[..];
         let mut at = 0;
-        // Value `place` begins at offset `start`.
-        let (mut place, mut start) = (0usize, 0usize);
+        // Value `index` begins at offset `start`.
+        let (mut index, mut start) = (0usize, 0usize);
         let by_lines = self.gap == 1 && self.ends.get().is_none();
         while let Some(hit) = find(text, at) {
             let end = if by_lines {
                 let passed = &text[start..hit];
                 if let Some(last) = memchr::memrchr(b'\n', passed) {
-                    place += memchr::memchr_iter(b'\n', passed).count();
+                    index += memchr::memchr_iter(b'\n', passed).count();
                     start += last + 1;
                 }
                 match memchr::memchr(b'\n', &text[hit..]) {
@@ -191,23 +191,23 @@ impl<'a> FieldColumn<'a> {
                 let ends = self.ends();
                 // The first value that ends behind the hit; an empty value at the hit does not
                 // contain it.
-                place += ends[place..].partition_point(|&end| end as usize <= hit);
-                if place >= ends.len() {
+                index += ends[index..].partition_point(|&end| end as usize <= hit);
+                if index >= ends.len() {
                     return;
                 }
-                start = if place == 0 { 0 } else { ends[place - 1] as usize + self.gap };
+                start = if index == 0 { 0 } else { ends[index - 1] as usize + self.gap };
                 if hit < start {
                     // Between two values.
                     at = start;
                     continue;
                 }
-                ends[place] as usize
+                ends[index] as usize
             };
             if keep(&text[start..end], hit - start) {
-                found(place as u32);
+                found(index as u32);
             }
             at = end + self.gap;
-            (place, start) = (place + 1, at);
+            (index, start) = (index + 1, at);
             if at >= text.len() {
                 return;
             }
@@ -264,13 +264,13 @@ mod tests {
     }
 
     fn holding(column: &FieldColumn<'_>, needle: &str) -> Vec<u32> {
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         column.search(
             |text, at| memmem::find(&text[at..], needle.as_bytes()).map(|hit| at + hit),
             |value, at| value[at..].starts_with(needle.as_bytes()),
-            |place| places.push(place),
+            |index| indexes.push(index),
         );
-        places
+        indexes
     }
 
     #[test]

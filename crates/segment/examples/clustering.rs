@@ -69,12 +69,12 @@ fn measure(file: &str, raw: usize, batches: &[Arc<Batch>], options: SealOptions)
     let footer = writer.finish().expect("the disk takes it");
     let sealing = cpu_s() - start;
     let sealed = SealedFile::open(&RealDisk, &out).expect("what was written");
-    let read = |place: usize| sealed.read_block(place).expect("what was written");
+    let read = |index: usize| sealed.read_block(index).expect("what was written");
     let blocks = footer.blocks.len();
 
     let (mut with_word, mut looked) = (0, 0);
-    for place in 0..blocks {
-        let block = read(place);
+    for index in 0..blocks {
+        let block = read(index);
         for word in WORDS {
             looked += 1;
             with_word += usize::from(memmem::find(block.text(), word.as_bytes()).is_some());
@@ -83,8 +83,8 @@ fn measure(file: &str, raw: usize, batches: &[Arc<Batch>], options: SealOptions)
     let start = cpu_s();
     let mut times: Vec<(i64, u32, u32)> = Vec::new();
     let restored: Vec<Batch> = (0..blocks).map(read).collect();
-    for (place, block) in restored.iter().enumerate() {
-        times.extend(block.rows().map(|row| (row.time_ns(), place as u32, row.index())));
+    for (index, block) in restored.iter().enumerate() {
+        times.extend(block.rows().map(|row| (row.time_ns(), index as u32, row.index())));
     }
     times.sort_unstable();
     let bytes: usize = times

@@ -176,9 +176,9 @@ impl CachedBlob {
         }
         let pieces = (from..to).zip(bytes.chunks(PIECE_BYTES));
         Ok(pieces
-            .map(|(place, bytes)| {
+            .map(|(index, bytes)| {
                 let piece: Arc<[u8]> = bytes.into();
-                self.cache.put((self.id, place), piece.clone());
+                self.cache.put((self.id, index), piece.clone());
                 piece
             })
             .collect())
@@ -197,27 +197,27 @@ impl Blob for CachedBlob {
         }
         let piece_bytes = PIECE_BYTES as u64;
         let (first, behind) = (offset / piece_bytes, end.div_ceil(piece_bytes));
-        let mut copy = |place: u64, piece: &[u8]| {
-            let begin = place * piece_bytes;
+        let mut copy = |index: u64, piece: &[u8]| {
+            let begin = index * piece_bytes;
             let (from, to) = (offset.max(begin), end.min(begin + piece.len() as u64));
             let part = &piece[(from - begin) as usize..(to - begin) as usize];
             buffer[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
         };
-        let mut place = first;
-        while place < behind {
-            if let Some(piece) = self.cache.get((self.id, place)) {
-                copy(place, &piece);
-                place += 1;
+        let mut index = first;
+        while index < behind {
+            if let Some(piece) = self.cache.get((self.id, index)) {
+                copy(index, &piece);
+                index += 1;
                 continue;
             }
             // Neighbouring missing pieces are one request: each request to a remote blob costs some
             // tens of milliseconds.
-            let is_missing = |place: &u64| self.cache.get((self.id, *place)).is_none();
+            let is_missing = |index: &u64| self.cache.get((self.id, *index)).is_none();
             let to =
-                (place + 1..behind).take_while(is_missing).last().map_or(place, |last| last) + 1;
-            for piece in self.fetch(place, to)? {
-                copy(place, &piece);
-                place += 1;
+                (index + 1..behind).take_while(is_missing).last().map_or(index, |last| last) + 1;
+            for piece in self.fetch(index, to)? {
+                copy(index, &piece);
+                index += 1;
             }
         }
         Ok((end - offset) as usize)

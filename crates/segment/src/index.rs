@@ -231,10 +231,10 @@ pub(crate) fn read_index(
     let entries: Vec<FrameEntry> =
         index[INDEX_HEADER_BYTES..].chunks_exact(ENTRY_BYTES).map(FrameEntry::decode).collect();
     let mut free = HEADER_BYTES as u64;
-    for (place, entry) in entries.iter().enumerate() {
+    for (number, entry) in entries.iter().enumerate() {
         let end = entry.offset.checked_add(u64::from(entry.frame_bytes));
         if entry.offset < free || end.is_none_or(|end| end > data_end) {
-            let at = data_end + (INDEX_HEADER_BYTES + place * ENTRY_BYTES) as u64;
+            let at = data_end + (INDEX_HEADER_BYTES + number * ENTRY_BYTES) as u64;
             let expected = format!("a frame between byte {free} and byte {data_end}");
             let found = format!("one of {} bytes at byte {}", entry.frame_bytes, entry.offset);
             return Err(damaged(at, expected, found));

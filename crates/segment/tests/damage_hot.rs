@@ -91,7 +91,7 @@ fn complaints(contents: &Contents, frames: &[Result<Frame, String>]) -> Vec<Stri
         texts.extend(scan.damages.iter().map(ToString::to_string));
     }
     for text in &texts {
-        assert!(text.starts_with("/d/7.hot at byte "), "names file and place: {text}");
+        assert!(text.starts_with("/d/7.hot at byte "), "names file and offset: {text}");
         let says_what = ["expected", "known", "needed", "well formed"];
         assert!(says_what.iter().any(|words| text.contains(words)), "says what is wrong: {text}");
     }

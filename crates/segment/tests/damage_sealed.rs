@@ -35,7 +35,7 @@ impl Sample {
         let file = SealedFile::open(&disk, path).unwrap();
         let blocks = 0..file.footer().blocks.len();
         let blocks: Vec<Lines> =
-            blocks.map(|place| lines(&file.read_block(place).unwrap())).collect();
+            blocks.map(|index| lines(&file.read_block(index).unwrap())).collect();
         assert!(blocks.len() >= 3, "{} blocks", blocks.len());
         Sample { disk, bytes, blocks }
     }
@@ -45,13 +45,13 @@ impl Sample {
         let path = Path::new(PATH);
         self.disk.corrupt(path, bytes);
         let file = SealedFile::open(&self.disk, path).map_err(|error| error.to_string())?;
-        let read = |place| {
-            let verified = file.verify_block(place).map_err(|error| error.to_string());
-            let read = file.read_block(place).map(|batch| lines(&batch));
+        let read = |index| {
+            let verified = file.verify_block(index).map_err(|error| error.to_string());
+            let read = file.read_block(index).map(|batch| lines(&batch));
             if let Ok(lines) = &read {
                 // Its filter may be damaged while its lines are intact; they must be as they were
                 // written.
-                assert_eq!(lines, &self.blocks[place]);
+                assert_eq!(lines, &self.blocks[index]);
             }
             verified.and(read.map_err(|error| error.to_string()))
         };
@@ -146,8 +146,8 @@ fn flipped_reads_are_never_believed() {
             errors += 1;
             continue;
         };
-        for (place, written) in sample.blocks.iter().enumerate() {
-            match file.read_block(place) {
+        for (index, written) in sample.blocks.iter().enumerate() {
+            match file.read_block(index) {
                 Ok(batch) => assert_eq!(&lines(&batch), written),
                 Err(_) => errors += 1,
             }

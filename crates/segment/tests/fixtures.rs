@@ -46,12 +46,12 @@ fn lines() -> Vec<String> {
 fn frames() -> Vec<Arc<Frame>> {
     let origin =
         Origin::new(Transport::SyslogTcp, Format::Auto, Some(([127, 0, 0, 1], 514).into()));
-    let frame = |(place, lines): (usize, &[String])| {
+    let frame = |(index, lines): (usize, &[String])| {
         let mut builder = FrameBuilder::new();
         for line in lines {
-            builder.push_line(&origin, ARRIVAL_NS + place as i64, line.as_bytes(), false);
+            builder.push_line(&origin, ARRIVAL_NS + index as i64, line.as_bytes(), false);
         }
-        Arc::new(builder.finish(7, 40 + place as u64).unwrap())
+        Arc::new(builder.finish(7, 40 + index as u64).unwrap())
     };
     lines().chunks(50).enumerate().map(frame).collect()
 }
@@ -167,9 +167,9 @@ fn fixtures_of_every_version_are_read() {
         assert_eq!((footer.header.node, footer.header.sequence_next), (7, 43));
         assert_eq!((footer.lines(), &footer.replaces[..]), (120, &[1][..]));
         let blocks: Vec<Batch> = (0..footer.blocks.len())
-            .map(|place| {
-                file.verify_block(place).unwrap();
-                file.read_block(place).unwrap()
+            .map(|index| {
+                file.verify_block(index).unwrap();
+                file.read_block(index).unwrap()
             })
             .collect();
         // Parsing may have changed since; the fields in the file are those of its version. Raw
@@ -199,7 +199,7 @@ fn fields_of_old_versions_have_current_names() {
         let options = SealOptions::new(Effort::Fast);
         let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[1], options).unwrap();
         let mut levels = std::collections::BTreeMap::new();
-        for (place, batch) in blocks.iter().zip(batches) {
+        for (index, batch) in blocks.iter().zip(batches) {
             for row in batch.rows() {
                 let get = |name: &str| row.get_by_name(name);
                 assert!(get("_type").is_some() && get("type").is_none(), "{name}");
@@ -207,21 +207,21 @@ fn fields_of_old_versions_have_current_names() {
                 assert!(get("remote_ip").is_none());
                 *levels.entry(get("_level").map(<[u8]>::to_vec)).or_insert(0) += 1;
             }
-            let read = |number| file.chunk(*place, number).map(Arc::new);
+            let read = |number| file.chunk(*index, number).map(Arc::new);
             let all: Vec<u32> = (0..batch.len() as u32).collect();
             let compare = |columns: &BlockColumns<'_>| {
                 let rows = columns.batch(&all).unwrap();
                 assert!(columns.names().contains(&"_type"));
                 for field in ["_type", "_level", "level", "type", "_remote_ip", "hostname"] {
                     let column = columns.field(field).unwrap().unwrap();
-                    for (place, row) in batch.rows().enumerate() {
+                    for (index, row) in batch.rows().enumerate() {
                         let value = row.get_by_name(field).unwrap_or_default();
-                        assert_eq!(column.get(place), value, "{field} in {name}");
-                        assert_eq!(rows.row(place).get_by_name(field), row.get_by_name(field));
+                        assert_eq!(column.get(index), value, "{field} in {name}");
+                        assert_eq!(rows.row(index).get_by_name(field), row.get_by_name(field));
                     }
                 }
             };
-            file.with_columns(*place, &read, compare).unwrap();
+            file.with_columns(*index, &read, compare).unwrap();
             writer.push(Arc::new(batch), None).unwrap();
         }
         let written = writer.finish().unwrap();
@@ -353,17 +353,17 @@ fn hinted_frames() -> Vec<Frame> {
     let hinted =
         Origin { hints: Arc::new(hints), ..Origin::new(Transport::File, Format::Json, Some(v6)) };
     let plain = Origin::new(Transport::SyslogTls, Format::Syslog, None);
-    let frame = |(place, (node, number)): (u64, (u32, u64))| {
+    let frame = |(index, (node, number)): (u64, (u32, u64))| {
         let mut builder = FrameBuilder::new();
         for i in 0..5 {
             let line =
                 format!("{{\"at\":\"2026-09-21T14:13:0{i}Z\",\"text\":\"{node} {number} {i}\"}}");
-            builder.push_line(&hinted, ARRIVAL_NS + place as i64, line.as_bytes(), false);
-            builder.push_line(&plain, ARRIVAL_NS + place as i64, b"<13>two\nlines", false);
+            builder.push_line(&hinted, ARRIVAL_NS + index as i64, line.as_bytes(), false);
+            builder.push_line(&plain, ARRIVAL_NS + index as i64, b"<13>two\nlines", false);
         }
         let mut frame = builder.finish(node, number).unwrap();
         if node != 7 {
-            frame.set_forwarded(50 + place);
+            frame.set_forwarded(50 + index);
         }
         frame
     };

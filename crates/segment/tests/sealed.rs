@@ -27,19 +27,19 @@ fn parse(frames: &[Vec<Vec<u8>>]) -> Vec<Arc<Batch>> {
     let mut batches = Vec::new();
     for (sequence, lines) in frames.iter().enumerate() {
         let mut builder = FrameBuilder::new();
-        for (place, line) in lines.iter().enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             let mut origin = Origin::new(
-                if place % 3 == 0 { Transport::Http } else { Transport::SyslogTcp },
+                if index % 3 == 0 { Transport::Http } else { Transport::SyslogTcp },
                 Format::Auto,
-                (place % 3 > 0).then(|| ([127, 0, 0, 1 + (place % 2) as u8], 514).into()),
+                (index % 3 > 0).then(|| ([127, 0, 0, 1 + (index % 2) as u8], 514).into()),
             );
-            if place % 5 == 4 {
+            if index % 5 == 4 {
                 origin.hints = Arc::new(Hints {
                     extra_fields: vec![("rack".into(), "r1".into())],
                     ..Hints::default()
                 });
             }
-            builder.push_line(&origin, ARRIVAL_NS + place as i64, line, false);
+            builder.push_line(&origin, ARRIVAL_NS + index as i64, line, false);
         }
         let frame = builder.finish(3, 100 + sequence as u64);
         batches.extend(frame.map(|frame| Arc::new(parser.parse(Arc::new(frame)))));
@@ -102,8 +102,8 @@ fn check(frames: &[Vec<Vec<u8>>], options: SealOptions) -> Footer {
     let expected = rows_of(batches.iter().map(|batch| &**batch));
     assert_eq!(rows_of(&blocks), expected);
     assert_eq!(footer.lines(), expected.len() as u64);
-    for (place, (block, entry)) in blocks.iter().zip(&footer.blocks).enumerate() {
-        check_columns(&file, place, block);
+    for (index, (block, entry)) in blocks.iter().zip(&footer.blocks).enumerate() {
+        check_columns(&file, index, block);
         assert_eq!(block.time_range_ns(), entry.time_ns);
         assert_eq!(block.len() as u32, entry.lines);
         assert_eq!(block.raw_bytes() + block.len() as u64, entry.bytes_raw);
@@ -127,8 +127,8 @@ fn check(frames: &[Vec<Vec<u8>>], options: SealOptions) -> Footer {
 }
 
 /// Checks that columns and records agree for each row.
-fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
-    let read = |number| file.chunk(place, number).map(Arc::new);
+fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
+    let read = |number| file.chunk(index, number).map(Arc::new);
     let compare = |columns: &BlockColumns<'_>| {
         let value = |row: usize, name: &str| batch.row(row).get_by_name(name).unwrap_or_default();
         let rows = 0..batch.len();
@@ -190,7 +190,7 @@ fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
             }
         }
     };
-    file.with_columns(place, &read, compare).unwrap();
+    file.with_columns(index, &read, compare).unwrap();
 }
 
 /// Where the automaton is undecided, values of an odd length pass.
@@ -517,22 +517,22 @@ fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
         seal(&path, &parse(&frames), options);
         let file = SealedFile::open(&RealDisk, &path).unwrap();
         let (mut filters, mut absent, mut repeats) = (0, 0, 0);
-        for place in 0..file.footer().blocks.len() {
-            filters += usize::from(file.footer().blocks[place].filter.is_some());
-            let columns = file.columns(place).unwrap();
+        for index in 0..file.footer().blocks.len() {
+            filters += usize::from(file.footer().blocks[index].filter.is_some());
+            let columns = file.columns(index).unwrap();
             repeats += columns.iter().filter(|c| c.encoding == Encoding::Repeats).count();
-            let block = file.read_block(place).unwrap();
+            let block = file.read_block(index).unwrap();
             let words = |text: &[u8]| segment::tokens::required_tokens(text, true, true);
             let mut sets = Vec::new();
             for row in block.rows() {
                 sets.extend(row.fields().map(|(_, value)| words(value)));
             }
-            let held = file.may_contain(place, &sets).unwrap();
+            let held = file.may_contain(index, &sets).unwrap();
             let hidden = held.unwrap_or_default().iter().position(|held| !held);
-            assert_eq!(hidden, None, "{effort:?}: a value of block {place}");
+            assert_eq!(hidden, None, "{effort:?}: a value of block {index}");
             for i in 0..100 {
                 let word = words(format!("absent{i}").as_bytes());
-                let held = file.may_contain(place, &[word]).unwrap();
+                let held = file.may_contain(index, &[word]).unwrap();
                 absent += usize::from(held.is_some_and(|held| !held[0]));
             }
         }
@@ -602,16 +602,16 @@ fn searching_templates_agrees_with_checking_every_line() {
             "\" 200 ",
             "html",
         ];
-        for place in 0..file.footer().blocks.len() {
-            let block = file.read_block(place).unwrap();
+        for index in 0..file.footer().blocks.len() {
+            let block = file.read_block(index).unwrap();
             let is_access = block.rows().all(|row| row.get_by_name("path").is_some());
             for field in ["_msg", "level", "_level", "path", "_type", "absent", "hostname"] {
                 for text in texts {
                     let text = text.as_bytes();
-                    let read = |number| file.chunk(place, number).map(Arc::new);
+                    let read = |number| file.chunk(index, number).map(Arc::new);
                     let passing =
                         |columns: &BlockColumns<'_>| check_passing(columns, &block, field, text);
-                    passed += usize::from(file.with_columns(place, &read, passing).unwrap());
+                    passed += usize::from(file.with_columns(index, &read, passing).unwrap());
                     for words in [false, true] {
                         let accept = |value: &[u8], at: usize| at_word(value, at, text.len());
                         let holds = |row: &Row<'_>| {
@@ -623,22 +623,22 @@ fn searching_templates_agrees_with_checking_every_line() {
                         };
                         let expected: Vec<u32> =
                             block.rows().filter(holds).map(|row| row.index()).collect();
-                        let read = |number| file.chunk(place, number).map(Arc::new);
+                        let read = |number| file.chunk(index, number).map(Arc::new);
                         let accept = words.then_some(&accept as Accept<'_>);
                         let search =
                             |columns: &BlockColumns<'_>| columns.holding(field, text, accept);
-                        let found = file.with_columns(place, &read, search).unwrap().unwrap();
+                        let found = file.with_columns(index, &read, search).unwrap().unwrap();
                         // In an access log the message contains all fields, and no word reaches
                         // across the text between them.
                         if effort == Effort::Best && text == b"absenttext" && is_access {
-                            assert_eq!(found, Some(Vec::new()), "{place} {field}");
+                            assert_eq!(found, Some(Vec::new()), "{index} {field}");
                             access += 1;
                         }
                         if let Some(found) = found {
                             let text = String::from_utf8_lossy(text);
                             assert_eq!(
                                 found, expected,
-                                "{effort:?} {place} {field} {text:?} {words}"
+                                "{effort:?} {index} {field} {text:?} {words}"
                             );
                             told += 1;
                         }

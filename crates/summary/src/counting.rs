@@ -75,11 +75,11 @@ impl<'a> Counting<'a> {
 
     /// The counted fields of a type's lines.
     pub(crate) fn fields(&mut self, of_type: u32, programs: &[&Program]) -> &Fields {
-        let place = of_type as usize;
-        if self.fields.len() <= place {
-            self.fields.resize_with(place + 1, || None);
+        let index = of_type as usize;
+        if self.fields.len() <= index {
+            self.fields.resize_with(index + 1, || None);
         }
-        self.fields[place].get_or_insert_with(|| Fields::resolve(programs, self.batch))
+        self.fields[index].get_or_insert_with(|| Fields::resolve(programs, self.batch))
     }
 }
 

@@ -260,7 +260,7 @@ mod tests {
         let many =
             (0..RERUNS_MAX as u64 - 1).map(|i| rerun(i, i as i64 * 10, i as i64 * 10 + 10, None));
         let list = Reruns::new(many.collect());
-        let list = list.with(rerun(5_000, -10, 0, None)).expect("the last place");
+        let list = list.with(rerun(5_000, -10, 0, None)).expect("there is room");
         assert_eq!(list.with(rerun(5_001, -20, -10, None)), None);
         assert!(list.with(rerun(5_001, -20, 0, None)).is_some());
     }

@@ -28,8 +28,8 @@ fn batch(lines: &[Line]) -> Batch {
     frame.push_lines(&origin, 1_000 * S, "0123456789\n".repeat(lines.len()).as_bytes());
     let frame = Arc::new(frame.finish(1, 1).expect("there are lines"));
     let mut builder = BatchBuilder::new(frame.clone());
-    for (place, (time_ns, fields)) in frame.lines().zip(lines) {
-        builder.begin_row(&place);
+    for (line, (time_ns, fields)) in frame.lines().zip(lines) {
+        builder.begin_row(&line);
         builder.set_time(*time_ns);
         for (name, value) in fields {
             let id = builder.field_id(name).expect("few names");

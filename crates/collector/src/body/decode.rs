@@ -213,8 +213,8 @@ mod tests {
             assert!(decoded(encoding, &[&body[..], b"and more"].concat(), 1000).is_err());
         }
         let mut wrong_sum = gzip(&text);
-        let place = wrong_sum.len() - 8;
-        wrong_sum[place] ^= 1;
+        let offset = wrong_sum.len() - 8;
+        wrong_sum[offset] ^= 1;
         assert!(decoded(Encoding::Gzip, &wrong_sum, 1000).is_err());
     }
 

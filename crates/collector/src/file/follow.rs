@@ -60,7 +60,7 @@ pub(crate) struct Follow {
     /// The name under which it was discovered.
     pub path: PathBuf,
     /// Its path without symbolic links; `None` when it has no name any more.
-    pub place: Option<PathBuf>,
+    pub real_path: Option<PathBuf>,
     pub file: Option<OpenFile>,
     /// Bytes before this offset are in frames.
     pub position: u64,
@@ -129,7 +129,7 @@ impl Follow {
             rule,
             origin: origin(id, settings, &path),
             tracked,
-            place: Some(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())),
+            real_path: Some(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())),
             path,
             open_files: Arc::clone(&file.count),
             file: Some(file),
@@ -179,8 +179,9 @@ impl Follow {
     }
 
     fn reopen(&self) -> io::Result<OpenFile> {
-        let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let file = OpenFile::open(place, &self.open_files)?;
+        let real_path =
+            self.real_path.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let file = OpenFile::open(real_path, &self.open_files)?;
         if Inode::of(&file.metadata()?) != self.inode {
             return Err(io::Error::from(io::ErrorKind::NotFound));
         }
@@ -189,8 +190,8 @@ impl Follow {
 
     /// Checks the file's length and, if it has changed, its beginning.
     pub fn look(&mut self, now_ns: u64) -> io::Result<Look> {
-        let metadata = match (&self.place, &self.file) {
-            (Some(place), _) => match fs::metadata(place) {
+        let metadata = match (&self.real_path, &self.file) {
+            (Some(real_path), _) => match fs::metadata(real_path) {
                 Ok(metadata) if Inode::of(&metadata) == self.inode => metadata,
                 Ok(_) => return Ok(Look::Elsewhere),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -246,7 +247,7 @@ impl Follow {
 
     /// Publishes the file's state.
     pub fn tell_state(&self) {
-        self.tracked.set_state(match (&self.place, self.renamed) {
+        self.tracked.set_state(match (&self.real_path, self.renamed) {
             (None, _) => FileState::Deleted,
             (Some(_), true) => FileState::Renamed,
             (Some(_), false) => FileState::Following,

@@ -88,8 +88,8 @@ impl Ledger {
 
     fn land(&self, flight: u64, sequence: Option<u64>) {
         let mut state = self.lock();
-        let place = (flight - state.first) as usize;
-        state.flights[place].landed = Some(sequence);
+        let index = (flight - state.first) as usize;
+        state.flights[index].landed = Some(sequence);
         while let Some(Flight { landed: Some(sequence), .. }) = state.flights.front() {
             let sequence = *sequence;
             let flight = state.flights.pop_front().expect("it was looked at");

@@ -532,8 +532,8 @@ impl Model {
             self.fresh = true;
             rig.append("a", "");
         }
-        let place = self.files.len() - 1 - late.min(self.files.len() - 1);
-        let (number, name) = self.files[place].clone();
+        let index = self.files.len() - 1 - late.min(self.files.len() - 1);
+        let (number, name) = self.files[index].clone();
         let mut text = match self.open.remove(&number) {
             Some(_) => " end\n".to_owned(),
             None => String::new(),
@@ -596,17 +596,17 @@ fn check_model(pattern: &str, open_files_max: usize, acts: Vec<Act>) {
                 model.close(&rig);
                 rig.settle();
                 rig.run(6);
-                let place = if matches!(act, Act::Truncate) { model.files.len() } else { 1 };
-                let Some(place) = place.checked_sub(1).filter(|_| !model.files.is_empty()) else {
+                let index = if matches!(act, Act::Truncate) { model.files.len() } else { 1 };
+                let Some(index) = index.checked_sub(1).filter(|_| !model.files.is_empty()) else {
                     continue;
                 };
                 if let Act::Truncate = act {
-                    let (number, name) = &mut model.files[place];
+                    let (number, name) = &mut model.files[index];
                     OpenOptions::new().write(true).truncate(true).open(rig.path(name)).unwrap();
                     *number = model.written.len();
                     model.written.push(Vec::new());
                 } else {
-                    let (_, name) = model.files.remove(place);
+                    let (_, name) = model.files.remove(index);
                     fs::remove_file(rig.path(&name)).unwrap();
                 }
             }

@@ -160,7 +160,7 @@ impl JournalSource {
             slot,
             ledger,
             frames,
-            place: place(0),
+            tracked: tracked(0),
             read: 0,
             marks: VecDeque::new(),
             cursor,
@@ -208,7 +208,7 @@ struct Reader {
     ledger: Arc<Ledger>,
     frames: Frames,
     /// How many entries are durable.
-    place: Arc<Tracked>,
+    tracked: Arc<Tracked>,
     /// How many entries were delivered.
     read: u64,
     /// Cursors of some delivered entries, with the entries' numbers.
@@ -261,7 +261,7 @@ impl Reader {
         self.frames.clear();
         self.marks.clear();
         self.read = self.cursor_number;
-        self.place = place(self.cursor_number);
+        self.tracked = tracked(self.cursor_number);
         self.look_before = (self.sequence, self.cursor_number);
         self.sequence_recalled = self.sequence;
         self.skipped = 0;
@@ -411,11 +411,11 @@ impl Reader {
         self.read += 1;
         if self.was_delivered(kept) {
             self.skipped = self.read;
-            self.frames.skip(&self.place, self.read);
+            self.frames.skip(&self.tracked, self.read);
             return true;
         }
         let piece = if rest > 0 { Piece::Start(kept) } else { Piece::Record(kept) };
-        if !self.frames.push(&self.origin, now_ns, piece, &self.place, self.read) {
+        if !self.frames.push(&self.origin, now_ns, piece, &self.tracked, self.read) {
             return false;
         }
         if rest > 0 {
@@ -466,9 +466,9 @@ impl Reader {
     fn checkpoint(&mut self) {
         let now_ns = self.clock.monotonic_ns();
         self.checkpoint_ns = now_ns + CHECKPOINT_MS * 1_000_000;
-        let (deliver, place) = (&self.deliver, &self.place);
+        let (deliver, tracked) = (&self.deliver, &self.tracked);
         let look = self.ledger.look(|sequence| {
-            (sequence.unwrap_or_else(|| deliver.mark()), place.durable.load(Relaxed))
+            (sequence.unwrap_or_else(|| deliver.mark()), tracked.durable.load(Relaxed))
         });
         let mut moved = false;
         while self.marks.front().is_some_and(|mark| mark.0 <= look.1) {
@@ -497,7 +497,7 @@ impl Reader {
 }
 
 /// The tracked position, initially `entries` durable entries.
-fn place(entries: u64) -> Arc<Tracked> {
+fn tracked(entries: u64) -> Arc<Tracked> {
     Tracked::new(0, Path::new("journal"), entries)
 }
 

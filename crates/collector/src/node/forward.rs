@@ -147,9 +147,9 @@ impl Forwarder {
         };
         let spooling = Arc::clone(&shared);
         spawn("spool".to_owned(), Box::new(move || spooling.spool_frames()))?;
-        for (place, poll) in polls.into_iter().enumerate() {
-            let lane = Lane::new(Arc::clone(&shared), place, poll);
-            spawn(format!("lane-{place}"), Box::new(move || lane.run()))?;
+        for (index, poll) in polls.into_iter().enumerate() {
+            let lane = Lane::new(Arc::clone(&shared), index, poll);
+            spawn(format!("lane-{index}"), Box::new(move || lane.run()))?;
         }
         Ok(forwarder)
     }
@@ -212,8 +212,8 @@ impl Forwarder {
         };
         let queue = shared.queue();
         let mut stores: Vec<_> = shared.lanes.iter().map(LaneHandle::status).collect();
-        for (place, store) in stores.iter_mut().enumerate() {
-            store.bytes_in_memory = queue.lane_bytes(place) as u64;
+        for (index, store) in stores.iter_mut().enumerate() {
+            store.bytes_in_memory = queue.lane_bytes(index) as u64;
             let spooled = store.store.and_then(|id| by_store.get(&id).copied());
             store.bytes_spooled = spooled.unwrap_or(0);
         }

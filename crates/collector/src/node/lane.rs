@@ -69,7 +69,7 @@ impl Item {
 /// The state of the lane's thread.
 pub(super) struct Lane {
     shared: Arc<ForwardState>,
-    place: usize,
+    index: usize,
     poll: Poll,
     /// Frames from memory that were sent to this store and not acknowledged, while no connection is
     /// open and the spool did not take them. The queue still counts their bytes.
@@ -92,10 +92,10 @@ enum Ended {
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<ForwardState>, place: usize, poll: Poll) -> Lane {
+    pub(super) fn new(shared: Arc<ForwardState>, index: usize, poll: Poll) -> Lane {
         Lane {
             shared,
-            place,
+            index,
             poll,
             unsettled: VecDeque::new(),
             unsettled_of: None,
@@ -105,7 +105,7 @@ impl Lane {
     }
 
     fn out(&self) -> &LaneHandle {
-        &self.shared.lanes[self.place]
+        &self.shared.lanes[self.index]
     }
 
     fn is_stopped(&self) -> bool {
@@ -143,7 +143,7 @@ impl Lane {
             self.settle();
         }
         while let Some(item) = self.unsettled.pop_front() {
-            self.shared.queue().release(self.place, item.bytes());
+            self.shared.queue().release(self.index, item.bytes());
             if let From::Memory(on_durable) = item.from {
                 on_durable(Err(crate::deliver::KeepError::DiskFull));
             }
@@ -251,9 +251,9 @@ impl Lane {
         }
         let mut queue = self.shared.queue();
         if let Some(waiting) = connection.taken {
-            queue.give_back(self.place, waiting);
+            queue.give_back(self.index, waiting);
         }
-        queue.close(self.place, self.unsettled.iter().map(Item::bytes).sum());
+        queue.close(self.index, self.unsettled.iter().map(Item::bytes).sum());
         drop(queue);
         if connection.store != 0 {
             lock(&self.shared.claimed).remove(&connection.store);
@@ -287,7 +287,7 @@ impl Lane {
         match bound {
             Ok(()) => {
                 self.settled.append(&mut self.unsettled);
-                self.shared.queue().release(self.place, bytes);
+                self.shared.queue().release(self.index, bytes);
                 self.shared.notify();
                 self.tell_settled();
             }
@@ -428,7 +428,7 @@ impl Connection {
     }
 
     fn next_in_memory(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
-        self.taken = lane.shared.queue().take(lane.place);
+        self.taken = lane.shared.queue().take(lane.index);
         if self.taken.is_none() {
             return Ok(None);
         }
@@ -443,7 +443,7 @@ impl Connection {
     fn next_in_file(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
         let shared = &lane.shared;
         loop {
-            if !shared.queue().has_room(lane.place, record::frame::PAYLOAD_BYTES_TARGET) {
+            if !shared.queue().has_room(lane.index, record::frame::PAYLOAD_BYTES_TARGET) {
                 return Ok(None);
             }
             if self.files.is_empty() {
@@ -456,7 +456,7 @@ impl Connection {
             let id = file.bound.id;
             match file.next_frame() {
                 Some(Ok(frame)) => {
-                    shared.queue().add(lane.place, frame.bytes().len());
+                    shared.queue().add(lane.index, frame.bytes().len());
                     let number = frame.header().sequence;
                     return Ok(Some(Item { number, frame, from: From::File(id) }));
                 }
@@ -539,8 +539,8 @@ impl Connection {
                 ));
             }
         }
-        let other = *lock(&lane.shared.claimed).entry(store).or_insert(lane.place);
-        if other != lane.place {
+        let other = *lock(&lane.shared.claimed).entry(store).or_insert(lane.index);
+        if other != lane.index {
             let address = &lane.shared.lanes[other].address;
             return Err(format!("{address} leads to the same store; list it only once"));
         }
@@ -585,7 +585,7 @@ impl Connection {
         }
         let (address, store) = (&lane.out().address, self.store);
         tracing::info!("store {address} ({store:08x}) is connected");
-        lane.shared.queue().open(lane.place);
+        lane.shared.queue().open(lane.index);
         lane.shared.notify();
         Ok(())
     }
@@ -595,7 +595,7 @@ impl Connection {
         while let Some(item) = self.acknowledged.pop_front() {
             out.frames_acknowledged.fetch_add(1, Relaxed);
             out.lines_acknowledged.fetch_add(u64::from(item.frame.header().lines), Relaxed);
-            lane.shared.queue().release(lane.place, item.bytes());
+            lane.shared.queue().release(lane.index, item.bytes());
             match item.from {
                 From::Memory(on_durable) => on_durable(Ok(())),
                 From::File(id) => {

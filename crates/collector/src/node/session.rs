@@ -340,10 +340,10 @@ mod tests {
     fn a_frame_on_two_connections_is_kept_once_and_acknowledged_on_both() {
         let mut ledger = Ledger::default();
         let mut both = [open(7, &ledger), open(7, &ledger)];
-        for (place, session) in both.iter_mut().enumerate() {
+        for (index, session) in both.iter_mut().enumerate() {
             for number in [1, 2] {
                 give(session, frame(Transport::SyslogTcp, 7, number).bytes()).unwrap();
-                assert_eq!(ledger.take(7, number), place == 0);
+                assert_eq!(ledger.take(7, number), index == 0);
             }
         }
         ledger.set_durable(7, 2);

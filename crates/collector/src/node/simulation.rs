@@ -157,8 +157,8 @@ impl World {
         if connections.is_empty() {
             return;
         }
-        let place = self.random.usize(..connections.len());
-        let connection = &mut connections[place];
+        let index = self.random.usize(..connections.len());
+        let connection = &mut connections[index];
         let count = self.random.usize(..=connection.to_store.len());
         for byte in connection.to_store.drain(..count).collect::<Vec<u8>>() {
             connection.session.reader.buffer().push(byte);

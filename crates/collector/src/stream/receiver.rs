@@ -238,21 +238,21 @@ impl<A: Accept> Receiver<A> {
             match event.token() {
                 LISTENER => self.accept_at = Some(self.now),
                 WAKER => self.take_handed_over(),
-                Token(place) => {
-                    self.make_ready(place, event.is_read_closed() || event.is_error());
+                Token(index) => {
+                    self.make_ready(index, event.is_read_closed() || event.is_error());
                 }
             }
         }
     }
 
-    fn make_ready(&mut self, place: usize, is_ending: bool) {
+    fn make_ready(&mut self, index: usize, is_ending: bool) {
         // An event may be left over from a connection that is already closed, even if its index is
         // in use again: then the read finds nothing.
-        if let Some(Some(connection)) = self.connections.get_mut(place) {
+        if let Some(Some(connection)) = self.connections.get_mut(index) {
             connection.is_ending |= is_ending;
             if !connection.is_ready {
                 connection.is_ready = true;
-                self.fresh.push_back(place);
+                self.fresh.push_back(index);
             }
         }
     }
@@ -267,7 +267,7 @@ impl<A: Accept> Receiver<A> {
                 return;
             }
             match self.listener.as_ref().expect("this thread accepts").accept() {
-                Ok((socket, sender)) => self.place(socket, canonical(sender)),
+                Ok((socket, sender)) => self.assign(socket, canonical(sender)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.accept_at = None;
                     return;
@@ -286,7 +286,7 @@ impl<A: Accept> Receiver<A> {
     }
 
     /// Opens a connection here, hands it to another thread, or refuses it.
-    fn place(&mut self, socket: TcpStream, sender: SocketAddr) {
+    fn assign(&mut self, socket: TcpStream, sender: SocketAddr) {
         let connections_max = self.shared.config.connections_max;
         if self.shared.connections() >= connections_max {
             self.counters().connections_refused.fetch_add(1, Relaxed);
@@ -318,19 +318,19 @@ impl<A: Accept> Receiver<A> {
     }
 
     fn open(&mut self, socket: TcpStream, sender: SocketAddr) {
-        let place = self.free.pop().unwrap_or(self.connections.len());
-        if place == self.connections.len() {
+        let index = self.free.pop().unwrap_or(self.connections.len());
+        if index == self.connections.len() {
             self.connections.push(None);
         }
-        match self.make(socket, sender, place) {
+        match self.make(socket, sender, index) {
             Ok(connection) => {
-                self.connections[place] = Some(connection);
+                self.connections[index] = Some(connection);
                 self.counters().connections_total.fetch_add(1, Relaxed);
                 self.counters().connections_open.fetch_add(1, Relaxed);
             }
             Err(error) => {
                 tracing::error!(%sender, %error, "a syslog connection cannot be served");
-                self.free.push(place);
+                self.free.push(index);
                 self.shared.lanes[self.lane].connections.fetch_sub(1, Relaxed);
             }
         }
@@ -340,12 +340,12 @@ impl<A: Accept> Receiver<A> {
         &self,
         socket: TcpStream,
         sender: SocketAddr,
-        place: usize,
+        index: usize,
     ) -> io::Result<Connection<A::Stream>> {
         keep_alive(&socket)?;
         let mut stream = self.shared.accept.open(socket, sender)?;
         let interest = stream.interest();
-        self.poll.registry().register(stream.socket(), Token(place), interest)?;
+        self.poll.registry().register(stream.socket(), Token(index), interest)?;
         Ok(Connection {
             stream,
             interest,
@@ -361,42 +361,42 @@ impl<A: Accept> Receiver<A> {
     /// Gives a turn to each connection with a new event, then to some of the others.
     fn read_round(&mut self) {
         for _ in 0..self.fresh.len() {
-            let place = self.fresh.pop_front().expect("as many as counted");
-            self.turn(place);
+            let index = self.fresh.pop_front().expect("as many as counted");
+            self.turn(index);
         }
         let mut bytes = 0;
         while bytes < ROUND_BYTES
-            && let Some(place) = self.unemptied.pop_front()
+            && let Some(index) = self.unemptied.pop_front()
         {
-            bytes += self.turn(place);
+            bytes += self.turn(index);
         }
     }
 
     /// Reads once from a connection. Returns the number of bytes.
-    fn turn(&mut self, place: usize) -> usize {
-        let progress = self.read(place).unwrap_or_else(|error| {
-            let sender = self.connections[place].as_ref().and_then(|c| c.origin.sender);
+    fn turn(&mut self, index: usize) -> usize {
+        let progress = self.read(index).unwrap_or_else(|error| {
+            let sender = self.connections[index].as_ref().and_then(|c| c.origin.sender);
             let sender = sender.map(tracing::field::display);
             tracing::debug!(sender, %error, "a syslog connection ended by an error");
-            self.close(place, true);
+            self.close(index, true);
             Progress::Closed
         });
         self.outlet.flush_if_old();
         match progress {
             Progress::More(bytes) => {
-                self.unemptied.push_back(place);
+                self.unemptied.push_back(index);
                 bytes
             }
             Progress::Emptied => {
-                self.connections[place].as_mut().expect("is open").is_ready = false;
+                self.connections[index].as_mut().expect("is open").is_ready = false;
                 0
             }
             Progress::Closed => 0,
         }
     }
 
-    fn read(&mut self, place: usize) -> io::Result<Progress> {
-        let connection = self.connections[place].as_mut().expect("a ready connection is open");
+    fn read(&mut self, index: usize) -> io::Result<Progress> {
+        let connection = self.connections[index].as_mut().expect("a ready connection is open");
         let carried_before = connection.splitter.carried_bytes();
         let (read, room) = connection.read(&mut self.outlet, &mut self.buffer, &*self.shared.clock);
         self.carried_bytes += connection.splitter.carried_bytes();
@@ -404,7 +404,7 @@ impl<A: Accept> Receiver<A> {
         let interest = connection.stream.interest();
         if interest != connection.interest {
             connection.interest = interest;
-            self.poll.registry().reregister(connection.stream.socket(), Token(place), interest)?;
+            self.poll.registry().reregister(connection.stream.socket(), Token(index), interest)?;
         }
         let bytes = match read {
             Ok(bytes) => bytes,
@@ -417,19 +417,19 @@ impl<A: Accept> Receiver<A> {
             Err(error) => return Err(error),
         };
         if bytes == 0 {
-            self.close(place, false);
+            self.close(index, false);
             return Ok(Progress::Closed);
         }
         connection.active = self.now;
         if let Some(foreign) = connection.splitter.foreign() {
-            self.refuse(place, foreign, carried_before + bytes);
+            self.refuse(index, foreign, carried_before + bytes);
             return Ok(Progress::Closed);
         }
         if let Some(pause) = connection.splitter.pause_after() {
             let at = self.now + pause;
             if connection.pause_at.is_none_or(|before| at < before) {
                 connection.pause_at = Some(at);
-                self.pauses.push(Reverse((at, place)));
+                self.pauses.push(Reverse((at, index)));
             }
         }
         let has_more = connection.stream.has_more(bytes, room) || connection.is_ending;
@@ -440,8 +440,8 @@ impl<A: Accept> Receiver<A> {
     }
 
     /// Closes a connection of another protocol.
-    fn refuse(&mut self, place: usize, foreign: Foreign, bytes: usize) {
-        let connection = self.connections[place].as_mut().expect("is open");
+    fn refuse(&mut self, index: usize, foreign: Foreign, bytes: usize) {
+        let connection = self.connections[index].as_mut().expect("is open");
         let (name, remedy, what) = (foreign.name(), foreign.remedy(), self.shared.identity.what);
         if foreign == Foreign::Http {
             let text = format!("this port takes {what}, not HTTP: {remedy}\n");
@@ -461,16 +461,16 @@ impl<A: Accept> Receiver<A> {
             );
         }
         self.counters().wrong_protocol(bytes as u64);
-        self.close(place, false);
+        self.close(index, false);
     }
 
     /// Completes the held-back messages of connections on which nothing more arrived.
     fn look_for_pauses(&mut self) {
-        while let Some(&Reverse((at, place))) = self.pauses.peek()
+        while let Some(&Reverse((at, index))) = self.pauses.peek()
             && at <= self.now
         {
             self.pauses.pop();
-            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
             if connection.pause_at != Some(at) {
                 continue;
             }
@@ -483,7 +483,7 @@ impl<A: Accept> Receiver<A> {
             };
             if due > self.now {
                 connection.pause_at = Some(due);
-                self.pauses.push(Reverse((due, place)));
+                self.pauses.push(Reverse((due, index)));
                 continue;
             }
             let carried_before = connection.splitter.carried_bytes();
@@ -504,9 +504,9 @@ impl<A: Accept> Receiver<A> {
         self.carried_bytes -= carried_before - longest.splitter.carried_bytes();
     }
 
-    fn close(&mut self, place: usize, by_error: bool) {
-        let connection = self.connections[place].take().expect("is open");
-        self.free.push(place);
+    fn close(&mut self, index: usize, by_error: bool) {
+        let connection = self.connections[index].take().expect("is open");
+        self.free.push(index);
         self.shared.lanes[self.lane].connections.fetch_sub(1, Relaxed);
         self.counters().connections_open.fetch_sub(1, Relaxed);
         self.carried_bytes -= connection.splitter.carried_bytes();
@@ -530,8 +530,8 @@ impl<A: Accept> Receiver<A> {
             return;
         }
         self.overdue_at = self.now + OVERDUE_INTERVAL;
-        for place in 0..self.connections.len() {
-            let Some(connection) = &self.connections[place] else { continue };
+        for index in 0..self.connections.len() {
+            let Some(connection) = &self.connections[index] else { continue };
             let timeout = match connection.stream.is_established() {
                 true => self.shared.config.idle_timeout,
                 false => Some(self.shared.config.handshake_timeout),
@@ -541,7 +541,7 @@ impl<A: Accept> Receiver<A> {
                 && timeout.is_some_and(|timeout| self.now - connection.active >= timeout);
             if is_overdue {
                 self.counters().connections_timed_out.fetch_add(1, Relaxed);
-                self.close(place, true);
+                self.close(index, true);
             }
         }
     }
@@ -555,7 +555,7 @@ impl<A: Accept> Receiver<A> {
         while self.accept_at.is_some_and(|at| at <= self.now) && Instant::now() < deadline {
             self.accept_some();
         }
-        (0..self.connections.len()).for_each(|place| self.make_ready(place, true));
+        (0..self.connections.len()).for_each(|index| self.make_ready(index, true));
         while !(self.fresh.is_empty() && self.unemptied.is_empty()) && Instant::now() < deadline {
             self.read_round();
         }
@@ -563,9 +563,9 @@ impl<A: Accept> Receiver<A> {
         if connections > 0 {
             tracing::warn!(connections, "closed while their senders were still sending");
         }
-        for place in 0..self.connections.len() {
-            if self.connections[place].is_some() {
-                self.close(place, true);
+        for index in 0..self.connections.len() {
+            if self.connections[index].is_some() {
+                self.close(index, true);
             }
         }
         self.outlet.flush();

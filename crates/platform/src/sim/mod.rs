@@ -747,13 +747,13 @@ mod tests {
         assert!((50..200).contains(&flipped), "{flipped}");
         disk.flip_reads(0);
         assert_eq!(bits(&f), 0, "it is stored as it was");
-        let place = disk.rot(Path::new(FILE)).unwrap();
+        let offset = disk.rot(Path::new(FILE)).unwrap();
         assert_eq!(bits(&f), 1);
         disk.sync_dir(Path::new("/d")).unwrap();
         f.sync_data().unwrap();
         disk.restart();
         let left = disk.contents(Path::new(FILE)).unwrap();
-        assert_eq!(left[place as usize].count_ones(), 1);
+        assert_eq!(left[offset as usize].count_ones(), 1);
         assert_eq!(disk.flips(), u64::from(flipped) + 1);
         assert_eq!(disk.rot(Path::new("/d/none")), None);
     }

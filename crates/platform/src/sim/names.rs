@@ -63,11 +63,11 @@ impl Names {
     pub(super) fn cut_power(&mut self, rng: &mut fastrand::Rng) {
         let pending = std::mem::take(&mut self.pending);
         let (lot, first) = (rng.u8(..4), rng.usize(..=pending.len()));
-        for (place, change) in pending.iter().enumerate() {
+        for (index, change) in pending.iter().enumerate() {
             let is_left = match lot {
                 0 => false,
                 1 => true,
-                2 => place < first,
+                2 => index < first,
                 _ => rng.bool(),
             };
             if is_left {

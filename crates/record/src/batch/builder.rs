@@ -77,7 +77,7 @@ impl BatchBuilder {
             fields: Vec::with_capacity(fields.min(payload_bytes / 6 + 16)),
             arena: Vec::new(),
             names: Vec::new(),
-            places: HashMap::default(),
+            name_ids: HashMap::default(),
             time_min_ns: i64::MAX,
             time_max_ns: i64::MIN,
         };
@@ -96,7 +96,7 @@ impl BatchBuilder {
     /// The number of `name`, assigned at first use. `None` if there are [`BATCH_NAMES_MAX`] names
     /// already.
     pub fn field_id(&mut self, name: &str) -> Option<FieldId> {
-        if let Some(&id) = self.batch.places.get(name) {
+        if let Some(&id) = self.batch.name_ids.get(name) {
             return Some(id);
         }
         if self.batch.names.len() >= BATCH_NAMES_MAX {
@@ -105,7 +105,7 @@ impl BatchBuilder {
         let id = FieldId(self.batch.names.len() as u16);
         let name: Arc<str> = name.into();
         self.batch.names.push(name.clone());
-        self.batch.places.insert(name, id);
+        self.batch.name_ids.insert(name, id);
         Some(id)
     }
 
@@ -230,7 +230,7 @@ impl BatchBuilder {
 
     /// The number of `name`, if it has one already.
     pub fn known_id(&self, name: &str) -> Option<FieldId> {
-        self.batch.places.get(name).copied()
+        self.batch.name_ids.get(name).copied()
     }
 
     /// The value of a field of the row being built.
@@ -247,12 +247,12 @@ impl BatchBuilder {
     pub fn rewrite_values(&mut self, mut change: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>) {
         let begin = self.head.fields_at as usize;
         let end = begin + usize::from(self.own.unwrap_or(self.row_fields() as u16));
-        for place in begin..end {
-            let field = self.batch.fields[place];
+        for index in begin..end {
+            let field = self.batch.fields[index];
             let name = &self.batch.names[usize::from(field.name.0)];
             let Some(value) = change(name, self.batch.value(&self.head, &field)) else { continue };
             let Kept { at, length } = self.keep_made(&value);
-            self.batch.fields[place] = Field { at, length, ..field };
+            self.batch.fields[index] = Field { at, length, ..field };
         }
     }
 

@@ -60,13 +60,13 @@ impl Batch {
 fn append(batch: &Batch, ids: &[FieldId], origins: &[u16], builder: &mut RestoredBuilder) {
     let from = builder.arena().len() as u32;
     builder.arena().extend_from_slice(&batch.arena);
-    let push = |builder: &mut RestoredBuilder, (name, place, length): (FieldId, Place, u32)| {
-        let place = match place {
+    let push = |builder: &mut RestoredBuilder, (name, position, length): (FieldId, Place, u32)| {
+        let position = match position {
             Place::Line(at) => Place::Line(at),
             Place::Made(at) => Place::Made(at + from),
             Place::Shared(at) => Place::Shared(at + from),
         };
-        builder.push_field(ids[usize::from(name.0)], place, length);
+        builder.push_field(ids[usize::from(name.0)], position, length);
     };
     // The new stem of each old one; `None` if there are too many.
     let mut stems: HashMap<StemId, Option<StemId>, foldhash::fast::RandomState> =
@@ -99,13 +99,13 @@ mod tests {
 
     fn parsed(sequence: u64, lines: &[(bool, String)]) -> Arc<Batch> {
         let mut frame = FrameBuilder::new();
-        for (place, (is_json, line)) in lines.iter().enumerate() {
+        for (index, (is_json, line)) in lines.iter().enumerate() {
             let (transport, format) = match is_json {
                 true => (Transport::Http, Format::Json),
                 false => (Transport::SyslogTcp, Format::Syslog),
             };
             let origin = Origin::new(transport, format, None);
-            frame.push_line(&origin, place as i64, line.as_bytes(), false);
+            frame.push_line(&origin, index as i64, line.as_bytes(), false);
         }
         let frame = frame.finish(1, sequence).expect("it has lines");
         let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: 0 };

@@ -35,8 +35,8 @@ impl RestoredBuilder {
         text_bytes: usize,
     ) -> Self {
         assert!(names.len() <= BATCH_NAMES_MAX, "a block has no more names than a batch");
-        let ids = (0..names.len()).map(|place| FieldId(place as u16));
-        let places = names.iter().cloned().zip(ids).collect();
+        let ids = (0..names.len()).map(|id| FieldId(id as u16));
+        let name_ids = names.iter().cloned().zip(ids).collect();
         let batch = Batch {
             text: Text::Block {
                 bytes: Vec::new(),
@@ -49,7 +49,7 @@ impl RestoredBuilder {
             fields: Vec::with_capacity(fields),
             arena: Vec::new(),
             names,
-            places,
+            name_ids,
             time_min_ns: i64::MAX,
             time_max_ns: i64::MIN,
         };
@@ -79,8 +79,8 @@ impl RestoredBuilder {
 
     /// Adds a field of the next row; a position in the line is relative to the line's first byte.
     #[inline]
-    pub fn push_field(&mut self, name: FieldId, place: Place, length: u32) {
-        let at = match place {
+    pub fn push_field(&mut self, name: FieldId, position: Place, length: u32) {
+        let at = match position {
             Place::Line(at) => at,
             Place::Made(at) => at | IN_ARENA,
             Place::Shared(at) => at | IN_ARENA | SHARED,

@@ -27,7 +27,7 @@ pub struct FrameBuilder {
     pool: Arc<Pool>,
     runs: Vec<Run>,
     origins: Vec<Origin>,
-    origin_places: HashMap<Origin, u16, foldhash::fast::RandomState>,
+    origin_indexes: HashMap<Origin, u16, foldhash::fast::RandomState>,
     lines: u32,
 }
 
@@ -46,7 +46,7 @@ impl FrameBuilder {
             pool: Pool::new(MEMORY_BYTES_FULL),
             runs: Vec::new(),
             origins: Vec::new(),
-            origin_places: HashMap::default(),
+            origin_indexes: HashMap::default(),
             lines: 0,
         }
     }
@@ -135,7 +135,7 @@ impl FrameBuilder {
         }
         let runs = std::mem::take(&mut self.runs);
         let origins = std::mem::take(&mut self.origins);
-        self.origin_places.clear();
+        self.origin_indexes.clear();
         let payload_bytes = self.payload_bytes() as u32;
         self.pad();
         let mut tables = Vec::with_capacity(runs.len() * RUN_BYTES);
@@ -234,32 +234,32 @@ impl FrameBuilder {
         flags: u16,
     ) {
         self.lines += lines;
-        let place = self.origin_place(origin);
+        let index = self.origin_index(origin);
         if let Some(last) = self.runs.last_mut()
-            && (last.origin, last.received_ns, last.flags, flags) == (place, received_ns, 0, 0)
+            && (last.origin, last.received_ns, last.flags, flags) == (index, received_ns, 0, 0)
         {
             last.bytes += bytes as u32;
             last.lines += lines;
             return;
         }
-        self.runs.push(Run { received_ns, bytes: bytes as u32, lines, origin: place, flags });
+        self.runs.push(Run { received_ns, bytes: bytes as u32, lines, origin: index, flags });
     }
 
-    fn origin_place(&mut self, origin: &Origin) -> u16 {
+    fn origin_index(&mut self, origin: &Origin) -> u16 {
         // Nearly always the sender of the previous line.
         if let Some(last) = self.runs.last()
             && self.origins[last.origin as usize] == *origin
         {
             return last.origin;
         }
-        if let Some(&place) = self.origin_places.get(origin) {
-            return place;
+        if let Some(&index) = self.origin_indexes.get(origin) {
+            return index;
         }
         assert!(self.origins.len() < ORIGINS_MAX, "a full frame is finished first");
-        let place = self.origins.len() as u16;
+        let index = self.origins.len() as u16;
         self.origins.push(origin.clone());
-        self.origin_places.insert(origin.clone(), place);
-        place
+        self.origin_indexes.insert(origin.clone(), index);
+        index
     }
 }
 
@@ -319,13 +319,13 @@ mod tests {
         let lines = [vec![b'x'; PAYLOAD_BYTES_TARGET - 1].as_slice(), b"\n"].concat();
         read(&mut builder, &lines);
         let full = builder.finish(1, 1).unwrap();
-        let place = full.bytes().as_ptr();
+        let address = full.bytes().as_ptr();
         read(&mut builder, &lines);
-        assert_ne!(builder.memory.as_ptr(), place, "in use");
+        assert_ne!(builder.memory.as_ptr(), address, "in use");
         drop(full);
         drop(builder.finish(1, 2).unwrap());
-        let places = [builder.pool.take().unwrap(), builder.pool.take().unwrap()];
-        assert!(places.iter().any(|memory| memory.as_ptr() == place));
+        let buffers = [builder.pool.take().unwrap(), builder.pool.take().unwrap()];
+        assert!(buffers.iter().any(|memory| memory.as_ptr() == address));
         read(&mut builder, b"little\n");
         let small = builder.finish(1, 3).unwrap();
         assert!(small.memory_bytes() < 1000, "{} bytes", small.memory_bytes());

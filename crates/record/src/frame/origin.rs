@@ -271,10 +271,10 @@ struct Rest<'a>(&'a [u8]);
 impl<'a> Rest<'a> {
     fn varint(&mut self) -> Result<u64, FrameError> {
         let (mut value, mut shift) = (0u64, 0);
-        for (place, &byte) in self.0.iter().enumerate().take(10) {
+        for (index, &byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                self.0 = &self.0[place + 1..];
+                self.0 = &self.0[index + 1..];
                 return Ok(value);
             }
             shift += 7;

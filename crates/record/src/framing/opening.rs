@@ -162,22 +162,22 @@ impl Opening {
                 self.scanned = held.len();
                 return Verdict::More;
             };
-            let place = at + found;
-            self.scanned = place;
-            let is_start = match held[place] {
-                b'<' => match head(&held[place..]) {
+            let position = at + found;
+            self.scanned = position;
+            let is_start = match held[position] {
+                b'<' => match head(&held[position..]) {
                     Head::Is(found) => Some(found == form),
                     Head::Not => Some(false),
                     Head::TooShort => None,
                 },
-                _ => is_message_start(&held[place + 1..]),
+                _ => is_message_start(&held[position + 1..]),
             };
-            match (is_start, held[place]) {
+            match (is_start, held[position]) {
                 (None, _) => return Verdict::More,
-                (Some(false), _) => at = place + 1,
+                (Some(false), _) => at = position + 1,
                 (Some(true), b'\n') => return Verdict::Framing(Framing::Newline),
                 (Some(true), 0) => return Verdict::Framing(Framing::Nul),
-                (Some(true), _) => return Verdict::Message(place),
+                (Some(true), _) => return Verdict::Message(position),
             }
         }
     }
@@ -190,17 +190,17 @@ impl Opening {
                 self.scanned = held.len();
                 return Verdict::More;
             };
-            let place = self.scanned + found;
-            if held[place] == b'\n' {
+            let position = self.scanned + found;
+            if held[position] == b'\n' {
                 return Verdict::Framing(Framing::Newline);
             }
-            match held.get(place + 1) {
+            match held.get(position + 1) {
                 Some(b'{') if is_json => return Verdict::Framing(Framing::Nul),
                 None if is_json => {
-                    self.scanned = place;
+                    self.scanned = position;
                     return Verdict::More;
                 }
-                _ => self.scanned = place + 1,
+                _ => self.scanned = position + 1,
             }
         }
     }
@@ -249,7 +249,7 @@ impl Opening {
     fn has_next(&self, held: &[u8], may_be_bare: bool) -> bool {
         let Some(Kind::Priority(form)) = self.kind else { return false };
         let begins =
-            |place: usize| matches!(head(&held[place..]), Head::Is(found) if found == form);
+            |position: usize| matches!(head(&held[position..]), Head::Is(found) if found == form);
         (may_be_bare || form != Form::Bare) && memchr::memchr_iter(b'<', held).skip(1).any(begins)
     }
 

@@ -151,7 +151,7 @@ impl Heads {
         if self.slots.is_empty() {
             return None;
         }
-        let slots = (0..WAYS).map(|way| &self.slots[sight.place(way)]);
+        let slots = (0..WAYS).map(|way| &self.slots[sight.slot_index(way)]);
         let mut slots = slots.take_while(|known| known.batch == self.batch);
         slots.find(|known| {
             known.hash == sight.hash
@@ -167,13 +167,13 @@ impl Heads {
 
     /// The slot for a head: its current one, or a free one.
     fn slot(&self, sight: &Sight, known: &Known) -> usize {
-        let free = |place: &usize| {
-            let slot = &self.slots[*place];
+        let free = |index: &usize| {
+            let slot = &self.slots[*index];
             let is_it = (slot.hash, slot.prefix, slot.origin, slot.span_bytes)
                 == (known.hash, known.prefix, known.origin, known.span_bytes);
             slot.batch != self.batch || is_it
         };
-        (0..WAYS).map(|way| sight.place(way)).find(free).unwrap_or(sight.place(0))
+        (0..WAYS).map(|way| sight.slot_index(way)).find(free).unwrap_or(sight.slot_index(0))
     }
 
     /// Adds a stem for one kind of message to a head. `head` was found in the line by parsing, and
@@ -204,8 +204,8 @@ impl Heads {
         if self.slots.is_empty() {
             self.slots.resize(HEADS_MAX, Known { batch: 0, ..known });
         }
-        let place = self.slot(sight, &known);
-        let slot = &mut self.slots[place];
+        let index = self.slot(sight, &known);
+        let slot = &mut self.slots[index];
         *slot = known;
         slot.stems[learnt.variant] = learnt.stem.0;
     }
@@ -243,7 +243,7 @@ fn part(span: &[u8], (at, length): (u8, u8)) -> &[u8] {
 
 impl Sight {
     #[inline]
-    fn place(&self, way: usize) -> usize {
+    fn slot_index(&self, way: usize) -> usize {
         ((self.hash >> 32) as usize + way) % HEADS_MAX
     }
 
@@ -266,18 +266,18 @@ impl Sight {
     ///   tag with its blank. A tag ends with the colon or the bracket, and the byte behind shows
     ///   whether it is one.
     pub fn fits(&self, head: &Head<'_>, line: &[u8]) -> bool {
-        let place = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
+        let offset = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
         (SPAN_BYTES_MIN..=SPAN_BYTES_MAX).contains(&(self.span_bytes as usize))
             && !head.clock_unset
             && head.note.is_none()
             && head.structured.is_empty()
             && head.sequence.is_empty()
             && !head.hostname.is_empty()
-            && place(head.hostname) == self.span_at as usize + 1
+            && offset(head.hostname) == self.span_at as usize + 1
             && !head.app_name.is_empty()
-            && (place(head.hostname)..self.message_at()).contains(&place(head.app_name))
+            && (offset(head.hostname)..self.message_at()).contains(&offset(head.app_name))
             && !head.message.is_empty()
-            && place(head.message) == self.message_at()
+            && offset(head.message) == self.message_at()
             && (head.format != Some("rfc5424") || self.span(line).ends_with(b" - "))
     }
 }

@@ -22,7 +22,7 @@
 
 use super::json_level;
 use super::json_names::{
-    DOCKER_PLACE, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
+    DOCKER_RANK, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
 };
 use super::json_scan::{Broken, Fault, Scan, unescape_bytes};
 use super::json_time;
@@ -170,7 +170,7 @@ struct Flight<'a, 'm, 'f> {
     begin: usize,
     line_context: ParseContext<'a>,
     memory: &'m mut Flattener,
-    key_place: usize,
+    key_index: usize,
 }
 
 impl Flattener {
@@ -284,7 +284,7 @@ impl Flattener {
         self.marks = Marks::NONE;
         self.members = 0;
         let begin = if line_context.is_made { 0 } else { rows.offset(text) };
-        Flight { scan, rows, begin, line_context, memory: self, key_place: 0 }
+        Flight { scan, rows, begin, line_context, memory: self, key_index: 0 }
     }
 }
 
@@ -327,7 +327,7 @@ impl<'a> Flight<'a, '_, '_> {
         let prefix = self.memory.path.len();
         loop {
             self.scan.blanks();
-            let expected = self.memory.seen.get(self.key_place);
+            let expected = self.memory.seen.get(self.key_index);
             if depth == 1
                 && let Some(Seen { text, role, whole: true }) = expected
                 && let Some(key) = self.scan.skip_text(text)
@@ -387,13 +387,13 @@ impl<'a> Flight<'a, '_, '_> {
                 return self.object(depth + 1);
             }
             Some(b'{' | b'[') => {
-                let begin = self.scan.place();
+                let begin = self.scan.offset();
                 let text = self.scan.nested(&mut self.memory.stack)?;
                 Value::Text(begin, text.len() as u32)
             }
             Some(b'"') => {
                 self.scan.expect(b'"')?;
-                let begin = self.scan.place();
+                let begin = self.scan.offset();
                 let (text, escaped) = self.scan.string()?;
                 if text.is_empty() && self.scan.is_cut() {
                     return Err(Broken);
@@ -405,7 +405,7 @@ impl<'a> Flight<'a, '_, '_> {
                 }
             }
             _ => {
-                let begin = self.scan.place();
+                let begin = self.scan.offset();
                 match self.scan.scalar()? {
                     b"null" => return Ok(()),
                     text => Value::Text(begin, text.len() as u32),
@@ -414,7 +414,7 @@ impl<'a> Flight<'a, '_, '_> {
         };
         let role = match role {
             Some(role) => {
-                self.key_place += 1;
+                self.key_index += 1;
                 role
             }
             None => self.role(if whole { Some(key) } else { None }),
@@ -449,21 +449,21 @@ impl<'a> Flight<'a, '_, '_> {
                     self.rows.set_apart();
                 }
                 memory.marks.add(meaning.marks);
-                if let Some(place) = meaning.level {
-                    hold(&mut memory.levels, place, value);
+                if let Some(rank) = meaning.level {
+                    hold(&mut memory.levels, rank, value);
                 }
                 if let Some(part) = meaning.part {
                     memory.parts[part as usize] = Some(value);
                 }
                 return self.put(id, value);
             }
-            Role::Time(place, marks) => {
+            Role::Time(rank, marks) => {
                 memory.marks.add(marks);
-                hold(&mut memory.times, place, value)
+                hold(&mut memory.times, rank, value)
             }
-            Role::Message(place, marks) => {
+            Role::Message(rank, marks) => {
                 memory.marks.add(marks);
-                hold(&mut memory.messages, place, value)
+                hold(&mut memory.messages, rank, value)
             }
             Role::Ignored => false,
             Role::NoRoom => return self.rows.no_room(),
@@ -501,9 +501,9 @@ impl<'a> Flight<'a, '_, '_> {
     #[inline]
     fn role(&mut self, whole: Option<&[u8]>) -> Role {
         let name = whole.unwrap_or(&self.memory.path);
-        let place = self.key_place;
-        self.key_place += 1;
-        if let Some(seen) = self.memory.seen.get(place)
+        let index = self.key_index;
+        self.key_index += 1;
+        if let Some(seen) = self.memory.seen.get(index)
             && seen.name() == name
         {
             return seen.role;
@@ -513,10 +513,10 @@ impl<'a> Flight<'a, '_, '_> {
             Err(_) => find_role(&String::from_utf8_lossy(name), self.line_context, self.rows),
         };
         let seen = &mut self.memory.seen;
-        if place < SEEN_MAX && place == seen.len() {
+        if index < SEEN_MAX && index == seen.len() {
             seen.push(Seen { text: Vec::new(), whole: false, role });
         }
-        if let Some(seen) = seen.get_mut(place) {
+        if let Some(seen) = seen.get_mut(index) {
             (seen.whole, seen.role) = (whole.is_some(), role);
             seen.text.clear();
             match whole {
@@ -535,13 +535,13 @@ impl<'a> Flight<'a, '_, '_> {
         let held = std::mem::take(&mut self.memory.messages);
         let named = self.line_context.names.msg;
         let marks = self.memory.marks;
-        let can = |place: u8| !named.is_empty() || marks.has(MESSAGES[usize::from(place)].needs);
-        let filled = |(place, value): &(u8, Value)| can(*place) && !value.is_empty();
+        let can = |rank: u8| !named.is_empty() || marks.has(MESSAGES[usize::from(rank)].needs);
+        let filled = |(rank, value): &(u8, Value)| can(*rank) && !value.is_empty();
         let chosen = held.iter().position(filled).or_else(|| held.iter().position(|m| can(m.0)));
         let mut docker = None;
-        for (i, &(place, value)) in held.iter().enumerate() {
+        for (i, &(rank, value)) in held.iter().enumerate() {
             let is_chosen = Some(i) == chosen;
-            if is_chosen && named.is_empty() && place == DOCKER_PLACE {
+            if is_chosen && named.is_empty() && rank == DOCKER_RANK {
                 docker = Some(value);
                 continue;
             }
@@ -550,11 +550,11 @@ impl<'a> Flight<'a, '_, '_> {
                 self.push(id, value);
             }
             let name = match named.is_empty() {
-                true => MESSAGES[usize::from(place)].name,
-                false if usize::from(place) == NAMES_MAX => MESSAGES[0].name,
-                false => &named[usize::from(place)],
+                true => MESSAGES[usize::from(rank)].name,
+                false if usize::from(rank) == NAMES_MAX => MESSAGES[0].name,
+                false => &named[usize::from(rank)],
             };
-            if !is_chosen || (named.is_empty() && MESSAGES[usize::from(place)].keeps) {
+            if !is_chosen || (named.is_empty() && MESSAGES[usize::from(rank)].keeps) {
                 self.put_named(name, value);
             }
         }
@@ -568,9 +568,9 @@ impl<'a> Flight<'a, '_, '_> {
         let held = std::mem::take(&mut self.memory.times);
         let named = self.line_context.names.time;
         let mut found = TimeFound::None;
-        for &(place, value) in &held {
-            let known = named.is_empty().then(|| &TIMES[usize::from(place)]);
-            let name = known.map_or_else(|| named[usize::from(place)].as_str(), |known| known.name);
+        for &(rank, value) in &held {
+            let known = named.is_empty().then(|| &TIMES[usize::from(rank)]);
+            let name = known.map_or_else(|| named[usize::from(rank)].as_str(), |known| known.name);
             let can = known.is_none_or(|known| self.memory.marks.has(known.needs));
             let keeps = known.is_some_and(|known| known.keeps);
             if can && !matches!(found, TimeFound::Resolved(_)) {
@@ -617,10 +617,10 @@ impl<'a> Flight<'a, '_, '_> {
         let named = self.line_context.names.level;
         let marks = self.memory.marks;
         let mut found = LevelFound::None;
-        for &(place, value) in &held {
+        for &(rank, value) in &held {
             let kind = match named.is_empty() {
-                true => LEVELS[usize::from(place)].1,
-                false => named_kind(&named[usize::from(place)]),
+                true => LEVELS[usize::from(rank)].1,
+                false => named_kind(&named[usize::from(rank)]),
             };
             let text = self.text(value);
             if let Some(level) = json_level::find(kind, &text, marks) {
@@ -628,7 +628,7 @@ impl<'a> Flight<'a, '_, '_> {
                 break;
             }
             if matches!(found, LevelFound::None)
-                && (!named.is_empty() || place < LEVELS_OWN)
+                && (!named.is_empty() || rank < LEVELS_OWN)
                 && !text.is_empty()
             {
                 found = LevelFound::Other(value);
@@ -686,15 +686,15 @@ pub(crate) fn bytes<'v>(value: Value, object: &'v [u8], rows: &'v Rows<'_>) -> &
 }
 
 /// Holds a value back; the last one of a rank counts. Returns whether there was one already.
-fn hold(held: &mut Vec<(u8, Value)>, place: u8, value: Value) -> bool {
-    let at = held.partition_point(|(other, _)| *other < place);
+fn hold(held: &mut Vec<(u8, Value)>, rank: u8, value: Value) -> bool {
+    let at = held.partition_point(|(other, _)| *other < rank);
     match held.get_mut(at) {
-        Some(same) if same.0 == place => {
+        Some(same) if same.0 == rank => {
             same.1 = value;
             true
         }
         _ => {
-            held.insert(at, (place, value));
+            held.insert(at, (rank, value));
             false
         }
     }
@@ -711,24 +711,24 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) ->
     }
     let (usage, marks) = find(name).unwrap_or((Use::Mark, Marks::NONE));
     let named = |list: &[String]| {
-        let place = list.iter().take(NAMES_MAX).position(|n| n == name);
-        place.map(|place| place as u8)
+        let rank = list.iter().take(NAMES_MAX).position(|n| n == name);
+        rank.map(|rank| rank as u8)
     };
     if line_context.wants_time.is_some() {
         match usage {
             _ if !names.time.is_empty() => {
-                if let Some(place) = named(names.time) {
-                    return Role::Time(place, marks);
+                if let Some(rank) = named(names.time) {
+                    return Role::Time(rank, marks);
                 }
             }
-            Use::Time(place) => return Role::Time(place, marks),
+            Use::Time(rank) => return Role::Time(rank, marks),
             _ => {}
         }
     }
     match usage {
         _ if !names.msg.is_empty() => {
-            if let Some(place) = named(names.msg) {
-                return Role::Message(place, marks);
+            if let Some(rank) = named(names.msg) {
+                return Role::Message(rank, marks);
             }
             // A key named `_msg` is the message, unless a key that was configured instead is
             // present.
@@ -736,13 +736,13 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) ->
                 return Role::Message(NAMES_MAX as u8, marks);
             }
         }
-        Use::Message(place) => return Role::Message(place, marks),
+        Use::Message(rank) => return Role::Message(rank, marks),
         _ => {}
     }
     let Some(id) = field(name, rows) else { return Role::NoRoom };
     let level = match usage {
         _ if !names.level.is_empty() => named(names.level),
-        Use::Level(place, _) => Some(place),
+        Use::Level(rank, _) => Some(rank),
         _ => None,
     };
     let part = match usage {

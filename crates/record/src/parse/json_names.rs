@@ -213,8 +213,8 @@ pub(crate) const MESSAGES: [MsgName; 25] = [
 /// The log line of a container's program, in files of Docker's `json-file` driver and from shippers
 /// that read these files.
 const DOCKER: MsgName = MsgName { needs: Marks::STREAM, ..msg("log") };
-pub(crate) const DOCKER_PLACE: u8 = 21;
-const _: () = assert!(MESSAGES[DOCKER_PLACE as usize].needs.0 == Marks::STREAM.0);
+pub(crate) const DOCKER_RANK: u8 = 21;
+const _: () = assert!(MESSAGES[DOCKER_RANK as usize].needs.0 == Marks::STREAM.0);
 
 /// Names for levels, the most certain first. Under one of the first [`LEVELS_OWN`] names, an
 /// unknown word is still a level.
@@ -297,19 +297,19 @@ type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;
 // A constant table, built once: a hash map cannot be a `const`.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let mut known = Known::default();
-    for (place, time) in TIMES.iter().enumerate() {
-        known.insert(time.name, (Use::Time(place as u8), Marks::NONE));
+    for (rank, time) in TIMES.iter().enumerate() {
+        known.insert(time.name, (Use::Time(rank as u8), Marks::NONE));
     }
     for (name, part) in PARTS {
         known.insert(name, (Use::TimePart(part), Marks::NONE));
     }
-    for (place, message) in MESSAGES.iter().enumerate() {
-        known.insert(message.name, (Use::Message(place as u8), Marks::NONE));
+    for (rank, message) in MESSAGES.iter().enumerate() {
+        known.insert(message.name, (Use::Message(rank as u8), Marks::NONE));
     }
-    for (place, (name, kind)) in LEVELS.iter().enumerate() {
+    for (rank, (name, kind)) in LEVELS.iter().enumerate() {
         let sure = !matches!(*name, "s" | "L");
         let mark = if sure { Marks::LEVEL } else { Marks::NONE };
-        known.insert(name, (Use::Level(place as u8, *kind), mark));
+        known.insert(name, (Use::Level(rank as u8, *kind), mark));
     }
     for (name, mark) in MARKED {
         let entry = known.entry(name).or_insert((Use::Mark, Marks::NONE));

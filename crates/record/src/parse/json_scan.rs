@@ -85,7 +85,7 @@ impl<'a> Scan<'a> {
 
     /// The current offset.
     #[inline]
-    pub fn place(&self) -> u32 {
+    pub fn offset(&self) -> u32 {
         self.at as u32
     }
 

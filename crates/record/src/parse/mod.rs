@@ -195,7 +195,7 @@ impl Parser {
         };
         let named_rules = self.rules.have_names().then(|| self.rules.clone());
         let names = |rule: Option<(usize, MessageFormat)>| match (&named_rules, rule) {
-            (Some(rules), Some((place, _))) => rules.names(place, &line.origin.hints),
+            (Some(rules), Some((index, _))) => rules.names(index, &line.origin.hints),
             _ => Names::of(&line.origin.hints),
         };
         let mut opening = Opening {
@@ -247,7 +247,7 @@ impl Parser {
                 && let Some(stem) = rows.builder.share_from(own)
                 && let Some(sight) = &sight
             {
-                let rule = rule.map(|(place, _)| place as u16);
+                let rule = rule.map(|(index, _)| index as u16);
                 self.heads.learn(
                     sight,
                     line,
@@ -260,7 +260,7 @@ impl Parser {
         let may_share = common.may_share(line, rows);
         let tail = match rule {
             None => common.tails[kind as usize + 4 * usize::from(opening.has_head)],
-            Some((place, _)) => common.rule_tail.filter(|t| t.0 == place).map(|t| t.1),
+            Some((index, _)) => common.rule_tail.filter(|t| t.0 == index).map(|t| t.1),
         };
         if may_share && let Some(tail) = tail {
             return rows.builder.use_stem(tail);
@@ -272,7 +272,7 @@ impl Parser {
                 None => {
                     common.tails[kind as usize + 4 * usize::from(opening.has_head)] = Some(tail)
                 }
-                Some((place, _)) => common.rule_tail = Some((place, tail)),
+                Some((index, _)) => common.rule_tail = Some((index, tail)),
             }
         }
     }
@@ -296,7 +296,7 @@ impl Parser {
                 remote_ip: common.sender,
                 line: text,
             };
-            if self.rules.find(subject).map(|(place, _)| place as u16) != known.rule {
+            if self.rules.find(subject).map(|(index, _)| index as u16) != known.rule {
                 return false;
             }
         }
@@ -334,9 +334,9 @@ impl Parser {
         match (common.type_name, rule) {
             _ if rows.is_apart() && rows.has(Own::Type) => {}
             (Some(name), _) => put_kept(Own::Type, Some(name), rows),
-            (None, Some((place, _))) => {
-                let name = *rule_names[place]
-                    .get_or_insert_with(|| rows.builder.keep(self.rules.name(place).as_bytes()));
+            (None, Some((index, _))) => {
+                let name = *rule_names[index]
+                    .get_or_insert_with(|| rows.builder.keep(self.rules.name(index).as_bytes()));
                 put_kept(Own::Type, Some(name), rows);
             }
             (None, None) => rows.put_static(Own::Type, detected),

@@ -239,16 +239,16 @@ impl Rules {
             return Err(RuleError::TooMany { found: given.len() });
         }
         let mut rules = Rules::default();
-        for (place, rule) in given.iter().enumerate() {
-            rules.rules.push(ready(place, rule)?);
-            rules.have_names |= rules.rules[place].has_names();
+        for (index, rule) in given.iter().enumerate() {
+            rules.rules.push(ready(index, rule)?);
+            rules.have_names |= rules.rules[index].has_names();
             rules.look_at_lines |= rule.contains.is_some() || rule.regex.is_some();
-            let place = place as u16;
+            let index = index as u16;
             if rule.app_name.is_empty() {
-                rules.others.push(place);
+                rules.others.push(index);
             }
             for app_name in &rule.app_name {
-                rules.by_app.entry(app_name.as_bytes().into()).or_default().push(place);
+                rules.by_app.entry(app_name.as_bytes().into()).or_default().push(index);
             }
         }
         Ok(rules)
@@ -269,8 +269,8 @@ impl Rules {
     }
 
     /// The keys that a rule names; if it names none for a purpose, those of the source.
-    pub(crate) fn names<'a>(&'a self, place: usize, hints: &'a Hints) -> Names<'a> {
-        let rule = &self.rules[place];
+    pub(crate) fn names<'a>(&'a self, index: usize, hints: &'a Hints) -> Names<'a> {
+        let rule = &self.rules[index];
         let of_hints = Names::of(hints);
         if !rule.has_names() {
             return of_hints;
@@ -281,7 +281,7 @@ impl Rules {
             msg: first(&rule.msg, of_hints.msg),
             level: first(&rule.level, of_hints.level),
             ignore: of_hints.ignore,
-            rule: Some(place as u16),
+            rule: Some(index as u16),
         }
     }
 
@@ -291,21 +291,21 @@ impl Rules {
         let (mut of_app, mut others) = (of_app.iter().peekable(), self.others.iter().peekable());
         loop {
             // Both lists ascend: the smaller index is next in the order of the rules.
-            let place = match (of_app.peek(), others.peek()) {
+            let index = match (of_app.peek(), others.peek()) {
                 (Some(a), Some(b)) if a < b => of_app.next(),
                 (Some(_), None) => of_app.next(),
                 _ => others.next(),
             };
-            let place = usize::from(*place?);
-            let rule = &self.rules[place];
+            let index = usize::from(*index?);
+            let rule = &self.rules[index];
             if rule.holds(subject) {
-                return Some((place, rule.format));
+                return Some((index, rule.format));
             }
         }
     }
 
-    pub(crate) fn name(&self, place: usize) -> &str {
-        &self.rules[place].name
+    pub(crate) fn name(&self, index: usize) -> &str {
+        &self.rules[index].name
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -329,7 +329,7 @@ impl Rule {
     }
 }
 
-fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
+fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
     let name = given.name.clone();
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     if name.is_empty()
@@ -337,7 +337,7 @@ fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         || !name.bytes().all(allowed)
         || name == "summary"
     {
-        return Err(RuleError::Name { place: place + 1, name });
+        return Err(RuleError::Name { place: index + 1, name });
     }
     if given.contains.as_deref() == Some("") {
         return Err(RuleError::EmptyContains { rule: name });
@@ -412,7 +412,7 @@ mod tests {
                     remote_ip: ip.map(|ip| ip.parse().unwrap()),
                     line: line.as_bytes(),
                 };
-                let found = rules.find(subject).map(|(place, _)| rules.name(place));
+                let found = rules.find(subject).map(|(index, _)| rules.name(index));
                 assert_eq!(found, expected, "{app} {host} {ip:?} {line}");
             };
         check("sshd", "", None, "a vpn line", Some("vpn"));

@@ -101,9 +101,9 @@ pub(crate) fn third_or_fourth_before(mark: u8, text: &[u8]) -> bool {
         }
         at += 8;
     }
-    for (place, _) in text.iter().enumerate().skip(at).filter(|(_, b)| **b == b' ') {
+    for (index, _) in text.iter().enumerate().skip(at).filter(|(_, b)| **b == b' ') {
         seen += 1;
-        if (3..=4).contains(&seen) && text.get(place + 1) == Some(&mark) {
+        if (3..=4).contains(&seen) && text.get(index + 1) == Some(&mark) {
             return true;
         }
     }

@@ -49,9 +49,9 @@ const STARTS: [u32; 256] = {
     let mut byte = 0;
     while byte < 256 {
         let b = byte as u8;
-        let mut place = 0;
-        while place < FORMS.len() {
-            let fits = match FORMS[place].as_bytes()[0] {
+        let mut index = 0;
+        while index < FORMS.len() {
+            let fits = match FORMS[index].as_bytes()[0] {
                 b'I' | b'Y' | b'y' | b'U' | b'#' => b.is_ascii_digit(),
                 b'D' => b.is_ascii_digit() || b == b' ',
                 b'L' | b'a' => b.is_ascii_uppercase(),
@@ -59,9 +59,9 @@ const STARTS: [u32; 256] = {
                 literal => literal == b,
             };
             if fits {
-                starts[byte] |= 1 << place;
+                starts[byte] |= 1 << index;
             }
-            place += 1;
+            index += 1;
         }
         byte += 1;
     }
@@ -71,19 +71,19 @@ const STARTS: [u32; 256] = {
 /// Finds the time of a line; `memo` is the index of the format that matched last. Returns the time,
 /// and the offset behind it.
 pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
-    let mut places = STARTS[usize::from(*line.first()?)];
-    if places & 1 << *memo != 0
+    let mut candidates = STARTS[usize::from(*line.first()?)];
+    if candidates & 1 << *memo != 0
         && let Some(found) = fit(FORMS[*memo], line)
     {
         return Some(found);
     }
-    while places != 0 {
-        let place = places.trailing_zeros() as usize;
-        if let Some(found) = fit(FORMS[place], line) {
-            *memo = place;
+    while candidates != 0 {
+        let index = candidates.trailing_zeros() as usize;
+        if let Some(found) = fit(FORMS[index], line) {
+            *memo = index;
             return Some(found);
         }
-        places &= places - 1;
+        candidates &= candidates - 1;
     }
     match line {
         [b't', b'y', b'p', b'e', b'=', ..] | [b'n', b'o', b'd', b'e', b'=', ..] => audit(line),

@@ -59,6 +59,6 @@ pub fn batches_as_written(bytes: &[u8]) -> Vec<Arc<Batch>> {
     let newest = |frame: Arc<Frame>, parser: &mut Parser| parser.parse(frame).time_range_ns().1;
     let arrivals: Vec<i64> =
         frames_of(bytes, |_| now).into_iter().map(|frame| newest(frame, &mut parser)).collect();
-    let frames = frames_of(bytes, |place| arrivals[place]);
+    let frames = frames_of(bytes, |index| arrivals[index]);
     frames.into_iter().map(|frame| Arc::new(parser.parse(frame))).collect()
 }

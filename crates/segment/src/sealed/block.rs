@@ -48,7 +48,7 @@ pub(crate) struct BlockWriter {
     /// The nodes that built the frames of the lines.
     node_table: Vec<u32>,
     origin_table: Vec<Origin>,
-    origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
+    origin_indexes: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
 }
 
@@ -80,11 +80,11 @@ struct Columns {
 impl Columns {
     #[inline]
     fn builder(&mut self, column: u32) -> &mut ColumnBuilder {
-        let place = column as usize;
-        if place >= self.builders.len() {
-            self.builders.resize_with(place + 1, ColumnBuilder::default);
+        let index = column as usize;
+        if index >= self.builders.len() {
+            self.builders.resize_with(index + 1, ColumnBuilder::default);
         }
-        let builder = &mut self.builders[place];
+        let builder = &mut self.builders[index];
         if builder.len() == 0 {
             self.used.push(column);
         }
@@ -143,7 +143,7 @@ impl BlockWriter {
             self.columns.row = taken as u32;
             let known = &mut shapes[at.batch as usize];
             let layout = layouts.split(batch, &row, known, &mut self.columns);
-            let origin = self.origin_place(at.batch, batch, &row);
+            let origin = self.origin_index(at.batch, batch, &row);
             self.push_fixed(&row, origin, layout);
             entry.bytes_raw += row.raw_bytes() as u64 + 1;
             taken += 1;
@@ -222,35 +222,35 @@ impl BlockWriter {
         self.node_table.clear();
         self.words.clear();
         self.origin_table.clear();
-        self.origin_places.clear();
+        self.origin_indexes.clear();
         self.last_origin = None;
     }
 
     /// The index of a row's origin among those of the block.
-    fn origin_place(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>) -> u32 {
+    fn origin_index(&mut self, batch_index: u32, batch: &Batch, row: &Row<'_>) -> u32 {
         let origin = row.origin_index();
-        let place = match self.last_origin {
-            Some((b, o, place)) if (b, o) == (batch_place, origin) => place,
+        let index = match self.last_origin {
+            Some((b, o, index)) if (b, o) == (batch_index, origin) => index,
             _ => {
                 let origin = &batch.origins()[usize::from(origin)];
-                match self.origin_places.get(origin) {
-                    Some(&place) => place,
+                match self.origin_indexes.get(origin) {
+                    Some(&index) => index,
                     None => {
-                        let place = self.origin_table.len() as u32;
+                        let index = self.origin_table.len() as u32;
                         self.origin_table.push(origin.clone());
-                        self.origin_places.insert(origin.clone(), place);
-                        place
+                        self.origin_indexes.insert(origin.clone(), index);
+                        index
                     }
                 }
             }
         };
-        self.last_origin = Some((batch_place, origin, place));
-        place
+        self.last_origin = Some((batch_index, origin, index));
+        index
     }
 
     /// The index of a node among those of the block.
     #[inline]
-    fn node_place(&mut self, node: u32) -> i64 {
+    fn node_index(&mut self, node: u32) -> i64 {
         // Nearly always the node of the previous line.
         if let Some(&last) = self.rows.nodes.last()
             && self.node_table[last as usize] == node
@@ -269,8 +269,8 @@ impl BlockWriter {
         let Fixed { sequences, nodes, numbers, .. } = &self.rows;
         let rows = nodes.iter().zip(sequences).zip(numbers);
         let mut ranges: Vec<Option<NodeNumbers>> = vec![None; self.node_table.len()];
-        for ((&place, &sequence), &number) in rows {
-            let (node, number) = (place as usize, sequence.wrapping_add(number) as u64);
+        for ((&index, &sequence), &number) in rows {
+            let (node, number) = (index as usize, sequence.wrapping_add(number) as u64);
             let none = NodeNumbers { node: self.node_table[node], first: number, last: number };
             let range = ranges[node].get_or_insert(none);
             (range.first, range.last) = (range.first.min(number), range.last.max(number));
@@ -286,7 +286,7 @@ impl BlockWriter {
         let sequence = row.sequence();
         self.rows.sequences.push(sequence as i64);
         self.rows.lines.push(id.line.into());
-        let node = self.node_place(id.node);
+        let node = self.node_index(id.node);
         self.rows.nodes.push(node);
         self.rows.numbers.push(id.sequence.wrapping_sub(sequence) as i64);
         self.rows.origins.push(origin.into());
@@ -439,7 +439,7 @@ fn smallest(
 #[derive(Default)]
 struct Renumber {
     /// By number for all blocks, the number in this block; [`UNUSED`] if it has none.
-    places: Vec<u32>,
+    indexes: Vec<u32>,
     all: Vec<u32>,
 }
 
@@ -448,19 +448,19 @@ const UNUSED: u32 = u32::MAX;
 impl Renumber {
     #[inline]
     fn number(&mut self, of: u32) -> u32 {
-        match self.places.get(of as usize) {
-            Some(&place) if place != UNUSED => place,
+        match self.indexes.get(of as usize) {
+            Some(&index) if index != UNUSED => index,
             _ => self.number_new(of),
         }
     }
 
     fn number_new(&mut self, of: u32) -> u32 {
-        let place = self.all.len() as u32;
-        let size = self.places.len().max(of as usize + 1);
-        self.places.resize(size, UNUSED);
-        self.places[of as usize] = place;
+        let index = self.all.len() as u32;
+        let size = self.indexes.len().max(of as usize + 1);
+        self.indexes.resize(size, UNUSED);
+        self.indexes[of as usize] = index;
         self.all.push(of);
-        place
+        index
     }
 }
 

@@ -66,10 +66,10 @@ impl<'a> Cursor<'a> {
     #[inline(never)]
     fn long_varint(&mut self) -> Read<u64> {
         let (mut value, mut shift) = (0u64, 0);
-        for (place, &byte) in self.bytes.iter().enumerate().take(10) {
+        for (index, &byte) in self.bytes.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                self.bytes = &self.bytes[place + 1..];
+                self.bytes = &self.bytes[index + 1..];
                 return Ok(value);
             }
             shift += 7;

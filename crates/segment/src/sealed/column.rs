@@ -110,13 +110,13 @@ impl Values {
     }
 
     #[inline]
-    pub(crate) fn get(&self, place: usize) -> &[u8] {
-        let from = if place == 0 { 0 } else { (self.ends[place - 1] + self.gap) as usize };
-        &self.text[from..self.ends[place] as usize]
+    pub(crate) fn get(&self, index: usize) -> &[u8] {
+        let from = if index == 0 { 0 } else { (self.ends[index - 1] + self.gap) as usize };
+        &self.text[from..self.ends[index] as usize]
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.len()).map(|place| self.get(place))
+        (0..self.len()).map(|index| self.get(index))
     }
 
     fn clear(&mut self) {
@@ -150,7 +150,7 @@ pub(crate) struct ColumnBuilder {
     /// While the column may become a dictionary, the codes of its rows; `values` are the distinct
     /// ones.
     codes: Option<Vec<u16>>,
-    places: ByHash<u16>,
+    indexes: ByHash<u16>,
     last: u16,
     /// Rows of the values, for the text between fields, which may write the event time.
     pub(crate) rows: Vec<u32>,
@@ -172,7 +172,7 @@ impl ColumnBuilder {
             self.values.gap = 0;
         }
         self.rows.clear();
-        self.places.clear();
+        self.indexes.clear();
         self.last = 0;
         self.codes = (!self.was_text).then(Vec::new);
     }
@@ -212,23 +212,23 @@ impl ColumnBuilder {
     fn push_other(&mut self, value: &[u8]) {
         let hash = hash64(value);
         let codes = self.codes.as_mut().expect("it is a dictionary");
-        match self.places.get(&hash) {
-            Some(&place) if same(self.values.get(usize::from(place)), value) => {
-                codes.push(place);
-                self.last = place;
+        match self.indexes.get(&hash) {
+            Some(&index) if same(self.values.get(usize::from(index)), value) => {
+                codes.push(index);
+                self.last = index;
             }
             // Two values with the same hash cannot be in a dictionary.
             Some(_) => self.become_text(value),
             None => {
-                let place = self.values.len();
-                let doubtful = codes.len() >= DICTIONARY_PROOF && place * 2 > codes.len();
-                if place >= DICTIONARY_MAX || doubtful {
+                let index = self.values.len();
+                let doubtful = codes.len() >= DICTIONARY_PROOF && index * 2 > codes.len();
+                if index >= DICTIONARY_MAX || doubtful {
                     return self.become_text(value);
                 }
                 self.values.push(value);
-                self.places.insert(hash, place as u16);
-                codes.push(place as u16);
-                self.last = place as u16;
+                self.indexes.insert(hash, index as u16);
+                codes.push(index as u16);
+                self.last = index as u16;
             }
         }
     }
@@ -239,7 +239,7 @@ impl ColumnBuilder {
         codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
         values.push(value);
         self.values = values;
-        self.places.clear();
+        self.indexes.clear();
         self.was_text = true;
     }
 
@@ -332,33 +332,33 @@ impl ColumnBuilder {
     fn each(&self, mut each: impl FnMut(usize, &[u8])) {
         match &self.codes {
             Some(codes) => {
-                for (place, &code) in codes.iter().enumerate() {
-                    each(place, self.values.get(usize::from(code)));
+                for (index, &code) in codes.iter().enumerate() {
+                    each(index, self.values.get(usize::from(code)));
                 }
             }
-            None => self.values.iter().enumerate().for_each(|(place, value)| each(place, value)),
+            None => self.values.iter().enumerate().for_each(|(index, value)| each(index, value)),
         }
     }
 
     /// Writes the format and the exceptions, if there are few.
     fn encode_time(&self, times: &[i64], out: &mut Vec<u8>) -> bool {
         let exceptions_max = self.len() / 8;
-        let time_of = |place: usize| times[self.rows[place] as usize];
+        let time_of = |index: usize| times[self.rows[index] as usize];
         let mut form = None;
-        for place in [0, self.len() / 2, self.len() - 1] {
+        for index in [0, self.len() / 2, self.len() - 1] {
             let value = match &self.codes {
-                Some(codes) => self.values.get(usize::from(codes[place])),
-                None => self.values.get(place),
+                Some(codes) => self.values.get(usize::from(codes[index])),
+                None => self.values.get(index),
             };
-            form = form.or_else(|| TimeForm::find(value, time_of(place)));
+            form = form.or_else(|| TimeForm::find(value, time_of(index)));
         }
         let Some(form) = form else { return false };
         let mut writer = TimeWriter::new(form.clone());
-        let (mut places, mut exceptions) = (Vec::new(), Values::default());
-        let mut look = |place: usize, value: &[u8]| {
-            let is_written = same(writer.write(time_of(place)), value);
-            if !is_written && places.len() <= exceptions_max {
-                places.push(place as i64);
+        let (mut indexes, mut exceptions) = (Vec::new(), Values::default());
+        let mut look = |index: usize, value: &[u8]| {
+            let is_written = same(writer.write(time_of(index)), value);
+            if !is_written && indexes.len() <= exceptions_max {
+                indexes.push(index as i64);
                 exceptions.push(value);
             }
             is_written
@@ -367,24 +367,24 @@ impl ColumnBuilder {
             Some(codes) => {
                 // The previous code and time that matched.
                 let mut last = None;
-                for (place, &code) in codes.iter().enumerate() {
-                    let now = Some((code, time_of(place)));
+                for (index, &code) in codes.iter().enumerate() {
+                    let now = Some((code, time_of(index)));
                     if now != last {
-                        let is_written = look(place, self.values.get(usize::from(code)));
+                        let is_written = look(index, self.values.get(usize::from(code)));
                         last = now.filter(|_| is_written);
                     }
                 }
             }
-            None => self.values.iter().enumerate().for_each(|(place, value)| {
-                look(place, value);
+            None => self.values.iter().enumerate().for_each(|(index, value)| {
+                look(index, value);
             }),
         }
-        if places.len() > exceptions_max {
+        if indexes.len() > exceptions_max {
             return false;
         }
         form.encode(out);
-        put_varint(out, places.len() as u64);
-        ints::encode(&places, out);
+        put_varint(out, indexes.len() as u64);
+        ints::encode(&indexes, out);
         put_lengths(&exceptions, out);
         true
     }
@@ -465,7 +465,7 @@ pub(crate) struct Times {
     writer: TimeWriter,
     exceptions: Values,
     /// Indexes of the exceptions.
-    places: Vec<i64>,
+    indexes: Vec<i64>,
     /// Exceptions read so far.
     met: usize,
     count: usize,
@@ -513,11 +513,11 @@ impl<'a> Column<'a> {
             Encoding::Time => {
                 let form = TimeForm::decode(&mut cursor)?;
                 let exceptions = cursor.count(count)?;
-                let places = ints::decode(&mut cursor, exceptions)?;
+                let indexes = ints::decode(&mut cursor, exceptions)?;
                 let (text, ends) = decode_lengths(cursor, exceptions)?;
                 let exceptions = Values { text: text.to_vec(), ends, gap: 0 };
                 let writer = TimeWriter::new(form);
-                Ok(Column::Time(Box::new(Times { writer, exceptions, places, met: 0, count })))
+                Ok(Column::Time(Box::new(Times { writer, exceptions, indexes, met: 0, count })))
             }
             Encoding::Lines => {
                 let ends = line_ends(bytes, count)?;
@@ -533,24 +533,24 @@ impl<'a> Column<'a> {
 }
 
 impl Column<'_> {
-    /// Appends the value at index `place`, which must exist; `time_ns` is the event time of its
+    /// Appends the value at `index`, which must exist; `time_ns` is the event time of its
     /// row.
-    pub(crate) fn append(&mut self, place: usize, time_ns: i64, out: &mut Vec<u8>) {
+    pub(crate) fn append(&mut self, index: usize, time_ns: i64, out: &mut Vec<u8>) {
         match self {
             Column::Dictionary { values, codes, .. } => {
-                let code = codes.get(place).map_or(0, |&code| usize::from(code));
+                let code = codes.get(index).map_or(0, |&code| usize::from(code));
                 out.extend_from_slice(values.get(code));
             }
             Column::Numbers(numbers) => {
-                out.extend_from_slice(decimal_of(numbers[place], &mut [0; DECIMAL_BYTES]));
+                out.extend_from_slice(decimal_of(numbers[index], &mut [0; DECIMAL_BYTES]));
             }
-            Column::Time(times) => match times.places.binary_search(&(place as i64)) {
+            Column::Time(times) => match times.indexes.binary_search(&(index as i64)) {
                 Ok(exception) => out.extend_from_slice(times.exceptions.get(exception)),
                 Err(_) => out.extend_from_slice(times.writer.write(time_ns)),
             },
             Column::Text { text, ends, gap } => {
-                let from = if place == 0 { 0 } else { ends[place - 1] + *gap };
-                out.extend_from_slice(&text[from as usize..ends[place] as usize]);
+                let from = if index == 0 { 0 } else { ends[index - 1] + *gap };
+                out.extend_from_slice(&text[from as usize..ends[index] as usize]);
             }
         }
     }
@@ -573,8 +573,8 @@ impl Column<'_> {
             }
             Column::Time(times) => {
                 let mut found = vec![times.writer.could_write(needle); times.count];
-                for (&place, exception) in times.places.iter().zip(times.exceptions.iter()) {
-                    if let Some(found) = usize::try_from(place).ok().and_then(|p| found.get_mut(p))
+                for (&index, exception) in times.indexes.iter().zip(times.exceptions.iter()) {
+                    if let Some(found) = usize::try_from(index).ok().and_then(|p| found.get_mut(p))
                     {
                         *found = needle.is_in(exception);
                     }
@@ -583,16 +583,16 @@ impl Column<'_> {
             }
             Column::Text { text, ends, gap } => {
                 let mut found = vec![false; ends.len()];
-                let (mut at, mut place, mut from) = (0, 0, 0);
+                let (mut at, mut index, mut from) = (0, 0, 0);
                 while let Some(hit) = needle.find(text, at) {
                     // The first value that ends behind the hit.
-                    let passed = ends[place..].partition_point(|&end| end as usize <= hit);
+                    let passed = ends[index..].partition_point(|&end| end as usize <= hit);
                     if passed > 0 {
-                        place += passed;
-                        from = (ends[place - 1] + gap) as usize;
+                        index += passed;
+                        from = (ends[index - 1] + gap) as usize;
                     }
-                    let Some(&end) = ends.get(place) else { break };
-                    found[place] = needle.is_in(&text[from..end as usize]);
+                    let Some(&end) = ends.get(index) else { break };
+                    found[index] = needle.is_in(&text[from..end as usize]);
                     at = end as usize;
                 }
                 found
@@ -664,7 +664,7 @@ impl<'a> ColumnReader<'a> {
             Column::Dictionary { values, .. } if values.len() == 1 => {
                 Some(values.text.len() as u32)
             }
-            Column::Time(times) if times.places.is_empty() => Some(times.writer.width()),
+            Column::Time(times) if times.indexes.is_empty() => Some(times.writer.width()),
             _ => None,
         }
     }
@@ -709,12 +709,12 @@ impl<'a> ColumnReader<'a> {
     /// Skips the next value, which must exist.
     #[inline]
     pub(crate) fn skip(&mut self) {
-        let place = self.next;
+        let index = self.next;
         self.next += 1;
         match &mut self.column {
-            Column::Text { ends, gap, .. } => self.at = ends[place] + *gap,
+            Column::Text { ends, gap, .. } => self.at = ends[index] + *gap,
             Column::Time(times) => {
-                let exception = times.places.get(times.met) == Some(&(place as i64));
+                let exception = times.indexes.get(times.met) == Some(&(index as i64));
                 times.met += usize::from(exception);
             }
             Column::Dictionary { .. } | Column::Numbers(_) => {}
@@ -727,27 +727,27 @@ impl<'a> ColumnReader<'a> {
         time_ns: i64,
         decimal: &'v mut [u8; DECIMAL_BYTES],
     ) -> &'v [u8] {
-        let place = self.next;
+        let index = self.next;
         self.next += 1;
         match &mut self.column {
             Column::Dictionary { values, codes, .. } => {
-                values.get(if codes.is_empty() { 0 } else { usize::from(codes[place]) })
+                values.get(if codes.is_empty() { 0 } else { usize::from(codes[index]) })
             }
             Column::Text { text, ends, gap } => {
-                let (from, end) = (self.at, ends[place]);
+                let (from, end) = (self.at, ends[index]);
                 self.at = end + *gap;
                 &text[from as usize..end as usize]
             }
-            Column::Numbers(numbers) => decimal_of(numbers[place], decimal),
-            Column::Time(times) => times.next(place, time_ns),
+            Column::Numbers(numbers) => decimal_of(numbers[index], decimal),
+            Column::Time(times) => times.next(index, time_ns),
         }
     }
 }
 
 impl Times {
     #[inline]
-    fn next(&mut self, place: usize, time_ns: i64) -> &[u8] {
-        if self.places.get(self.met) == Some(&(place as i64)) {
+    fn next(&mut self, index: usize, time_ns: i64) -> &[u8] {
+        if self.indexes.get(self.met) == Some(&(index as i64)) {
             self.met += 1;
             self.exceptions.get(self.met - 1)
         } else {

@@ -41,11 +41,11 @@ pub type ReadChunk<'a> = &'a dyn Fn(usize) -> Result<Arc<Vec<u8>>, SegmentError>
 const TIMES: usize = 0;
 const RECEIVED: usize = 1;
 const SEQUENCES: usize = 2;
-const LINE_PLACES: usize = 3;
-const ORIGIN_PLACES: usize = 4;
-const LAYOUT_PLACES: usize = 5;
+const LINE_INDEXES: usize = 3;
+const ORIGIN_INDEXES: usize = 4;
+const LAYOUT_INDEXES: usize = 5;
 /// These two exist from version 5 on. Before, all lines are of one node, with its sequence numbers.
-const NODE_PLACES: usize = 6;
+const NODE_INDEXES: usize = 6;
 const NODE_NUMBERS: usize = 7;
 const NUMBERS: usize = 8;
 
@@ -118,7 +118,7 @@ impl<'p> BlockColumns<'p> {
         let mut rest = head.rest;
         let nodes = read_nodes(&mut rest, form)?;
         let mut starts = [const { None }; NUMBERS];
-        let numbers = if form.has_names() { NUMBERS } else { NODE_PLACES };
+        let numbers = if form.has_names() { NUMBERS } else { NODE_INDEXES };
         for start in &mut starts[..numbers] {
             *start = Some(rest.clone());
             ints::skip(&mut rest, lines)?;
@@ -178,13 +178,13 @@ impl<'p> BlockColumns<'p> {
 
     /// The id of a line.
     fn id(&self, row: usize) -> Read<LineId> {
-        let line = u32::try_from(self.numbers(LINE_PLACES)?[row]);
-        let node = usize::try_from(self.numbers(NODE_PLACES)?[row]).unwrap_or(usize::MAX);
+        let line = u32::try_from(self.numbers(LINE_INDEXES)?[row]);
+        let node = usize::try_from(self.numbers(NODE_INDEXES)?[row]).unwrap_or(usize::MAX);
         let number = self.numbers(NODE_NUMBERS)?[row];
         Ok(LineId {
             node: *self.nodes.get(node).ok_or(Corrupt("the node of a line"))?,
             sequence: self.numbers(SEQUENCES)?[row].wrapping_add(number) as u64,
-            line: line.map_err(|_| Corrupt("the place of a line"))?,
+            line: line.map_err(|_| Corrupt("the index of a line"))?,
         })
     }
 
@@ -199,50 +199,50 @@ impl<'p> BlockColumns<'p> {
         if let Some(classes) = self.classes.get() {
             return Ok(classes);
         }
-        let start = self.starts[LAYOUT_PLACES].as_ref().expect("every version has them");
-        let places = ints::decode(&mut start.clone(), self.listing.rows)?;
+        let start = self.starts[LAYOUT_INDEXES].as_ref().expect("every version has them");
+        let indexes = ints::decode(&mut start.clone(), self.listing.rows)?;
         let mut rows = vec![0; self.layouts.len()];
-        let mut of_row = Vec::with_capacity(places.len());
-        for same in places.chunk_by(|a, b| a == b) {
-            let place = usize::try_from(same[0]).unwrap_or(usize::MAX);
-            *rows.get_mut(place).ok_or(Corrupt("the layout of a line"))? += same.len();
-            of_row.extend(std::iter::repeat_n(place as u32, same.len()));
+        let mut of_row = Vec::with_capacity(indexes.len());
+        for same in indexes.chunk_by(|a, b| a == b) {
+            let index = usize::try_from(same[0]).unwrap_or(usize::MAX);
+            *rows.get_mut(index).ok_or(Corrupt("the layout of a line"))? += same.len();
+            of_row.extend(std::iter::repeat_n(index as u32, same.len()));
         }
         let mut uses = vec![Some(0usize); self.listing.columns.len()];
         let mut taken_by = vec![usize::MAX; self.listing.columns.len()];
-        for (place, (layout, rows)) in self.layouts.iter().zip(&rows).enumerate() {
+        for (index, (layout, rows)) in self.layouts.iter().zip(&rows).enumerate() {
             layout.each_column(|column| {
-                let twice = std::mem::replace(&mut taken_by[column], place) == place;
+                let twice = std::mem::replace(&mut taken_by[column], index) == index;
                 uses[column] = uses[column].filter(|_| !twice).map(|values| values + rows);
             });
         }
         Ok(self.classes.get_or_init(|| Classes { of_row, rows, uses }))
     }
 
-    /// Whether column `place` has a value for each line that takes one, and each line takes at most
+    /// Whether column number `index` has a value for each line that takes one, and each line takes at most
     /// one.
-    fn is_plain(&self, place: usize) -> Read<bool> {
-        match self.classes()?.uses[place] {
+    fn is_plain(&self, index: usize) -> Read<bool> {
+        match self.classes()?.uses[index] {
             None => Ok(false),
-            Some(values) if values == self.listing.columns[place].values => Ok(true),
+            Some(values) if values == self.listing.columns[index].values => Ok(true),
             Some(_) => Err(Corrupt("the number of values of a column")),
         }
     }
 
-    fn sections(&self, place: usize) -> Result<Vec<&[u8]>, Fault> {
-        let entry = &self.listing.columns[place];
+    fn sections(&self, index: usize) -> Result<Vec<&[u8]>, Fault> {
+        let entry = &self.listing.columns[index];
         let section = |(&(chunk, _), inside): (&(usize, usize), &&'p [u8])| match chunk {
             0 => Ok(*inside),
             chunk => self.chunk(chunk),
         };
-        entry.sections.iter().zip(&self.inside[place]).map(section).collect()
+        entry.sections.iter().zip(&self.inside[index]).map(section).collect()
     }
 
     /// The values of one column, each with its index; `None` when only restoring the lines gives
     /// them.
-    fn values(&self, place: usize) -> Result<Option<FieldColumn<'_>>, Fault> {
-        let entry = &self.listing.columns[place];
-        let sections = self.sections(place)?;
+    fn values(&self, index: usize) -> Result<Option<FieldColumn<'_>>, Fault> {
+        let entry = &self.listing.columns[index];
+        let sections = self.sections(index)?;
         let text = match (Encoding::of(entry.encoding)?, &sections[..]) {
             (Encoding::Lines, [text]) => Some(Cow::from(*text)),
             (Encoding::Repeats, &[tokens, distances, literals, digits]) => {
@@ -260,11 +260,11 @@ impl<'p> BlockColumns<'p> {
         }
         Ok(match Column::decode(entry.encoding, &sections, entry.values)? {
             Column::Dictionary { values, codes, .. } => {
-                let places = match codes.is_empty() {
+                let indexes = match codes.is_empty() {
                     true => Places::All(if values.len() == 0 { NO_VALUE } else { 0 }),
                     false => Places::Listed(codes.into_iter().map(u32::from).collect()),
                 };
-                Some(FieldColumn::with_ends(values.text.into(), values.ends, 0, places))
+                Some(FieldColumn::with_ends(values.text.into(), values.ends, 0, indexes))
             }
             Column::Numbers(numbers) => {
                 let (text, ends) = decimal_text(&numbers);
@@ -361,16 +361,16 @@ impl<'p> BlockColumns<'p> {
     /// A field with one value for all lines of each layout.
     fn constants<'s>(&'s self, sources: &[Source<'_>], of_row: &'s [u32]) -> FieldColumn<'s> {
         let mut values = Values::default();
-        let place = |source: &Source<'_>| match source {
+        let index = |source: &Source<'_>| match source {
             Source::Constant(value) => values.push_once(value),
             _ => NO_VALUE,
         };
-        let places: Vec<u32> = sources.iter().map(place).collect();
-        let places = match places[..] {
+        let indexes: Vec<u32> = sources.iter().map(index).collect();
+        let indexes = match indexes[..] {
             [only] => Places::All(only),
-            _ => Places::Classes(of_row, places),
+            _ => Places::Classes(of_row, indexes),
         };
-        FieldColumn::with_ends(values.text.into(), values.ends, 0, places)
+        FieldColumn::with_ends(values.text.into(), values.ends, 0, indexes)
     }
 
     /// A field with values from several columns, and constants of layouts.
@@ -405,19 +405,19 @@ impl<'p> BlockColumns<'p> {
         let mut bases = Vec::with_capacity(read.len());
         for column in &read {
             bases.push(values.ends.len() as u32);
-            (0..column.values() as u32).for_each(|place| values.push(column.value(place)));
+            (0..column.values() as u32).for_each(|index| values.push(column.value(index)));
         }
         let mut next = vec![0usize; read.len()];
-        let place = |&class: &u32| match parts[class as usize] {
-            Part::Same(place) => place,
+        let index = |&class: &u32| match parts[class as usize] {
+            Part::Same(index) => index,
             Part::Next(which) => {
                 next[which] += 1;
                 bases[which] + read[which].place(next[which] - 1)
             }
         };
-        let places = self.classes()?.of_row.iter().map(place).collect();
+        let indexes = self.classes()?.of_row.iter().map(index).collect();
         let Values { text, ends, gap, .. } = values;
-        Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(places))))
+        Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(indexes))))
     }
 
     /// A field that contains others, assembled from the columns of its parts.
@@ -438,12 +438,12 @@ impl<'p> BlockColumns<'p> {
                 Source::Nowhere | Source::Constant(_) => {}
             }
         }
-        for (place, reader) in readers.iter_mut().enumerate().filter(|(p, _)| wanted[*p]) {
-            if !self.is_plain(place)? {
+        for (index, reader) in readers.iter_mut().enumerate().filter(|(p, _)| wanted[*p]) {
+            if !self.is_plain(index)? {
                 return Ok(None);
             }
-            let entry = &self.listing.columns[place];
-            let column = Column::decode(entry.encoding, &self.sections(place)?, entry.values)?;
+            let entry = &self.listing.columns[index];
+            let column = Column::decode(entry.encoding, &self.sections(index)?, entry.values)?;
             *reader = Some(ColumnReader::new(column));
         }
         // Values that no wanted line takes are skipped.
@@ -533,7 +533,7 @@ impl<'p> BlockColumns<'p> {
         let origins: Arc<[Origin]> = self.all_origins()?.into();
         let (times, received) = (self.numbers(TIMES)?, self.numbers(RECEIVED)?);
         let sequences = self.numbers(SEQUENCES)?;
-        let of_origin = self.numbers(ORIGIN_PLACES)?;
+        let of_origin = self.numbers(ORIGIN_INDEXES)?;
         let count = origins.len();
         let mut builder =
             RestoredBuilder::new(names, origins, rows.len(), rows.len() * columns.len(), 0);
@@ -544,8 +544,8 @@ impl<'p> BlockColumns<'p> {
             let few = column.values() <= rows.len().max(1);
             bases.push((few && !matches!(column.places(), Places::Each)).then(|| {
                 let arena = builder.arena();
-                let keep = |place: u32| {
-                    let (value, at) = (column.value(place), arena.len() as u32);
+                let keep = |index: u32| {
+                    let (value, at) = (column.value(index), arena.len() as u32);
                     arena.extend_from_slice(value);
                     (at, value.len() as u32)
                 };
@@ -555,23 +555,23 @@ impl<'p> BlockColumns<'p> {
         for &row in rows {
             let row = row as usize;
             for (number, (column, base)) in columns.iter().zip(&bases).enumerate() {
-                let place = column.place(row);
-                if place == NO_VALUE {
+                let index = column.place(row);
+                if index == NO_VALUE {
                     continue;
                 }
                 let name = FieldId(number as u16);
                 if let Some(base) = base {
-                    let (at, length) = base[place as usize];
+                    let (at, length) = base[index as usize];
                     builder.push_field(name, Place::Shared(at), length);
                     continue;
                 }
-                let value = column.value(place);
+                let value = column.value(index);
                 let arena = builder.arena();
                 let at = arena.len() as u32;
                 arena.extend_from_slice(value);
                 builder.push_field(name, Place::Made(at), value.len() as u32);
             }
-            let origin = usize::try_from(of_origin[row]).ok().filter(|&place| place < count);
+            let origin = usize::try_from(of_origin[row]).ok().filter(|&index| index < count);
             let origin = origin.ok_or(Corrupt("the origin of a line"))?;
             let id = self.id(row)?;
             let stem = builder.stem_of(origin as u16);
@@ -643,7 +643,7 @@ struct Values {
     text: Vec<u8>,
     ends: Vec<u32>,
     gap: usize,
-    places: std::collections::HashMap<Box<[u8]>, u32, foldhash::fast::RandomState>,
+    indexes: std::collections::HashMap<Box<[u8]>, u32, foldhash::fast::RandomState>,
 }
 
 impl Values {
@@ -657,13 +657,13 @@ impl Values {
 
     /// The index of a value, which is added if it is new.
     fn push_once(&mut self, value: &[u8]) -> u32 {
-        if let Some(&place) = self.places.get(value) {
-            return place;
+        if let Some(&index) = self.indexes.get(value) {
+            return index;
         }
-        let place = self.ends.len() as u32;
+        let index = self.ends.len() as u32;
         self.push(value);
-        self.places.insert(value.into(), place);
-        place
+        self.indexes.insert(value.into(), index);
+        index
     }
 }
 

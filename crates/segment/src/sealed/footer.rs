@@ -162,11 +162,11 @@ pub fn numbers_of(all: impl IntoIterator<Item = NodeNumbers>) -> Vec<NodeNumbers
     let mut numbers: Vec<NodeNumbers> = Vec::new();
     for one in all {
         match numbers.binary_search_by_key(&one.node, |known| known.node) {
-            Ok(place) => {
-                let known = &mut numbers[place];
+            Ok(index) => {
+                let known = &mut numbers[index];
                 (known.first, known.last) = (known.first.min(one.first), known.last.max(one.last));
             }
-            Err(place) => numbers.insert(place, one),
+            Err(index) => numbers.insert(index, one),
         }
     }
     numbers
@@ -339,15 +339,15 @@ impl Footer {
             false => fields,
         };
         let fits = |rollup: &&Rollup| {
-            rollup.places_of(fields).is_some()
+            rollup.indexes_of(fields).is_some()
                 && rollup.tells_apart(bucket_ns)
                 && rollup.intervals(from_ns, to_ns).is_some()
         };
         let fitting = self.rollups.iter().chain(&self.pairs).filter(fits);
         let Some(rollup) = fitting.min_by_key(|rollup| rollup.len()) else { return false };
         let intervals = rollup.intervals(from_ns, to_ns).expect("it fits");
-        let places = rollup.places_of(fields).expect("it fits");
-        rollup.visit(&places, bucket_ns, intervals, each);
+        let indexes = rollup.indexes_of(fields).expect("it fits");
+        rollup.visit(&indexes, bucket_ns, intervals, each);
         true
     }
 

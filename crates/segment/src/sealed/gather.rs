@@ -30,7 +30,7 @@ pub(crate) struct Pending {
     rows_of_stems: Vec<Vec<u32>>,
     groups: Vec<Group>,
     /// Index in `groups`, by the group's number.
-    places: ByHash<u32>,
+    indexes: ByHash<u32>,
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
 }
@@ -61,7 +61,7 @@ impl Pending {
     ) {
         let mut keys = Keys::new(&batch, clustering);
         let mut rows_of_stems = vec![0; batch.stems()];
-        let place = self.batches.len() as u32;
+        let index = self.batches.len() as u32;
         // A run of consecutive lines with the same second and values: second, values, count.
         let mut run = (0, ValueNumbers::default(), 0);
         for row in batch.rows() {
@@ -83,7 +83,7 @@ impl Pending {
             }
             let bytes = row.raw_bytes() + 1;
             let group = &mut self.groups[*group as usize];
-            group.rows.push(RowRef { batch: place, row: row.index() });
+            group.rows.push(RowRef { batch: index, row: row.index() });
             group.bytes += bytes;
             self.bytes += bytes;
         }
@@ -103,7 +103,7 @@ impl Pending {
 
     /// The index of a group.
     fn group(&mut self, number: u64) -> u32 {
-        *self.places.entry(number).or_insert_with(|| {
+        *self.indexes.entry(number).or_insert_with(|| {
             self.groups.push(Group { number, ..Group::default() });
             self.groups.len() as u32 - 1
         })
@@ -162,7 +162,7 @@ struct Keys<'a> {
     /// For each name, its index in [`COUNTED_FIELDS`].
     fields: Vec<Option<u8>>,
     keys: Vec<Key<'a>>,
-    places: HashMap<(StemId, Values<'a>), u32, foldhash::fast::RandomState>,
+    indexes: HashMap<(StemId, Values<'a>), u32, foldhash::fast::RandomState>,
     /// For each stem, the index of the key of its last row.
     last: Vec<u32>,
 }
@@ -170,45 +170,45 @@ struct Keys<'a> {
 impl<'a> Keys<'a> {
     fn new(batch: &'a Batch, clustering: Clustering) -> Self {
         let mut fields = vec![None; batch.names().len()];
-        for (place, name) in COUNTED_FIELDS.iter().enumerate() {
+        for (index, name) in COUNTED_FIELDS.iter().enumerate() {
             if let Some(id) = batch.field_id(name) {
-                fields[usize::from(id.0)] = Some(place as u8);
+                fields[usize::from(id.0)] = Some(index as u8);
             }
         }
         let last = vec![UNKNOWN; batch.stems()];
-        Keys { batch, clustering, fields, keys: Vec::new(), places: HashMap::default(), last }
+        Keys { batch, clustering, fields, keys: Vec::new(), indexes: HashMap::default(), last }
     }
 
     #[inline]
     fn of(&mut self, row: &Row<'a>, counter: &mut Counter) -> &mut Key<'a> {
         let mut own: Values<'a> = [None; COUNTED_FIELDS.len()];
         let mut has_own = false;
-        for (place, (id, ..)) in row.own_places().enumerate() {
+        for (index, (id, ..)) in row.own_places().enumerate() {
             if let Some(field) = self.fields[usize::from(id.0)] {
-                own[usize::from(field)] = row.field_at(place);
+                own[usize::from(field)] = row.field_at(index);
                 has_own = true;
             }
         }
         let last = self.last[usize::from(row.stem().0)] as usize;
-        let place = match self.keys.get(last) {
+        let index = match self.keys.get(last) {
             Some(key) if key.has_own == has_own && (!has_own || key.own == own) => last,
             _ => self.other(row, own, counter),
         };
-        &mut self.keys[place]
+        &mut self.keys[index]
     }
 
     fn other(&mut self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> usize {
-        let place = match self.places.get(&(row.stem(), own)) {
-            Some(&place) => place,
+        let index = match self.indexes.get(&(row.stem(), own)) {
+            Some(&index) => index,
             None => {
-                let place = self.keys.len() as u32;
+                let index = self.keys.len() as u32;
                 self.keys.push(self.make(row, own, counter));
-                self.places.insert((row.stem(), own), place);
-                place
+                self.indexes.insert((row.stem(), own), index);
+                index
             }
         };
-        self.last[usize::from(row.stem().0)] = place;
-        place as usize
+        self.last[usize::from(row.stem().0)] = index;
+        index as usize
     }
 
     fn make(&self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> Key<'a> {

@@ -30,10 +30,10 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
         }
         return;
     }
-    let unit_place = unit_place(values);
-    let unit = UNITS[unit_place];
+    let unit_index = unit_index(values);
+    let unit = UNITS[unit_index];
     out.push(DELTAS);
-    out.push(unit_place as u8);
+    out.push(unit_index as u8);
     put_signed(out, first);
     out.reserve(values.len());
     let mut last = first;
@@ -48,25 +48,25 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
 
 /// The greatest unit of which all values are multiples. Differences that would wrap are not
 /// multiples of it.
-fn unit_place(values: &[i64]) -> usize {
-    let mut place = UNITS.len() - 1;
+fn unit_index(values: &[i64]) -> usize {
+    let mut index = UNITS.len() - 1;
     let mut last = 0;
     for &value in values {
         if value == last {
             continue;
         }
-        while value % UNITS[place] != 0 {
-            place -= 1;
+        while value % UNITS[index] != 0 {
+            index -= 1;
         }
-        if place == 0 {
+        if index == 0 {
             break;
         }
         last = value;
     }
-    if place == 0 {
+    if index == 0 {
         return 0;
     }
-    if values.iter().any(|value| value.unsigned_abs() > 1 << 62) { 0 } else { place }
+    if values.iter().any(|value| value.unsigned_abs() > 1 << 62) { 0 } else { index }
 }
 
 /// Reads `count` numbers.

@@ -59,24 +59,24 @@ pub(super) fn counted(name: &str) -> &str {
 pub(super) fn rename(names: &mut [&str], layouts: &[Layout<'_>]) {
     let is_there = |names: &[&str], name: &str| names.contains(&name);
     for (_, now, own) in OWN {
-        if let Some(place) = names.iter().position(|name| *name == now)
+        if let Some(index) = names.iter().position(|name| *name == now)
             && !is_there(names, own)
         {
-            names[place] = own;
+            names[index] = own;
         }
     }
     for (before, now, _) in OWN.into_iter().filter(|(before, ..)| *before != LEVEL_BEFORE) {
-        let Some(place) = names.iter().position(|name| *name == before) else { continue };
-        if !is_there(names, now) && (before == "type" || is_shared(place, layouts)) {
-            names[place] = now;
+        let Some(index) = names.iter().position(|name| *name == before) else { continue };
+        if !is_there(names, now) && (before == "type" || is_shared(index, layouts)) {
+            names[index] = now;
         }
     }
     for moved in MOVED {
         let name = moved.strip_prefix("json.").expect("all of them begin so");
-        if let Some(place) = names.iter().position(|name| *name == moved)
+        if let Some(index) = names.iter().position(|name| *name == moved)
             && !is_there(names, name)
         {
-            names[place] = name;
+            names[index] = name;
         }
     }
 }
@@ -88,8 +88,8 @@ pub(super) fn level_copied(names: &[&str]) -> Option<usize> {
 }
 
 /// Whether all layouts have the field as a shared value.
-fn is_shared(place: usize, layouts: &[Layout<'_>]) -> bool {
+fn is_shared(index: usize, layouts: &[Layout<'_>]) -> bool {
     let fields = layouts.iter().flat_map(|layout| &layout.fields);
-    let mut kinds = fields.filter(|(name, _)| usize::from(name.0) == place).map(|(_, kind)| kind);
+    let mut kinds = fields.filter(|(name, _)| usize::from(name.0) == index).map(|(_, kind)| kind);
     kinds.any(|kind| matches!(kind, Kind::Shared { .. }))
 }

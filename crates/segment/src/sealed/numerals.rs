@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn every_byte_is_a_digit_or_not() {
         for byte in 0..=255u8 {
-            for place in 0..8 {
+            for position in 0..8 {
                 let mut text = *b"01234567";
-                text[place] = byte;
-                let expected = if byte.is_ascii_digit() { 0 } else { 0x80 << (place * 8) };
-                assert_eq!(others(u64::from_le_bytes(text)), expected, "{byte} at {place}");
+                text[position] = byte;
+                let expected = if byte.is_ascii_digit() { 0 } else { 0x80 << (position * 8) };
+                assert_eq!(others(u64::from_le_bytes(text)), expected, "{byte} at {position}");
             }
         }
     }

@@ -47,7 +47,7 @@ pub(super) enum Kind {
     InLine,
     /// Index of the value in the list, and its position in the arena.
     Shared {
-        place: usize,
+        index: usize,
         at: u32,
         length: u32,
     },
@@ -118,9 +118,9 @@ pub(super) struct Head<'a> {
 impl<'a> Listing<'a> {
     pub(super) fn head(&self) -> Read<Head<'a>> {
         let mut rest = self.rest.clone();
-        let places: Vec<(u32, u32)> = self.shared.iter().map(|v| (0, v.len() as u32)).collect();
+        let positions: Vec<(u32, u32)> = self.shared.iter().map(|v| (0, v.len() as u32)).collect();
         let listed =
-            Listed { names: self.names.len(), shared: &places, columns: self.columns.len() };
+            Listed { names: self.names.len(), shared: &positions, columns: self.columns.len() };
         let layouts = (0..rest.count(rest.left())?)
             .map(|_| read_layout(&mut rest, &listed))
             .collect::<Read<Vec<_>>>()?;
@@ -179,9 +179,9 @@ pub(super) fn read_layout<'a>(cursor: &mut Cursor<'a>, listed: &Listed<'_>) -> R
         let kind = match cursor.u8()? {
             0 => Kind::InLine,
             1 => {
-                let place = below(cursor.count(COUNT_MAX)?, listed.shared.len(), "a value")?;
-                let (at, length) = listed.shared[place];
-                Kind::Shared { place, at, length }
+                let index = below(cursor.count(COUNT_MAX)?, listed.shared.len(), "a value")?;
+                let (at, length) = listed.shared[index];
+                Kind::Shared { index, at, length }
             }
             2 => Kind::Made(below(cursor.count(COUNT_MAX)?, listed.columns, "a column")?),
             3 => Kind::Empty,

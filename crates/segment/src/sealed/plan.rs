@@ -68,18 +68,18 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan of a layout with `rows` rows.
     pub(super) fn new(layout: &Layout<'_>, rows: usize, readers: &[ColumnReader<'_>]) -> Plan {
-        let fixed = fixed_places(layout, readers);
-        let place = |field: usize| match layout.fields[field].1 {
+        let fixed = fixed_positions(layout, readers);
+        let position = |field: usize| match layout.fields[field].1 {
             Kind::InLine => fixed[field].map(|(from, to)| (Place::Line(from), to - from)),
             Kind::Shared { at, length, .. } => Some((Place::Shared(at), length)),
             Kind::Empty => Some((Place::Line(0), 0)),
             Kind::Made(_) => None,
         };
         let fields = layout.fields.len();
-        let own = (0..fields).rev().find(|&field| place(field).is_none()).map_or(0, |f| f + 1);
+        let own = (0..fields).rev().find(|&field| position(field).is_none()).map_or(0, |f| f + 1);
         let shared = (own..fields)
             .filter_map(|field| {
-                place(field).map(|(at, length)| (layout.fields[field].0, at, length))
+                position(field).map(|(at, length)| (layout.fields[field].0, at, length))
             })
             .collect::<Vec<_>>();
         let mut plan = Plan {
@@ -186,8 +186,8 @@ impl Plan {
         let shared = &self.shared;
         let stem = self.has_stem.then(|| {
             *self.stems.entry(origin).or_insert_with(|| {
-                for &(name, place, length) in shared {
-                    builder.push_field(name, place, length);
+                for &(name, position, length) in shared {
+                    builder.push_field(name, position, length);
                 }
                 builder.share(origin)
             })
@@ -299,8 +299,8 @@ impl Plan {
             }
         }
         if self.apart {
-            for &(name, place, length) in &self.shared {
-                builder.push_field(name, place, length);
+            for &(name, position, length) in &self.shared {
+                builder.push_field(name, position, length);
             }
         }
     }
@@ -308,7 +308,7 @@ impl Plan {
 
 /// For each field, its offset and length, if it has the same value at the same offset in every
 /// line.
-fn fixed_places(layout: &Layout<'_>, readers: &[ColumnReader<'_>]) -> Vec<Option<(u32, u32)>> {
+fn fixed_positions(layout: &Layout<'_>, readers: &[ColumnReader<'_>]) -> Vec<Option<(u32, u32)>> {
     let mut fixed = vec![None; layout.fields.len()];
     // Where the open fields began; a value that is not a literal disqualifies all of them.
     let mut open: Vec<Option<u32>> = vec![None; layout.fields.len()];

@@ -97,39 +97,39 @@ impl SealedFile {
         &self.path
     }
 
-    /// The records of block `place`, which must exist.
+    /// The records of block number `block`, which must exist.
     ///
     /// Errors: the block cannot be read or is damaged; the text gives file and offset.
-    pub fn read_block(&self, place: usize) -> Result<Batch, SegmentError> {
-        let entry = &self.footer.blocks[place];
+    pub fn read_block(&self, block: usize) -> Result<Batch, SegmentError> {
+        let entry = &self.footer.blocks[block];
         let chunks = self.read_chunks(entry)?;
         restore(&chunks, entry.lines as usize, self.footer.form())
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
-    /// How many chunks block `place` has.
-    pub fn chunks(&self, place: usize) -> usize {
-        self.footer.blocks[place].chunks.len()
+    /// How many chunks block number `block` has.
+    pub fn chunks(&self, block: usize) -> usize {
+        self.footer.blocks[block].chunks.len()
     }
 
-    /// One chunk of block `place`, verified and decompressed.
+    /// One chunk of block number `block`, verified and decompressed.
     ///
     /// Errors: the chunk cannot be read or is damaged; the text gives file and offset.
-    pub fn chunk(&self, place: usize, number: usize) -> Result<Vec<u8>, SegmentError> {
-        self.read_chunk(&self.footer.blocks[place], number)
+    pub fn chunk(&self, block: usize, number: usize) -> Result<Vec<u8>, SegmentError> {
+        self.read_chunk(&self.footer.blocks[block], number)
     }
 
-    /// Calls `with` with the columns of block `place`. `read` returns its chunks, from a cache or
+    /// Calls `with` with the columns of block number `block`. `read` returns its chunks, from a cache or
     /// from [`Self::chunk`].
     ///
     /// Errors: the first chunk cannot be read or is damaged; the text gives file and offset.
     pub fn with_columns<T>(
         &self,
-        place: usize,
+        block: usize,
         read: ReadChunk<'_>,
         with: impl FnOnce(&BlockColumns<'_>) -> T,
     ) -> Result<T, SegmentError> {
-        let entry = &self.footer.blocks[place];
+        let entry = &self.footer.blocks[block];
         let pack = read(0)?;
         let (chunks, lines) = (entry.chunks.len(), entry.lines as usize);
         let form = self.footer.form();
@@ -139,17 +139,17 @@ impl SealedFile {
         Ok(with(&columns))
     }
 
-    /// For each set of words, whether block `place` may have a line with all of them in values of
+    /// For each set of words, whether block number `block` may have a line with all of them in values of
     /// its fields. `None` if this is not known without reading the lines.
     ///
     /// Errors: the filter cannot be read or is damaged; the text gives file and offset.
     pub fn may_contain(
         &self,
-        place: usize,
+        block: usize,
         sets: &[Vec<TokenHash>],
     ) -> Result<Option<Vec<bool>>, SegmentError> {
-        let Some(bytes) = self.filter(place)? else { return Ok(None) };
-        self.may_contain_by(place, &bytes, sets).map(Some)
+        let Some(bytes) = self.filter(block)? else { return Ok(None) };
+        self.may_contain_by(block, &bytes, sets).map(Some)
     }
 
     /// As [`Self::may_contain`], with the filter of the block that [`Self::filter`] returned.
@@ -157,28 +157,28 @@ impl SealedFile {
     /// Errors: the bytes are not a filter.
     pub fn may_contain_by(
         &self,
-        place: usize,
+        block: usize,
         filter: &[u8],
         sets: &[Vec<TokenHash>],
     ) -> Result<Vec<bool>, SegmentError> {
         let filter = TokenFilter::open(filter).map_err(|_| {
-            let entry = &self.footer.blocks[place];
+            let entry = &self.footer.blocks[block];
             let offset = entry.offset + entry.chunk_bytes_disk() as u64;
             malformed(&self.path, offset, Corrupt("the filter of a block"))
         })?;
         Ok(sets.iter().map(|words| filter.may_contain_all(words)).collect())
     }
 
-    /// Whether block `place` has a word filter.
-    pub fn has_filter(&self, place: usize) -> bool {
-        self.footer.blocks[place].filter.is_some()
+    /// Whether block number `block` has a word filter.
+    pub fn has_filter(&self, block: usize) -> bool {
+        self.footer.blocks[block].filter.is_some()
     }
 
-    /// The word filter of block `place`, verified; `None` if it has none.
+    /// The word filter of block number `block`, verified; `None` if it has none.
     ///
     /// Errors: the filter cannot be read or is damaged; the text gives file and offset.
-    pub fn filter(&self, place: usize) -> Result<Option<Vec<u8>>, SegmentError> {
-        let entry = &self.footer.blocks[place];
+    pub fn filter(&self, block: usize) -> Result<Option<Vec<u8>>, SegmentError> {
+        let entry = &self.footer.blocks[block];
         let Some(filter) = entry.filter else { return Ok(None) };
         let offset = entry.offset + entry.chunk_bytes_disk() as u64;
         let bytes = read_exact(&*self.blob, &self.path, offset, filter.bytes as usize)?;
@@ -191,11 +191,11 @@ impl SealedFile {
         Ok(Some(bytes))
     }
 
-    /// Reads block `place` and compares its lines with their checksum.
-    pub fn verify_block(&self, place: usize) -> Result<Batch, SegmentError> {
-        let entry = &self.footer.blocks[place];
-        self.may_contain(place, &[])?;
-        let batch = self.read_block(place)?;
+    /// Reads block number `block` and compares its lines with their checksum.
+    pub fn verify_block(&self, block: usize) -> Result<Batch, SegmentError> {
+        let entry = &self.footer.blocks[block];
+        self.may_contain(block, &[])?;
+        let batch = self.read_block(block)?;
         let found = lines_crc(&batch, self.footer.form());
         if found != entry.lines_crc {
             let expected = format!("checksum {:08x}", entry.lines_crc);
@@ -205,10 +205,10 @@ impl SealedFile {
         Ok(batch)
     }
 
-    /// How the columns of block `place` are stored; the fixed ones (times, line ids, layouts) are
+    /// How the columns of block number `block` are stored; the fixed ones (times, line ids, layouts) are
     /// not listed.
-    pub fn columns(&self, place: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
-        let entry = &self.footer.blocks[place];
+    pub fn columns(&self, block: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
+        let entry = &self.footer.blocks[block];
         let chunks = self.read_chunks(entry)?;
         let corrupt = |corrupt| malformed(&self.path, entry.offset, corrupt);
         let mut listing = Listing::read(&chunks[0]).map_err(corrupt)?;
@@ -217,7 +217,7 @@ impl SealedFile {
             super::names::rename(&mut listing.names, &head.layouts);
         }
         let name = |number: usize, edge: &str| match number.checked_sub(1) {
-            Some(place) => listing.names[place].to_owned(),
+            Some(index) => listing.names[index].to_owned(),
             None => edge.to_owned(),
         };
         let describe = |column: &super::pack::ColumnEntry| {

@@ -31,7 +31,7 @@ const STRETCH_BYTES_MIN: usize = 8;
 /// The greatest distance of a copy: distances have three bytes.
 const DISTANCE_MAX: usize = (1 << 24) - 1;
 /// Size of the hash table of positions; a later position overwrites an earlier one.
-const PLACES_LOG: u32 = 14;
+const POSITIONS_LOG: u32 = 14;
 /// This many bytes at the end are always literals, so that eight bytes can be read anywhere before
 /// them.
 const TAIL_BYTES: usize = 16;
@@ -44,12 +44,12 @@ const WIDE: usize = 32;
 /// Splits texts into stretches and literals; reuses its memory.
 pub(crate) struct Repeats {
     /// By hash of eight bytes, where they occurred last.
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Repeats { places: vec![0; 1 << PLACES_LOG] }
+        Repeats { positions: vec![0; 1 << POSITIONS_LOG] }
     }
 }
 
@@ -114,7 +114,7 @@ impl Repeats {
     fn take_apart(&mut self, text: &[u8], mut each: impl FnMut(Range<usize>)) -> Option<Parts> {
         let limit = text.len().checked_sub(TAIL_BYTES)?;
         u32::try_from(text.len()).ok()?;
-        self.places.fill(0);
+        self.positions.fill(0);
         let mut parts = Parts {
             tokens: Vec::with_capacity(text.len() / 16),
             distances: Vec::with_capacity(text.len() / 32),
@@ -158,9 +158,9 @@ impl Repeats {
                 at += word_bytes;
                 continue;
             }
-            let place = &mut self.places[hash(eight)];
-            let known = *place as usize;
-            *place = at as u32;
+            let position = &mut self.positions[hash(eight)];
+            let known = *position as usize;
+            *position = at as u32;
             if let Some(same) = at.checked_sub(distance)
                 && distance > 0
                 && eight_at(text, same) == eight
@@ -293,7 +293,7 @@ fn eight_at(text: &[u8], at: usize) -> u64 {
 
 #[inline]
 fn hash(eight: u64) -> usize {
-    (eight.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES_LOG)) as usize
+    (eight.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - POSITIONS_LOG)) as usize
 }
 
 /// How many of eight bytes belong to a word: those before the first that is below `0` (blanks, most

@@ -31,8 +31,8 @@ pub(super) struct Opened<'a> {
     pub(super) sequences: Vec<i64>,
     pub(super) names_of_lines: LineNames,
     /// For each line, its index in `origins`, and in `plans`.
-    pub(super) origin_places: Vec<i64>,
-    pub(super) layout_places: Vec<i64>,
+    pub(super) origin_indexes: Vec<i64>,
+    pub(super) layout_indexes: Vec<i64>,
     pub(super) readers: Vec<ColumnReader<'a>>,
     pub(super) plans: Vec<Plan>,
     fields: usize,
@@ -56,7 +56,7 @@ impl<'a> Opened<'a> {
         }
         check_names(&names)?;
         let mut shared = Vec::new();
-        let places: Vec<(u32, u32)> = values
+        let positions: Vec<(u32, u32)> = values
             .iter()
             .map(|value| {
                 let at = shared.len() as u32;
@@ -64,7 +64,7 @@ impl<'a> Opened<'a> {
                 (at, value.len() as u32)
             })
             .collect();
-        let listed = Listed { names: names.len(), shared: &places, columns: columns.len() };
+        let listed = Listed { names: names.len(), shared: &positions, columns: columns.len() };
         let layouts = (0..rest.count(pack.len())?)
             .map(|_| read_layout(&mut rest, &listed))
             .collect::<Read<Vec<_>>>()?;
@@ -77,22 +77,22 @@ impl<'a> Opened<'a> {
         let times = ints::decode(&mut rest, rows)?;
         let received = ints::decode(&mut rest, rows)?;
         let sequences = ints::decode(&mut rest, rows)?;
-        let line_places = ints::decode(&mut rest, rows)?;
-        let origin_places = ints::decode(&mut rest, rows)?;
-        let layout_places = ints::decode(&mut rest, rows)?;
-        let (node_places, numbers) = match form.has_names() {
+        let line_indexes = ints::decode(&mut rest, rows)?;
+        let origin_indexes = ints::decode(&mut rest, rows)?;
+        let layout_indexes = ints::decode(&mut rest, rows)?;
+        let (node_indexes, numbers) = match form.has_names() {
             true => (ints::decode(&mut rest, rows)?, ints::decode(&mut rest, rows)?),
             false => (vec![0; rows], vec![0; rows]),
         };
-        if node_places.iter().any(|&place| place < 0 || place as usize >= nodes.len()) {
+        if node_indexes.iter().any(|&index| index < 0 || index as usize >= nodes.len()) {
             return Err(Corrupt("the node of a line"));
         }
-        if origin_places.iter().any(|&place| place < 0 || place as usize >= origins.len()) {
+        if origin_indexes.iter().any(|&index| index < 0 || index as usize >= origins.len()) {
             return Err(Corrupt("the origin of a line"));
         }
         let readers = read_columns(&columns, chunks, &mut rest)?;
         rest.end()?;
-        let uses = check_uses(&layouts, &layout_places, &readers)?;
+        let uses = check_uses(&layouts, &layout_indexes, &readers)?;
         let values_bytes: usize = readers.iter().map(ColumnReader::text_bytes).sum();
         let plans: Vec<Plan> = layouts
             .iter()
@@ -107,9 +107,9 @@ impl<'a> Opened<'a> {
             times,
             received,
             sequences,
-            names_of_lines: LineNames { nodes, node_places, numbers, line_places },
-            origin_places,
-            layout_places,
+            names_of_lines: LineNames { nodes, node_indexes, numbers, line_indexes },
+            origin_indexes,
+            layout_indexes,
             readers,
             plans,
             fields,
@@ -129,20 +129,20 @@ pub(super) struct LineNames {
     nodes: Vec<u32>,
     /// For each line: a valid index in `nodes`, and the number of its frame on that node minus the
     /// sequence number.
-    node_places: Vec<i64>,
+    node_indexes: Vec<i64>,
     numbers: Vec<i64>,
-    line_places: Vec<i64>,
+    line_indexes: Vec<i64>,
 }
 
 impl LineNames {
     /// The id of a line whose frame has that sequence number.
     #[inline]
     pub(super) fn id(&self, row: usize, sequence: i64) -> Read<LineId> {
-        let line = u32::try_from(self.line_places[row]);
+        let line = u32::try_from(self.line_indexes[row]);
         Ok(LineId {
-            node: self.nodes[self.node_places[row] as usize],
+            node: self.nodes[self.node_indexes[row] as usize],
             sequence: sequence.wrapping_add(self.numbers[row]) as u64,
-            line: line.map_err(|_| Corrupt("the place of a line"))?,
+            line: line.map_err(|_| Corrupt("the index of a line"))?,
         })
     }
 }
@@ -183,7 +183,7 @@ fn restore_batch(
     *builder.arena() = block.shared;
     let mut wanted = wanted.map(|rows| rows.iter().peekable());
     for row in 0..lines {
-        let plan = &mut block.plans[block.layout_places[row] as usize];
+        let plan = &mut block.plans[block.layout_indexes[row] as usize];
         if let Some(wanted) = &mut wanted
             && wanted.next_if(|next| **next as usize == row).is_none()
         {
@@ -194,7 +194,7 @@ fn restore_batch(
             continue;
         }
         let time_ns = block.times[row];
-        let stem = plan.stem(block.origin_places[row] as u16, &mut builder);
+        let stem = plan.stem(block.origin_indexes[row] as u16, &mut builder);
         plan.write_line(time_ns, &mut block.readers, builder.line(), &mut spans);
         plan.push_fields(time_ns, &mut block.readers, &spans, &mut builder);
         let id = (block.names_of_lines.id(row, block.sequences[row])?, block.sequences[row] as u64);
@@ -291,8 +291,8 @@ struct Uses {
 fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader<'_>]) -> Read<Uses> {
     let mut rows_of = vec![0usize; layouts.len()];
     for &layout in rows {
-        let place = usize::try_from(layout).ok().filter(|place| *place < layouts.len());
-        rows_of[place.ok_or(Corrupt("the layout of a line"))?] += 1;
+        let index = usize::try_from(layout).ok().filter(|index| *index < layouts.len());
+        rows_of[index.ok_or(Corrupt("the layout of a line"))?] += 1;
     }
     let mut uses = vec![0usize; readers.len()];
     let mut literal_bytes = 0usize;

@@ -121,7 +121,7 @@ impl Rollup {
     }
 
     /// Indexes of these fields among its own; `None` if one is missing.
-    pub(crate) fn places_of(&self, fields: &[&str]) -> Option<Vec<usize>> {
+    pub(crate) fn indexes_of(&self, fields: &[&str]) -> Option<Vec<usize>> {
         fields.iter().map(|field| self.fields.iter().position(|own| own == field)).collect()
     }
 
@@ -140,11 +140,11 @@ impl Rollup {
         Some(from..to_ns.map_or(Some(i64::MAX), edge)?)
     }
 
-    /// Calls `each` with the beginning of an interval, the values of the fields at `places`, and
+    /// Calls `each` with the beginning of an interval, the values of the fields at `indexes`, and
     /// the number of lines; intervals of one bucket are added up.
     pub(crate) fn visit(
         &self,
-        places: &[usize],
+        indexes: &[usize],
         bucket_ns: Option<(i64, i64)>,
         intervals: Range<i64>,
         each: EachCount<'_>,
@@ -156,7 +156,7 @@ impl Rollup {
         let mut numbers: HashMap<Vec<&[u8]>, usize> = HashMap::new();
         let mut of = Vec::with_capacity(self.values.len());
         for values in &self.values {
-            let values: Vec<&[u8]> = places.iter().map(|&place| &values[place][..]).collect();
+            let values: Vec<&[u8]> = indexes.iter().map(|&index| &values[index][..]).collect();
             let number = *numbers.entry(values).or_insert_with_key(|values| {
                 apart.push(values.clone());
                 apart.len() - 1
@@ -244,13 +244,15 @@ impl Rollup {
             .collect::<Read<Vec<Vec<Vec<u8>>>>>()?;
         let count = cursor.count(lines as usize)?;
         let intervals = ints::decode(cursor, count)?;
-        let places = ints::decode(cursor, count)?;
+        let indexes = ints::decode(cursor, count)?;
         let numbers = ints::decode(cursor, count)?;
-        let counts = intervals.into_iter().zip(places).zip(numbers).map(|((at, place), number)| {
-            let known = (0..values.len() as i64).contains(&place);
-            let lines = u32::try_from(number).ok().filter(|_| known).ok_or(Corrupt("a rollup"))?;
-            Ok((at, Count { value: place as u16, lines }))
-        });
+        let counts =
+            intervals.into_iter().zip(indexes).zip(numbers).map(|((at, index), number)| {
+                let known = (0..values.len() as i64).contains(&index);
+                let lines =
+                    u32::try_from(number).ok().filter(|_| known).ok_or(Corrupt("a rollup"))?;
+                Ok((at, Count { value: index as u16, lines }))
+            });
         let counts = counts.collect::<Read<Vec<_>>>()?;
         Ok(Rollup::new(names, values, interval_s, counts.into_iter()))
     }
@@ -474,8 +476,8 @@ mod tests {
             assert!(rollup.tells_apart(bucket_ns));
             let mut found = BTreeMap::new();
             let fields: &[&str] = if by_value { &["_level"] } else { &[] };
-            let places = rollup.places_of(fields).unwrap();
-            rollup.visit(&places, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, values, lines| {
+            let indexes = rollup.indexes_of(fields).unwrap();
+            rollup.visit(&indexes, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, values, lines| {
                 let key = (bucket(time_ns / SECOND_NS), values.concat());
                 assert_eq!(found.insert(key, lines), None);
             });
@@ -488,8 +490,8 @@ mod tests {
             }
         }
         let rollup = &rollups[0];
-        assert_eq!(rollups[6].places_of(&["_level", "app_name"]), Some(vec![1, 0]));
-        assert_eq!(rollups[6].places_of(&["_level", "hostname"]), None);
+        assert_eq!(rollups[6].indexes_of(&["_level", "app_name"]), Some(vec![1, 0]));
+        assert_eq!(rollups[6].indexes_of(&["_level", "hostname"]), None);
         assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
         assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
     }

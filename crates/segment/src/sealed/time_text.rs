@@ -240,8 +240,8 @@ impl TimeWriter {
         if self.form.digits > 0 && self.fraction != Some(nanos) {
             let digits = usize::from(self.form.digits);
             let mut shown = nanos / 10u32.pow(9 - u32::from(self.form.digits));
-            for place in (0..digits).rev() {
-                self.text[self.fraction_at + place] = b'0' + (shown % 10) as u8;
+            for digit in (0..digits).rev() {
+                self.text[self.fraction_at + digit] = b'0' + (shown % 10) as u8;
                 shown /= 10;
             }
             self.fraction = Some(nanos);

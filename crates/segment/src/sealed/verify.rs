@@ -44,13 +44,13 @@ pub(crate) fn compare(
     sources.resize_with(batches.len(), || None);
     let mut heads = LineHeads::with_capacity(rows.len(), Form::current());
     let (mut crc, mut gathered) = (0, Vec::with_capacity(GATHERED_BYTES));
-    for (place, at) in rows.iter().enumerate() {
+    for (index, at) in rows.iter().enumerate() {
         let batch = &*batches[at.batch as usize];
         let row = batch.row(at.row as usize);
         let source =
             sources[at.batch as usize].get_or_insert_with(|| Source::new(batch, &block.names));
-        if !source.alike(&mut block, place, &row, &mut spans) {
-            return Ok(Compared::Different(place));
+        if !source.alike(&mut block, index, &row, &mut spans) {
+            return Ok(Compared::Different(index));
         }
         let raw = row.raw();
         if gathered.len() + raw.len() > GATHERED_BYTES {
@@ -86,22 +86,22 @@ impl<'a> Source<'a> {
         Source { batch, names, alike: vec![Vec::new(); batch.stems()], last: None }
     }
 
-    /// Whether the next line of the block, with index `place`, is the same record as `row`.
+    /// Whether the next line of the block, number `index`, is the same record as `row`.
     #[inline]
     fn alike(
         &mut self,
         block: &mut Opened<'_>,
-        place: usize,
+        index: usize,
         row: &Row<'_>,
         spans: &mut [(u32, u32)],
     ) -> bool {
-        let (time_ns, id) = (block.times[place], row.id());
-        let key = (row.stem(), block.layout_places[place], block.origin_places[place]);
+        let (time_ns, id) = (block.times[index], row.id());
+        let key = (row.stem(), block.layout_indexes[index], block.origin_indexes[index]);
         let plan = &block.plans[key.1 as usize];
         let same_head = time_ns == row.time_ns()
-            && block.received[place] == row.received_ns()
-            && block.sequences[place] as u64 == row.sequence()
-            && block.names_of_lines.id(place, block.sequences[place]) == Ok(id);
+            && block.received[index] == row.received_ns()
+            && block.sequences[index] as u64 == row.sequence()
+            && block.names_of_lines.id(index, block.sequences[index]) == Ok(id);
         if let (Some(last), Some(straight)) = (self.last, &plan.straight)
             && last == (key, true)
             && self.is_straight(plan, straight, row)
@@ -111,7 +111,7 @@ impl<'a> Source<'a> {
         }
         same_head
             && plan.compare_line(time_ns, &mut block.readers, row.raw(), spans)
-            && self.fields_alike(block, key, place, row, spans)
+            && self.fields_alike(block, key, index, row, spans)
     }
 
     /// Whether the only own field of a row extends from there to the end of the line.
@@ -132,7 +132,7 @@ impl<'a> Source<'a> {
         &mut self,
         block: &mut Opened<'_>,
         key: (StemId, i64, i64),
-        place: usize,
+        index: usize,
         row: &Row<'_>,
         spans: &[(u32, u32)],
     ) -> bool {
@@ -148,13 +148,13 @@ impl<'a> Source<'a> {
             }
         }
         if plan.own.len() + plan.shared.len() != row.fields_count()
-            || !self.stem_alike(block, place, row)
+            || !self.stem_alike(block, index, row)
         {
             return false;
         }
         let plan = &block.plans[key.1 as usize];
         self.last = Some((key, plan.shared.len() == row.stem_fields()));
-        self.own_alike(block, place, row, spans)
+        self.own_alike(block, index, row, spans)
     }
 
     /// Whether a field is at the same position of the same line.
@@ -174,8 +174,8 @@ impl<'a> Source<'a> {
     /// Whether the rows have the same origin, and the same values or positions in the last fields:
     /// as many fields as are shared both in the layout and in the stem.
     #[inline]
-    fn stem_alike(&mut self, block: &Opened<'_>, place: usize, row: &Row<'_>) -> bool {
-        let (layout, origin) = (block.layout_places[place], block.origin_places[place]);
+    fn stem_alike(&mut self, block: &Opened<'_>, index: usize, row: &Row<'_>) -> bool {
+        let (layout, origin) = (block.layout_indexes[index], block.origin_indexes[index]);
         let known = &mut self.alike[usize::from(row.stem().0)];
         match known.iter().position(|pair| *pair == (layout, origin)) {
             Some(0) => true,
@@ -212,13 +212,13 @@ impl<'a> Source<'a> {
     fn own_alike(
         &self,
         block: &mut Opened<'_>,
-        place: usize,
+        index: usize,
         row: &Row<'_>,
         spans: &[(u32, u32)],
     ) -> bool {
-        let plan = &block.plans[block.layout_places[place] as usize];
+        let plan = &block.plans[block.layout_indexes[index] as usize];
         let (own, stored) = (plan.own.len(), row.own_places());
-        let (shared, readers, time_ns) = (&block.shared, &mut block.readers, block.times[place]);
+        let (shared, readers, time_ns) = (&block.shared, &mut block.readers, block.times[index]);
         let mut same = |at: usize, (id, source, length): (FieldId, Place, u32)| {
             let (name, kind) = plan.own[at];
             let value = || row.field_at(at).expect("a row has its fields");
@@ -247,7 +247,7 @@ impl<'a> Source<'a> {
         } else {
             row.places().take(own).enumerate().all(|(at, part)| same(at, part))
         };
-        let plan = &block.plans[block.layout_places[place] as usize];
+        let plan = &block.plans[block.layout_indexes[index] as usize];
         let both = plan.shared.len().min(row.stem_fields());
         alike && (own..row.fields_count() - both).all(|at| self.same_shared(block, plan, row, at))
     }
@@ -355,7 +355,7 @@ mod tests {
             order.swap(ROWS - 2, ROWS - 1);
             let swapped = compare(&chunks, &[Arc::clone(&source)], &order);
             assert_eq!(swapped, Ok(Compared::Different(ROWS - 2)));
-            for place in 0..ROWS {
+            for index in 0..ROWS {
                 let changes: [&dyn Fn(&mut Line); 7] = [
                     &|line| line.received_ns += 1,
                     &|line| line.text.push('x'),
@@ -371,10 +371,10 @@ mod tests {
                 ];
                 for (kind, change) in changes.iter().enumerate() {
                     let mut lines = lines();
-                    change(&mut lines[place]);
+                    change(&mut lines[index]);
                     let other = batch(&lines, 7);
                     let found = compare(&chunks, &[other], &rows());
-                    assert_eq!(found, Ok(Compared::Different(place)), "{kind}");
+                    assert_eq!(found, Ok(Compared::Different(index)), "{kind}");
                 }
             }
         }

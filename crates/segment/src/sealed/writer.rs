@@ -189,12 +189,12 @@ impl Chunk<'_> {
     fn divide<'r>(&self, rows: &'r [RowRef], bytes: usize, mut each: impl FnMut(&'r [RowRef])) {
         let blocks = bytes.div_ceil(self.options.block_bytes);
         let (mut from, mut gathered) = (0, 0);
-        for (place, at) in rows.iter().enumerate() {
+        for (index, at) in rows.iter().enumerate() {
             let batch = &self.pending.batches[at.batch as usize];
             gathered += batch.row(at.row as usize).raw_bytes() + 1;
             if gathered * blocks >= bytes {
-                each(&rows[from..=place]);
-                (from, gathered) = (place + 1, 0);
+                each(&rows[from..=index]);
+                (from, gathered) = (index + 1, 0);
             }
         }
         if from < rows.len() {
@@ -265,18 +265,18 @@ impl Maker {
             chunks.push(bytes.map_err(corrupt)?);
             from = to;
         }
-        let place = match compare(&chunks, batches, rows).map_err(corrupt)? {
+        let index = match compare(&chunks, batches, rows).map_err(corrupt)? {
             Compared::Alike(crc) => return Ok(crc),
-            Compared::Different(place) => place,
+            Compared::Different(index) => index,
         };
         let restored = restore(&chunks, rows.len(), Form::current()).map_err(corrupt)?;
-        let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
+        let expected = batches[rows[index].batch as usize].row(rows[index].row as usize);
         Err(SegmentError::Damaged {
             path: chunk.path.to_owned(),
             offset: at,
             part: "a line, read back for verification,",
             expected: format!("{:?}", String::from_utf8_lossy(expected.raw())),
-            found: format!("{:?}", String::from_utf8_lossy(restored.row(place).raw())),
+            found: format!("{:?}", String::from_utf8_lossy(restored.row(index).raw())),
         })
     }
 }

@@ -61,15 +61,15 @@ fn number(digits: &[u8]) -> u64 {
 impl Digits {
     /// The column, or `None` if the values have different structures or do not round-trip exactly.
     pub fn encode(text: &[u8], spans: &[Span], estimator: &mut Estimator) -> Option<Digits> {
-        let mut places = Vec::new();
+        let mut ranges = Vec::new();
         let first = spans.first()?.of(text);
-        if !groups_of(first, &mut places) {
+        if !groups_of(first, &mut ranges) {
             return None;
         }
-        let count = places.len();
+        let count = ranges.len();
         let mut fixed = Vec::with_capacity(count + 1);
         let mut from = 0;
-        for &(start, end) in &places {
+        for &(start, end) in &ranges {
             fixed.push(&first[from..start]);
             from = end;
         }
@@ -79,11 +79,11 @@ impl Digits {
         let mut numbers = Vec::with_capacity(spans.len() * count);
         for span in spans {
             let value = span.of(text);
-            if !groups_of(value, &mut places) || places.len() != count {
+            if !groups_of(value, &mut ranges) || ranges.len() != count {
                 return None;
             }
             let mut from = 0;
-            for (group, &(start, end)) in places.iter().enumerate() {
+            for (group, &(start, end)) in ranges.iter().enumerate() {
                 if &value[from..start] != fixed[group] {
                     return None;
                 }
@@ -100,8 +100,8 @@ impl Digits {
         // Leading zeros would be lost in a group with more digits than its shortest value.
         for span in spans {
             let value = span.of(text);
-            groups_of(value, &mut places);
-            for (&(start, end), &(shortest, _)) in places.iter().zip(&lengths) {
+            groups_of(value, &mut ranges);
+            for (&(start, end), &(shortest, _)) in ranges.iter().zip(&lengths) {
                 if end - start > shortest && value[start] == b'0' {
                     return None;
                 }

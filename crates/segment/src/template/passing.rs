@@ -86,9 +86,9 @@ fn step(
         }
         Kind::Digits(_) | Kind::Hex { .. } | Kind::Lines(_) | Kind::Lengths(..) => {
             let decoded = view.decode(budget)?;
-            for (place, state) in states.iter_mut().enumerate() {
+            for (index, state) in states.iter_mut().enumerate() {
                 if !is_last(*state) {
-                    *state = automaton.step(*state, decoded.get(place));
+                    *state = automaton.step(*state, decoded.get(index));
                 }
             }
         }

@@ -228,9 +228,9 @@ impl<'a> TemplatesView<'a> {
                 continue;
             }
             for &column in &template.columns {
-                let place = &mut decoded[column as usize];
-                if place.is_none() {
-                    *place = Some(self.columns[column as usize].1.decode(budget)?);
+                let slot = &mut decoded[column as usize];
+                if slot.is_none() {
+                    *slot = Some(self.columns[column as usize].1.decode(budget)?);
                 }
             }
         }

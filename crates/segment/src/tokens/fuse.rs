@@ -43,7 +43,7 @@ impl Shape {
 
     /// The three positions of a mixed key.
     #[inline]
-    fn places(self, mixed: u64) -> [usize; 3] {
+    fn positions(self, mixed: u64) -> [usize; 3] {
         let length = 1usize << self.segment_length_log2;
         let mask = length - 1;
         let starts = u64::from(self.segments) << self.segment_length_log2;
@@ -98,9 +98,9 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
     let mut mixes = vec![0u64; size];
     for &key in keys {
         let mixed = shape.mix(key);
-        for place in shape.places(mixed) {
-            counts[place] += 1;
-            mixes[place] ^= mixed;
+        for position in shape.positions(mixed) {
+            counts[position] += 1;
+            mixes[position] ^= mixed;
         }
     }
     let mut alone: Vec<u32> = (0..size as u32).filter(|&at| counts[at as usize] == 1).collect();
@@ -111,11 +111,11 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
         }
         let mixed = mixes[at as usize];
         taken.push((mixed, at));
-        for place in shape.places(mixed) {
-            counts[place] -= 1;
-            mixes[place] ^= mixed;
-            if counts[place] == 1 {
-                alone.push(place as u32);
+        for position in shape.positions(mixed) {
+            counts[position] -= 1;
+            mixes[position] ^= mixed;
+            if counts[position] == 1 {
+                alone.push(position as u32);
             }
         }
     }
@@ -124,7 +124,7 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
     }
     let mut fingerprints = vec![0u8; size];
     for (mixed, at) in taken.into_iter().rev() {
-        let [a, b, c] = shape.places(mixed);
+        let [a, b, c] = shape.positions(mixed);
         fingerprints[at as usize] = 0;
         let others = fingerprints[a] ^ fingerprints[b] ^ fingerprints[c];
         fingerprints[at as usize] = fingerprint(mixed) ^ others;
@@ -174,7 +174,7 @@ impl<'a> FuseView<'a> {
             return true;
         }
         let mixed = self.shape.mix(key);
-        let [a, b, c] = self.shape.places(mixed).map(|place| self.fingerprints[place]);
+        let [a, b, c] = self.shape.positions(mixed).map(|position| self.fingerprints[position]);
         fingerprint(mixed) == a ^ b ^ c
     }
 }

@@ -63,8 +63,8 @@ impl Follower {
             self.unreadable(&path, &why);
         }
         for follow in self.follows.values() {
-            let place = follow.place.as_deref().and_then(Path::parent);
-            directories.extend(place.map(Path::to_owned));
+            let real_path = follow.real_path.as_deref().and_then(Path::parent);
+            directories.extend(real_path.map(Path::to_owned));
         }
         if directories != self.directories {
             self.directories = directories;
@@ -94,7 +94,7 @@ impl Follower {
             follow.tell_state();
         }
         if let Some(follow) = self.follows.get_mut(&inode) {
-            follow.place.get_or_insert_with(|| path.to_owned());
+            follow.real_path.get_or_insert_with(|| path.to_owned());
             return;
         }
         if self.follows.len() >= FILES_MAX {
@@ -162,7 +162,7 @@ impl Follower {
         let now_ns = self.now_ns();
         let mut follow =
             Follow::new(id, (rule, settings), name, (file, &metadata), &start, position);
-        follow.place = Some(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+        follow.real_path = Some(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
         follow.grown_ns = now_ns;
         follow.recorded = entry.is_some();
         follow.renamed = only.is_some();
@@ -175,8 +175,8 @@ impl Follower {
 
     fn enter(&mut self, mut follow: Follow) {
         self.with.board.add(&follow.tracked);
-        if let Some(place) = &follow.place {
-            self.by_path.insert(place.clone(), follow.inode);
+        if let Some(real_path) = &follow.real_path {
+            self.by_path.insert(real_path.clone(), follow.inode);
         }
         queue_rest(&mut self.queue, &mut follow);
         self.follows.insert(follow.inode, follow);

@@ -105,8 +105,8 @@ impl Follower {
     fn find_elsewhere(&mut self, inodes: &[Inode]) {
         let mut by_directory: HashMap<PathBuf, Vec<Inode>> = HashMap::new();
         for inode in inodes {
-            let place = self.follows[inode].place.as_deref();
-            let directory = place.and_then(Path::parent).unwrap_or(Path::new("/"));
+            let real_path = self.follows[inode].real_path.as_deref();
+            let directory = real_path.and_then(Path::parent).unwrap_or(Path::new("/"));
             by_directory.entry(directory.to_owned()).or_default().push(*inode);
         }
         for (directory, inodes) in by_directory {
@@ -124,12 +124,12 @@ impl Follower {
         }
     }
 
-    fn moved(&mut self, inode: Inode, place: Option<PathBuf>) {
+    fn moved(&mut self, inode: Inode, real_path: Option<PathBuf>) {
         let now_ns = self.now_ns();
         let follow = self.follows.get_mut(&inode).expect("it was looked at");
         let same = |path: &PathBuf| fs::metadata(path).is_ok_and(|m| Inode::of(&m) == inode);
-        let place = place.filter(same);
-        if let Some(old) = &follow.place
+        let real_path = real_path.filter(same);
+        if let Some(old) = &follow.real_path
             && self.by_path.get(old) == Some(&inode)
         {
             self.by_path.remove(old);
@@ -139,12 +139,12 @@ impl Follower {
         }
         follow.renamed = true;
         follow.grown_ns = now_ns;
-        if let Some(place) = &place {
-            self.by_path.insert(place.clone(), inode);
+        if let Some(real_path) = &real_path {
+            self.by_path.insert(real_path.clone(), inode);
         }
-        follow.place = place;
+        follow.real_path = real_path;
         follow.tell_state();
-        if follow.place.is_none() && follow.file.is_none() {
+        if follow.real_path.is_none() && follow.file.is_none() {
             let (path, unread) = (follow.path.clone(), follow.size - follow.position);
             self.leave(inode);
             self.lost(&path, unread, "deleted");
@@ -163,7 +163,7 @@ impl Follower {
         let settings = &self.config.rules[follow.rule];
         let quiet_ns = now_ns - follow.grown_ns;
         let quiet = |ms: u64| quiet_ns >= ms * MS;
-        let moved = follow.renamed || follow.place.is_none();
+        let moved = follow.renamed || follow.real_path.is_none();
         if follow.has_more() && follow.recorded {
             let all = quiet(settings.line_age_ms) || (moved && quiet(DELETED_QUIET_MS));
             let lines = settings.shape.join.is_some() && quiet(settings.record_age_ms);
@@ -171,13 +171,13 @@ impl Follower {
                 self.turn(inode, if all { End::All } else { End::Lines });
             }
         } else if follow.is_done() {
-            let finished = match follow.place {
+            let finished = match follow.real_path {
                 None => quiet(DELETED_QUIET_MS),
                 Some(_) => follow.renamed && quiet(RENAMED_QUIET_MS),
             };
             if finished {
                 self.leave(inode);
-            } else if follow.place.is_some() && quiet(OPEN_IDLE_MS) {
+            } else if follow.real_path.is_some() && quiet(OPEN_IDLE_MS) {
                 self.close(inode);
             }
         }
@@ -188,7 +188,7 @@ impl Follower {
         if self.with.board.open.load(Relaxed) <= self.config.open_files_max as u64 {
             return;
         }
-        let closable = self.follows.values().filter(|f| f.file.is_some() && f.place.is_some());
+        let closable = self.follows.values().filter(|f| f.file.is_some() && f.real_path.is_some());
         let mut closable: Vec<_> = closable.map(|f| (f.has_more(), f.grown_ns, f.inode)).collect();
         closable.sort_unstable_by_key(|(has_more, grown_ns, _)| (*has_more, *grown_ns));
         let left = self.config.open_files_max / 2;
@@ -201,7 +201,7 @@ impl Follower {
     fn close(&mut self, inode: Inode) {
         let follow = self.follows.get_mut(&inode).expect("it is followed");
         // A file without a name could not be reopened.
-        if follow.place.is_some() {
+        if follow.real_path.is_some() {
             follow.file = None;
         }
     }
@@ -222,7 +222,7 @@ impl Follower {
         let now_ns = self.now_ns();
         self.close(inode);
         let follow = self.follows.get_mut(&inode).expect("it is followed");
-        if follow.place.is_none() {
+        if follow.real_path.is_none() {
             // It cannot be reopened.
             let (path, unread) = (follow.path.clone(), follow.size - follow.position);
             self.leave(inode);

@@ -32,8 +32,8 @@ struct Faulty {
 impl Faulty {
     fn may_fail(&self, at: &'static str) {
         let mut faults = lock(&self.faults);
-        if let Some(place) = faults.iter().position(|&fault| fault == at) {
-            faults.remove(place);
+        if let Some(index) = faults.iter().position(|&fault| fault == at) {
+            faults.remove(index);
             drop(faults);
             panic!("a fault at {at}, which is tested");
         }
@@ -358,8 +358,8 @@ fn impossible_receive_times_become_now() {
         (RECEIVED_MIN_NS - 1, NOW_NS),
     ];
     let (mut stream, _) = greet(listener.local_addr(), None);
-    for (place, (claimed, _)) in times.iter().enumerate() {
-        stream.write_all(frame(place as u64 + 1, *claimed).bytes()).unwrap();
+    for (index, (claimed, _)) in times.iter().enumerate() {
+        stream.write_all(frame(index as u64 + 1, *claimed).bytes()).unwrap();
     }
     assert!(acknowledged(&mut stream, times.len() as u64));
     let expected: Vec<_> = times.iter().map(|(_, kept)| (*kept, *kept)).collect();

@@ -100,15 +100,19 @@ fn whole(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     let mut text = format!("{} {:?} {}", row.time_ns(), row.id(), row.origin_index());
     let values: Vec<_> = row.fields().collect();
     assert_eq!(values.len(), row.fields_count());
-    for ((id, place, length), (id_again, value)) in row.places().zip(values) {
+    for ((id, position, length), (id_again, value)) in row.places().zip(values) {
         assert_eq!((id, length as usize), (id_again, value.len()));
         assert_eq!(row.get(id), Some(value), "a name occurs once");
-        let place = match place {
+        let position = match position {
             Place::Line(at) => format!("line {at}"),
             Place::Made(_) => "made".into(),
             Place::Shared(_) => "shared".into(),
         };
-        text.push_str(&format!("|{}={:?} {place}", batch.name(id), String::from_utf8_lossy(value)));
+        text.push_str(&format!(
+            "|{}={:?} {position}",
+            batch.name(id),
+            String::from_utf8_lossy(value)
+        ));
     }
     text
 }

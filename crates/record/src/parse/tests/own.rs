@@ -62,9 +62,9 @@ fn a_key_of_an_object_keeps_its_name_and_value() {
                 let other = format!("{head}{{\"msg\":\"other\"}}");
                 let lines = [&line, &other, &line, &other].map(|line| line.as_bytes());
                 let batch = parse_with(&ParserConfig::default(), &origin, &lines);
-                for (place, row) in batch.rows().enumerate() {
+                for (index, row) in batch.rows().enumerate() {
                     let found = row.get_by_name(name);
-                    assert_eq!(found == Some(b"sent"), place % 2 == 0, "{name} in {line}");
+                    assert_eq!(found == Some(b"sent"), index % 2 == 0, "{name} in {line}");
                     assert!(
                         row.get_by_name("_type").is_some() && row.get_by_name("_msg").is_some()
                     );

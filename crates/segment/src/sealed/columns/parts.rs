@@ -65,7 +65,7 @@ impl<'b, 'p> Parts<'b, 'p> {
     }
 
     /// The index of the line's value in a column.
-    pub fn place(&self, column: usize) -> usize {
+    pub fn value_index(&self, column: usize) -> usize {
         self.next[column]
     }
 
@@ -84,8 +84,8 @@ impl<'b, 'p> Parts<'b, 'p> {
             if let Element::Literal(literal) = element {
                 text.extend_from_slice(literal);
             } else if let Some(column) = element.column() {
-                let (place, time_ns) = (self.next[column], self.times[self.row]);
-                self.part(column)?.column.append(place, time_ns, &mut text);
+                let (index, time_ns) = (self.next[column], self.times[self.row]);
+                self.part(column)?.column.append(index, time_ns, &mut text);
             }
         }
         self.text = text;
@@ -99,9 +99,9 @@ impl<'b, 'p> Parts<'b, 'p> {
             if let Element::Literal(literal) = element {
                 state = automaton.step(state, literal);
             } else if let Some(column) = element.column() {
-                let (place, time_ns) = (self.next[column], self.times[self.row]);
+                let (index, time_ns) = (self.next[column], self.times[self.row]);
                 let mut text = std::mem::take(&mut self.text);
-                state = self.part(column)?.step(place, time_ns, state, automaton, &mut text);
+                state = self.part(column)?.step(index, time_ns, state, automaton, &mut text);
                 self.text = text;
             }
             if is_last(state) {
@@ -117,11 +117,11 @@ impl<'b, 'p> Parts<'b, 'p> {
     }
 
     fn part(&mut self, column: usize) -> Result<&mut Part<'b>, Fault> {
-        let place = &mut self.columns[column];
-        if place.is_none() {
-            *place = Some(Part::new(self.block.decode(column)?));
+        let slot = &mut self.columns[column];
+        if slot.is_none() {
+            *slot = Some(Part::new(self.block.decode(column)?));
         }
-        Ok(place.as_mut().expect("it was decoded"))
+        Ok(slot.as_mut().expect("it was decoded"))
     }
 }
 
@@ -134,18 +134,18 @@ impl<'b> Part<'b> {
     /// The state behind a value. The value is rendered to `text` if it is not stored as such.
     fn step(
         &mut self,
-        place: usize,
+        index: usize,
         time_ns: i64,
         state: State,
         automaton: &Automaton,
         text: &mut Vec<u8>,
     ) -> State {
         if let Column::Dictionary { values, codes, .. } = &self.column {
-            let code = codes.get(place).map_or(0, |&code| usize::from(code));
+            let code = codes.get(index).map_or(0, |&code| usize::from(code));
             return self.known.step(code, state, automaton, || values.get(code));
         }
         text.clear();
-        self.column.append(place, time_ns, text);
+        self.column.append(index, time_ns, text);
         automaton.step(state, text)
     }
 }

@@ -9,7 +9,7 @@ use record::automaton::{Automaton, UNSURE, YES};
 use record::columns::Decide;
 
 use super::parts::Parts;
-use super::search::{WRONG_TEMPLATES, places};
+use super::search::{WRONG_TEMPLATES, indexes_of};
 use super::{BlockColumns, Fault};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
@@ -52,7 +52,9 @@ impl BlockColumns<'_> {
                 return Ok(None);
             }
             let Some(automaton) = test.automaton() else { return Ok(None) };
-            return Ok(Some(places(&self.values_passing(column, &ValueTest { automaton, test })?)));
+            return Ok(Some(indexes_of(
+                &self.values_passing(column, &ValueTest { automaton, test })?,
+            )));
         }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         if !self.have_templates(&sources) {
@@ -94,22 +96,22 @@ impl BlockColumns<'_> {
     }
 
     /// For each value of a column, whether it passes.
-    fn values_passing(&self, place: usize, value_test: &ValueTest<'_>) -> Result<Vec<bool>, Fault> {
-        if self.is_of(place, Encoding::Template) {
-            let templates = self.templates(place)?;
+    fn values_passing(&self, index: usize, value_test: &ValueTest<'_>) -> Result<Vec<bool>, Fault> {
+        if self.is_of(index, Encoding::Template) {
+            let templates = self.templates(index)?;
             let states = templates.passing(value_test.automaton).map_err(|_| WRONG_TEMPLATES)?;
             let mut passing: Vec<bool> = states.iter().map(|&end| end == YES).collect();
             let unsure = (0..).zip(&states).filter(|(_, end)| **end == UNSURE);
-            let unsure: Vec<u32> = unsure.map(|(place, _)| place).collect();
+            let unsure: Vec<u32> = unsure.map(|(index, _)| index).collect();
             if !unsure.is_empty() {
                 let values = templates.decode_rows(&unsure).map_err(|_| WRONG_TEMPLATES)?;
-                for (at, &place) in unsure.iter().enumerate() {
-                    passing[place as usize] = value_test.test.passes(values.get(at));
+                for (at, &index) in unsure.iter().enumerate() {
+                    passing[index as usize] = value_test.test.passes(values.get(at));
                 }
             }
             return Ok(passing);
         }
-        Ok(match self.decode(place)? {
+        Ok(match self.decode(index)? {
             Column::Dictionary { values, codes, count } => {
                 let passing: Vec<bool> =
                     values.iter().map(|value| value_test.passes(value)).collect();
@@ -120,12 +122,12 @@ impl BlockColumns<'_> {
             }
             mut column => {
                 let mut value = Vec::new();
-                let mut passes = |place| {
+                let mut passes = |index| {
                     value.clear();
-                    column.append(place, 0, &mut value);
+                    column.append(index, 0, &mut value);
                     value_test.passes(&value)
                 };
-                (0..self.listing.columns[place].values).map(&mut passes).collect()
+                (0..self.listing.columns[index].values).map(&mut passes).collect()
             }
         })
     }
@@ -151,7 +153,7 @@ impl BlockColumns<'_> {
             let passes = match passing[class as usize] {
                 Passing::Alike(passes) => passes,
                 Passing::Column(column) => {
-                    values[column].as_ref().is_some_and(|values| values[parts.place(column)])
+                    values[column].as_ref().is_some_and(|values| values[parts.value_index(column)])
                 }
                 Passing::Between => {
                     match value_test.automaton.says(parts.run(value_test.automaton)?) {

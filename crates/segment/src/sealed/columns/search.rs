@@ -98,7 +98,7 @@ impl<'p> BlockColumns<'p> {
         if perhaps.contains(&true) {
             self.search_between(&sources, &perhaps, &needle, &mut found)?;
         }
-        Ok(Some(places(&found)))
+        Ok(Some(indexes_of(&found)))
     }
 
     /// The lines whose value of a column contains the needle, if each line has one value. `None` if
@@ -109,7 +109,7 @@ impl<'p> BlockColumns<'p> {
         needle: &Needle<'_>,
     ) -> Result<Option<Vec<u32>>, Fault> {
         match self.is_of(column, Encoding::Template) {
-            true => Ok(Some(places(&self.search_column(column, needle)?.unwrap_or_default()))),
+            true => Ok(Some(indexes_of(&self.search_column(column, needle)?.unwrap_or_default()))),
             false => Ok(None),
         }
     }
@@ -245,12 +245,12 @@ impl<'p> BlockColumns<'p> {
 
     /// For each value of a column, whether it contains the needle, or might because it writes the
     /// time; `None` if no value does.
-    fn search_column(&self, place: usize, needle: &Needle<'_>) -> Result<Option<Vec<bool>>, Fault> {
-        let entry = &self.listing.columns[place];
-        let sections = self.sections(place)?;
+    fn search_column(&self, index: usize, needle: &Needle<'_>) -> Result<Option<Vec<bool>>, Fault> {
+        let entry = &self.listing.columns[index];
+        let sections = self.sections(index)?;
         let found = match (Encoding::of(entry.encoding)?, &sections[..]) {
             (Encoding::Template, _) => {
-                self.templates(place)?.matching_needle(needle).map_err(|_| WRONG_TEMPLATES)?
+                self.templates(index)?.matching_needle(needle).map_err(|_| WRONG_TEMPLATES)?
             }
             // The text is only split into lines if it contains the needle.
             (Encoding::Lines, [text]) if needle.find(text, 0).is_none() => return Ok(None),
@@ -287,32 +287,32 @@ impl<'p> BlockColumns<'p> {
     }
 
     /// A column of templates.
-    pub(super) fn templates(&self, place: usize) -> Result<TemplateColumn<'_>, Fault> {
-        let &[tables, numbers, texts] = &self.sections(place)?[..] else {
+    pub(super) fn templates(&self, index: usize) -> Result<TemplateColumn<'_>, Fault> {
+        let &[tables, numbers, texts] = &self.sections(index)?[..] else {
             return Err(WRONG_TEMPLATES.into());
         };
         let mut cursor = Cursor::new(tables);
         let text_bytes = cursor.varint()? as usize;
         let sections = [cursor.take(cursor.left())?, numbers, texts];
-        let values = self.listing.columns[place].values;
+        let values = self.listing.columns[index].values;
         Ok(TemplateColumn::open(sections, values, text_bytes).map_err(|_| WRONG_TEMPLATES)?)
     }
 
-    pub(super) fn decode(&self, place: usize) -> Result<Column<'_>, Fault> {
-        let entry = &self.listing.columns[place];
-        Ok(Column::decode(entry.encoding, &self.sections(place)?, entry.values)?)
+    pub(super) fn decode(&self, index: usize) -> Result<Column<'_>, Fault> {
+        let entry = &self.listing.columns[index];
+        Ok(Column::decode(entry.encoding, &self.sections(index)?, entry.values)?)
     }
 }
 
 /// The indexes of the `true` values, ascending.
-pub(super) fn places(found: &[bool]) -> Vec<u32> {
+pub(super) fn indexes_of(found: &[bool]) -> Vec<u32> {
     const TOGETHER: usize = 32;
-    let mut places = Vec::new();
+    let mut indexes = Vec::new();
     for (at, some) in (0u32..).step_by(TOGETHER).zip(found.chunks(TOGETHER)) {
         // Mostly none is true, which is checked in one step.
         if some.iter().fold(false, |any, found| any | found) {
-            places.extend((at..).zip(some).filter_map(|(place, found)| found.then_some(place)));
+            indexes.extend((at..).zip(some).filter_map(|(index, found)| found.then_some(index)));
         }
     }
-    places
+    indexes
 }

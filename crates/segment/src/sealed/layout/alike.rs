@@ -99,11 +99,11 @@ impl Alike {
         if own.len() != self.own.len() {
             return false;
         }
-        for (place, (part, known)) in own.zip(&self.own).enumerate() {
+        for (index, (part, known)) in own.zip(&self.own).enumerate() {
             let (known_name, known_place, known_length) = *known;
             let (name, at, length) = part;
             let fits = match at {
-                Place::Line(at) if place == self.last => {
+                Place::Line(at) if index == self.last => {
                     (at + length) as usize == line.len() && length > 0
                 }
                 _ => length == known_length,

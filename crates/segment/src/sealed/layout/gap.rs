@@ -56,8 +56,8 @@ impl Gap {
             if self.literals.get(usize::from(last)).is_some_and(|literal| same(literal, text)) {
                 return last;
             }
-            if let Some(place) = self.literals.iter().position(|literal| same(literal, text)) {
-                return place as u8;
+            if let Some(index) = self.literals.iter().position(|literal| same(literal, text)) {
+                return index as u8;
             }
             return self.put_new(text, sink);
         }

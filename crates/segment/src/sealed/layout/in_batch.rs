@@ -52,8 +52,8 @@ impl BatchShapes {
     /// How the previous rows of a stem were split.
     #[inline]
     pub(crate) fn alike(&self, stem: StemId) -> Option<&Alike> {
-        let place = self.stems[usize::from(stem.0)].alike.checked_sub(1)?;
-        Some(&self.alikes[place as usize])
+        let index = self.stems[usize::from(stem.0)].alike.checked_sub(1)?;
+        Some(&self.alikes[index as usize])
     }
 
     /// Forgets the shapes, whose numbers were issued by [`super::Layouts`].
@@ -85,8 +85,8 @@ impl BatchShape {
 pub(super) fn hash_of(folded: Option<StemId>, parts: &[Part]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = folded.map_or(0, |stem| (u64::from(stem.0) + 1) << 10) + parts.len() as u64;
-    for (name, place, length) in parts {
-        let kind = match place {
+    for (name, position, length) in parts {
+        let kind = match position {
             Place::Line(_) => 0,
             Place::Made(_) => 1,
             Place::Shared(at) => 2 + u64::from(*at),

@@ -29,10 +29,10 @@ pub(crate) struct Layouts {
     pub(crate) shared: Numbered<Vec<u8>>,
     pub(crate) columns: Numbered<ColumnKey>,
     pub(crate) layouts: Numbered<Layout>,
-    gap_places: HashMap<(u32, u32), u32, foldhash::fast::RandomState>,
+    gap_indexes: HashMap<(u32, u32), u32, foldhash::fast::RandomState>,
     gaps: Vec<Gap>,
     shapes: Vec<Shape>,
-    shape_places: HashMap<ShapeKey, u32, foldhash::fast::RandomState>,
+    shape_indexes: HashMap<ShapeKey, u32, foldhash::fast::RandomState>,
     parts: Vec<Part>,
     /// Bounds of the current row, see [`Shape::fits`].
     bounds: Vec<(u32, u32)>,
@@ -60,8 +60,8 @@ impl Layouts {
             alike.split(raw, sink);
             return alike.layout;
         }
-        let place = self.shape(batch, row, known);
-        let shape = &mut self.shapes[place as usize];
+        let index = self.shape(batch, row, known);
+        let shape = &mut self.shapes[index as usize];
         let mut rest = raw;
         let mut changed = false;
         let (last, literals) = shape.literals.split_last_mut().expect("there is one more");
@@ -80,10 +80,10 @@ impl Layouts {
             let value = row.field_at(usize::from(part)).expect("a row has its parts");
             sink.value(column, value);
         }
-        let layout = if changed { self.other_layout(place) } else { shape.layout };
+        let layout = if changed { self.other_layout(index) } else { shape.layout };
         let StemRows { count, alikes, .. } = known.stems[usize::from(row.stem().0)];
         if count >= FOLDED_ROWS_MIN && alikes < ALIKES_MAX {
-            self.make_alike(row, known, place, layout);
+            self.make_alike(row, known, index, layout);
         }
         layout
     }
@@ -137,11 +137,11 @@ impl Layouts {
         }
         let hash = hash_of(folded, &self.parts);
         let mut orders = 0;
-        for &place in known.by_hash.get(&hash).into_iter().flatten() {
-            let of_batch = &known.shapes[place as usize];
+        for &index in known.by_hash.get(&hash).into_iter().flatten() {
+            let of_batch = &known.shapes[index as usize];
             if of_batch.holds(folded, &self.parts) {
                 if self.shapes[of_batch.shape as usize].fits(&self.parts, line, &mut self.bounds) {
-                    known.stems[stem].last = place;
+                    known.stems[stem].last = index;
                     return of_batch.shape;
                 }
                 orders += 1;
@@ -150,10 +150,10 @@ impl Layouts {
         let shape = self.find_shape(batch, row, known, folded.is_some(), orders);
         let fits = self.shapes[shape as usize].fits(&self.parts, line, &mut self.bounds);
         assert!(fits, "a row fits in the shape that was made for it");
-        let place = known.shapes.len() as u32;
+        let index = known.shapes.len() as u32;
         known.shapes.push(BatchShape { folded, parts: self.parts.clone(), shape });
-        known.by_hash.entry(hash).or_default().push(place);
-        known.stems[stem].last = place;
+        known.by_hash.entry(hash).or_default().push(index);
+        known.stems[stem].last = index;
         shape
     }
 
@@ -179,10 +179,10 @@ impl Layouts {
             steps = fold(steps, &parts, own, row.raw());
         }
         let mut fields = Vec::with_capacity(parts.len());
-        for (part, (id, place, length)) in parts.iter().enumerate() {
+        for (part, (id, position, length)) in parts.iter().enumerate() {
             let name = *known.names[usize::from(id.0)]
                 .get_or_insert_with(|| self.names.number(batch.name(*id)));
-            let kind = match place {
+            let kind = match position {
                 _ if *length == 0 => FieldKind::Empty,
                 Place::Shared(_) => {
                     let value = row.field_at(part).expect("a row has its parts");
@@ -200,8 +200,8 @@ impl Layouts {
             }
         }
         let key = (fields, steps);
-        if let Some(&place) = self.shape_places.get(&key) {
-            return place;
+        if let Some(&index) = self.shape_indexes.get(&key) {
+            return index;
         }
         let (fields, steps) = key.clone();
         let mut stops = Vec::with_capacity(steps.len());
@@ -227,20 +227,20 @@ impl Layouts {
             layout: 0,
             layouts: HashMap::default(),
         };
-        let place = self.shapes.len() as u32;
+        let index = self.shapes.len() as u32;
         self.shapes.push(shape);
-        self.shape_places.insert(key, place);
-        place
+        self.shape_indexes.insert(key, index);
+        index
     }
 
     fn gap(&mut self, before: u32, behind: u32) -> u32 {
-        if let Some(&place) = self.gap_places.get(&(before, behind)) {
-            return place;
+        if let Some(&index) = self.gap_indexes.get(&(before, behind)) {
+            return index;
         }
         let column = self.columns.number(&ColumnKey::Gap(before, behind));
-        let place = self.gaps.len() as u32;
+        let index = self.gaps.len() as u32;
         self.gaps.push(Gap::new(column));
-        self.gap_places.insert((before, behind), place);
-        place
+        self.gap_indexes.insert((before, behind), index);
+        index
     }
 }

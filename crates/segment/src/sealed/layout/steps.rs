@@ -64,8 +64,8 @@ impl Folded {
 /// The steps through a line with these parts, and the parts that cannot be represented by steps.
 pub(super) fn arrange(parts: &[Part]) -> (Vec<Step>, Vec<u16>) {
     let mut spans: Vec<(u32, u32, u16)> = Vec::new();
-    for (part, (_, place, length)) in parts.iter().enumerate() {
-        if let Place::Line(at) = place
+    for (part, (_, position, length)) in parts.iter().enumerate() {
+        if let Place::Line(at) = position
             && *length > 0
         {
             spans.push((*at, at + length, part as u16));
