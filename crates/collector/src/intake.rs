@@ -47,19 +47,19 @@ struct Shared {
     destination: Destination,
     frame_age: Duration,
     building: Mutex<Building>,
-    on_its_way: Arc<OnItsWay>,
+    on_its_way: Arc<InFlight>,
 }
 
 /// Frames that were delivered and whose outcome is not known yet.
 #[derive(Default)]
-struct OnItsWay {
+struct InFlight {
     frames: AtomicUsize,
     /// Signalled when a frame got its first line, when no frame is in flight any more, or when the
     /// intake stops.
     changed: Condvar,
 }
 
-impl OnItsWay {
+impl InFlight {
     fn none(&self) -> bool {
         self.frames.load(Ordering::Acquire) == 0
     }
@@ -377,7 +377,7 @@ mod tests {
 
     impl Deliver for OneThenPanic {
         fn next_sequence(&self) -> (u32, u64) {
-            assert!(self.0.lock().unwrap().is_none(), "as asked for");
+            assert!(self.0.lock().unwrap().is_none(), "a requested panic");
             (1, 1)
         }
 

@@ -48,14 +48,14 @@ const OPEN_MAX: Duration = Duration::from_secs(90);
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// A file without a name whose space must be freed.
-struct Leaving {
+struct UnlinkedFile {
     file: File,
     /// The directory that had its name.
     dir: PathBuf,
     since: Instant,
 }
 
-impl Drop for Leaving {
+impl Drop for UnlinkedFile {
     fn drop(&mut self) {
         WAITING.fetch_sub(1, Relaxed);
     }
@@ -74,19 +74,19 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 
 fn leave(file: File, dir: PathBuf) {
     // See `WAITING`.
-    static SENDER: OnceLock<Option<Sender<Leaving>>> = OnceLock::new();
+    static SENDER: OnceLock<Option<Sender<UnlinkedFile>>> = OnceLock::new();
     if WAITING.fetch_add(1, Relaxed) >= FILES_MAX {
         WAITING.fetch_sub(1, Relaxed);
         return;
     }
-    let leaving = Leaving { file, dir, since: Instant::now() };
+    let leaving = UnlinkedFile { file, dir, since: Instant::now() };
     // Without a thread the file is closed here, and freed at once.
     if let Some(sender) = SENDER.get_or_init(start) {
         let _ = sender.send(leaving);
     }
 }
 
-fn start() -> Option<Sender<Leaving>> {
+fn start() -> Option<Sender<UnlinkedFile>> {
     let (sender, receiver) = mpsc::channel();
     let work = move || {
         placement::enter(Role::Ledger);
@@ -96,8 +96,8 @@ fn start() -> Option<Sender<Leaving>> {
     Some(sender)
 }
 
-fn run(receiver: &Receiver<Leaving>) {
-    let mut open_elsewhere: Vec<Leaving> = Vec::new();
+fn run(receiver: &Receiver<UnlinkedFile>) {
+    let mut open_elsewhere: Vec<UnlinkedFile> = Vec::new();
     loop {
         let next = match open_elsewhere.is_empty() {
             true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),

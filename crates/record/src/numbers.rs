@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_a_set_does() {
+    fn agrees_with_a_set() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..200 {
             let mut numbers = Numbers::new();

@@ -233,13 +233,13 @@ mod tests {
     use super::*;
 
     /// A blob in memory that counts requests and may fail.
-    struct Far {
+    struct RemoteBlob {
         bytes: Vec<u8>,
         requests: AtomicUsize,
         fails: std::sync::atomic::AtomicBool,
     }
 
-    impl Blob for Far {
+    impl Blob for RemoteBlob {
         fn bytes(&self) -> io::Result<u64> {
             Ok(self.bytes.len() as u64)
         }
@@ -256,9 +256,9 @@ mod tests {
         }
     }
 
-    fn far(bytes: usize) -> Arc<Far> {
+    fn far(bytes: usize) -> Arc<RemoteBlob> {
         let bytes = (0..bytes).map(|at| (at * 7 / 3) as u8).collect();
-        Arc::new(Far { bytes, requests: AtomicUsize::new(0), fails: false.into() })
+        Arc::new(RemoteBlob { bytes, requests: AtomicUsize::new(0), fails: false.into() })
     }
 
     fn read(blob: &dyn Blob, offset: u64, bytes: usize) -> Vec<u8> {

@@ -228,7 +228,7 @@ impl Follow {
 
     /// Restarts at the beginning, as another file. Returns the number of bytes of the old file that
     /// were not read.
-    pub fn begin_anew(&mut self, id: u64, settings: &FileRule, now_ns: u64) -> io::Result<u64> {
+    pub fn start_over(&mut self, id: u64, settings: &FileRule, now_ns: u64) -> io::Result<u64> {
         let file = self.open()?;
         let (metadata, start) = (file.metadata()?, start(file)?);
         let unread = self.size - self.position;
@@ -246,7 +246,7 @@ impl Follow {
     }
 
     /// Publishes the file's state.
-    pub fn tell_state(&self) {
+    pub fn publish_state(&self) {
         self.tracked.set_state(match (&self.real_path, self.renamed) {
             (None, _) => FileState::Deleted,
             (Some(_), true) => FileState::Renamed,
@@ -369,7 +369,7 @@ mod tests {
         follow.file = None;
         fs::write(&path, "same\nmore\n").unwrap();
         assert_eq!(follow.look(0).unwrap(), Look::Anew);
-        assert_eq!(follow.begin_anew(2, &rule, 0).unwrap(), 0);
+        assert_eq!(follow.start_over(2, &rule, 0).unwrap(), 0);
         assert_eq!((follow.position, follow.size), (0, 10));
         // It is recorded with its own creation time.
         assert_eq!(follow.entry(0).born_ns, born_ns(&metadata));

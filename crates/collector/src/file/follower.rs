@@ -36,7 +36,7 @@ const BUSY_PARTS: u64 = 20;
 const PAUSE_MS: u64 = 1_000;
 
 /// The follower's dependencies.
-pub(crate) struct With {
+pub(crate) struct Dependencies {
     pub clock: Arc<dyn Clock>,
     pub disk: Arc<dyn Disk>,
     pub deliver: Arc<dyn Deliver>,
@@ -47,7 +47,7 @@ pub(crate) struct With {
 
 pub(crate) struct Follower {
     config: FileConfig,
-    with: With,
+    with: Dependencies,
     slot: Slot,
     follows: HashMap<Inode, Follow>,
     /// Inodes by the names under which files were discovered, and by their real paths.
@@ -75,7 +75,12 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// A follower that resumes behind a checkpoint.
-    pub fn new(config: FileConfig, checkpoint: Checkpoint, slot: Slot, with: With) -> Follower {
+    pub fn new(
+        config: FileConfig,
+        checkpoint: Checkpoint,
+        slot: Slot,
+        with: Dependencies,
+    ) -> Follower {
         let mut remembered: HashMap<u64, Vec<Entry>> = HashMap::new();
         for entry in checkpoint.files {
             remembered.entry(entry.inode).or_default().push(entry);
@@ -118,7 +123,7 @@ impl Follower {
         match change {
             Change::Directories => self.find_ns = 0,
             Change::File(path) => match self.by_path.get(&path).copied() {
-                Some(inode) => self.look_at(&[inode]),
+                Some(inode) => self.check_files(&[inode]),
                 None => {
                     if let Some(rule) = self.rule_of(&path) {
                         self.consider(&path, rule);
@@ -141,7 +146,7 @@ impl Follower {
         // In this order, so that the rest of a renamed file comes before the new file with its old
         // name.
         if now_ns >= self.look_ns {
-            self.look_at_all();
+            self.check_all_files();
         }
         if now_ns >= self.find_ns {
             self.find();

@@ -66,7 +66,7 @@ use crate::outlet::Destination;
 use crate::source::{STOP_DRAIN_MAX, SourceThread, StopSignal};
 use board::Board;
 use checkpoint::Checkpoint;
-use follower::{Follower, With};
+use follower::{Dependencies, Follower};
 use watch::Watch;
 
 /// Files followed at the same time. Further ones are not followed, and are reported as unreadable.
@@ -227,12 +227,12 @@ impl FileSource {
         let destination = Destination::new(SourceKind::File, Arc::clone(&deliver), accounting);
         let frames =
             Frames::new(destination, Arc::clone(&clock), Arc::clone(&stop), Arc::clone(&ledger));
-        let with = With { clock, disk, deliver, board: Arc::clone(&board), ledger, frames };
+        let with = Dependencies { clock, disk, deliver, board: Arc::clone(&board), ledger, frames };
         let mut follower = Follower::new(config, checkpoint, slot, with);
 
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKE)?;
-        let mut notices = Notices::new(poll);
+        let mut notices = Notifications::new(poll);
         let stopping = Arc::clone(&stop);
         let thread = SourceThread::start("files", counted, stop, waker, move || {
             follower.begin(sequence, &*recall);
@@ -264,19 +264,19 @@ impl FileSource {
 }
 
 /// Waits for notifications from the kernel.
-struct Notices {
+struct Notifications {
     poll: Poll,
     events: Events,
     watch: Option<Watch>,
 }
 
-impl Notices {
-    fn new(poll: Poll) -> Notices {
+impl Notifications {
+    fn new(poll: Poll) -> Notifications {
         let watch = Watch::new().filter(|watch| {
             let fd: RawFd = watch.fd();
             poll.registry().register(&mut SourceFd(&fd), NOTICE, Interest::READABLE).is_ok()
         });
-        Notices { poll, events: Events::with_capacity(8), watch }
+        Notifications { poll, events: Events::with_capacity(8), watch }
     }
 
     /// Waits until something has changed or the time is over, and notifies the follower.

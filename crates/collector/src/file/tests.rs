@@ -77,7 +77,7 @@ impl Rig {
         let frames = Frames::new(destination, clock.clone(), Arc::default(), ledger.clone());
         self.board = Arc::default();
         let board = self.board.clone();
-        let with = With { clock, disk: Arc::new(RealDisk), deliver, board, ledger, frames };
+        let with = Dependencies { clock, disk: Arc::new(RealDisk), deliver, board, ledger, frames };
         let config = FileConfig {
             rules: self.rules.clone(),
             data_dir: self.data.path().to_owned(),
@@ -418,7 +418,7 @@ fn long_lines_are_cut_and_counted() {
 }
 
 #[test]
-fn what_is_not_kept_is_read_again() {
+fn lines_not_kept_are_read_again() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.append("a", "1\n");
     rig.settle();

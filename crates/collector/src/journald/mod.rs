@@ -384,7 +384,7 @@ impl Reader {
             let (taken, cursor) = match line {
                 Line::Whole(json) => {
                     let Some(entry) = entry::parse(json) else {
-                        self.complain(json);
+                        self.log_invalid_entry(json);
                         return true;
                     };
                     let bytes = entry.line.len() as u64;
@@ -427,7 +427,7 @@ impl Reader {
         true
     }
 
-    fn complain(&mut self, json: &[u8]) {
+    fn log_invalid_entry(&mut self, json: &[u8]) {
         if let Some(held_back) = self.limit.pass() {
             let start = String::from_utf8_lossy(&json[..json.len().min(100)]);
             tracing::warn!(held_back, ?start, "not an entry of the journal");

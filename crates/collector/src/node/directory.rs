@@ -140,7 +140,7 @@ impl Directory {
     }
 
     /// Issues `count` numbers for a store; returns the first.
-    pub fn give_numbers(&mut self, store: u32, count: u64) -> Result<u64, DirectoryError> {
+    pub fn issue_numbers(&mut self, store: u32, count: u64) -> Result<u64, DirectoryError> {
         let first = self.next_number(store);
         let last = first + count - 1;
         if last > self.content.reserved.get(&store).copied().unwrap_or(0) {
@@ -203,7 +203,7 @@ mod tests {
             let range = if start == 1 { 0 } else { RANGE };
             assert_eq!(directory.next_number(4), range + 1, "another store has other numbers");
             for count in [1, 3, start] {
-                let first = directory.give_numbers(9, count).unwrap();
+                let first = directory.issue_numbers(9, count).unwrap();
                 assert!(first > given);
                 given = first + count - 1;
             }

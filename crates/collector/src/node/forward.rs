@@ -305,7 +305,7 @@ impl Deliver for Forwarder {
 
 /// Frames the spool thread has taken from the queue. Survives a panic of the thread.
 #[derive(Default)]
-struct InHand {
+struct HeldFrames {
     frames: VecDeque<Waiting>,
     /// Bytes of `frames` and of frames whose sources were notified already. The queue counts them
     /// until all are done.
@@ -316,7 +316,7 @@ struct InHand {
 impl ForwardState {
     /// The loop of the spool thread.
     fn spool_frames(&self) {
-        let mut hand = InHand::default();
+        let mut hand = HeldFrames::default();
         while self.survive(|| self.spool_overdue(&mut hand)).is_none() {
             let pause = self.changed.wait_timeout_while(self.queue(), PANIC_PAUSE, |q| !q.closed);
             drop(pause.unwrap_or_else(PoisonError::into_inner));
@@ -324,12 +324,12 @@ impl ForwardState {
     }
 
     /// Spools frames that waited too long.
-    fn spool_overdue(&self, hand: &mut InHand) {
+    fn spool_overdue(&self, hand: &mut HeldFrames) {
         loop {
             // Frames are left here if the last write failed or panicked.
             let retry = hand.bytes > 0 && !hand.durable;
             if hand.durable {
-                self.tell_durable(hand);
+                self.notify_durable(hand);
             } else if retry && !self.put_back(hand) {
                 continue;
             }
@@ -337,13 +337,13 @@ impl ForwardState {
                 return;
             }
             self.spool_group(hand);
-            self.tell_durable(hand);
+            self.notify_durable(hand);
         }
     }
 
     /// Returns frames that could not be spooled to the queue, once it is certain that none of them
     /// is in the spool. Returns false while that is unknown. At the end they are given up.
-    fn put_back(&self, hand: &mut InHand) -> bool {
+    fn put_back(&self, hand: &mut HeldFrames) -> bool {
         let sure = self.spool().ensure_consistent();
         let mut queue = self.queue();
         if queue.closed {
@@ -363,7 +363,7 @@ impl ForwardState {
         true
     }
 
-    fn tell_durable(&self, hand: &mut InHand) {
+    fn notify_durable(&self, hand: &mut HeldFrames) {
         if !hand.durable {
             return;
         }
@@ -377,7 +377,7 @@ impl ForwardState {
     }
 
     /// Waits until frames must be spooled, and takes them; returns false at the end.
-    fn take_due(&self, retry: bool, hand: &mut InHand) -> bool {
+    fn take_due(&self, retry: bool, hand: &mut HeldFrames) -> bool {
         let mut queue = self.queue();
         let not_before = retry.then(|| Instant::now() + SPOOL_RETRY);
         loop {
@@ -402,7 +402,7 @@ impl ForwardState {
     }
 
     /// Makes the frames durable, if that is possible now.
-    fn spool_group(&self, hand: &mut InHand) {
+    fn spool_group(&self, hand: &mut HeldFrames) {
         let mut spool = self.spool();
         let result = match spool.has_room(hand.frames.len(), hand.bytes as u64) {
             true => {

@@ -148,7 +148,7 @@ impl Lane {
                 on_durable(Err(crate::deliver::KeepError::DiskFull));
             }
         }
-        self.tell_settled();
+        self.notify_settled();
     }
 
     fn sleep(&mut self, time: Duration) {
@@ -262,7 +262,7 @@ impl Lane {
     }
 
     /// Notifies the sources of settled frames.
-    fn tell_settled(&mut self) {
+    fn notify_settled(&mut self) {
         while let Some(item) = self.settled.pop_front() {
             if let From::Memory(on_durable) = item.from {
                 on_durable(Ok(()));
@@ -272,7 +272,7 @@ impl Lane {
 
     /// Moves frames that wait for their store into the spool, bound to it, if there is room.
     fn settle(&mut self) {
-        self.tell_settled();
+        self.notify_settled();
         let Some(store) = self.unsettled_of.filter(|_| !self.unsettled.is_empty()) else { return };
         self.unsettled.make_contiguous().sort_by_key(|item| item.number);
         let bytes: usize = self.unsettled.iter().map(Item::bytes).sum();
@@ -289,7 +289,7 @@ impl Lane {
                 self.settled.append(&mut self.unsettled);
                 self.shared.queue().release(self.index, bytes);
                 self.shared.notify();
-                self.tell_settled();
+                self.notify_settled();
             }
             Err(error) => {
                 tracing::warn!("{bytes} bytes sent to a store that is away stay in memory: {error}")
@@ -434,7 +434,7 @@ impl Connection {
         }
         // Until it gets a number, it stays in `taken`, and returns to the queue when the connection
         // ends.
-        let number = lock(&lane.shared.directory).give_numbers(self.store, 1);
+        let number = lock(&lane.shared.directory).issue_numbers(self.store, 1);
         let number = number.map_err(|error| error.to_string())?;
         let Waiting { frame, on_durable, .. } = self.taken.take().expect("just taken");
         Ok(Some(Item { number, frame, from: From::Memory(on_durable) }))
@@ -479,7 +479,7 @@ impl Connection {
         let Some(mut spool) = lane.shared.try_spool() else { return Ok(None) };
         let frames = spool.free_frames().map_err(|error| error.to_string())?;
         let Some(frames) = frames else { return Ok(None) };
-        let numbers = lock(&lane.shared.directory).give_numbers(self.store, frames);
+        let numbers = lock(&lane.shared.directory).issue_numbers(self.store, frames);
         let first = numbers.map_err(|error| error.to_string())?;
         let taken = spool.take(self.store, first);
         let read = taken.and_then(|bound| bound.map(|bound| spool.read(&bound)).transpose());
@@ -518,19 +518,19 @@ impl Connection {
 
     fn hear(&mut self, heard: Heard<Item>, lane: &mut Lane) -> Result<(), String> {
         match heard {
-            Heard::Welcome { store } => self.welcomed(store, lane),
-            Heard::Open { through } => self.opened(through, lane),
+            Heard::Welcome { store } => self.on_welcome(store, lane),
+            Heard::Open { through } => self.on_open(through, lane),
             Heard::Acknowledged { items, health } => {
                 lock(&lane.out().state).health = health;
                 self.acknowledged.extend(items);
-                self.tell_acknowledged(lane);
+                self.notify_acknowledged(lane);
                 Ok(())
             }
         }
     }
 
     /// The store has identified itself: tells it from which number on this collector sends.
-    fn welcomed(&mut self, store: u32, lane: &mut Lane) -> Result<(), String> {
+    fn on_welcome(&mut self, store: u32, lane: &mut Lane) -> Result<(), String> {
         if lane.unsettled_of.is_some_and(|before| before != store) {
             lane.settle();
             if !lane.unsettled.is_empty() {
@@ -568,12 +568,12 @@ impl Connection {
     }
 
     /// The store allows frames to be sent, and has reported which need not be sent.
-    fn opened(&mut self, through: u64, lane: &mut Lane) -> Result<(), String> {
+    fn on_open(&mut self, through: u64, lane: &mut Lane) -> Result<(), String> {
         let unsettled = std::mem::take(&mut lane.unsettled);
         lane.unsettled_of = None;
         (self.acknowledged, self.resend) =
             unsettled.into_iter().partition(|item| item.number <= through);
-        self.tell_acknowledged(lane);
+        self.notify_acknowledged(lane);
         for file in &mut self.files {
             file.skip_through(through);
         }
@@ -590,7 +590,7 @@ impl Connection {
         Ok(())
     }
 
-    fn tell_acknowledged(&mut self, lane: &Lane) {
+    fn notify_acknowledged(&mut self, lane: &Lane) {
         let out = lane.out();
         while let Some(item) = self.acknowledged.pop_front() {
             out.frames_acknowledged.fetch_add(1, Relaxed);

@@ -31,11 +31,11 @@ const RANGES_MAX: usize = 4096;
 /// The numbers received from the collectors.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    nodes: HashMap<u32, Came>,
+    nodes: HashMap<u32, ReceivedNumbers>,
 }
 
 #[derive(Debug, Default)]
-struct Came {
+struct ReceivedNumbers {
     /// Numbers that were received, durable or not.
     taken: Numbers,
     durable: Numbers,
@@ -364,7 +364,7 @@ mod tests {
         for (frame, expected) in [
             (frame(Transport::SyslogTcp, 8, 1), "another node"),
             (frame(Transport::Internal, 7, 1), "only a store makes"),
-            (frame(Transport::SyslogTcp, 7, 0), "without a number"),
+            (frame(Transport::SyslogTcp, 7, 0), "without a frame number"),
         ] {
             let error = give(&mut open(7, &ledger), frame.bytes()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

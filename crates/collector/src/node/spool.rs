@@ -11,9 +11,9 @@
 //! go to no other store, because nobody can know which of them the first one has.
 //!
 //! Invariants: frames for which [`Spool::append`] and [`Spool::bind`] returned success survive any
-//! crash; frames for which they returned an error are not in the spool once [`Spool::ensure_consistent`] has
-//! succeeded; the files together stay within the limit. Left out: frames in memory, and what
-//! happens to frames when there is no room.
+//! crash; frames for which they returned an error are not in the spool once
+//! [`Spool::ensure_consistent`] has succeeded; the files together stay within the limit. Left out:
+//! frames in memory, and what happens to frames when there is no room.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! One thread that serves connections.
 //!
-//! `epoll` reports which connections are readable, and each of them gets one bounded read per turn. A
-//! connection that was emptied and is readable again comes before those that their last turn did
+//! `epoll` reports which connections are readable, and each of them gets one bounded read per turn.
+//! A connection that was emptied and is readable again comes before those that their last turn did
 //! not empty, and `epoll` is called again after every [`ROUND_BYTES`] read from the latter. So a
 //! slow sender waits for one round of the fast ones, however many there are. All connections share
 //! the frame under construction. When delivery blocks, nothing is read, the kernel's buffers fill,

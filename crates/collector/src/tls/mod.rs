@@ -65,7 +65,7 @@ const IDENTITY: Identity = Identity {
 pub struct TlsSource {
     source: StreamSource,
     credentials: Arc<Credentials>,
-    _looking: Looking,
+    _looking: FileChecker,
 }
 
 impl TlsSource {
@@ -78,7 +78,7 @@ impl TlsSource {
         accounting: Arc<Accounting>,
         clock: Arc<dyn Clock>,
     ) -> Result<TlsSource, SourceError> {
-        let looking = Looking::start(&credentials)
+        let looking = FileChecker::start(&credentials)
             .map_err(|error| SourceError::new(IDENTITY.what, IDENTITY.flag, address, error))?;
         let accept = Tls(Arc::new(Shared {
             credentials: Arc::clone(&credentials),
@@ -115,13 +115,13 @@ impl TlsSource {
 }
 
 /// The thread that checks the files for changes: a separate one, since a file system may hang.
-struct Looking {
+struct FileChecker {
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Looking {
-    fn start(credentials: &Arc<Credentials>) -> io::Result<Looking> {
+impl FileChecker {
+    fn start(credentials: &Arc<Credentials>) -> io::Result<FileChecker> {
         let stop = Arc::new(StopSignal::default());
         let (stopping, credentials) = (Arc::clone(&stop), Arc::clone(credentials));
         let work = move || {
@@ -130,11 +130,11 @@ impl Looking {
             }
         };
         let thread = std::thread::Builder::new().name("tls-files".into()).spawn(work)?;
-        Ok(Looking { stop, thread: Some(thread) })
+        Ok(FileChecker { stop, thread: Some(thread) })
     }
 }
 
-impl Drop for Looking {
+impl Drop for FileChecker {
     fn drop(&mut self) {
         self.stop.raise();
         let ended = self.thread.take().expect("taken only here").join();

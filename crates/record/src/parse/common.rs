@@ -19,7 +19,7 @@ pub(crate) struct Common {
     /// Whether escape sequences are removed from values. Then all fields of a row are its own.
     pub decolorizes: bool,
     pub type_name: Option<Kept>,
-    pub forced: Option<Forced>,
+    pub forced: Option<RequestedParser>,
     /// Whether `find_head` looks for a syslog head.
     pub may_have_head: bool,
     /// Whether lines may have the prefix of a container runtime.
@@ -33,7 +33,7 @@ pub(crate) struct Common {
 
 /// A parser that was requested by the name of the type.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Forced {
+pub(crate) enum RequestedParser {
     Syslog,
     Message(MessageFormat),
 }
@@ -62,16 +62,16 @@ impl Common {
             extra.push((id, level));
         }
         let forced = match type_name {
-            Some("syslog") => Some(Forced::Syslog),
-            Some("json") => Some(Forced::Message(MessageFormat::Json)),
-            Some("access") => Some(Forced::Message(MessageFormat::Access)),
-            Some("logfmt") => Some(Forced::Message(MessageFormat::Logfmt)),
-            Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
+            Some("syslog") => Some(RequestedParser::Syslog),
+            Some("json") => Some(RequestedParser::Message(MessageFormat::Json)),
+            Some("access") => Some(RequestedParser::Message(MessageFormat::Access)),
+            Some("logfmt") => Some(RequestedParser::Message(MessageFormat::Logfmt)),
+            Some("plain") => Some(RequestedParser::Message(MessageFormat::Plain)),
             _ => None,
         };
         let of_hints = hints.format.filter(|format| *format != MessageFormat::Auto);
-        let forced = of_hints.map(Forced::Message).or(forced);
-        let is_plain = forced == Some(Forced::Message(MessageFormat::Plain));
+        let forced = of_hints.map(RequestedParser::Message).or(forced);
+        let is_plain = forced == Some(RequestedParser::Message(MessageFormat::Plain));
         Common {
             extra_left_out,
             decolorizes: !hints.decolorize_fields.is_empty(),
@@ -82,8 +82,8 @@ impl Common {
             type_name: type_name.map(|name| rows.builder.keep(name.as_bytes())),
             forced,
             may_have_head: match forced {
-                Some(Forced::Syslog) => true,
-                Some(Forced::Message(_)) => origin.format == Format::Syslog,
+                Some(RequestedParser::Syslog) => true,
+                Some(RequestedParser::Message(_)) => origin.format == Format::Syslog,
                 None => origin.format != Format::Json,
             },
             may_be_container: origin.format == Format::Auto && !is_plain,

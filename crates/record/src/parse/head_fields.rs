@@ -3,7 +3,7 @@
 use super::head::Head;
 use super::row::{self, Given, Own, Rows};
 use super::syslog::{self, Expect};
-use super::{Forced, Parser, cri, given, level, time};
+use super::{Parser, RequestedParser, cri, given, level, time};
 use crate::frame::{Format, Line, Origin};
 
 impl Parser {
@@ -127,9 +127,15 @@ const SMALL_NUMBERS: [&str; 24] = [
 ];
 
 /// The head of a line; for lines that are known to have none, the whole line is the message.
-pub(super) fn find_head<'a>(text: &'a [u8], origin: &Origin, forced: Option<Forced>) -> Head<'a> {
+pub(super) fn find_head<'a>(
+    text: &'a [u8],
+    origin: &Origin,
+    forced: Option<RequestedParser>,
+) -> Head<'a> {
     match (forced, origin.format) {
-        (Some(Forced::Syslog), _) | (_, Format::Syslog) => syslog::head(text, Expect::Syslog),
+        (Some(RequestedParser::Syslog), _) | (_, Format::Syslog) => {
+            syslog::head(text, Expect::Syslog)
+        }
         (None, Format::Auto) => syslog::head(text, Expect::Maybe),
         _ => Head { message: text, ..Head::default() },
     }

@@ -14,8 +14,8 @@
 //!
 //! Invariant: the parser only examines bytes up to the blank before the message to find the parts
 //! of a cached head, so lines with the same bytes up to there, except for the time, have the same
-//! parts. [`Sight::fits`] defines for which heads that holds. Left out: structured data, whose values
-//! mostly differ from line to line.
+//! parts. [`HeadSight::fits`] defines for which heads that holds. Left out: structured data, whose
+//! values mostly differ from line to line.
 
 use super::head::Head;
 use super::rules::MessageFormat;
@@ -40,7 +40,7 @@ const VARIANTS: usize = 16;
 
 /// What is seen of a head before it is looked up: the positions of its parts, and its time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct HeadSight {
     pub time_ns: i64,
     /// The bytes before the time and, in the highest byte, the offset where the time ends.
     prefix: u64,
@@ -115,7 +115,7 @@ impl Heads {
         origin: u16,
         times: &mut Times,
         context: Context,
-    ) -> Option<Sight> {
+    ) -> Option<HeadSight> {
         #[cfg(test)]
         if self.off {
             return None;
@@ -142,12 +142,12 @@ impl Heads {
         // Two senders may send the same heads in turn: each gets its slot.
         let seed = prefix ^ u64::from(origin) << 32;
         let (hash, span_bytes) = span(&text[span_at..], blanks, seed)?;
-        Some(Sight { time_ns, prefix, hash, span_at: span_at as u32, span_bytes })
+        Some(HeadSight { time_ns, prefix, hash, span_at: span_at as u32, span_bytes })
     }
 
     /// The cached head, if there is one; `frame` is the text of the batch.
     #[inline]
-    pub fn find(&self, sight: &Sight, line: &Line<'_>, frame: &[u8]) -> Option<&Known> {
+    pub fn find(&self, sight: &HeadSight, line: &Line<'_>, frame: &[u8]) -> Option<&Known> {
         if self.slots.is_empty() {
             return None;
         }
@@ -166,7 +166,7 @@ impl Heads {
     }
 
     /// The slot for a head: its current one, or a free one.
-    fn slot(&self, sight: &Sight, known: &Known) -> usize {
+    fn slot(&self, sight: &HeadSight, known: &Known) -> usize {
         let free = |index: &usize| {
             let slot = &self.slots[*index];
             let is_it = (slot.hash, slot.prefix, slot.origin, slot.span_bytes)
@@ -178,7 +178,13 @@ impl Heads {
 
     /// Adds a stem for one kind of message to a head. `head` was found in the line by parsing, and
     /// must fit.
-    pub fn learn(&mut self, sight: &Sight, line: &Line<'_>, frame: &[u8], learnt: Learnt<'_>) {
+    pub fn learn(
+        &mut self,
+        sight: &HeadSight,
+        line: &Line<'_>,
+        frame: &[u8],
+        learnt: ParsedHead<'_>,
+    ) {
         let known = self.find(sight, line, frame).copied().filter(|k| k.rule == learnt.rule);
         let known = known.unwrap_or_else(|| {
             let part = |part: &[u8]| {
@@ -213,7 +219,7 @@ impl Heads {
 
 /// What parsing found out about a line and its head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Learnt<'a> {
+pub(crate) struct ParsedHead<'a> {
     pub head: &'a Head<'a>,
     pub format: MessageFormat,
     pub rule: Option<u16>,
@@ -228,11 +234,11 @@ impl Known {
         Some(self.stems[variant]).filter(|stem| *stem != NO_STEM).map(StemId)
     }
 
-    pub fn hostname<'a>(&self, sight: &Sight, line: &'a [u8]) -> &'a [u8] {
+    pub fn hostname<'a>(&self, sight: &HeadSight, line: &'a [u8]) -> &'a [u8] {
         part(sight.span(line), self.hostname)
     }
 
-    pub fn app_name<'a>(&self, sight: &Sight, line: &'a [u8]) -> &'a [u8] {
+    pub fn app_name<'a>(&self, sight: &HeadSight, line: &'a [u8]) -> &'a [u8] {
         part(sight.span(line), self.app_name)
     }
 }
@@ -241,7 +247,7 @@ fn part(span: &[u8], (at, length): (u8, u8)) -> &[u8] {
     &span[usize::from(at)..][..usize::from(length)]
 }
 
-impl Sight {
+impl HeadSight {
     #[inline]
     fn slot_index(&self, way: usize) -> usize {
         ((self.hash >> 32) as usize + way) % HEADS_MAX

@@ -163,7 +163,7 @@ impl Seen {
 }
 
 /// One object while it is parsed.
-struct Flight<'a, 'm, 'f> {
+struct ObjectParse<'a, 'm, 'f> {
     scan: Scan<'a>,
     rows: &'m mut Rows<'f>,
     /// Where the object begins in its line, if it is a part of it.
@@ -212,7 +212,7 @@ impl Flattener {
             what: "JSON with bytes that are not UTF-8",
             at: error.valid_up_to() as u32,
         });
-        flight.whole_loosely();
+        flight.whole_leniently();
         if flight.memory.members == 0 {
             return None;
         }
@@ -269,7 +269,7 @@ impl Flattener {
         text: &[u8],
         line_context: ParseContext<'a>,
         rows: &'m mut Rows<'f>,
-    ) -> Flight<'a, 'm, 'f> {
+    ) -> ObjectParse<'a, 'm, 'f> {
         let head = (line_context.given.head, line_context.wants_time.is_some());
         let surroundings = Some((line_context.origin, line_context.names.rule, head.0, head.1));
         if self.seen_for != surroundings {
@@ -284,11 +284,11 @@ impl Flattener {
         self.marks = Marks::NONE;
         self.members = 0;
         let begin = if line_context.is_made { 0 } else { rows.offset(text) };
-        Flight { scan, rows, begin, line_context, memory: self, key_index: 0 }
+        ObjectParse { scan, rows, begin, line_context, memory: self, key_index: 0 }
     }
 }
 
-impl<'a> Flight<'a, '_, '_> {
+impl<'a> ObjectParse<'a, '_, '_> {
     fn whole(&mut self) -> Result<(), Broken> {
         self.scan.blanks();
         self.scan.expect(b'{')?;
@@ -298,7 +298,7 @@ impl<'a> Flight<'a, '_, '_> {
     }
 
     /// Reads the object at the start of a text as far as possible.
-    fn whole_loosely(&mut self) {
+    fn whole_leniently(&mut self) {
         self.scan.blanks();
         if !self.scan.skip(b'{') {
             return;

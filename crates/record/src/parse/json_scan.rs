@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
     #[inline]
     pub fn scalar(&mut self) -> Result<&'a [u8], Broken> {
         if self.mends {
-            return self.scalar_loosely();
+            return self.scalar_leniently();
         }
         let rest = &self.text[self.at..];
         let length = match rest.first() {
@@ -202,7 +202,7 @@ impl<'a> Scan<'a> {
     /// A number, literal, or another word without blanks. The last word of a truncated text is not
     /// taken: a number may have had more digits.
     #[cold]
-    fn scalar_loosely(&mut self) -> Result<&'a [u8], Broken> {
+    fn scalar_leniently(&mut self) -> Result<&'a [u8], Broken> {
         let rest = &self.text[self.at..];
         let of_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'_');
         let length = rest.iter().take_while(|b| of_word(b)).count();
@@ -225,7 +225,7 @@ impl<'a> Scan<'a> {
         if self.mends {
             let mut strict = Scan { at: begin, ..Scan::new(self.text) };
             let Ok(found) = strict.nested(stack) else {
-                let found = self.nested_loosely(stack)?;
+                let found = self.nested_leniently(stack)?;
                 self.set_fault_at("JSON broken", strict.at);
                 return Ok(found);
             };
@@ -275,7 +275,7 @@ impl<'a> Scan<'a> {
 
     /// From a bracket to the matching closing one, whatever is between them.
     #[cold]
-    fn nested_loosely(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
+    fn nested_leniently(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
         let begin = self.at;
         stack.clear();
         loop {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A line is detected as logfmt only if all of it is pairs, and they contain a level and a message,
-//! a level and a time, a time and a message, or date and time of a firewall ([`looks_so`]). If the
+//! a level and a time, a time and a message, or date and time of a firewall ([`is_logfmt`]). If the
 //! source declares lines as logfmt, words without `=` are keys without a value, and text that
 //! cannot be a key is skipped with a note. Left out: pairs behind free text (`user logged in
 //! id=7`).
@@ -79,7 +79,7 @@ fn is_of_key(byte: u8) -> bool {
 }
 
 /// Whether a text consists of pairs only, and they are those of a log line.
-pub(crate) fn looks_so(text: &[u8]) -> bool {
+pub(crate) fn is_logfmt(text: &[u8]) -> bool {
     // Nearly every other line is excluded here: its first word is not followed by `=`.
     let first = text.iter().take(KEY_BYTES_MAX).position(|b| !is_of_key(*b));
     if first.is_none_or(|at| at == 0 || text[at] != b'=') {
@@ -178,7 +178,7 @@ mod tests {
             "time=2026-01-31T12:00:00.000Z level=INFO+1 msg=x",
             "date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"",
         ] {
-            assert!(looks_so(text.as_bytes()), "{text}");
+            assert!(is_logfmt(text.as_bytes()), "{text}");
         }
         for text in [
             "",
@@ -198,7 +198,7 @@ mod tests {
             "time=0.25 msg=x",
             "date=tomorrow time=12:00:00 a=1 b=2",
         ] {
-            assert!(!looks_so(text.as_bytes()), "{text}");
+            assert!(!is_logfmt(text.as_bytes()), "{text}");
         }
     }
 }

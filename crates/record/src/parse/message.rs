@@ -57,7 +57,7 @@ impl Parser {
                     }
                 }
             }
-        } else if format == Logfmt || (format == Auto && logfmt::looks_so(message)) {
+        } else if format == Logfmt || (format == Auto && logfmt::is_logfmt(message)) {
             if self.logfmt(message, opening, line, rows) {
                 return Kind::Logfmt;
             }

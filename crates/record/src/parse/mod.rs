@@ -64,10 +64,10 @@ pub use rules::{
 
 use crate::batch::{Batch, BatchBuilder, Kept};
 use crate::frame::{Format, Frame, Line, Origin, Transport};
-use common::{Common, Forced};
+use common::{Common, RequestedParser};
 use head::Head;
 use head_fields::find_head;
-use heads::{Heads, Learnt, Sight};
+use heads::{HeadSight, Heads, ParsedHead};
 use json::Flattener;
 use message::{Kind, Opening};
 use row::{Given, Own, Rows};
@@ -188,7 +188,7 @@ impl Parser {
             _ => None,
         };
         let format = match (common.forced, rule) {
-            (Some(Forced::Message(format)), _) => format,
+            (Some(RequestedParser::Message(format)), _) => format,
             (_, Some((_, format))) if format != MessageFormat::Auto => format,
             _ if line.origin.format == Format::Json => MessageFormat::Json,
             _ => MessageFormat::Auto,
@@ -252,7 +252,7 @@ impl Parser {
                     sight,
                     line,
                     frame,
-                    Learnt { head: &head, format, rule, variant, stem },
+                    ParsedHead { head: &head, format, rule, variant, stem },
                 );
             }
             return;
@@ -281,7 +281,7 @@ impl Parser {
     #[inline]
     fn line_of_known_head(
         &mut self,
-        sight: &Sight,
+        sight: &HeadSight,
         text: &[u8],
         line: &Line<'_>,
         frame: &[u8],

@@ -1,8 +1,9 @@
 //! Reads one block field by field, for queries that only need some fields of its lines.
 //!
-//! The layouts of the lines determine where the values of a field are: in one column, in several, or in
-//! the layouts themselves, if all lines of a layout have the same value. Only the requested columns
-//! are decompressed; the per-line numbers (times, line ids) are skipped until they are needed.
+//! The layouts of the lines determine where the values of a field are: in one column, in several,
+//! or in the layouts themselves, if all lines of a layout have the same value. Only the requested
+//! columns are decompressed; the per-line numbers (times, line ids) are skipped until they are
+//! needed.
 //!
 //! A field that contains others (the message of an access line is the whole line) is assembled from
 //! the columns of its parts. Left out: computed fields; and fields whose column occurs twice in a
@@ -219,8 +220,8 @@ impl<'p> BlockColumns<'p> {
         Ok(self.classes.get_or_init(|| Classes { of_row, rows, uses }))
     }
 
-    /// Whether column number `index` has a value for each line that takes one, and each line takes at most
-    /// one.
+    /// Whether column number `index` has a value for each line that takes one, and each line takes
+    /// at most one.
     fn is_plain(&self, index: usize) -> Read<bool> {
         match self.classes()?.uses[index] {
             None => Ok(false),

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_input_is_an_error() {
         let text = b"a 123456789012 b 99999999 c 1234567890123456789";
         let Parted { runs, rest, digits } = part(text);
         for length in 0..runs.len() {

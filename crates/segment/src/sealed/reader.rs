@@ -119,8 +119,8 @@ impl SealedFile {
         self.read_chunk(&self.footer.blocks[block], number)
     }
 
-    /// Calls `with` with the columns of block number `block`. `read` returns its chunks, from a cache or
-    /// from [`Self::chunk`].
+    /// Calls `with` with the columns of block number `block`. `read` returns its chunks, from a
+    /// cache or from [`Self::chunk`].
     ///
     /// Errors: the first chunk cannot be read or is damaged; the text gives file and offset.
     pub fn with_columns<T>(
@@ -139,8 +139,8 @@ impl SealedFile {
         Ok(with(&columns))
     }
 
-    /// For each set of words, whether block number `block` may have a line with all of them in values of
-    /// its fields. `None` if this is not known without reading the lines.
+    /// For each set of words, whether block number `block` may have a line with all of them in
+    /// values of its fields. `None` if this is not known without reading the lines.
     ///
     /// Errors: the filter cannot be read or is damaged; the text gives file and offset.
     pub fn may_contain(
@@ -205,8 +205,8 @@ impl SealedFile {
         Ok(batch)
     }
 
-    /// How the columns of block number `block` are stored; the fixed ones (times, line ids, layouts) are
-    /// not listed.
+    /// How the columns of block number `block` are stored; the fixed ones (times, line ids,
+    /// layouts) are not listed.
     pub fn columns(&self, block: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
         let entry = &self.footer.blocks[block];
         let chunks = self.read_chunks(entry)?;

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_may_go_on_in_itself() {
+    fn a_copy_may_overlap_itself() {
         assert!(check(&b" ab".repeat(100)).unwrap() < 40);
         assert!(check(&[b' '; 500]).unwrap() < 40);
         assert_eq!(check(&[b'x'; 500]), None);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_input_is_an_error() {
         let text = b" one two 1234567890 three four five six seven".repeat(20);
         let sections = Repeats::default().encode(&text, None).unwrap();
         let refs = |s: &[Vec<u8>; SECTIONS]| decode([&s[0], &s[1], &s[2], &s[3]], text.len());

@@ -91,7 +91,7 @@ impl Follower {
         {
             // Renamed, or its symbolic link leads elsewhere now.
             follow.renamed = true;
-            follow.tell_state();
+            follow.publish_state();
         }
         if let Some(follow) = self.follows.get_mut(&inode) {
             follow.real_path.get_or_insert_with(|| path.to_owned());
@@ -167,7 +167,7 @@ impl Follower {
         follow.recorded = entry.is_some();
         follow.renamed = only.is_some();
         self.checkpoint_wanted |= !follow.recorded;
-        follow.tell_state();
+        follow.publish_state();
         self.enter(follow);
         self.close_some();
         Ok(())

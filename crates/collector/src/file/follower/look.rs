@@ -32,10 +32,10 @@ const OPEN_IDLE_MS: u64 = 300_000;
 const RETRY_MS: u64 = 10_000;
 
 impl Follower {
-    pub(super) fn look_at_all(&mut self) {
+    pub(super) fn check_all_files(&mut self) {
         let begun_ns = self.now_ns();
         let all: Vec<Inode> = self.follows.keys().copied().collect();
-        self.look_at(&all);
+        self.check_files(&all);
         for inode in all {
             self.take_overdue(inode);
         }
@@ -43,7 +43,7 @@ impl Follower {
         self.look_ns = now_ns + (LOOK_MS * MS).max(BUSY_PARTS * (now_ns - begun_ns));
     }
 
-    pub(super) fn look_at(&mut self, inodes: &[Inode]) {
+    pub(super) fn check_files(&mut self, inodes: &[Inode]) {
         let now_ns = self.now_ns();
         let mut elsewhere = Vec::new();
         for inode in inodes {
@@ -60,7 +60,7 @@ impl Follower {
                         queue_rest(&mut self.queue, follow);
                     }
                 }
-                Ok(Look::Anew) => self.begin_anew(*inode),
+                Ok(Look::Anew) => self.start_over(*inode),
                 Ok(Look::Elsewhere) => elsewhere.push(*inode),
                 Err(error) => self.failed(*inode, &error),
             }
@@ -71,18 +71,18 @@ impl Follower {
         self.close_some();
     }
 
-    fn begin_anew(&mut self, inode: Inode) {
+    fn start_over(&mut self, inode: Inode) {
         let now_ns = self.now_ns();
         let follow = self.follows.get_mut(&inode).expect("it was looked at");
         self.with.board.remove(&follow.tracked);
-        let begun = follow.begin_anew(self.id_next, &self.config.rules[follow.rule], now_ns);
+        let begun = follow.start_over(self.id_next, &self.config.rules[follow.rule], now_ns);
         self.with.board.add(&follow.tracked);
         match begun {
             Ok(unread) => {
                 self.id_next += 1;
                 self.checkpoint_wanted = true;
                 self.with.board.truncations.fetch_add(1, Relaxed);
-                follow.tell_state();
+                follow.publish_state();
                 queue_rest(&mut self.queue, follow);
                 let path = follow.path.clone();
                 self.lost(&path, unread, "truncated");
@@ -143,13 +143,13 @@ impl Follower {
             self.by_path.insert(real_path.clone(), inode);
         }
         follow.real_path = real_path;
-        follow.tell_state();
+        follow.publish_state();
         if follow.real_path.is_none() && follow.file.is_none() {
             let (path, unread) = (follow.path.clone(), follow.size - follow.position);
             self.leave(inode);
             self.lost(&path, unread, "deleted");
         } else {
-            self.look_at(&[inode]);
+            self.check_files(&[inode]);
         }
     }
 

@@ -32,7 +32,7 @@ enum Accident {
 
 /// Reference model: what the spool confirmed, and what it may hold besides.
 #[derive(Default)]
-struct Truth {
+struct Promises {
     /// Frames that must be in the spool, once.
     there: BTreeSet<u64>,
     /// Frames that may be in the spool: removed, or in flight when the power was cut.
@@ -49,7 +49,7 @@ struct Run {
     disk: SimDisk,
     random: Rng,
     spool: Spool,
-    truth: Truth,
+    truth: Promises,
 }
 
 fn open(disk: &SimDisk) -> Spool {
@@ -77,7 +77,7 @@ impl Run {
         let disk = SimDisk::new(seed);
         disk.create_dir_all(Path::new(DIR)).unwrap();
         let spool = open(&disk);
-        Run { disk, random: Rng::with_seed(seed), spool, truth: Truth::default() }
+        Run { disk, random: Rng::with_seed(seed), spool, truth: Promises::default() }
     }
 
     /// Calls the spool as a thread that survives its panics does. `None`: the operation failed.
@@ -214,7 +214,7 @@ impl Run {
     fn check_all(&mut self) {
         let bound: Vec<Bound> = STORES
             .iter()
-            .flat_map(|&store| self.spool.bound_to(store).expect("it is sure"))
+            .flat_map(|&store| self.spool.bound_to(store).expect("the spool is consistent"))
             .collect();
         let mut found = BTreeSet::new();
         let mut look = |reader: Result<BoundReader, SegmentError>, is_bound: bool| {
