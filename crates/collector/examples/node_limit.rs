@@ -1,11 +1,11 @@
-//! The ends of a benchmark of delivery between processes: a store that acknowledges every frame and
+//! The two ends of a benchmark of delivery between processes: a store that acknowledges every frame and
 //! keeps none, and a collector with one receiving and one sending thread in front of it.
 //!
 //! ```text
-//! node_limit null 127.0.0.1:9515                     acknowledges frames until killed; prints what came, each time that
-//!                                                    the last collector goes
-//! node_limit collect 127.0.0.1:6000 127.0.0.1:9515   takes lines by TCP (tcp_limit send 127.0.0.1:6000 FILE N), delivers
-//!                                                    them, prints what was acknowledged when the sender has ended
+//! node_limit null 127.0.0.1:9515                     acknowledges frames until killed; prints the received counts each
+//!                                                    time the last collector disconnects
+//! node_limit collect 127.0.0.1:6000 127.0.0.1:9515   receives lines over TCP (tcp_limit send 127.0.0.1:6000 FILE N),
+//!                                                    delivers them, prints the acknowledged counts when the sender ends
 //! ```
 //!
 //! The null store checks frames like any store: both checksums, and that newlines are where they

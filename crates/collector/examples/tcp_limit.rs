@@ -2,10 +2,10 @@
 //! limit that a collector is compared with, and a sender.
 //!
 //! ```text
-//! tcp_limit sink ADDRESS [CONNECTIONS]      counts lines until so many connections (1) have come and ended
-//! tcp_limit send ADDRESS FILE [TIMES]       sends FILE that often (once) from memory, as fast as it is taken
-//!           [--connections 1]               dealt over so many connections, in pieces of whole lines
-//!           [--rate LINES_PER_S]            no faster than this, in a hundred pieces a second
+//! tcp_limit sink ADDRESS [CONNECTIONS]      counts lines until CONNECTIONS (1) connections have come and ended
+//! tcp_limit send ADDRESS FILE [TIMES]       sends FILE TIMES times (once) from memory, as fast as possible
+//!           [--connections 1]               distributes it over several connections, in pieces of whole lines
+//!           [--rate LINES_PER_S]            limits the rate, in a hundred pieces a second
 //!           [--seconds S]                   ends after this time
 //! ```
 //!

@@ -5,10 +5,10 @@
 //! ```text
 //! tls_limit bulk FILE [N]                     sends FILE N times to a sink of its own, large reads decrypted in
 //!                                             place (the unbuffered interface); prints what arrived and when
-//! tls_limit bulk-buffered FILE [N]            the same with the library's ordinary, buffered interface
+//! tls_limit bulk-buffered FILE [N]            the same with the library's buffered interface
 //! tls_limit sink ADDRESS CERTIFICATE KEY      counts lines until the connection ends
 //! tls_limit send ADDRESS FILE [N] [--ca CERTIFICATE]
-//!                                             sends FILE N times from memory; the server must show exactly the
+//!                                             sends FILE N times from memory; the server must present exactly the
 //!                                             first certificate of the file, if one is given
 //! ```
 

@@ -3,8 +3,8 @@
 //! sender with many addresses.
 //!
 //! ```text
-//! udp_limit sink ADDRESS SOCKETS       counts datagrams in a thread a socket until none came for two seconds
-//! udp_limit collect ADDRESS SOCKETS    the same with the collector's own source, frames built and thrown away
+//! udp_limit sink ADDRESS SOCKETS       counts datagrams, one thread per socket, until none came for two seconds
+//! udp_limit collect ADDRESS SOCKETS    the same with the collector's source, which builds frames and discards them
 //! udp_limit send ADDRESS [--sources 50] [--sizes mixed|BYTES] [--rate 0] [--datagrams 1000000] [--burst 8]
 //! ```
 //!

@@ -209,7 +209,7 @@ mod tests {
             with_helpers("test", 1, |scope| {
                 scope.spawn(|_| {
                     met.wait();
-                    panic!("as asked for")
+                    panic!("a requested panic")
                 });
                 met.wait();
             })

@@ -194,7 +194,7 @@ mod tests {
         threads
             .run(move || {
                 let _hold = hold;
-                panic!("as asked for");
+                panic!("a requested panic");
             })
             .unwrap();
         assert!(held.recv().is_err());

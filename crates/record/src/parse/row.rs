@@ -27,7 +27,7 @@ pub const LINE_KEYS_MAX: usize = ROW_FIELDS_MAX - OWN_FIELDS_MAX;
 
 macro_rules! own_names {
     ($($variant:ident = $name:literal),+ $(,)?) => {
-        /// The field names that parsers give themselves.
+        /// The names of fields that the parsers add themselves.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Own { $($variant),+ }
         const OWN_NAMES: &[&str] = &[$($name),+];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0  first            all are the same
-//! 1  first step       each is the one before and a constant more
+//! 1  first step       each is the previous one plus a constant
 //! 2  unit first d…    differences, in units (nanoseconds that are whole seconds are kept as seconds)
 //! ```
 //!

@@ -30,7 +30,7 @@ pub(super) struct Token {
 const BREAK: u8 = 1;
 const DIGIT: u8 = 2;
 const LETTER: u8 = 4;
-/// Trimmed from the end of a line's token.
+/// Trimmed from both ends of a line's token.
 const TRAIL: u8 = 8;
 const SPACE: u8 = 16;
 
