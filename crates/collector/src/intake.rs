@@ -248,8 +248,8 @@ impl Shared {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or_default();
             tracing::error!(
-                "thread {name} failed by a fault of Loginson; the lines it had are lost and counted, it resumes in a second; \
-                 please report what stands before this line"
+                "thread {name} failed because of a bug in Loginson; the lines it had are lost and counted; it resumes in a second; \
+                 please report the messages before this line"
             );
         }
         survives

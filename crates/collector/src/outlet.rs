@@ -29,7 +29,7 @@ const DISK_FULL_RETRY: Duration = Duration::from_millis(100);
 pub(crate) type Fate = Box<dyn FnOnce(u64, &Result<(), KeepError>) + Send>;
 
 /// The error for lines whose frame was held by a thread that panicked.
-pub(crate) const FAULT: &str = "a fault of Loginson, see its log; send the lines again";
+pub(crate) const FAULT: &str = "a bug in Loginson, see its log; send the lines again";
 
 /// Where frames are delivered, and the counters they are accounted to.
 pub(crate) struct Destination {

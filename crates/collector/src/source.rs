@@ -164,7 +164,7 @@ impl SourceThread {
                 let (name, source) = (std::thread::current(), source.title());
                 let name = name.name().unwrap_or_default();
                 tracing::error!(
-                    "thread {name} failed by a fault of Loginson; {source} is started again; please report what stands \
+                    "thread {name} failed because of a bug in Loginson; {source} is restarted; please report the messages \
                      before this line"
                 );
                 fails.store(true, Relaxed);

@@ -95,8 +95,8 @@ impl ForwardState {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or_default();
             tracing::error!(
-                "thread {name} failed by a fault of Loginson; it resumes in a moment with the frames it had; please report what \
-                 stands before this line"
+                "thread {name} failed because of a bug in Loginson; it resumes in a moment with the frames it had; please report the messages \
+                 before this line"
             );
         }
         result

@@ -227,7 +227,7 @@ impl Lane {
         };
         let shared = Arc::clone(&self.shared);
         let (error, ended) = match shared.survive(|| connection.run(self)) {
-            None => ("a fault of Loginson".to_owned(), Ended::Panicked),
+            None => ("a bug in Loginson".to_owned(), Ended::Panicked),
             Some(result) => {
                 let error = result.err().unwrap_or_else(|| "the collector stops".to_owned());
                 let ended = if connection.sender.is_open() { Ended::Open } else { Ended::Closed };

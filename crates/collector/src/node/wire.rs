@@ -154,19 +154,19 @@ pub enum WireError {
     #[error("a frame arrived damaged: {0}")]
     Frame(#[from] FrameError),
     /// An unexpected or unknown message.
-    #[error("the other side does not keep to the node protocol: {0}")]
+    #[error("the other side violates the node protocol: {0}")]
     Order(&'static str),
     /// The collector has no secret, and the store has.
     #[error(
-        "this store takes frames only of collectors that know its secret, and this one has none; \
+        "this store takes frames only from collectors that know its secret, and this collector has none; \
          give the collector the same \
          node_secret_file (or LOGINSON_NODE_SECRET) as the store"
     )]
     NoSecret,
     /// The collector has a secret, and the store has none.
     #[error(
-        "the collector has a node secret, and this store has none to prove that it is the right \
-         one; give the store the same \
+        "the collector has a node secret, but this store has none and cannot prove that it is the \
+         right one; give the store the same \
          node_secret_file (or LOGINSON_NODE_SECRET) as the collector"
     )]
     NoSecretOfStore,
@@ -178,7 +178,7 @@ pub enum WireError {
     WrongSecret,
     /// The store does not know the secret.
     #[error(
-        "what answers there does not know the node secret of this collector; give both the same \
+        "the store does not know the node secret of this collector; give both the same \
          node_secret_file (or \
          LOGINSON_NODE_SECRET), or name another store"
     )]
@@ -477,10 +477,10 @@ fn guess_client(bytes: &[u8]) -> &'static str {
 fn guess_server(bytes: &[u8]) -> &'static str {
     match bytes {
         [b'H', b'T', b'T', b'P', ..] => {
-            "an HTTP server answers there; name the address of node_listen (port 9515), not that of http_listen"
+            "the peer is an HTTP server; configure the address of node_listen (port 9515), not that of http_listen"
         }
         _ => {
-            "what answers there is no store of Loginson; name the address of its node_listen (port 9515)"
+            "the peer is not a Loginson store; configure the address of a store's node_listen (port 9515)"
         }
     }
 }

@@ -141,18 +141,18 @@ pub struct TypeRule {
 pub enum RuleError {
     /// An invalid name of a type.
     #[error(
-        "type rule {place}: '{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, \
+        "type rule {number}: '{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, \
          '.', '_' or '-' (but not 'summary', which Loginson uses itself)"
     )]
     Name {
         /// Number of the rule, from 1.
-        place: usize,
+        number: usize,
         /// The name given.
         name: String,
     },
     /// An invalid address.
     #[error(
-        "type rule '{rule}': remote_ip '{given}' is no address or network; write for example 10.1.2.3, \
+        "type rule '{rule}': remote_ip '{given}' is not an address or network; write for example 10.1.2.3, \
          10.0.0.0/8 or 2001:db8::/32"
     )]
     RemoteIp {
@@ -337,7 +337,7 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         || !name.bytes().all(allowed)
         || name == "summary"
     {
-        return Err(RuleError::Name { place: index + 1, name });
+        return Err(RuleError::Name { number: index + 1, name });
     }
     if given.contains.as_deref() == Some("") {
         return Err(RuleError::EmptyContains { rule: name });

@@ -75,8 +75,8 @@ impl Shared {
 
     pub(super) fn has_panicked(&self, thread: &str) {
         tracing::error!(
-            "thread {thread} failed by a fault of Loginson; collectors keep their frames and send them again once it is \
-             started again; please report what stands before this line"
+            "thread {thread} failed because of a bug in Loginson; collectors keep their frames and resend them once it has \
+             restarted; please report the messages before this line"
         );
         self.fail();
     }
