@@ -1,13 +1,13 @@
-//! The collector alone: its own source for syslog over TCP, in front of a store that throws
-//! everything away. To be compared with `tcp_limit sink`; the sender is `tcp_limit send`.
+//! The collector's syslog source over TCP in front of a store that discards everything. Compare it
+//! with `tcp_limit sink`; the sender is `tcp_limit send`.
 //!
 //! ```text
 //! collect_null ADDRESS [CONNECTIONS] [--threads 1] [--to ADDRESS]
 //! ```
 //!
-//! Ends when so many connections (1) have come and ended. With `--to` the frames are written to a
-//! TCP connection instead, by a thread of its own: one thread receives and one sends. What listens
-//! there may be `tcp_limit sink`.
+//! Ends when CONNECTIONS (1) connections have come and ended. With `--to`, a separate thread writes
+//! the frames to a TCP connection: one thread receives and one sends. The other end may be
+//! `tcp_limit sink`.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -30,16 +30,16 @@ use support::{number, report};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Frames on their way to the sending thread. Beyond, the receiving thread waits.
+/// Frames queued for the sending thread. Beyond this, the receiving thread waits.
 const FRAMES_QUEUED_MAX: usize = 16;
-/// How often it is looked whether the connections have ended.
+/// How often the end of the connections is checked.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Counts frames, and sends them on if there is where to.
+/// Counts frames, and sends them on if there is a destination.
 #[derive(Default)]
 struct Null {
     sequence: AtomicU64,
-    /// When the first frame came, and the last.
+    /// When the first and the last frame arrived.
     times: Mutex<Option<(Instant, Instant)>>,
     queue: Option<SyncSender<Frame>>,
 }

@@ -1,15 +1,15 @@
-//! How fast files are followed, beside reading them and counting newlines.
+//! Measures how fast files are followed, compared with reading them and counting newlines.
 //!
 //! ```text
 //! cargo run --release -p loginson-collector --example follow_speed -- FILE [ROUNDS]
 //! ```
 //!
 //! Each round reads FILE once with `read` into a buffer of 256 KiB and counts newlines (`read`),
-//! follows it from its beginning into nothing (`follow`), and follows a file that grows: FILE is
-//! appended to it by another thread, 64 KiB at a time (`grow`; the growing file stands beside FILE
-//! and is removed). One line each: name, lines, bytes, seconds, lines a second, Gbit/s. The number
-//! of lines is checked before a time counts. FILE should be in the page cache: the first round
-//! warms it.
+//! follows it from its beginning and discards the frames (`follow`), and follows a file that grows:
+//! another thread appends FILE to it, 64 KiB at a time (`grow`; the growing file is beside FILE and
+//! is removed afterwards). Each prints one line: name, lines, bytes, seconds, lines a second,
+//! Gbit/s. The number of lines is checked before a time counts. FILE should be in the page cache:
+//! the first round warms it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -38,7 +38,7 @@ fn read(file: &Path) -> std::io::Result<(u64, u64)> {
     }
 }
 
-/// Follows until so many lines came; returns after how long that was.
+/// Follows until `lines` lines have arrived; returns how long that took.
 fn follow(file: &Path, lines: u64) -> Duration {
     let data = std::env::temp_dir().join(format!("follow-speed-{}", std::process::id()));
     std::fs::create_dir_all(&data).expect("a directory for the checkpoint");

@@ -1,14 +1,14 @@
-//! Frames built from memory by one thread, and consumed by another, beside copying the same bytes:
-//! what building costs when nothing else is in the way.
+//! Measures building frames from memory in one thread and consuming them in another, compared with
+//! copying the same bytes: the cost of building without any I/O.
 //!
 //! ```text
 //! frames_speed FILE [TIMES]
 //! ```
 //!
-//! Building is what a connection does: bytes are copied into the frame as the kernel would, a
-//! read's worth each time, and split there; a full frame is closed with its checksum and handed
-//! over. Consuming is what the writer does: the frame is copied into a buffer that would be
-//! written. The limit is the first copy alone, in one thread.
+//! Building is what a connection does: bytes are copied into the frame as the kernel would, one
+//! read at a time, and split there; a full frame is closed with its checksum and passed on.
+//! Consuming is what the writer does: the frame is copied into a buffer that would be written. The
+//! limit is the first copy alone, in one thread.
 
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -27,11 +27,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const READ_BYTES: usize = 256 << 10;
 /// A frame with less room than this is closed.
 const ROOM_BYTES_MIN: usize = 64 << 10;
-/// Frames between the threads.
+/// Frames queued between the threads.
 const FRAMES_QUEUED_MAX: usize = 16;
-/// What the consumer copies to.
+/// Size of the buffer the consumer copies to.
 const STAGING_BYTES: usize = 4 << 20;
-/// Bytes built from by default, in as many rounds over the file as that takes.
+/// Bytes built by default, in as many rounds over the file as that takes.
 const BYTES_DEFAULT: usize = 8 << 30;
 
 fn main() -> std::io::Result<()> {
@@ -53,13 +53,13 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The limit: the bytes, a read's worth at a time, into the memory of one frame.
+/// The limit: copies the bytes, one read at a time, into the memory of one frame.
 fn copy(content: &[u8], times: u64) -> Duration {
     let mut frame = vec![0; 1 << 20];
     let started = Instant::now();
     for _ in 0..times {
-        for (place, read) in content.chunks(READ_BYTES).enumerate() {
-            let at = place * READ_BYTES % frame.len();
+        for (index, read) in content.chunks(READ_BYTES).enumerate() {
+            let at = index * READ_BYTES % frame.len();
             frame[at..at + read.len()].copy_from_slice(read);
             std::hint::black_box(&mut frame);
         }

@@ -1,15 +1,15 @@
-//! The ends of a benchmark of delivery between processes: a store that acknowledges every frame and
+//! The two ends of a benchmark of delivery between processes: a store that acknowledges every frame and
 //! keeps none, and a collector with one receiving and one sending thread in front of it.
 //!
 //! ```text
-//! node_limit null 127.0.0.1:9515                     acknowledges frames until killed; prints what came, each time that
-//!                                                    the last collector goes
-//! node_limit collect 127.0.0.1:6000 127.0.0.1:9515   takes lines by TCP (tcp_limit send 127.0.0.1:6000 FILE N), delivers
-//!                                                    them, prints what was acknowledged when the sender has ended
+//! node_limit null 127.0.0.1:9515                     acknowledges frames until killed; prints the received counts each
+//!                                                    time the last collector disconnects
+//! node_limit collect 127.0.0.1:6000 127.0.0.1:9515   receives lines over TCP (tcp_limit send 127.0.0.1:6000 FILE N),
+//!                                                    delivers them, prints the acknowledged counts when the sender ends
 //! ```
 //!
-//! Frames are checked by the null store as by any: both checksums, and that newlines stand where
-//! they must.
+//! The null store checks frames like any store: both checksums, and that newlines are where they
+//! must be.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,14 +25,14 @@ mod support;
 
 use support::report;
 
-// As in the server: that of the C library gives the memory of each frame back to the system, and
-// has it cleared for the next.
+// As in the server: the allocator of the C library returns the memory of each frame to the system,
+// which clears it for the next frame.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How often it is looked whether everything has come.
+/// How often completion is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// When nothing more is acknowledged for so long, everything was: frames are closed after 50 ms.
+/// When nothing more is acknowledged for this long, everything was: frames are closed after 50 ms.
 const SETTLED: Duration = Duration::from_millis(300);
 
 fn main() {
@@ -110,7 +110,7 @@ fn collect(listen: &str, store: &str) {
     let source = source.expect("it listens");
     let counts = || accounting.source(SourceKind::SyslogTcp).counts();
     let started = wait(|| counts().lines_received > 0);
-    // The last lines are counted when their frame is closed by its age.
+    // The last lines are counted when their frame reaches its age limit.
     let mut last = (0, Instant::now());
     wait(|| {
         let counts = counts();
@@ -129,7 +129,7 @@ fn collect(listen: &str, store: &str) {
     let _ = std::fs::remove_dir_all(spool);
 }
 
-/// Waits until it holds; tells when that was.
+/// Waits until the condition holds; returns when that was.
 fn wait(mut holds: impl FnMut() -> bool) -> Instant {
     while !holds() {
         std::thread::sleep(LOOK);

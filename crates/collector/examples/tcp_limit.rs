@@ -2,10 +2,10 @@
 //! limit that a collector is compared with, and a sender.
 //!
 //! ```text
-//! tcp_limit sink ADDRESS [CONNECTIONS]      counts lines until so many connections (1) have come and ended
-//! tcp_limit send ADDRESS FILE [TIMES]       sends FILE that often (once) from memory, as fast as it is taken
-//!           [--connections 1]               dealt over so many connections, in pieces of whole lines
-//!           [--rate LINES_PER_S]            no faster than this, in a hundred pieces a second
+//! tcp_limit sink ADDRESS [CONNECTIONS]      counts lines until CONNECTIONS (1) connections have come and ended
+//! tcp_limit send ADDRESS FILE [TIMES]       sends FILE TIMES times (once) from memory, as fast as possible
+//!           [--connections 1]               distributes it over several connections, in pieces of whole lines
+//!           [--rate LINES_PER_S]            limits the rate, in a hundred pieces a second
 //!           [--seconds S]                   ends after this time
 //! ```
 //!
@@ -23,11 +23,11 @@ mod support;
 
 use support::{count_lines, number, report};
 
-/// Bytes read at once by the sink: what stays in a processor's own cache.
+/// Bytes read at once by the sink: as many as fit into a core's own cache.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes of whole lines that a connection gets at once when there is one,
+/// Bytes of whole lines that a connection gets at once if it is the only one.
 const PIECE_BYTES: usize = 256 << 10;
-/// and when there are many.
+/// The same if there are several connections.
 const SHARED_PIECE_BYTES: usize = 32 << 10;
 /// Pieces a second when the rate is limited.
 const PIECES_PER_S: u64 = 100;
@@ -116,7 +116,7 @@ impl Options {
         while let [flag, value, rest @ ..] = args {
             match *flag {
                 "--connections" => options.connections = number(value) as usize,
-                // 0 is as fast as it is taken.
+                // 0 is unlimited.
                 "--rate" => options.lines_per_s = Some(number(value)).filter(|rate| *rate > 0),
                 "--seconds" => options.time_max = Some(Duration::from_secs(number(value))),
                 _ => panic!("unknown flag {flag}"),
@@ -139,7 +139,7 @@ impl Options {
     }
 }
 
-/// Cuts the file into pieces of whole lines; the lines of each.
+/// Cuts the file into pieces of whole lines; returns each with its number of lines.
 fn pieces(file: &[u8], piece_bytes: usize) -> Vec<(&[u8], u64)> {
     let mut pieces = Vec::new();
     let mut rest = file;
@@ -169,7 +169,7 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
     let mut left = (0..options.times).flat_map(|_| &pieces);
     let started = Instant::now();
     let (mut lines, mut bytes, mut unfinished) = (0, 0, 0);
-    // Connections that may be written to; each takes a piece a turn.
+    // Writable connections; each takes one piece per turn.
     let mut ready: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
     let mut events = Events::with_capacity(1024);
     loop {
@@ -178,8 +178,8 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
         ready.extend(events.iter().map(|event| event.token().0));
         let is_over = options.time_max.is_some_and(|time_max| started.elapsed() >= time_max);
         for _ in 0..ready.len() {
-            let place = ready.pop_front().expect("as many as counted");
-            let (socket, rest) = &mut connections[place];
+            let index = ready.pop_front().expect("as many as counted");
+            let (socket, rest) = &mut connections[index];
             if rest.is_empty() {
                 let next = if is_over { None } else { left.next() };
                 let Some((piece, piece_lines)) = next else { continue };
@@ -193,7 +193,7 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
                 Ok(written) => {
                     *rest = &rest[written..];
                     unfinished -= usize::from(rest.is_empty());
-                    ready.push_back(place);
+                    ready.push_back(index);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -214,7 +214,7 @@ fn send(address: &str, file: &str, args: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Sleeps until so many lines should have been sent.
+/// Sleeps until `lines` lines should have been sent.
 fn wait_for_turn(started: Instant, lines: u64, lines_per_s: Option<u64>) {
     if let Some(rate) = lines_per_s {
         let due = Duration::from_secs_f64(lines as f64 / rate as f64);

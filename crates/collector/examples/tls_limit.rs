@@ -1,14 +1,14 @@
-//! The ends of an ingest benchmark over TLS. `bulk` is the limit that a collector is compared with:
-//! rustls to rustls over loopback, with nothing done to the lines but counting them. Only
-//! AES-256-GCM in TLS 1.3 is spoken.
+//! The two ends of an ingest benchmark over TLS. `bulk` is the limit that a collector is compared
+//! with: rustls to rustls over loopback, counting the lines only. The only protocol is TLS 1.3 with
+//! AES-256-GCM.
 //!
 //! ```text
 //! tls_limit bulk FILE [N]                     sends FILE N times to a sink of its own, large reads decrypted in
 //!                                             place (the unbuffered interface); prints what arrived and when
-//! tls_limit bulk-buffered FILE [N]            the same with the library's ordinary, buffered interface
+//! tls_limit bulk-buffered FILE [N]            the same with the library's buffered interface
 //! tls_limit sink ADDRESS CERTIFICATE KEY      counts lines until the connection ends
 //! tls_limit send ADDRESS FILE [N] [--ca CERTIFICATE]
-//!                                             sends FILE N times from memory; the server must show exactly the
+//!                                             sends FILE N times from memory; the server must present exactly the
 //!                                             first certificate of the file, if one is given
 //! ```
 
@@ -33,9 +33,9 @@ mod support;
 
 use support::{count_lines, number, report};
 
-/// Read and decrypted at once.
+/// Bytes read and decrypted at once.
 const READ_BYTES: usize = 1 << 20;
-/// Written at once; the library makes records of 16 KiB of it.
+/// Bytes written at once; the library makes records of 16 KiB of them.
 const WRITE_BYTES: usize = 256 << 10;
 
 type Sink = fn(TcpStream, Arc<ServerConfig>) -> Result<(u64, u64)>;
@@ -131,7 +131,7 @@ fn send_to(
     Ok((count_lines(&content) * times, content.len() as u64 * times))
 }
 
-/// Large reads, each decrypted where it lies.
+/// Large reads, each decrypted in place.
 fn unbuffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(u64, u64)> {
     let mut tls = UnbufferedServerConnection::new(config).map_err(Error::other)?;
     let mut buffer = vec![0; READ_BYTES];
@@ -177,7 +177,7 @@ fn unbuffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(u64, 
     }
 }
 
-/// As most programs read.
+/// Small reads, as most programs do.
 fn buffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(u64, u64)> {
     let mut tls = ServerConnection::new(config).map_err(Error::other)?;
     let mut buffer = vec![0; READ_BYTES];
@@ -220,7 +220,7 @@ fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites: suites, ..ring::default_provider() }
 }
 
-/// Believes one certificate, or any: it is made-up lines that are sent.
+/// Trusts one certificate, or any: the sent lines are synthetic.
 #[derive(Debug)]
 struct Pinned {
     pinned: Option<CertificateDer<'static>>,

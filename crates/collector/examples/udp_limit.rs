@@ -1,19 +1,19 @@
 //! The two ends of an ingest benchmark over UDP: a sink that only counts datagrams, which is the
-//! limit that a collector is compared with; the collector in front of a store that throws
-//! everything away; and a sender of many addresses.
+//! limit for the collector; the collector in front of a store that discards everything; and a
+//! sender with many addresses.
 //!
 //! ```text
-//! udp_limit sink ADDRESS SOCKETS       counts datagrams in a thread a socket until none came for two seconds
-//! udp_limit collect ADDRESS SOCKETS    the same with the collector's own source, frames built and thrown away
+//! udp_limit sink ADDRESS SOCKETS       counts datagrams, one thread per socket, until none came for two seconds
+//! udp_limit collect ADDRESS SOCKETS    the same with the collector's source, which builds frames and discards them
 //! udp_limit send ADDRESS [--sources 50] [--sizes mixed|BYTES] [--rate 0] [--datagrams 1000000] [--burst 8]
 //! ```
 //!
 //! `send` binds a socket to each of the addresses 127.0.0.2, 127.0.0.3, … (one network namespace:
 //! the receiver must be on this machine) and takes them in turn, `--burst` datagrams each, in one
 //! call (sendmmsg). `--sizes mixed` are 33, 117, 291, 1,024 and 4,176 bytes in equal numbers and
-//! random order. `--rate` is in datagrams a second; 0 is as fast as the kernel takes them. Each
-//! line that is printed has `kernel_drops`, what the kernel dropped because a socket's receive
-//! buffer was full: sent = received + dropped, or something is wrong.
+//! `--rate` is in datagrams a second; 0 is as fast as the kernel takes them. Each printed line has
+//! `kernel_drops`, the datagrams the kernel dropped because a socket's receive buffer was full:
+//! sent = received + dropped, or something is wrong.
 
 use std::fs::read_to_string;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -40,12 +40,13 @@ use support::{Nothing, report};
 const BATCH: usize = 64;
 /// Longer than any datagram.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
-/// What is asked of the kernel as receive buffer.
+/// Receive buffer requested from the kernel.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// The sink looks again after so long where datagrams come faster than that, as the collector does:
-/// to be woken for each would make sender and sink up to three times slower, and the sink no limit.
+/// The sink polls again after this time if datagrams arrive faster than that, as the collector
+/// does. Waking it for each would make sender and sink up to three times slower, so that the sink
+/// would be no limit.
 const PAUSE: Duration = Duration::from_micros(100);
-/// A sink ends when nothing came for so long; the time is not counted.
+/// A sink ends when nothing arrived for this long; this time is not counted.
 const IDLE: Duration = Duration::from_secs(2);
 /// Sizes of lines in the benchmarks.
 const SIZES: [usize; 5] = [33, 117, 291, 1024, 4176];
@@ -64,7 +65,7 @@ fn main() -> io::Result<()> {
 }
 
 fn parse<T: std::str::FromStr>(text: &str) -> T {
-    text.parse().unwrap_or_else(|_| panic!("'{text}' is not what is expected here"))
+    text.parse().unwrap_or_else(|_| panic!("'{text}' is not a valid value"))
 }
 
 fn sink(address: SocketAddr, sockets: usize) -> io::Result<()> {
@@ -94,7 +95,7 @@ fn sink(address: SocketAddr, sockets: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// What one thread saw, and when it saw the first and the last.
+/// The datagrams of one thread, and when the first and the last arrived.
 struct Counted {
     datagrams: u64,
     bytes: u64,
@@ -150,7 +151,7 @@ fn collect(address: SocketAddr, sockets: usize) -> io::Result<()> {
     let counters = accounting.source(SourceKind::SyslogUdp);
     let now = Instant::now();
     let mut counted = Counted { datagrams: 0, bytes: 0, first: now, last: now };
-    // Looked at often enough to see begin and end to a hundredth of a second.
+    // Checked often enough to see begin and end to a hundredth of a second.
     while counted.last.elapsed() < IDLE * if counted.datagrams == 0 { 10 } else { 1 } {
         thread::sleep(Duration::from_millis(10));
         let lines = counters.lines_received.load(Relaxed);
@@ -181,7 +182,7 @@ fn kernel_drops(address: SocketAddr) -> io::Result<u64> {
         .sum())
 }
 
-/// What `send` is asked for.
+/// The options of `send`.
 struct Plan {
     sources: usize,
     sizes: Vec<usize>,
@@ -214,8 +215,7 @@ fn send(address: SocketAddr, options: &[&str]) -> io::Result<()> {
     let senders = (0..plan.sources as u32)
         .map(|n| UdpSocket::bind((Ipv4Addr::from_bits(0x7f00_0002 + n), 0)))
         .collect::<io::Result<Vec<_>>>()?;
-    // As many lines as there are in a burst of each sender, at least a thousand, used again and
-    // again.
+    // As many lines as a burst of each sender has, at least a thousand, used repeatedly.
     let mut random = fastrand::Rng::with_seed(1);
     let lines: Vec<Vec<u8>> = (0..plan.burst * plan.sources.max(1000 / plan.burst + 1))
         .map(|n| line(n, plan.sizes[random.usize(..plan.sizes.len())]))
@@ -251,7 +251,7 @@ fn send(address: SocketAddr, options: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// A line of syslog (RFC 3164) of that many bytes.
+/// A syslog line (RFC 3164) of this many bytes.
 fn line(number: usize, bytes: usize) -> Vec<u8> {
     let mut line = format!("<13>Jan  1 00:00:00 h a: {number} ").into_bytes();
     let words = b"connection from 192.0.2.17 port 40022 accepted for user anna, session 4711; ";

@@ -1,25 +1,25 @@
-//! Loss is never silent: for each source, what came, what was kept, and what was not, with the
-//! reason.
+//! Accounting by source: lines received, lines kept, and lines dropped with the reason. No loss is
+//! silent.
 //!
-//! Invariants, which [`SourceCounts::lines_missing`] and [`SourceCounts::bytes_missing`] state as
-//! code:
-//! - Once a source is idle, for each source on its own: *lines received = lines kept + lines
-//!   dropped*, over all reasons but those of [`DropReason::is_partial`] (a part of the line is
-//!   kept, so it counts as kept) and [`DropReason::is_before_us`] (the line never came). *Bytes
-//!   received = bytes kept + bytes dropped*, over all reasons but the latter.
-//! - At any moment, with lines on their way: received ≥ kept + dropped. A line is counted as
-//!   received before its fate can be known, and [`SourceCounters::counts`] reads in the opposite
-//!   order.
+//! Invariants, which [`SourceCounts::lines_missing`] and [`SourceCounts::bytes_missing`] compute:
+//! - Once a source is idle: *lines received = lines kept + lines dropped*. The sum of drops leaves
+//!   out reasons that are [partial](DropReason::is_partial) (a part of the line is kept, so the
+//!   line counts as kept) and reasons [before us](DropReason::is_before_us) (the line was never
+//!   received). *Bytes received = bytes kept + bytes dropped*, leaving out only the reasons before
+//!   us.
+//! - At any moment, with lines in flight: received ≥ kept + dropped. A line is counted as received
+//!   before its outcome can be known, and [`SourceCounters::counts`] reads the counters in the
+//!   opposite order.
 //!
-//! Bytes are those of lines, without what separates them. Of a line that is cut because it is too
-//! long, the rest counts as received and dropped where the source knows how long it was.
+//! Bytes are those of lines, without separators. When a line is cut because it is too long, the
+//! rest counts as received and dropped, provided the source knows how long the line was.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::socket_drops::SocketDrops;
 
-/// One way in, as metrics and pages name it.
+/// One source, as metrics and pages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SourceKind {
     /// Syslog datagrams.
@@ -41,7 +41,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// All of them, in the order of display.
+    /// All sources, in the order of display.
     pub const ALL: [SourceKind; 8] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
@@ -53,7 +53,7 @@ impl SourceKind {
         SourceKind::Internal,
     ];
 
-    /// The name in metrics and the API.
+    /// The name used in metrics and the API.
     pub fn name(self) -> &'static str {
         match self {
             SourceKind::SyslogUdp => "syslog_udp",
@@ -67,7 +67,7 @@ impl SourceKind {
         }
     }
 
-    /// The name for people.
+    /// The name shown to people.
     pub fn title(self) -> &'static str {
         match self {
             SourceKind::SyslogUdp => "syslog over UDP",
@@ -89,12 +89,12 @@ pub enum DropReason {
     Kernel,
     /// Longer than a line may be: the first part was kept, the rest was not.
     Oversized,
-    /// The connection ended by an error in the middle of a line; what had come of the line was
-    /// kept.
+    /// The connection failed in the middle of a line; the received part was kept.
     Reset,
     /// The disk was full.
     DiskFull,
-    /// The request could not be read (broken compression, cut off): its unread rest.
+    /// The request body could not be read (broken compression, cut off); this counts its unread
+    /// rest.
     BadRequest,
     /// Writing failed.
     WriteFailed,
@@ -105,7 +105,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// All of them, in the order of display.
+    /// All reasons, in the order of display.
     pub const ALL: [DropReason; 8] = [
         DropReason::Kernel,
         DropReason::Oversized,
@@ -117,7 +117,7 @@ impl DropReason {
         DropReason::WrongProtocol,
     ];
 
-    /// The name in metrics and the API.
+    /// The name used in metrics and the API.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::Kernel => "kernel",
@@ -131,42 +131,44 @@ impl DropReason {
         }
     }
 
-    /// Whether a part of the line was kept: then it is among the lines kept.
+    /// Whether a part of the line was kept. Such a line counts as kept.
     pub fn is_partial(self) -> bool {
         matches!(self, DropReason::Oversized | DropReason::Reset)
     }
 
-    /// Whether the line was lost before it came to us: then it is not among the lines received.
+    /// Whether the line was lost before it reached this process. Such a line does not count as
+    /// received.
     pub fn is_before_us(self) -> bool {
         matches!(self, DropReason::Kernel)
     }
 }
 
-/// Counters of one source. Any thread counts; [`SourceCounters::counts`] reads them so that the
-/// sums agree.
+/// Counters of one source. Any thread may count; [`SourceCounters::counts`] reads the counters in
+/// an order that keeps the sums consistent.
 #[derive(Debug, Default)]
 pub struct SourceCounters {
     /// Lines that arrived, kept or not.
     pub lines_received: AtomicU64,
-    /// Bytes of those lines, without what separates them.
+    /// Bytes of the received lines, without separators.
     pub bytes_received: AtomicU64,
     /// Lines that became durable.
     pub lines_kept: AtomicU64,
-    /// Bytes of those lines.
+    /// Bytes of the lines that became durable.
     pub bytes_kept: AtomicU64,
-    /// Connections accepted so far; of HTTP, requests that bring lines.
+    /// Connections accepted so far; for HTTP, requests that carry lines.
     pub connections_total: AtomicU64,
     /// Connections open now.
     pub connections_open: AtomicU64,
     /// Connections closed at once because too many were open.
     pub connections_refused: AtomicU64,
-    /// Connections closed because nothing came for too long, or their handshake came to no end.
+    /// Connections closed because nothing arrived for too long, or their handshake did not finish
+    /// in time.
     pub connections_timed_out: AtomicU64,
     /// TLS connections that ended without `close_notify`.
     pub connections_truncated: AtomicU64,
     /// TLS handshakes that failed.
     pub handshakes_failed: AtomicU64,
-    /// Threads that ended by a panic: a fault of ours.
+    /// Threads that ended by a panic, which is a bug in Loginson.
     pub threads_failed: AtomicU64,
     dropped: [Drops; DropReason::ALL.len()],
 }
@@ -178,7 +180,7 @@ struct Drops {
 }
 
 impl SourceCounters {
-    /// Counts lines that arrived. Before what becomes of them is counted.
+    /// Counts lines that arrived. Call this before counting them as kept or dropped.
     pub fn received(&self, lines: u64, bytes: u64) {
         self.lines_received.fetch_add(lines, Relaxed);
         self.bytes_received.fetch_add(bytes, Relaxed);
@@ -186,8 +188,8 @@ impl SourceCounters {
 
     /// Counts lines that became durable.
     pub fn kept(&self, lines: u64, bytes: u64) {
-        // Whoever sees these sees that the lines were received: `counts` acquires what is released
-        // here.
+        // A reader that sees these also sees the lines as received: `counts` acquires what is
+        // released here.
         self.lines_kept.fetch_add(lines, Release);
         self.bytes_kept.fetch_add(bytes, Release);
     }
@@ -197,27 +199,26 @@ impl SourceCounters {
         self.dropped[reason as usize].lines.fetch_add(lines, Release);
     }
 
-    /// Counts bytes of such lines, where it is known how many were received.
+    /// Counts the dropped bytes of such lines, if the source knows how many were received.
     pub fn dropped_bytes(&self, reason: DropReason, bytes: u64) {
         self.dropped[reason as usize].bytes.fetch_add(bytes, Release);
     }
 
-    /// Counts a connection or datagram of another protocol, of which so many bytes came, as one
-    /// line.
+    /// Counts a connection or datagram of another protocol as one line of `bytes` bytes.
     pub fn wrong_protocol(&self, bytes: u64) {
         self.received(1, bytes);
         self.dropped(DropReason::WrongProtocol, 1);
         self.dropped_bytes(DropReason::WrongProtocol, bytes);
     }
 
-    /// Lines not kept for that reason.
+    /// Lines dropped for `reason`.
     pub fn dropped_count(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize].lines.load(Acquire)
     }
 
-    /// All of them at about the same moment, never with more kept or dropped than received.
+    /// All counters at about the same moment, never with more kept or dropped than received.
     pub fn counts(&self) -> SourceCounts {
-        // What is counted last is read first.
+        // Counters that are written last are read first.
         let dropped = DropReason::ALL.map(|reason| {
             let drops = &self.dropped[reason as usize];
             DropCounts { lines: drops.lines.load(Acquire), bytes: drops.bytes.load(Acquire) }
@@ -241,7 +242,7 @@ impl SourceCounters {
     }
 }
 
-/// What one source has counted, at one moment. The fields are those of [`SourceCounters`].
+/// The counters of one source at one moment. The fields are those of [`SourceCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described at the counters")]
 pub struct SourceCounts {
@@ -259,30 +260,30 @@ pub struct SourceCounts {
     dropped: [DropCounts; DropReason::ALL.len()],
 }
 
-/// What was not kept for one reason.
+/// Lines and bytes dropped for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DropCounts {
     /// Lines not kept, or not kept whole.
     pub lines: u64,
-    /// Bytes of them that were received and not kept.
+    /// Bytes of these lines that were received and not kept.
     pub bytes: u64,
 }
 
 impl SourceCounts {
-    /// What was not kept for that reason.
+    /// Lines and bytes dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> DropCounts {
         self.dropped[reason as usize]
     }
 
-    /// Lines received of which it is not known yet what becomes of them: on their way while the
-    /// source is busy, 0 while it is idle. Negative never, unless the accounting is wrong.
+    /// Lines received whose outcome is not known yet: in flight while the source is busy, 0 while
+    /// it is idle. Never negative, unless the accounting is wrong.
     pub fn lines_missing(&self) -> i128 {
         let lost = DropReason::ALL.into_iter().filter(|r| !r.is_partial() && !r.is_before_us());
         let dropped: u64 = lost.map(|reason| self.dropped(reason).lines).sum();
         i128::from(self.lines_received) - i128::from(self.lines_kept) - i128::from(dropped)
     }
 
-    /// The same for bytes.
+    /// Bytes received whose outcome is not known yet; see [`SourceCounts::lines_missing`].
     pub fn bytes_missing(&self) -> i128 {
         let lost = DropReason::ALL.into_iter().filter(|reason| !reason.is_before_us());
         let dropped: u64 = lost.map(|reason| self.dropped(reason).bytes).sum();
@@ -290,11 +291,11 @@ impl SourceCounts {
     }
 }
 
-/// Counters of all sources. One a process, shared by reference; no globals.
+/// Counters of all sources. One instance per process, shared by reference; no globals.
 #[derive(Debug, Default)]
 pub struct Accounting {
     sources: [SourceCounters; SourceKind::ALL.len()],
-    /// What the kernel dropped, by socket; together it is [`DropReason::Kernel`] of
+    /// Datagrams the kernel dropped, by socket. Their sum is [`DropReason::Kernel`] of
     /// [`SourceKind::SyslogUdp`].
     pub udp_sockets: SocketDrops,
 }
@@ -312,16 +313,16 @@ mod tests {
 
     #[test]
     fn all_are_listed_in_the_order_of_their_numbers() {
-        for (place, kind) in SourceKind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, place, "{}", kind.name());
+        for (index, kind) in SourceKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index, "{}", kind.name());
         }
-        for (place, reason) in DropReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, place, "{}", reason.name());
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index, "{}", reason.name());
         }
     }
 
     #[test]
-    fn sums_leave_out_what_was_kept_in_part_and_what_never_came() {
+    fn sums_exclude_partial_and_never_received_lines() {
         let counters = SourceCounters::default();
         counters.received(10, 100);
         assert_eq!(

@@ -1,31 +1,32 @@
-//! The seam between collecting and storing: a finished frame is handed to whatever keeps it.
+//! The interface between collecting and storing: a finished frame is handed to an implementation of
+//! [`Deliver`].
 
 use record::Frame;
 pub use record::{KeepError, OnDurable};
 
-/// What becomes of a frame while there is no room for it.
+/// What happens to a frame while the disk is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Someone waits for the answer and can send the lines again: the frame is given up, with an
-    /// error, after some seconds.
+    /// The sender waits for the answer and can send the lines again: after some seconds the frame
+    /// is given up with an error.
     Awaited,
-    /// Nobody would send the lines again: the frame waits as long as it takes.
+    /// Nobody would send the lines again: the frame waits until there is room.
     Unlimited,
 }
 
-/// Takes frames: the store in this process, later a store node over TCP or Kafka.
+/// Takes frames: the store in this process, or a store node over TCP.
 pub trait Deliver: Send + Sync {
-    /// Numbers the next frame: this node's id and a sequence number that was never given before.
+    /// Numbers the next frame: this node's id, and a sequence number that was never issued before.
     fn next_sequence(&self) -> (u32, u64);
 
-    /// A number that no frame gets: frames that are numbered from now on have greater ones.
+    /// A number that no frame gets: frames numbered from now on have greater numbers.
     fn mark(&self) -> u64 {
         self.next_sequence().1
     }
 
-    /// Takes a frame. Blocks while the queue in front of the writer is full: that is how a flood is
-    /// pushed back to its sender. `on_durable` is called exactly once, from the writer's thread or
-    /// from here, also when an error is returned.
+    /// Takes a frame. Blocks while the queue in front of the writer is full, which pushes a flood
+    /// back to its sender. `on_durable` is called exactly once, from the writer's thread or from
+    /// this call, also when an error is returned.
     fn deliver(
         &self,
         frame: Frame,
@@ -33,12 +34,13 @@ pub trait Deliver: Send + Sync {
         patience: Patience,
     ) -> Result<(), KeepError>;
 
-    /// Whether there is plenty of room in front of the writer, so that a delivery would not block,
-    /// unless others fill it at this very moment. Where that is not known: no.
+    /// Whether the writer's queue has enough room that a delivery would not block, unless others
+    /// fill it at this very moment. Implementations that do not know return false.
     fn has_room(&self) -> bool {
         false
     }
 
-    /// Whether lines would be refused at present, and why: asked before a request body is read.
+    /// Why lines would be refused at present, if they would be. Checked before a request body is
+    /// read.
     fn refusal(&self) -> Option<KeepError>;
 }

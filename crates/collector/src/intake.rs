@@ -1,18 +1,20 @@
-//! Frames from lines that come in calls, from many threads: HTTP requests, and Loginson's own rows.
+//! Builds frames from lines that many threads pass in: HTTP requests, and Loginson's own rows.
 //!
-//! Small pushes share frames, so that a thousand small requests are a few frames and a few commits.
-//! A frame is delivered when it is full, or when none of this intake is on its way to the disk: a
-//! lone request waits for nothing but the disk, and what comes meanwhile goes together. Where the
-//! disk takes long, a frame leaves when [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or
-//! what is configured) has passed since its first line; a thread of the intake sees to both.
+//! Small pushes share frames, so that a thousand small requests cost a few frames and a few
+//! commits. A frame is delivered when it is full, or when no other frame of this intake is in
+//! flight: a lone request waits only for the disk, and lines that arrive meanwhile share the next
+//! frame. If the disk is slow, a frame is delivered once
+//! [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or the configured time) has passed since
+//! its first line. A thread of the intake takes care of both cases.
 //!
-//! Invariants: the lines of one push stay in order and in one frame, so that its [`Ticket`] says of
-//! all of them what became of them; each ticket resolves exactly once. So it does where a thread
-//! panics that has the frame in its hands, of the intake or a caller's: its lines are counted as
-//! `write_failed`, their tickets say so, and the next push begins a new frame. The thread of the
-//! intake goes on a second later, and is counted. Bounded: a push blocks while delivery does, so
-//! nothing queues up here. Left out: waiting for room on a full disk, since a caller can be told
-//! (the ticket's error) and is able to come again.
+//! Invariants: the lines of one push stay in order and in one frame, so its [`Ticket`] reports the
+//! outcome of all of them. Each ticket resolves exactly once, also if a thread of the intake or of
+//! a caller panics while it works on the frame: the lines of the frame are counted as
+//! `write_failed`, their tickets resolve with an error, and the next push begins a new frame. The
+//! intake's thread resumes after one second, and the panic is counted.
+//!
+//! Bounded: a push blocks while delivery does, so nothing queues up here. Left out: waiting for
+//! room on a full disk, since a caller gets the ticket's error and can push again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,13 +31,13 @@ use crate::deliver::{Deliver, KeepError, Patience};
 use crate::outlet::{Destination, FAULT};
 use crate::ticket::{FrameFate, Ticket};
 
-/// Bytes of lines that [`Intake::deliver_alone`] takes: rows that must be one frame are few.
+/// Bytes of lines that [`Intake::deliver_alone`] takes at most: rows that must share one frame are
+/// few.
 pub const ALONE_BYTES_MAX: usize = LINE_BYTES_MAX;
-/// The pause before the thread goes on that has panicked, so that one that does so again and again
-/// fills no log.
+/// The pause before a thread that panicked resumes, so that repeated panics do not flood the log.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
-/// Builds frames for callers from many threads. See the module.
+/// Builds frames for callers from many threads. See the module documentation.
 pub struct Intake {
     shared: Arc<Shared>,
     flusher: Option<JoinHandle<()>>,
@@ -45,25 +47,27 @@ struct Shared {
     destination: Destination,
     frame_age: Duration,
     building: Mutex<Building>,
-    on_its_way: Arc<OnItsWay>,
+    on_its_way: Arc<InFlight>,
 }
 
-/// Frames that were delivered and whose fate is not known yet.
+/// Frames that were delivered and whose outcome is not known yet.
 #[derive(Default)]
-struct OnItsWay {
+struct InFlight {
     frames: AtomicUsize,
-    /// The first line of a frame came, no frame is on its way any more, or the intake stops.
+    /// Signalled when a frame got its first line, when no frame is in flight any more, or when the
+    /// intake stops.
     changed: Condvar,
 }
 
-impl OnItsWay {
+impl InFlight {
     fn none(&self) -> bool {
         self.frames.load(Ordering::Acquire) == 0
     }
 
-    /// One less. Called by whoever knows the fate, who may not wait for the lock of the frame that
-    /// is being built: its holder may be waiting for him. So the thread of the intake can miss this
-    /// call, and then finds the frame when it is old.
+    /// Counts one frame less in flight. Called by the thread that learns the outcome. It must not
+    /// wait for the lock of the frame under construction, because the holder of that lock may be
+    /// waiting for it. So the intake's thread can miss this signal; it then delivers the frame when
+    /// the frame's age is reached.
     fn settled(&self) {
         if self.frames.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.changed.notify_all();
@@ -73,10 +77,10 @@ impl OnItsWay {
 
 struct Building {
     builder: FrameBuilder,
-    /// What of the frame is counted as received.
+    /// Lines of the frame that are counted as received.
     lines_counted: u64,
     bytes_counted: u64,
-    /// When the frame's first line came.
+    /// When the first line of the frame arrived.
     begun: Option<Instant>,
     /// Shared by the tickets of all pushes that have lines in the frame.
     fate: Arc<FrameFate>,
@@ -84,7 +88,7 @@ struct Building {
 }
 
 impl Intake {
-    /// Starts an intake that counts under `source`.
+    /// Starts an intake whose lines are counted for `source`.
     pub fn start(
         source: SourceKind,
         frame_age_ms: u64,
@@ -117,11 +121,11 @@ impl Intake {
     }
 
     /// Takes lines that arrived at `received_ns` (nanoseconds since 1970 UTC), each with its
-    /// newline; a last line without one is taken as if it had one. Lines longer than
+    /// newline; a last line without newline is treated as if it had one. Lines longer than
     /// [`LINE_BYTES_MAX`] are cut there and counted. Blocks while delivery does.
     ///
-    /// Takes as many as fit into one frame, one at least, and gives the rest back, to be pushed
-    /// next.
+    /// Takes as many lines as fit into one frame, at least one, and returns the rest, which the
+    /// caller pushes next.
     ///
     /// After [`Intake::stop`] the lines are counted as dropped, and the ticket says
     /// [`KeepError::Closed`].
@@ -146,12 +150,12 @@ impl Intake {
         self.shared.push(&mut building, origin, received_ns, lines)
     }
 
-    /// Whether a push would not block, most likely: see [`Deliver::has_room`].
+    /// Whether a push would probably not block: see [`Deliver::has_room`].
     pub fn has_room(&self) -> bool {
         self.shared.destination.has_room()
     }
 
-    /// Delivers these lines as exactly one frame, at once: all of them become durable, or none.
+    /// Delivers `lines` as exactly one frame, at once: either all of them become durable or none.
     ///
     /// # Panics
     /// When there is no line, the last has no newline, or they are more than [`ALONE_BYTES_MAX`].
@@ -171,13 +175,13 @@ impl Intake {
         ticket
     }
 
-    /// Delivers what waits and ends the intake's thread. Later pushes are refused.
+    /// Delivers the waiting lines and ends the intake's thread. Later pushes are refused.
     pub fn stop(&self) {
         self.shared.lock().stopped = true;
         self.shared.on_its_way.changed.notify_all();
         if !self.shared.survives(|| self.shared.flush(&mut self.shared.lock())) {
-            // Who takes the lock next tells those whose lines are lost. The thread may have ended
-            // already, and they wait.
+            // After a panic the next one to take the lock resolves the tickets of the lost lines.
+            // The thread may have ended already, and their senders still wait.
             drop(self.shared.lock());
         }
     }
@@ -192,17 +196,17 @@ impl Drop for Intake {
 }
 
 impl Building {
-    /// Bytes that the frame takes before it is full.
+    /// Bytes the frame can still take before it is full.
     fn room(&self) -> usize {
         PAYLOAD_BYTES_TARGET.saturating_sub(self.builder.payload_bytes())
     }
 
-    /// Lines and bytes that are counted as received; none from now on.
+    /// The lines and bytes that were counted as received; resets both to zero.
     fn take_counted(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.lines_counted), std::mem::take(&mut self.bytes_counted))
     }
 
-    /// Bytes of the whole lines at the front that fit into the frame.
+    /// Bytes of the whole lines at the front of `lines` that fit into the frame.
     fn whole_lines(&self, lines: &[u8]) -> usize {
         let fitting = &lines[..lines.len().min(self.room())];
         memchr::memrchr(b'\n', fitting).map_or(0, |at| at + 1)
@@ -214,8 +218,8 @@ impl Shared {
         self.whole(self.building.lock())
     }
 
-    /// After a panic nobody knows whether the frame is whole: its lines are counted as lost, and
-    /// their senders told.
+    /// After a panic the frame may be inconsistent: its lines are counted as lost and their tickets
+    /// resolve with an error.
     fn whole<'a>(
         &'a self,
         building: LockResult<MutexGuard<'a, Building>>,
@@ -235,17 +239,17 @@ impl Shared {
         })
     }
 
-    /// Whether `work` returned. A panic is counted and told.
+    /// Runs `work`; returns whether it returned normally. A panic is counted and logged.
     fn survives(&self, work: impl FnOnce()) -> bool {
-        // What it may leave half done is behind the lock, which tells of it.
+        // State that a panic leaves half changed is behind the lock, which is then poisoned.
         let survives = catch_unwind(AssertUnwindSafe(work)).is_ok();
         if !survives {
             self.destination.counters().threads_failed.fetch_add(1, Ordering::Relaxed);
             let thread = std::thread::current();
             let name = thread.name().unwrap_or_default();
             tracing::error!(
-                "thread {name} failed by a fault of Loginson; the lines it had are lost and counted, it goes on in a second; \
-                 please report what stands before this line"
+                "thread {name} failed because of a bug in Loginson; the lines it had are lost and counted; it resumes in a second; \
+                 please report the messages before this line"
             );
         }
         survives
@@ -255,13 +259,13 @@ impl Shared {
     fn run(&self) {
         while !self.survives(|| self.flush_old_frames()) {
             let changed = &self.on_its_way.changed;
-            // Its end is waited for, whoever panics meanwhile.
+            // The pause is cut short by a stop, even if the lock is poisoned.
             let _ = changed.wait_timeout_while(self.lock(), PANIC_PAUSE, |now| !now.stopped);
         }
     }
 
-    /// Puts as many lines into one frame as fit, and delivers it if more are to come. Returns the
-    /// rest.
+    /// Puts as many lines as fit into one frame, and delivers the frame if more lines follow.
+    /// Returns the rest.
     fn push<'a>(
         &self,
         building: &mut Building,
@@ -285,7 +289,7 @@ impl Shared {
             building.bytes_counted += bytes;
             rest = &lines[whole..];
         } else {
-            // One line that is longer than a frame should be, or has no newline.
+            // A single line that is longer than a frame should be, or has no newline.
             let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
             let line = &lines[..end.min(LINE_BYTES_MAX)];
             building.builder.push_line(origin, received_ns, line, line.len() < end);
@@ -351,7 +355,7 @@ impl Shared {
     }
 }
 
-/// Lines, and their bytes without newlines.
+/// The number of lines, and their bytes without newlines.
 fn count_lines(lines: &[u8]) -> (u64, u64) {
     let newlines = memchr::memchr_iter(b'\n', lines).count();
     let unterminated = !lines.is_empty() && !lines.ends_with(b"\n");
@@ -367,13 +371,13 @@ mod tests {
 
     const NEVER_MS: u64 = u64::MAX;
 
-    /// Keeps the first frame on its way, and panics before the next.
+    /// Keeps the first frame in flight, and panics before the next.
     #[derive(Default)]
     struct OneThenPanic(Mutex<Option<OnDurable>>);
 
     impl Deliver for OneThenPanic {
         fn next_sequence(&self) -> (u32, u64) {
-            assert!(self.0.lock().unwrap().is_none(), "as asked for");
+            assert!(self.0.lock().unwrap().is_none(), "a requested panic");
             (1, 1)
         }
 
@@ -388,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_at_the_end_is_told_also_when_the_thread_of_the_intake_has_gone() {
+    fn a_panic_at_the_end_resolves_tickets_after_the_thread_has_ended() {
         let accounting = Arc::new(Accounting::default());
         let deliver: Arc<dyn Deliver> = Arc::new(OneThenPanic::default());
         let intake = Intake::start(SourceKind::Http, NEVER_MS, deliver, Arc::clone(&accounting));

@@ -1,5 +1,5 @@
-//! What keeps the frames of the tests: at once, when it is told, or not; and gives back what it
-//! kept.
+//! A [`Deliver`] for tests: it keeps frames at once, holds them until told, or loses them, and
+//! returns the lines it kept.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use record::{Frame, Origin};
 use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 use crate::file::Recall;
 
-/// After this a test has failed.
+/// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Keeps frames: at once, or when it is told.
+/// Keeps frames at once, or holds them until told.
 #[derive(Default)]
 pub struct Keeper {
     state: Mutex<Kept>,
@@ -25,7 +25,7 @@ struct Kept {
     frames: Vec<Frame>,
     hold: bool,
     held: Vec<(Frame, OnDurable)>,
-    /// Frames that are not kept from now on.
+    /// How many of the next frames are lost.
     lose: usize,
     lost: usize,
     full: bool,
@@ -36,22 +36,22 @@ impl Keeper {
         self.state.lock().unwrap()
     }
 
-    /// Does not keep the next frames.
+    /// Loses the next `frames` frames.
     pub fn lose(&self, frames: usize) {
         self.lock().lose = frames;
     }
 
-    /// Whether the disk is full.
+    /// Sets whether the disk is full.
     pub fn fill(&self, full: bool) {
         self.lock().full = full;
     }
 
-    /// Takes what is held away.
+    /// Removes the held frames and returns them.
     pub fn take_held(&self) -> Vec<(Frame, OnDurable)> {
         std::mem::take(&mut self.lock().held)
     }
 
-    /// Waits until so many lines are there, in frames that are kept or held.
+    /// Waits until `lines` lines have arrived in kept or held frames.
     pub fn wait_for_lines(&self, lines: usize) {
         let count = |frame: &Frame| frame.header().lines as usize;
         self.wait_until("lines", |state| {
@@ -60,12 +60,12 @@ impl Keeper {
         });
     }
 
-    /// How many frames were not kept.
+    /// How many frames were lost.
     pub fn lost(&self) -> usize {
         self.lock().lost
     }
 
-    /// Waits until so many frames were not kept.
+    /// Waits until `frames` frames were lost.
     pub fn wait_for_lost(&self, frames: usize) {
         self.wait_until("frames that are not kept", |state| state.lost >= frames);
     }
@@ -95,7 +95,7 @@ impl Keeper {
         }
     }
 
-    /// Whether frames are held from now on.
+    /// Sets whether frames are held from now on.
     pub fn hold(&self, hold: bool) {
         self.lock().hold = hold;
         if !hold {
@@ -103,8 +103,8 @@ impl Keeper {
         }
     }
 
-    /// A crash: the first frames of those on their way are there, the others are not; nobody is
-    /// told.
+    /// Simulates a crash: the first `frames` of the held frames are kept, the others are lost, and
+    /// nobody is notified.
     pub fn crash(&self, frames: usize) {
         let mut state = self.lock();
         let mut held = std::mem::take(&mut state.held);

@@ -1,9 +1,9 @@
 //! Datagrams that the kernel dropped because a socket's receive buffer was full.
 //!
-//! The socket itself says how many since it was opened (`SO_MEMINFO`, of Linux 4.12 and later).
-//! `/proc/net/udp` has the same number, but is read piece by piece: while other sockets come and
-//! go, one reading in three passes over a row. The counter has 32 bits and wraps around; it must be
-//! read before that.
+//! The socket reports the number of drops since it was opened (`SO_MEMINFO`, Linux 4.12 and later).
+//! `/proc/net/udp` has the same number, but is read piece by piece: while other sockets open and
+//! close, one reading in three misses a row. The counter has 32 bits and wraps around; it must be
+//! read more often than that.
 #![expect(unsafe_code)]
 
 use std::io;
@@ -11,18 +11,18 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::libc;
 
-/// Numbers that the kernel has of a socket, at most; later kernels may have more, and tell as many
-/// as there is room for.
+/// Upper bound on the numbers the kernel reports for a socket. Later kernels may have more; they
+/// report as many as there is room for.
 const NUMBERS: usize = 16;
 
-/// What was counted of the drops of one socket.
+/// The drops of one socket counted so far.
 #[derive(Debug, Default)]
 pub(crate) struct KernelDrops {
     counted: u32,
 }
 
 impl KernelDrops {
-    /// Datagrams that the socket dropped since this was last asked.
+    /// Datagrams that the socket dropped since the last call.
     pub fn new_drops(&mut self, socket: impl AsFd) -> io::Result<u64> {
         let drops = drops_of(socket)?;
         let new_drops = drops.wrapping_sub(self.counted);
@@ -34,9 +34,8 @@ impl KernelDrops {
 fn drops_of(socket: impl AsFd) -> io::Result<u32> {
     let mut numbers = [0u32; NUMBERS];
     let mut bytes = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed, so it is open; `numbers` has room for `bytes` bytes, of
-    // which the kernel writes that many at most and says in `bytes` how many; any bytes are
-    // numbers.
+    // SAFETY: the descriptor is borrowed, so it is open. `numbers` has room for `bytes` bytes; the
+    // kernel writes at most that many and stores the count in `bytes`. Any bytes are valid numbers.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -51,7 +50,9 @@ fn drops_of(socket: impl AsFd) -> io::Result<u32> {
     }
     let drops = libc::SK_MEMINFO_DROPS as usize;
     if (bytes as usize) < (drops + 1) * size_of::<u32>() {
-        return Err(io::Error::other("the kernel does not count what a socket drops"));
+        return Err(io::Error::other(
+            "the kernel does not report how many datagrams a socket dropped",
+        ));
     }
     Ok(numbers[drops])
 }
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_an_error() {
+    fn a_non_socket_is_an_error() {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(KernelDrops::default().new_drops(&file).is_err());
     }

@@ -1,16 +1,16 @@
-//! Lines from the network into frames, and frames to whatever keeps them.
+//! Turns lines from the network into frames, and delivers the frames to the store.
 //!
-//! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what sources of connections
-//!   have in common.
-//! - [`intake`]: lines that come in calls: HTTP requests and Loginson's own rows.
-//! - [`body`]: whole lines out of the body of a request.
-//! - [`deliver`]: where frames go; a trait, so that the collector does not know the store.
-//! - [`node`]: stores in other processes, and collectors there.
-//! - [`accounting`]: what came, what was kept, what was not and why.
+//! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what connection-based sources
+//!   share.
+//! - [`intake`]: lines passed in by calls: HTTP requests and Loginson's own rows.
+//! - [`body`]: cuts the body of a request into whole lines.
+//! - [`deliver`]: where frames go; a trait, so that the collector does not depend on the store.
+//! - [`node`]: sending frames to stores in other processes, and receiving frames from collectors.
+//! - [`accounting`]: lines received, kept, and dropped with the reason.
 //!
-//! Invariants: what cannot be delivered is pushed back to its sender where the protocol can do
-//! that; every line that is not kept is counted. Left out: any look into a line, which is parsing,
-//! and comes after the frame.
+//! Invariants: lines that cannot be delivered are pushed back to the sender if the protocol allows
+//! it; every line that is not kept is counted. Left out: looking into a line, which is parsing and
+//! happens after the frame is built.
 
 pub mod accounting;
 pub mod body;

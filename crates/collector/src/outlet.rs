@@ -1,10 +1,10 @@
-//! The frame that a source is building, and its way out: full or old frames are delivered and
+//! The frame that a source is building, and its delivery: full or old frames are delivered and
 //! accounted for.
 //!
-//! Invariants: a line is counted as received when its frame leaves (a line costs no atomic
-//! operation), and as kept or dropped when the frame's fate is known, so the sums agree once a
-//! source is idle. A frame passes [`PAYLOAD_BYTES_TARGET`] only by a single piece that is larger.
-//! Left out: any clock of arrival, which the source reads once a stretch.
+//! Invariants: a line is counted as received when its frame is delivered (so a line costs no atomic
+//! operation), and as kept or dropped when the outcome of the frame is known, so the sums agree
+//! once a source is idle. A frame exceeds [`PAYLOAD_BYTES_TARGET`] only if a single piece is
+//! larger. Left out: the arrival clock, which the source reads once per run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,18 +20,18 @@ use crate::source::{LogLimit, StopSignal};
 /// configured otherwise. Each frame costs the store some 100 bytes of memory while it is hot: at 50
 /// ms a trickle makes 20 frames a second, at 5 ms it would make 200.
 pub const FRAME_AGE_MS: u64 = 50;
-/// The same for lines whose sender waits until they are durable (HTTP).
+/// As [`FRAME_AGE_MS`], for lines whose sender waits until they are durable (HTTP).
 pub const FRAME_AGE_AWAITED_MS: u64 = 5;
-/// How often it is asked whether there is room on the disk again.
+/// How often a full disk is checked for room again.
 const DISK_FULL_RETRY: Duration = Duration::from_millis(100);
 
-/// Called once with the number of a frame and its fate.
+/// Called once with the number of a frame and its outcome.
 pub(crate) type Fate = Box<dyn FnOnce(u64, &Result<(), KeepError>) + Send>;
 
-/// Why lines are not kept whose frame was in the hands of a thread that panicked.
-pub(crate) const FAULT: &str = "a fault of Loginson, see its log; send the lines again";
+/// The error for lines whose frame was held by a thread that panicked.
+pub(crate) const FAULT: &str = "a bug in Loginson, see its log; send the lines again";
 
-/// Where frames go and what is counted on the way.
+/// Where frames are delivered, and the counters they are accounted to.
 pub(crate) struct Destination {
     deliver: Arc<dyn Deliver>,
     accounting: Arc<Accounting>,
@@ -56,7 +56,7 @@ impl Destination {
         self.deliver.has_room()
     }
 
-    /// Waits while the disk is full. False when it still is and `stop` was raised.
+    /// Waits while the disk is full. Returns false if it is still full and `stop` was raised.
     pub fn wait_for_room(&self, stop: &StopSignal) -> bool {
         while self.deliver.refusal() == Some(KeepError::DiskFull) {
             if stop.wait(DISK_FULL_RETRY) {
@@ -66,14 +66,14 @@ impl Destination {
         true
     }
 
-    /// Numbers the next frame. Asked before anything of that frame is changed or counted, as it may
-    /// panic.
+    /// Numbers the next frame. Called before anything of that frame is changed or counted, because
+    /// it may panic.
     pub fn next_number(&self) -> (u32, u64) {
         self.deliver.next_sequence()
     }
 
-    /// Finishes the frame under its number and hands it on; does nothing when it is empty. `fate`
-    /// is called once it is known, also when a panic decides it.
+    /// Finishes the frame under its number and delivers it; does nothing when it is empty. `fate`
+    /// is called once the outcome is known, also if a panic decides it.
     pub fn deliver(
         &self,
         (node, sequence): (u32, u64),
@@ -111,8 +111,8 @@ fn lock(log_limit: &Mutex<LogLimit>) -> MutexGuard<'_, LogLimit> {
     log_limit.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A frame in the hands of whoever keeps it. One that is dropped without a word was in those of a
-/// thread that panicked.
+/// A frame that was handed to `Deliver`. If it is dropped before the outcome was reported, a thread
+/// that held it has panicked.
 struct Handed {
     accounting: Arc<Accounting>,
     source: SourceKind,
@@ -156,16 +156,16 @@ fn drop_reason(error: &KeepError) -> DropReason {
     }
 }
 
-/// The frame under construction of one thread.
+/// The frame that one thread is building.
 pub(crate) struct Outlet {
     destination: Destination,
     builder: FrameBuilder,
     frame_age: Duration,
-    /// When the first line of the frame came.
+    /// When the first line of the frame arrived.
     begun: Option<Instant>,
     /// Bytes of the frame's lines.
     line_bytes: u64,
-    /// While the disk is full, deliver nothing until this is raised.
+    /// While the disk is full, delivery waits until this is raised.
     stop: Arc<StopSignal>,
 }
 
@@ -176,7 +176,7 @@ impl Outlet {
         Outlet { destination, builder, frame_age, begun: None, line_bytes: 0, stop }
     }
 
-    /// Room in the frame for a source to read lines into, `bytes_min` at least. Blocks while
+    /// Room in the frame for a source to read lines into, at least `bytes_min` bytes. Blocks while
     /// delivery does.
     pub fn spare(&mut self, bytes_min: usize) -> &mut [u8] {
         if self.builder.payload_bytes() + bytes_min > PAYLOAD_BYTES_TARGET {
@@ -185,8 +185,8 @@ impl Outlet {
         self.builder.spare()
     }
 
-    /// Takes the first bytes of the spare room as so many lines, each with its newline. Blocks
-    /// while delivery does.
+    /// Takes the first `bytes` bytes of the spare room as `lines` lines, each with its newline.
+    /// Blocks while delivery does.
     pub fn commit_lines(&mut self, origin: &Origin, received_ns: i64, bytes: usize, lines: u32) {
         if lines == 0 {
             return;
@@ -218,7 +218,7 @@ impl Outlet {
         self.flush_if_full();
     }
 
-    /// How long until [`Outlet::flush_if_old`] has something to do; `None` while no line waits.
+    /// Time until [`Outlet::flush_if_old`] has something to do; `None` while no line waits.
     pub fn due_in(&self) -> Option<Duration> {
         self.begun.map(|begun| self.frame_age.saturating_sub(begun.elapsed()))
     }
@@ -230,8 +230,8 @@ impl Outlet {
         }
     }
 
-    /// Delivers what is there. Blocks while delivery does, and while the disk is full, so that
-    /// senders are pushed back; only while stopping are lines given up, and counted.
+    /// Delivers the waiting lines. Blocks while delivery does, and while the disk is full, so that
+    /// senders are pushed back. Only while stopping are lines given up, and counted.
     pub fn flush(&mut self) {
         if self.builder.is_empty() {
             return;
@@ -244,7 +244,7 @@ impl Outlet {
         self.destination.deliver(number, &mut self.builder, Patience::Unlimited, None);
     }
 
-    /// After a panic nobody knows whether the frame is whole: its lines are counted as lost.
+    /// After a panic the frame may be inconsistent: its lines are counted as lost.
     fn give_up(&mut self) {
         let lines = u64::from(self.builder.lines());
         let counters = self.destination.counters();

@@ -1,12 +1,12 @@
-//! Drops of the kernel by socket, for metrics.
+//! Datagrams dropped by the kernel, by socket, for metrics.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Sockets for datagrams, at most: each has a thread and a receive buffer.
+/// UDP sockets at most: each has a thread and a receive buffer.
 pub const UDP_SOCKETS_MAX: usize = 64;
 
-/// What the kernel dropped because the receive buffer of a socket was full, by socket. One that is
-/// full while the others are not says that one sender is too fast.
+/// Datagrams the kernel dropped because the receive buffer of a socket was full, by socket. If one
+/// socket drops and the others do not, a single sender is too fast.
 #[derive(Debug)]
 pub struct SocketDrops {
     opened: AtomicUsize,
@@ -23,17 +23,17 @@ impl Default for SocketDrops {
 }
 
 impl SocketDrops {
-    /// Sockets with these numbers, from 0, are there from now on.
+    /// Registers sockets with the numbers below `sockets`.
     pub(crate) fn opened(&self, sockets: usize) {
         self.opened.fetch_max(sockets, Relaxed);
     }
 
-    /// Counts what a socket dropped.
+    /// Adds datagrams that a socket dropped.
     pub(crate) fn dropped(&self, socket: usize, datagrams: u64) {
         self.drops[socket].fetch_add(datagrams, Relaxed);
     }
 
-    /// Datagrams dropped so far, for each socket in the order of their numbers.
+    /// Datagrams dropped so far, in the order of socket numbers.
     pub fn counts(&self) -> impl Iterator<Item = u64> {
         self.drops.iter().take(self.opened.load(Relaxed)).map(|drops| drops.load(Relaxed))
     }

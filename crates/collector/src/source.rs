@@ -1,4 +1,4 @@
-//! What sources that listen have in common: why one cannot start, and a thread that can be told to
+//! What listening sources share: the reasons why one cannot start, and a thread that can be told to
 //! stop.
 
 use std::collections::HashMap;
@@ -14,29 +14,28 @@ use platform::placement::{self, Role};
 
 use crate::accounting::{Accounting, SourceKind};
 
-/// Ports below this one are the system administrator's.
+/// Ports below this one are privileged.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 /// A message that could be logged for each packet or connection is logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Peers whose failures are logged apart from each other's. The failures of further ones share one
-/// limit.
+/// Peers whose failures are logged separately. The failures of further peers share one limit.
 const PEERS_LOGGED_MAX: usize = 256;
-/// A stopping source still reads what has arrived, but no longer than this: a fast sender never
-/// pauses.
+/// A stopping source still reads what has arrived, but for no longer than this, because a fast
+/// sender never pauses.
 pub(crate) const STOP_DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// Why a source cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// Another program, or another Loginson, listens there.
+    /// Another program, or another Loginson, listens on the address.
     #[error(
         "cannot listen for {what} on {address}: the address is in use; \
          stop the program that has it, or choose another address with {flag}"
     )]
     AddressInUse {
-        /// What would come in there.
+        /// What the source receives.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The flag that sets the address.
         flag: &'static str,
@@ -48,9 +47,9 @@ pub enum SourceError {
          `setcap cap_net_bind_service=+ep` on the program); or choose a higher port with {flag}"
     )]
     Privileged {
-        /// What would come in there.
+        /// What the source receives.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The flag that sets the address.
         flag: &'static str,
@@ -61,23 +60,23 @@ pub enum SourceError {
          choose one it has, or 0.0.0.0 for all of them, with {flag}", .address.ip()
     )]
     NotLocal {
-        /// What would come in there.
+        /// What the source receives.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The flag that sets the address.
         flag: &'static str,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("cannot listen for {what} on {address} (set by {flag}): {error}")]
     Other {
-        /// What would come in there.
+        /// What the source receives.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The flag that sets the address.
         flag: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         error: io::Error,
     },
 }
@@ -100,8 +99,8 @@ impl SourceError {
     }
 }
 
-/// The sender's address as it is shown: an IPv4 sender of a socket for both families is an IPv4
-/// address.
+/// The sender's address as it is shown: an IPv4-mapped IPv6 address (from a dual-stack socket)
+/// becomes an IPv4 address.
 pub(crate) fn canonical(sender: SocketAddr) -> SocketAddr {
     match sender.ip() {
         IpAddr::V4(_) => sender,
@@ -112,7 +111,7 @@ pub(crate) fn canonical(sender: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Says that a source should stop.
+/// Tells a source to stop.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal {
     raised: Mutex<bool>,
@@ -129,15 +128,15 @@ impl StopSignal {
         *self.raised.lock().expect("nothing panics")
     }
 
-    /// Blocks until it is raised or the time is over. Returns whether it is raised.
+    /// Blocks until the signal is raised or `time` has passed. Returns whether it is raised.
     pub fn wait(&self, time: Duration) -> bool {
         let raised = self.raised.lock().expect("nothing panics");
         *self.changed.wait_timeout_while(raised, time, |raised| !*raised).expect("nothing panics").0
     }
 }
 
-/// The thread of a source. Dropping it stops the source and waits for its end. A panic ends the
-/// thread and nothing else: it is counted, told in the log, and senders wait or go elsewhere.
+/// The thread of a source. Dropping it stops the source and joins the thread. A panic ends only
+/// this thread: it is counted and logged, and senders wait or go elsewhere.
 pub(crate) struct SourceThread {
     stop: Arc<StopSignal>,
     waker: Arc<mio::Waker>,
@@ -146,7 +145,7 @@ pub(crate) struct SourceThread {
 }
 
 impl SourceThread {
-    /// Runs `work` until `stop` is raised. The waker must end any wait of `work`. A panic is
+    /// Runs `work` until `stop` is raised. The waker must interrupt any wait of `work`. A panic is
     /// counted for `source`.
     pub fn start(
         name: &str,
@@ -159,13 +158,13 @@ impl SourceThread {
         let fails = Arc::clone(&failed);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             placement::enter(Role::Receiver);
-            // What `work` owns is dropped with it, and nobody sees it half changed.
+            // What `work` owns is dropped with it, so nobody sees it half changed.
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 accounting.source(source).threads_failed.fetch_add(1, Relaxed);
                 let (name, source) = (std::thread::current(), source.title());
                 let name = name.name().unwrap_or_default();
                 tracing::error!(
-                    "thread {name} failed by a fault of Loginson; {source} is started again; please report what stands \
+                    "thread {name} failed because of a bug in Loginson; {source} is restarted; please report the messages \
                      before this line"
                 );
                 fails.store(true, Relaxed);
@@ -174,16 +173,16 @@ impl SourceThread {
         Ok(SourceThread { stop, waker: waker.into(), failed, thread: Some(thread) })
     }
 
-    /// Whether it ended by a panic.
+    /// Whether the thread ended by a panic.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Relaxed)
     }
 
-    /// Tells it to stop, without waiting for its end.
+    /// Tells the source to stop, without waiting for its end.
     pub fn signal_stop(&self) {
         self.stop.raise();
-        // A source that cannot be woken still sees the signal when the next line comes or its wait
-        // is over.
+        // A source that cannot be woken still sees the signal at the next line, or when its wait
+        // times out.
         if let Err(error) = self.waker.wake() {
             tracing::error!(%error, "a source could not be woken to stop");
         }
@@ -198,7 +197,7 @@ impl Drop for SourceThread {
     }
 }
 
-/// Lets a message pass every [`LOG_INTERVAL`], with the number of those held back.
+/// Lets a message pass once per [`LOG_INTERVAL`], and counts those held back.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimit {
     passed: Option<Instant>,
@@ -206,7 +205,7 @@ pub(crate) struct LogLimit {
 }
 
 impl LogLimit {
-    /// `Some` when the message may be logged: how often it was held back before.
+    /// `Some` if the message may be logged, with the number of messages held back before.
     pub fn pass(&mut self) -> Option<u64> {
         if self.passed.is_some_and(|passed| passed.elapsed() < LOG_INTERVAL) {
             self.held_back += 1;
@@ -216,13 +215,13 @@ impl LogLimit {
         Some(std::mem::take(&mut self.held_back))
     }
 
-    /// Whether the next message may be logged, and none was held back.
+    /// Whether the next message would pass, and none is held back.
     pub fn is_idle(&self) -> bool {
         self.held_back == 0 && self.passed.is_none_or(|passed| passed.elapsed() >= LOG_INTERVAL)
     }
 }
 
-/// As [`LogLimit`], for each peer.
+/// A [`LogLimit`] for each peer.
 #[derive(Default)]
 pub(crate) struct PeerLog {
     peers: HashMap<IpAddr, LogLimit>,

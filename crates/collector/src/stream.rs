@@ -1,14 +1,14 @@
-//! Lines from connections: what syslog over TCP and over TLS have in common.
+//! Lines from connections: what syslog over TCP and over TLS share.
 //!
 //! One or a few threads serve all connections. The first also accepts, and hands each connection to
-//! the thread that has the fewest. [`receiver`] is the work of one thread; [`Accept`] and
-//! [`Stream`] say what a kind of connection adds: plain TCP nothing, TLS its handshake and its
-//! decryption.
+//! the thread that has the fewest. [`receiver`] is the loop of one thread; [`Accept`] and
+//! [`Stream`] are what a kind of connection adds: nothing for plain TCP, the handshake and
+//! decryption for TLS.
 //!
 //! Invariants: a connection stays with its thread, so its lines stay in order; connections are
-//! counted over all threads; after a stop every connection is closed and what had arrived is
-//! delivered. Left out: SO_REUSEPORT, with which a second program would take half of the
-//! connections instead of being told that the port is in use.
+//! counted over all threads; after a stop every connection is closed, and everything that had
+//! arrived is delivered. Left out: SO_REUSEPORT. With it, a second program would take half of the
+//! connections instead of an error that the port is in use.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,32 +33,33 @@ mod receiver;
 pub(crate) use receiver::READ_BYTES_MIN;
 use receiver::Receiver;
 
-/// Connections open at once, unless configured otherwise. One beyond is closed at once and counted.
-/// The process must be allowed that many open files; whoever starts it sees to that.
+/// Connections open at once, unless configured otherwise. Further ones are closed at once and
+/// counted. The process must be allowed that many open files, which the caller ensures.
 pub const CONNECTIONS_MAX: usize = 16 << 10;
 /// Bytes of incomplete lines of all connections, unless configured otherwise: 32 of the longest
-/// lines. Beyond, the longest is cut.
+/// lines. Beyond this the longest incomplete line is cut.
 pub const CARRY_BYTES_TOTAL_MAX: usize = 256 << 20;
-/// Time for a handshake, unless configured otherwise.
+/// Time limit of a handshake, unless configured otherwise.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Threads that serve connections, at most, unless configured otherwise: each takes more than a 10
-/// Gbit/s network brings.
+/// Threads that serve connections, at most, unless configured otherwise: each handles more than a
+/// 10 Gbit/s network delivers.
 const THREADS_MAX: usize = 4;
-/// One thread for so many processors, unless configured otherwise.
+/// Processors per thread, unless configured otherwise.
 const PROCESSORS_PER_THREAD: usize = 4;
-/// Connections that wait to be accepted. Beyond, the kernel lets a peer's SYN wait for its retry.
+/// Connections that wait to be accepted. Beyond this the kernel ignores a peer's SYN until its
+/// retry.
 const BACKLOG: i32 = 4096;
-/// A silent peer is probed after this time,
+/// A silent peer is probed after this time.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
-/// then this often,
+/// Interval between probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// and given up after so many probes without an answer.
+/// A peer is given up after this many probes without an answer.
 const KEEPALIVE_PROBES: u32 = 6;
 
 const LISTENER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);
 
-/// Tunables of a source of connections.
+/// Tunables of a connection-based source.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
     /// How long a frame that is not full waits for more lines.
@@ -69,10 +70,10 @@ pub struct TcpConfig {
     pub carry_bytes_total_max: usize,
     /// Threads that serve the connections.
     pub threads: NonZero<usize>,
-    /// A connection on which nothing came for so long is closed, and counted. None: never, a quiet
-    /// machine is no error, and peers that vanished are found by keep-alive.
+    /// A connection that received nothing for this long is closed and counted. `None`: never, since
+    /// a quiet machine is no error, and vanished peers are found by keep-alive.
     pub idle_timeout: Option<Duration>,
-    /// A connection whose handshake takes longer is closed, and counted. Of TLS alone.
+    /// A connection whose handshake takes longer is closed and counted. Only for TLS.
     pub handshake_timeout: Duration,
 }
 
@@ -89,43 +90,45 @@ impl Default for TcpConfig {
     }
 }
 
-/// Threads for the processors of this machine: one for each four, from one to four.
+/// Default number of threads for the processors of this machine: one for each four, between one and
+/// four.
 pub fn threads_default() -> NonZero<usize> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = (processors / PROCESSORS_PER_THREAD).clamp(1, THREADS_MAX);
     NonZero::new(threads).expect("one at least")
 }
 
-/// Makes connections of one kind. Called by the threads of the source, at once.
+/// Makes connections of one kind. The threads of the source call it concurrently.
 pub(crate) trait Accept: Send + Sync + 'static {
     /// The connections it makes.
     type Stream: Stream;
 
-    /// Whether another connection may be made now. While it may not, connections wait in the
-    /// kernel.
+    /// Whether another connection may be made now. Otherwise connections wait in the kernel.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// Makes a connection of a socket that does not block. An error is logged, and the socket
-    /// closed.
+    /// Makes a connection of a non-blocking socket. An error is logged, and the socket closed.
     fn open(&self, socket: TcpStream, sender: SocketAddr) -> io::Result<Self::Stream>;
 }
 
-/// One connection, read without blocking. Dropping it closes it.
+/// One connection, read without blocking. Dropping it closes the connection.
 pub(crate) trait Stream: Send + 'static {
-    /// Whether there is a handshake, so that [`Stream::is_established`] has to be asked.
+    /// Whether there is a handshake, so that [`Stream::is_established`] must be checked.
     const HAS_HANDSHAKE: bool;
 
-    /// Reads into `into`, which has room for [`READ_BYTES_MIN`] bytes at least. 0: the sender has
-    /// ended the stream. Unless it [has more](Stream::has_more) then, there is no more at present,
-    /// and the socket's next event says when there is (at the end of the stream there may be none;
-    /// the caller then reads on). Nothing there: [`io::ErrorKind::WouldBlock`]. Nothing of a line
-    /// came, and there may be more: [`io::ErrorKind::Interrupted`].
+    /// Reads into `into`, which has room for at least [`READ_BYTES_MIN`] bytes.
+    ///
+    /// - `Ok(n)`: unless the stream then [has more](Stream::has_more), no more is available, and
+    ///   the socket's next event says when there is. At the end of the stream there may be no
+    ///   event; the caller then reads again.
+    /// - `Ok(0)`: the sender has ended the stream.
+    /// - [`io::ErrorKind::WouldBlock`]: nothing is available.
+    /// - [`io::ErrorKind::Interrupted`]: no bytes of a line came, but there may be more.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Whether there may be more after a read of `bytes` into `asked`, without an event of the
-    /// socket.
+    /// Whether more may be available after a read of `bytes` into a buffer of `asked`, without an
+    /// event of the socket.
     fn has_more(&self, bytes: usize, asked: usize) -> bool {
         bytes == asked
     }
@@ -133,40 +136,40 @@ pub(crate) trait Stream: Send + 'static {
     /// The socket, to be registered for events.
     fn socket(&mut self) -> &mut TcpStream;
 
-    /// The events wanted after the last `read`, of which each causes another. Writing is wanted
-    /// while a handshake or an alert waits for room.
+    /// The events to wait for after the last `read`. Write events are needed while a handshake or
+    /// an alert waits for room.
     fn interest(&self) -> Interest {
         Interest::READABLE
     }
 
-    /// Tells the sender of another protocol, in that protocol, why the connection ends, as far as
-    /// the socket takes it now.
+    /// Tells a sender of another protocol, in that protocol, why the connection ends, as far as the
+    /// socket takes the answer without blocking.
     fn answer(&mut self, _answer: &[u8]) {}
 
-    /// Whether the sender may send lines. A connection of which this is false for
+    /// Whether the sender may send lines. A connection that is not established within
     /// [`handshake_timeout`](TcpConfig::handshake_timeout) is closed.
     fn is_established(&self) -> bool {
         true
     }
 }
 
-/// What distinguishes one source of connections from another.
+/// What distinguishes one connection-based source from another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
-    /// Counted as.
+    /// The source in accounting.
     pub kind: SourceKind,
-    /// In the origins of lines.
+    /// The transport in the origins of lines.
     pub transport: Transport,
-    /// In errors: "cannot listen for …".
+    /// Used in errors: "cannot listen for …".
     pub what: &'static str,
     /// The flag that sets the address.
     pub flag: &'static str,
-    /// Of the first thread; others add their number. 12 bytes at most.
+    /// Name of the first thread; others append their number. At most 12 bytes.
     pub thread_name: &'static str,
 }
 
-/// A listener and the threads that serve its connections. Dropping it stops it: it accepts no more,
-/// reads what has arrived (for a second at most), delivers it, and closes the connections.
+/// A listener and the threads that serve its connections. Dropping it stops it: it stops accepting,
+/// reads what has arrived (for at most a second), delivers that, and closes the connections.
 pub(crate) struct StreamSource {
     local_addr: SocketAddr,
     threads: Vec<SourceThread>,
@@ -182,12 +185,12 @@ struct Shared<A> {
     lanes: Vec<Lane>,
 }
 
-/// One thread, as the accepting thread sees it.
+/// One serving thread, as the accepting thread sees it.
 struct Lane {
     waker: Arc<Waker>,
-    /// Connections that it has or is handed.
+    /// Connections this thread serves or was handed.
     connections: AtomicUsize,
-    /// Handed over and not yet taken.
+    /// Connections handed over and not yet taken.
     inbox: Mutex<Vec<(TcpStream, SocketAddr)>>,
 }
 
@@ -252,12 +255,12 @@ impl StreamSource {
         Ok(StreamSource { local_addr, threads })
     }
 
-    /// The address it listens on, with the port the kernel chose if port 0 was asked for.
+    /// The address it listens on, with the port the kernel chose if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Whether a thread of it ended by a fault of ours.
+    /// Whether one of the threads ended by a panic.
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(SourceThread::has_failed)
     }
@@ -265,8 +268,8 @@ impl StreamSource {
 
 impl Drop for StreamSource {
     fn drop(&mut self) {
-        // First the one that accepts, so that nothing more is handed to the others; then those
-        // together.
+        // The accepting thread ends first, so that nothing more is handed to the others; then the
+        // others end concurrently.
         drop(self.threads.remove(0));
         self.threads.iter().for_each(SourceThread::signal_stop);
         self.threads.clear();
@@ -276,14 +279,14 @@ impl Drop for StreamSource {
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    // Without this a restart fails while connections of the last run are in TIME_WAIT.
+    // Without this a restart fails while connections of the previous run are in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// Has the kernel find out whether a silent peer is still there.
+/// Makes the kernel probe whether a silent peer is still there.
 fn keep_alive(socket: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_TIME)

@@ -1,7 +1,7 @@
-//! Syslog over TCP (RFC 6587), newline- and octet-framed senders on one port; see
+//! Syslog over TCP (RFC 6587). Newline-framed and octet-counted senders share one port; see
 //! [`record::framing`].
 //!
-//! How connections are served, and what bounds them, is in [`crate::stream`].
+//! How connections are served, and their limits, is in [`crate::stream`].
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -25,10 +25,10 @@ const IDENTITY: Identity = Identity {
     thread_name: "syslog-tcp",
 };
 
-/// Bytes that are read and forgotten of a sender that is answered.
+/// Bytes that are read and discarded from a sender that gets an answer of its own protocol.
 const UNREAD_BYTES_MAX: u64 = 64 << 10;
 
-/// A listener for syslog over TCP. Dropping it is as [`TcpSource::stop`].
+/// A listener for syslog over TCP. Dropping it stops it, as [`TcpSource::stop`] does.
 pub struct TcpSource(StreamSource);
 
 impl TcpSource {
@@ -44,25 +44,25 @@ impl TcpSource {
             .map(TcpSource)
     }
 
-    /// The address it listens on, with the port the kernel chose if port 0 was asked for.
+    /// The address it listens on, with the port the kernel chose if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local_addr()
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// Whether one of the threads ended by a panic. The caller then drops the source and starts it
     /// again.
     pub fn has_failed(&self) -> bool {
         self.0.has_failed()
     }
 
-    /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes
-    /// the connections, and ends the threads.
+    /// Stops the source: stops accepting, reads what has arrived (for at most a second), delivers
+    /// that, closes the connections, and ends the threads.
     pub fn stop(self) {
         drop(self.0);
     }
 }
 
-/// Connections as they are.
+/// Plain TCP connections.
 struct Plain;
 
 impl Accept for Plain {
@@ -85,10 +85,11 @@ impl Stream for TcpStream {
     }
 
     fn answer(&mut self, answer: &[u8]) {
-        // A sender that does not take it sees the connection end in any case.
+        // A sender that does not read the answer still sees the connection end.
         let _ = self.write(answer);
         let _ = self.shutdown(Shutdown::Write);
-        // Closing with bytes unread would take the answer back from the other side.
+        // Closing a socket with unread bytes resets the connection, and the peer would lose the
+        // answer.
         let _ = io::copy(&mut Read::take(&mut *self, UNREAD_BYTES_MAX), &mut io::sink());
     }
 }

@@ -1,8 +1,8 @@
-//! The promise that lines will be durable: can be waited for by a thread, or awaited by a task of
-//! any executor.
+//! The promise that lines will be durable. A thread can wait for it, or a task of any executor can
+//! await it.
 //!
-//! What becomes of lines is decided frame by frame, so a ticket stands for lines of one frame; all
-//! tickets of a frame share one state.
+//! The outcome is decided frame by frame, so a ticket covers lines of one frame; all tickets of a
+//! frame share one state.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::deliver::KeepError;
 
-/// Resolves once the lines it stands for are durable, or it is certain that they will not be.
+/// Resolves once its lines are durable, or once it is certain that they will not be.
 ///
-/// Dropping it changes nothing for the lines.
+/// Dropping a ticket changes nothing for its lines.
 #[must_use = "lines are durable only when the ticket says so"]
 #[derive(Debug)]
 pub struct Ticket {
@@ -22,7 +22,7 @@ pub struct Ticket {
     bytes: u64,
 }
 
-/// What becomes of a frame.
+/// The outcome of a frame.
 #[derive(Debug, Default)]
 pub(crate) struct FrameFate {
     state: Mutex<State>,
@@ -40,26 +40,26 @@ impl Ticket {
         Ticket { frame, lines, bytes }
     }
 
-    /// A ticket whose fate is known.
+    /// A ticket whose outcome is already known.
     pub(crate) fn settled(result: Result<(), KeepError>, lines: u64, bytes: u64) -> Ticket {
         let frame = Arc::new(FrameFate::default());
         frame.settle(&result);
         Ticket { frame, lines, bytes }
     }
 
-    /// How many lines it stands for.
+    /// The number of lines the ticket covers.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The bytes of those lines, without newlines, as they were given: what was cut of a long line
-    /// included.
+    /// The bytes of those lines as they were pushed, without newlines but including what was cut
+    /// off a long line.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes this ticket stand for the lines of `other` too, when both are in the same frame;
-    /// otherwise gives it back.
+    /// Makes this ticket cover the lines of `other` too if both belong to the same frame; otherwise
+    /// returns `other`.
     pub fn join(&mut self, other: Ticket) -> Result<(), Ticket> {
         if !Arc::ptr_eq(&self.frame, &other.frame) {
             return Err(other);
@@ -69,7 +69,7 @@ impl Ticket {
         Ok(())
     }
 
-    /// Blocks until it is known whether the lines are durable.
+    /// Blocks until the outcome of the lines is known.
     pub fn wait(self) -> Result<(), KeepError> {
         let pending = |state: &mut State| state.result.is_none();
         let state = self.frame.lock();
@@ -98,7 +98,7 @@ impl FrameFate {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
-    /// Says what became of the frame. Once.
+    /// Sets the outcome of the frame. Called once.
     pub fn settle(&self, result: &Result<(), KeepError>) {
         let mut state = self.lock();
         assert!(state.result.is_none(), "the fate of a frame is decided once");

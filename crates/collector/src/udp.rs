@@ -1,20 +1,20 @@
 //! Syslog datagrams (RFC 5426): one datagram is one line.
 //!
-//! Several sockets share the address (SO_REUSEPORT), a thread each. The kernel chooses the socket
-//! by a hash of the sender's address and port: what one sender sends from one port comes to one
-//! thread and stays in order, and a single sender loads a single thread. Lines of different senders
-//! are in the order in which a thread read them, which within a batch is that of their arrival:
-//! putting a batch in order of its senders would save 24 bytes a line in the hot segment, and lose
-//! which of two hosts spoke first where their times say no more than the second.
+//! Several sockets share the address (SO_REUSEPORT), with one thread each. The kernel chooses the
+//! socket by a hash of the sender's address and port: the datagrams of one sender port come to one
+//! thread and stay in order, and a single sender loads a single thread. Lines of different senders
+//! are in the order in which a thread read them, which within a batch is the order of arrival.
+//! Sorting a batch by sender would save 24 bytes per line in the hot segment, but would lose which
+//! of two hosts spoke first when their timestamps only have seconds.
 //!
-//! One newline at the end of a datagram is taken off, since some senders put one there; newlines
-//! within stay. An empty datagram (or a newline alone) carries no line and is ignored.
+//! One newline at the end of a datagram is removed, since some senders add one; newlines within
+//! stay. An empty datagram (or a newline alone) carries no line and is ignored.
 //!
-//! UDP has no way to push a sender back. What comes faster than it is delivered waits in the
-//! kernel's receive buffer, so that is made as large as allowed; what does not fit there the kernel
-//! drops, and its count is read once a second and at the end ([`DropReason::Kernel`], and by socket
-//! in [`SocketDrops`]). Hence *sent = received + dropped by the kernel*, as long as nothing was
-//! lost on the way to this machine, which no receiver can know.
+//! UDP cannot push a sender back. Datagrams that arrive faster than they are delivered wait in the
+//! kernel's receive buffer, which is made as large as allowed. The kernel drops what does not fit;
+//! its drop count is read once a second and at the end ([`DropReason::Kernel`], and by socket in
+//! [`SocketDrops`]). Hence *sent = received + dropped by the kernel*, provided nothing was lost on
+//! the way to this machine, which no receiver can know.
 //!
 //! [`DropReason::Kernel`]: crate::DropReason::Kernel
 //! [`SocketDrops`]: crate::socket_drops::SocketDrops
@@ -37,14 +37,14 @@ mod receiver;
 
 use receiver::Receiver;
 
-/// What is asked of the kernel as receive buffer of each socket, unless configured otherwise: 64
-/// MiB hold about 80,000 datagrams of 300 bytes (the kernel counts its own overhead too), a tenth
-/// of a second of the fastest flood. Beyond the buffer the kernel drops datagrams and counts them.
+/// Receive buffer requested from the kernel for each socket, unless configured otherwise: 64 MiB
+/// hold about 80,000 datagrams of 300 bytes (the kernel counts its own overhead too), a tenth of a
+/// second of the fastest flood. Beyond the buffer the kernel drops datagrams and counts them.
 pub const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// Sockets, unless configured otherwise, are as many as processors and no more than this. One
-/// thread takes more than half a million datagrams a second, but while another has its processor
-/// its buffer overflows: of a flood that two processors can just take, one socket lost 4 to 21% and
-/// two lost 1 to 5%. Each has frames of its own, which on a quiet system are small.
+/// Unless configured otherwise there is one socket per processor, up to this many. One thread takes
+/// more than half a million datagrams a second, but its buffer overflows while another thread has
+/// its processor: of a flood that two processors can just handle, one socket lost 4 to 21% and two
+/// lost 1 to 5%. Each socket builds its own frames, which are small on a quiet system.
 const SOCKETS_BY_CORES_MAX: usize = 4;
 /// The flag that sets the address.
 const FLAG: &str = "--syslog-udp-listen";
@@ -54,11 +54,11 @@ const FLAG: &str = "--syslog-udp-listen";
 pub struct UdpConfig {
     /// How long a frame that is not full waits for more lines.
     pub frame_age_ms: u64,
-    /// What is asked of the kernel as receive buffer of each socket. Without CAP_NET_ADMIN it gives
-    /// at most `net.core.rmem_max`.
+    /// Receive buffer requested from the kernel for each socket. Without CAP_NET_ADMIN the kernel
+    /// grants at most `net.core.rmem_max`.
     pub receive_buffer_bytes: usize,
-    /// Sockets that share the datagrams, at most [`UDP_SOCKETS_MAX`]; 0 for as many as processors,
-    /// at most 4.
+    /// Sockets that share the datagrams, at most [`UDP_SOCKETS_MAX`]; 0 means one per processor, at
+    /// most 4.
     pub sockets: usize,
 }
 
@@ -82,7 +82,7 @@ impl UdpConfig {
     }
 }
 
-/// A listener for syslog datagrams. Dropping it is as [`UdpSource::stop`].
+/// A listener for syslog datagrams. Dropping it stops it, as [`UdpSource::stop`] does.
 pub struct UdpSource {
     local_addr: SocketAddr,
     threads: Vec<SourceThread>,
@@ -110,8 +110,8 @@ impl UdpSource {
     ) -> io::Result<UdpSource> {
         let (sockets, local_addr) = bind(address, config)?;
         accounting.udp_sockets.opened(sockets.len());
-        // One signal: a thread that sees it early takes what its socket holds, and the others have
-        // its senders.
+        // One signal for all: a thread that stops early drains its socket, and the other sockets
+        // then get its senders.
         let stop = Arc::new(StopSignal::default());
         let start = |(number, socket): (usize, Socket)| {
             let destination = Destination::new(
@@ -136,18 +136,18 @@ impl UdpSource {
         Ok(UdpSource { local_addr, threads })
     }
 
-    /// The address it listens on, with the port the kernel chose if port 0 was asked for.
+    /// The address it listens on, with the port the kernel chose if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// Whether one of the threads ended by a panic. The caller then drops the source and starts it
     /// again.
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(SourceThread::has_failed)
     }
 
-    /// Stops: takes what the kernel still holds, delivers it, and ends the threads.
+    /// Stops the source: reads what the kernel still holds, delivers it, and ends the threads.
     pub fn stop(self) {
         drop(self.threads);
     }
@@ -155,8 +155,8 @@ impl UdpSource {
 
 /// Sockets that share the address, and the address.
 ///
-/// The first is bound alone, so that an address in use is an error, also when another Loginson has
-/// it; only then is it told to share, which it does with the others.
+/// The first socket is bound without SO_REUSEPORT, so that an address in use is an error, even if
+/// another Loginson uses it. Only then is it set to share the address with the others.
 fn bind(address: SocketAddr, config: &UdpConfig) -> io::Result<(Vec<Socket>, SocketAddr)> {
     let open = || {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
@@ -190,9 +190,9 @@ fn bind(address: SocketAddr, config: &UdpConfig) -> io::Result<(Vec<Socket>, Soc
     Ok((sockets, local_addr))
 }
 
-/// The kernel doubles what is asked for, for its overhead (socket(7)).
+/// The kernel doubles the requested size for its overhead (socket(7)).
 fn enlarge_receive_buffer(socket: &Socket, wanted_bytes: usize) -> io::Result<()> {
-    // Beyond net.core.rmem_max only with CAP_NET_ADMIN.
+    // Exceeding net.core.rmem_max requires CAP_NET_ADMIN.
     if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, wanted_bytes).is_err() {
         socket.set_recv_buffer_size(wanted_bytes)?;
     }

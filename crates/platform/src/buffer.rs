@@ -1,9 +1,9 @@
-//! Memory at an address that O_DIRECT accepts, without `unsafe`: a vector is made one block too
-//! long and used from its first aligned byte.
+//! Memory at an address that O_DIRECT accepts, without `unsafe`: a vector is allocated one block
+//! too long and used from its first aligned byte.
 
-/// Unit of direct I/O: address, offset and length of a direct write are multiples of it. 4 KiB
-/// suits every disk whose logical block is 512 or 4,096 bytes; on others, writes fall back to the
-/// page cache.
+/// Unit of direct I/O: address, offset and length of a direct write are multiples of it. 4 KiB fits
+/// every disk whose logical blocks have 512 or 4,096 bytes; on others, writes fall back to the page
+/// cache.
 pub const BLOCK_BYTES: usize = 4096;
 
 /// Zeroed bytes whose address is a multiple of [`BLOCK_BYTES`]. Never grows, because that would

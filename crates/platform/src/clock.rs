@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn manual_clock_moves_when_told() {
+    fn manual_clock_moves_on_request() {
         let clock = ManualClock::new(1_000);
         assert_eq!((clock.now_ns(), clock.monotonic_ns()), (1_000, 0));
         clock.advance_ns(5);

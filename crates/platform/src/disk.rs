@@ -23,12 +23,12 @@ pub struct DiskSpace {
     pub free_bytes: u64,
     /// Bytes that files and the file system itself take.
     pub used_bytes: u64,
-    /// Size of the file system. Where a part is reserved for the superuser, or a quota holds, more
-    /// than the sum of the two.
+    /// Size of the file system. Larger than the sum of the other two if space is reserved for the
+    /// superuser, or a quota applies.
     pub total_bytes: u64,
 }
 
-/// A lock on a file, given up when dropped or when the process ends.
+/// A lock on a file, released when dropped or when the process ends.
 pub trait DiskLock: Send + Sync {}
 
 /// Why a lock was not taken.
@@ -59,7 +59,7 @@ pub trait Disk: Send + Sync {
     /// are removed.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file. Readers that have it open can still read it. The space of a large file may
-    /// come back some seconds later.
+    /// be freed some seconds later.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, links, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
@@ -72,7 +72,8 @@ pub trait Disk: Send + Sync {
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
     /// Takes a lock on a file, created when missing, and writes the id of this process into it.
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError>;
-    /// The path for a library that opens files itself (SQLite). None: only in memory.
+    /// The path for a library that opens files itself (SQLite). `None`: such files only exist in
+    /// memory.
     fn os_path(&self, path: &Path) -> Option<PathBuf>;
 }
 
@@ -84,8 +85,9 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Reads until `buffer` is full or the file ends; returns the number of bytes read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// The same, for many bytes that are hardly read again soon: they bypass the page cache where
-    /// the file system allows it, which saves processor time and leaves the cache to others.
+    /// As [`read_at`](Self::read_at), for many bytes that are unlikely to be read again soon:
+    /// bypasses the page cache where the file system allows it, which saves processor time and
+    /// leaves the cache to others.
     fn read_once_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buffer, offset)
     }
@@ -101,8 +103,8 @@ pub trait DiskFile: Send + Sync {
     fn bytes(&self) -> io::Result<u64>;
 }
 
-/// A file that is read [once](DiskFile::read_once_at), for those who know only
-/// [`read_at`](DiskFile::read_at).
+/// Adapts a file so that [`read_at`](DiskFile::read_at) reads [once](DiskFile::read_once_at), for
+/// code that only knows `read_at`.
 pub struct ReadOnce<'a>(pub &'a dyn DiskFile);
 
 impl DiskFile for ReadOnce<'_> {

@@ -18,12 +18,13 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// As [`escaped`], of a text of several lines.
+/// As [`escaped`], but keeps line breaks, for a text of several lines.
 pub fn escaped_lines(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-/// Marks that turn the direction of writing, with which text can pose as other text.
+/// Control characters that change the direction of text, with which a text can disguise itself as
+/// another.
 fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

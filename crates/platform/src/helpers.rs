@@ -1,10 +1,10 @@
-//! Helpers: worker threads of one thread that does one large piece of work after the other, such as
-//! running queries or sealing segments.
+//! Helpers: worker threads that belong to one thread, which does one large piece of work after the
+//! other, such as running queries or sealing segments.
 //!
-//! A thread keeps its helpers between pieces of work, so that they start sooner: a new thread is
-//! often put on the processor of the thread that started it, and stays there for milliseconds. Kept
-//! helpers also reuse memory that the system gave them before. They end with the thread that they
-//! help, and have its priorities (clone(2)), or lower ones ([`set_role`]).
+//! A thread keeps its helpers between pieces of work, because they start faster than new threads: a
+//! new thread is often placed on the processor of the thread that started it, and stays there for
+//! milliseconds. Kept helpers also reuse memory that the system gave them before. They end with the
+//! thread that they help, and have its priorities (clone(2)) or lower ones ([`set_role`]).
 
 use std::cell::Cell;
 use std::io;
@@ -17,28 +17,27 @@ use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use crate::placement::{self, Role};
 
-/// Stack of threads that parse, run and write queries. Recursion there is bounded so that a quarter
-/// of it is enough, as tests of `query` and `logql` show in builds without optimisation. It takes
-/// memory only as far as it is used.
+/// Stack size of threads that parse, run and write queries. Recursion there is limited so that a
+/// quarter of it is enough, as tests of `query` and `logql` show in unoptimised builds. Only the
+/// used part of the stack takes memory.
 pub const STACK_BYTES: usize = 4 << 20;
 /// How long a thread that could not start helpers works alone before it tries again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
-/// When a thread that has nothing to do begins to [rest].
+/// How long a thread must be idle before it [rests](rest).
 pub const REST: Duration = Duration::from_secs(1);
 
-// Helpers belong to the thread that they help: no other thread may use or end them. So they, and
-// what concerns them, are kept by that thread and not passed through every call that may share work
-// out.
+// Helpers belong to the thread that they help: no other thread may use or end them. So they and
+// their settings are kept in that thread, and not passed through every call that may share work.
 thread_local! {
     static REFUSED: Cell<Option<Instant>> = const { Cell::new(None) };
     static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };
     static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
 }
 
-/// Does `work` on each helper of this thread, then on this thread. For threads that have had
-/// nothing to do for [`REST`]: they give memory back to the system, since an allocator keeps for
-/// each thread what that thread was given, even when other threads have freed it.
+/// Runs `work` on each helper of this thread, then on this thread. For threads that were idle for
+/// [`REST`]: `work` returns memory to the system, since an allocator keeps for each thread what was
+/// allocated on it, even if other threads have freed it.
 pub fn rest(work: impl Fn() + Sync) {
     if let Some(helpers) = HELPERS.take() {
         helpers.broadcast(|_| work());
@@ -54,14 +53,14 @@ pub fn set_role(role: Role) {
 }
 
 /// Runs `own` on this thread, in parallel with the jobs that it spawns on at most `count` helpers.
-/// Returns when all have ended; a panic of a helper resumes here. New helpers are named `name` with
-/// a number. The error is that no thread can be started.
+/// Returns when all have ended; a panic of a helper is resumed here. New helpers are named `name`
+/// with a number. An error means that no thread can be started.
 pub fn with_helpers<'s, R>(
     name: &'static str,
     count: usize,
     own: impl FnOnce(&Scope<'s>) -> R,
 ) -> io::Result<R> {
-    // Taken out meanwhile, because `own` may need helpers, too.
+    // Taken out of the cell meanwhile, because `own` may need helpers, too.
     let kept = HELPERS.take().filter(|kept| kept.current_num_threads() >= count);
     let helpers = kept.map_or_else(|| start(name, count), Ok)?;
     let done = helpers.in_place_scope(own);
@@ -80,9 +79,9 @@ fn start(name: &'static str, count: usize) -> io::Result<ThreadPool> {
     placed.num_threads(count).stack_size(STACK_BYTES).build().map_err(io::Error::other)
 }
 
-/// The results of `work` for each of `jobs`, in their order. Each thread has one of `states` (this
-/// thread the first, helpers the others) and takes the next job when it has finished one. Where
-/// helpers cannot be started, this thread does all jobs, for a minute.
+/// Runs `work` for each of `jobs`; returns the results in the order of the jobs. Each thread has
+/// one of `states` (this thread the first, helpers the others) and takes the next job when it has
+/// finished one. If helpers cannot be started, this thread works alone for a minute.
 pub fn shared_out<S: Send, J: Sync, R: Send>(
     name: &'static str,
     states: &mut [S],
@@ -100,9 +99,9 @@ pub fn shared_out<S: Send, J: Sync, R: Send>(
     let take = |state: &mut S| {
         let mut made = Vec::new();
         loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(place) else { break };
-            made.push((place, work(state, job)));
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { break };
+            made.push((index, work(state, job)));
         }
         done.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
     };
@@ -120,7 +119,7 @@ pub fn shared_out<S: Send, J: Sync, R: Send>(
         take(own);
     }
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_unstable_by_key(|(place, _)| *place);
+    done.sort_unstable_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, made)| made).collect()
 }
 
@@ -132,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// The threads that `count` pieces of work are done by, all at the same time.
+    /// The threads that do `count` concurrent pieces of work.
     fn threads_of(count: usize) -> BTreeSet<String> {
         let (names, met) = (Mutex::new(BTreeSet::new()), Barrier::new(count + 1));
         let work = || {
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_are_kept_and_are_more_where_more_are_needed() {
+    fn helpers_are_kept_and_more_are_started_if_needed() {
         let first = threads_of(2);
         assert_eq!(first.len(), 3);
         assert_eq!(threads_of(2), first);
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_may_be_needed_within() {
+    fn helpers_can_be_used_recursively() {
         with_helpers("test", 2, |scope| {
             (0..2).for_each(|_| scope.spawn(|_| assert_eq!(threads_of(2).len(), 3)));
             assert_eq!(threads_of(2).len(), 3);
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_shared_out_and_their_results_are_in_order() {
+    fn jobs_are_distributed_and_their_results_are_in_order() {
         for threads in 1..5 {
             for count in [0, 1, 2, 3, 100] {
                 let jobs: Vec<usize> = (0..count).collect();
@@ -186,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn who_could_start_no_helpers_works_alone_for_a_minute() {
-        // Each waits for as many threads as there should be.
+    fn a_thread_without_helpers_works_alone_for_a_minute() {
+        // Each waits for as many threads as should take part.
         let done_by = |threads: usize| {
             let (mut done, met) = ([0, 0], Barrier::new(threads));
             shared_out("test", &mut done, &[(); 2], |done, ()| {
@@ -204,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_goes_on_and_helpers_are_there_afterwards() {
+    fn a_panic_is_resumed_and_helpers_remain() {
         let met = Barrier::new(2);
         let panics = || {
             with_helpers("test", 1, |scope| {
                 scope.spawn(|_| {
                     met.wait();
-                    panic!("as asked for")
+                    panic!("a requested panic")
                 });
                 met.wait();
             })

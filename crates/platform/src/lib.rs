@@ -1,12 +1,12 @@
 //! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated
-//! form, and the priorities of threads ([`placement`]); threads that are used again ([`threads`]),
-//! and those that help one ([`helpers`]); the budget of memory ([`memory`]).
+//! implementation; priorities of threads ([`placement`]); reusable threads ([`threads`]), and
+//! threads that help another one ([`helpers`]); the memory budget ([`memory`]).
 //!
-//! Everything that keeps data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store can
-//! be run from a seed, with power cuts, full and failing disks ([`SimDisk`]), in a fraction of a
-//! second.
+//! Everything that stores data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store
+//! can be simulated from a seed, with power cuts and full or failing disks ([`SimDisk`]), in a
+//! fraction of a second.
 //!
-//! Left out: the network, and asynchronous I/O. The data plane is made of threads that block.
+//! Left out: the network, and asynchronous I/O. The data plane consists of blocking threads.
 
 mod buffer;
 mod clock;

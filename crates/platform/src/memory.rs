@@ -1,13 +1,13 @@
-//! One budget for memory whose amount outsiders determine: queries, live tails, answers on their
-//! way to a client, bodies of requests that bring lines. Parts with a fixed limit of their own (the
-//! cache of the store, the queue of its writer) are not counted.
+//! One budget for memory whose amount is determined by clients: queries, live tails, answers being
+//! sent, bodies of insert requests. Parts with a fixed limit of their own (the store's cache, the
+//! writer's queue) are not counted.
 //!
-//! Memory is taken from the budget first, through a [`Share`], and allocated then. When the budget
-//! is used up, the taker is refused and reports it. Nobody waits for memory, since two takers that
-//! wait for each other would deadlock. A part is kept for inserts ([`INSERT_SHARE`]), so that no
-//! number or size of queries stops a sender.
+//! Memory is first taken from the budget, through a [`Share`], and then allocated. When the budget
+//! is used up, the request for memory fails and the failure is reported. Nobody waits for memory,
+//! since two waiting for each other would deadlock. A part is reserved for inserts
+//! ([`INSERT_SHARE`]), so that no number or size of queries stops a sender.
 //!
-//! Memory is taken in pieces of [`PIECE_BYTES`] or more, so that threads do not contend for the
+//! Memory is taken in pieces of at least [`PIECE_BYTES`], so that threads do not contend for the
 //! budget at each row. Rounding by the allocator and spare capacity of vectors are not counted; the
 //! budget leaves room for them ([`bytes_auto`]).
 
@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use procfs::{Current, Meminfo};
 
-/// Bytes that takers round up to. Larger pieces are fewer steps at the shared counter and more
-/// memory that is taken and not used.
+/// Requests are rounded up to this many bytes. Larger pieces mean fewer updates of the shared
+/// counter, but more memory that is taken and not used.
 pub const PIECE_BYTES: u64 = 256 << 10;
 
-/// The part of the budget (one in so many bytes) that is kept for inserts: other takers are refused
-/// before it.
+/// The part of the budget (one in this many bytes) that is reserved for inserts: other purposes
+/// cannot use it.
 pub const INSERT_SHARE: u64 = 4;
 
-/// Upper limit of the automatic budget, unless one query may have more than two thirds of it. With
-/// the store's cache (512 MiB) and queues, and what the allocator holds, a process stays below
-/// 2 GiB.
+/// Upper limit of the automatic budget, unless the limit of one query is more than two thirds of
+/// it. With the store's cache (512 MiB), queues and allocator overhead, a process stays below 2
+/// GiB.
 const AUTO_BYTES_MAX: u64 = 768 << 20;
 /// Lower limit of the automatic budget, however small the machine.
 const AUTO_BYTES_MIN: u64 = 128 << 20;
@@ -36,20 +36,20 @@ const AUTO_SHARE: u64 = 4;
 /// The purpose of taken memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Queries, with the units that they look at.
+    /// Queries, with the units that they read.
     Query,
     /// Live tails.
     Tail,
-    /// Answers on their way to a client.
+    /// Answers being sent to a client.
     Answer,
-    /// Bodies of requests that bring lines.
+    /// Bodies of insert requests.
     Insert,
 }
 
 impl Purpose {
-    /// How many there are.
+    /// The number of purposes.
     pub const COUNT: usize = 4;
-    /// All of them.
+    /// All purposes.
     pub const ALL: [Purpose; Purpose::COUNT] =
         [Purpose::Query, Purpose::Tail, Purpose::Answer, Purpose::Insert];
 
@@ -64,7 +64,7 @@ impl Purpose {
     }
 }
 
-/// The budget is used up. The text is for the user.
+/// The budget is used up. The text is shown to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted {
     /// The whole budget, bytes.
@@ -95,7 +95,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Arc<Budget> {
         Arc::new(Budget {
             bytes_max,
@@ -106,42 +106,42 @@ impl Budget {
         })
     }
 
-    /// A budget without an end: for tools, and for tests of something else.
+    /// A budget without a limit, for tools and for tests of other things.
     pub fn unlimited() -> Arc<Budget> {
         Budget::new(u64::MAX)
     }
 
-    /// All that may be taken, bytes.
+    /// The whole budget, bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Taken now, bytes.
+    /// Bytes taken now.
     pub fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }
 
-    /// The most that was taken at a time, bytes.
+    /// The most bytes that were taken at one time.
     pub fn peak(&self) -> u64 {
         self.peak.load(Relaxed)
     }
 
-    /// Taken now for a purpose, bytes.
+    /// Bytes taken now for a purpose.
     pub fn held_for(&self, purpose: Purpose) -> u64 {
         self.by_purpose[purpose as usize].load(Relaxed)
     }
 
-    /// How often a purpose was refused.
+    /// How often a request for this purpose was refused.
     pub fn refused(&self, purpose: Purpose) -> u64 {
         self.refused[purpose as usize].load(Relaxed)
     }
 
-    /// Nothing yet, to take from the budget with.
+    /// An empty share of the budget, with which memory is taken.
     pub fn share(self: &Arc<Self>, purpose: Purpose) -> Share {
         Share { budget: Arc::clone(self), purpose, bytes: 0 }
     }
 
-    /// Takes bytes; the caller must give them back.
+    /// Takes bytes; the caller must return them.
     pub fn take(&self, purpose: Purpose, bytes: u64) -> Result<(), Exhausted> {
         let bytes_max = match purpose {
             Purpose::Insert => self.bytes_max,
@@ -161,14 +161,14 @@ impl Budget {
         }
     }
 
-    /// Gives back what was taken for the same purpose.
+    /// Returns bytes that were taken for the same purpose.
     pub fn give_back(&self, purpose: Purpose, bytes: u64) {
         self.held.fetch_sub(bytes, Relaxed);
         self.by_purpose[purpose as usize].fetch_sub(bytes, Relaxed);
     }
 }
 
-/// What one taker has of the budget; it is given back when this is dropped.
+/// The part of the budget that one user holds; it is returned when this is dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -177,12 +177,12 @@ pub struct Share {
 }
 
 impl Share {
-    /// Bytes that are taken.
+    /// Bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Ensures that at least `bytes` are taken in all, a piece at a time.
+    /// Ensures that at least `bytes` are held in total, rounded up to whole pieces.
     #[inline]
     pub fn cover(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let bytes = bytes as u64;
@@ -197,7 +197,7 @@ impl Share {
         Ok(())
     }
 
-    /// Gives back what is beyond so many bytes.
+    /// Returns everything beyond `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         let kept = (bytes as u64).next_multiple_of(PIECE_BYTES);
         if kept < self.bytes {
@@ -213,31 +213,32 @@ impl Drop for Share {
     }
 }
 
-/// The budget where none is set, bytes: a quarter of the memory that the machine, or the control
-/// group of the process, has (`machine_bytes`; None: not known); at most 768 MiB, or 1.5 times what
-/// one query may have (`query_bytes_max`) where that is more; at least 128 MiB.
+/// The budget if none is configured, in bytes: a quarter of the memory that the machine, or the
+/// control group of the process, has (`machine_bytes`; `None`: unknown); at most 768 MiB, or 1.5
+/// times the limit of one query (`query_bytes_max`) if that is more; at least 128 MiB.
 ///
-/// One query fits into 1.5 times its limit beside the quarter that is kept for inserts.
+/// 1.5 times leaves room for one query at its limit beside the quarter that is reserved for
+/// inserts.
 pub fn bytes_auto(machine_bytes: Option<u64>, query_bytes_max: u64) -> u64 {
     let most = AUTO_BYTES_MAX.max(query_bytes_max.saturating_add(query_bytes_max / 2));
     let share = machine_bytes.map_or(most, |bytes| bytes / AUTO_SHARE);
     share.min(most).max(AUTO_BYTES_MIN)
 }
 
-/// The memory of the machine, or of the control group of this process where that is less. None
-/// where neither is told.
+/// The memory of the machine, or of the control group of this process if that is less. `None` if
+/// neither is known.
 pub fn machine_bytes() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |path: &str| read(path)?.trim().parse::<u64>().ok();
     let machine = Meminfo::current().ok().map(|memory| memory.mem_total);
     let own = read("/proc/self/cgroup").unwrap_or_default();
-    // A group is limited by those that it is in, too.
+    // A group is also limited by its parent groups.
     let groups = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let places = std::path::Path::new(groups).ancestors();
-    let unified = places.filter_map(|place| {
+    let ancestors = std::path::Path::new(groups).ancestors();
+    let unified = ancestors.filter_map(|group| {
         number(&format!(
             "/sys/fs/cgroup{}/memory.max",
-            place.to_string_lossy().trim_end_matches('/')
+            group.to_string_lossy().trim_end_matches('/')
         ))
     });
     let old = number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
@@ -249,14 +250,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_is_given_back() {
+    fn taken_memory_is_returned() {
         let budget = Budget::new(16 * PIECE_BYTES);
         let mut query = budget.share(Purpose::Query);
         query.cover(1).unwrap();
         assert_eq!((query.bytes(), budget.held()), (PIECE_BYTES, PIECE_BYTES));
         query.cover(PIECE_BYTES as usize).unwrap();
         assert_eq!(budget.held(), PIECE_BYTES);
-        // A quarter is kept for inserts.
+        // A quarter is reserved for inserts.
         query.cover(12 * PIECE_BYTES as usize).unwrap();
         let refused = query.cover(12 * PIECE_BYTES as usize + 1).unwrap_err();
         assert!(refused.to_string().contains("memory.bytes_max"));
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_not_take_more_than_there_is() {
+    fn concurrent_threads_stay_within_the_budget() {
         let budget = Budget::new(64 * PIECE_BYTES);
         std::thread::scope(|scope| {
             for _ in 0..8 {

@@ -1,19 +1,19 @@
-//! Priorities of threads for the processor and for the disk, by the role of the thread.
+//! CPU and disk priorities of threads, by the role of the thread.
 //!
 //! A thread takes its role once, at its start ([`enter`]); the levels are those of the table in
-//! `docs/placement.md`. They only order our own threads: nothing is ever raised above what the
-//! process was started with, so no privilege is needed, and a thread that has lowered its priority
-//! cannot raise it again. Work that must not wait any more is therefore done by another thread
+//! `docs/placement.md`. They only order the process's own threads: no priority is ever raised above
+//! that of the process, so no privilege is needed, and a thread that has lowered its priority
+//! cannot raise it again. Work that becomes urgent is therefore done by another thread
 //! ([`Role::Urgent`]).
 //!
-//! The processor: niceness, which Linux keeps per thread, and SCHED_IDLE for what runs in the
-//! background. Each step of niceness is a quarter more or less of the processor where threads
-//! compete (sched(7)); what is idle else is taken by whoever wants it, so nothing here slows a
-//! machine that is not full. The disk: ioprio_set(2), which counts where the scheduler of the disk
-//! looks at it (`bfq` at class and level, `mq-deadline` at the class, `none` at nothing).
+//! CPU: niceness, which Linux keeps per thread, and SCHED_IDLE for background work. Each step of
+//! niceness is a quarter more or less of CPU time when threads compete (sched(7)); otherwise idle
+//! time goes to any thread, so nothing here slows a machine with spare capacity. Disk:
+//! ioprio_set(2), which has an effect if the disk's scheduler supports it (`bfq` uses class and
+//! level, `mq-deadline` the class, `none` neither).
 //!
-//! Left out: binding threads to processors (the kernel knows better where a cache is warm) and
-//! real-time classes (they need privileges, and a fault in one would stop the machine).
+//! Left out: pinning threads to processors (the kernel knows better where a cache is warm) and
+//! real-time classes (they need privileges, and a bug in such a thread would stop the machine).
 #![expect(unsafe_code)]
 
 use std::io;
@@ -23,17 +23,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The role of a thread. Earlier ones have priority over later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Takes lines from a socket, a file or a request, and makes frames of them.
+    /// Reads lines from a socket, a file or a request, and builds frames of them.
     Receiver,
     /// Appends frames and makes them durable.
     Writer,
-    /// Keeps files and catalog in agreement, so that the writer need not.
+    /// Keeps files and catalog in agreement, so that the writer does not have to.
     Ledger,
-    /// Seals while sealing must not wait.
+    /// Seals when sealing must not wait.
     Urgent,
-    /// Helps what is urgent.
+    /// Helps urgent work.
     UrgentHelper,
-    /// Parses what is durable, and counts it in the summary.
+    /// Parses durable frames, and counts their lines in the summary.
     Parse,
     /// Runs a query.
     Query,
@@ -41,7 +41,7 @@ pub enum Role {
     Background,
 }
 
-/// The levels that can be chosen.
+/// The levels that can be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priorities {
     /// Niceness of [`Role::Parse`], 0 to 19.
@@ -51,18 +51,18 @@ pub struct Priorities {
 }
 
 impl Default for Priorities {
-    /// On a full machine parsing gets a thirtieth of a processor beside a receiver, and a query
-    /// half of that.
+    /// On a machine at full load, parsing gets a thirtieth of a processor for each receiver's one,
+    /// and a query half of that.
     fn default() -> Self {
         Priorities { parse_nice: 15, query_nice: 18 }
     }
 }
 
-/// Niceness of those that help what is urgent. Where the processors are full each gets a quarter of
-/// one beside a receiver: what is urgent waits for its helpers now and then, so they cannot be the
-/// last of all.
+/// Niceness of helpers of urgent work. When the processors are busy, each gets a quarter of the CPU
+/// time of a receiver: urgent work sometimes waits for its helpers, so they must not have the
+/// lowest priority.
 const URGENT_HELPER_NICE: u8 = 5;
-/// Niceness of the background, which has SCHED_IDLE as well: `/proc/stat` then counts its time as
+/// Niceness of background work, which also has SCHED_IDLE: `/proc/stat` then counts its time as
 /// `nice`.
 const BACKGROUND_NICE: u8 = 19;
 
@@ -74,16 +74,16 @@ struct DiskPriority(u16);
 impl DiskPriority {
     const IDLE: DiskPriority = DiskPriority(3 << 13);
 
-    /// Level 0 goes first, 7 last.
+    /// Level 0 has the highest priority, 7 the lowest.
     const fn best_effort(level: u16) -> DiskPriority {
         assert!(level < 8);
         DiskPriority((2 << 13) | level)
     }
 }
 
-/// The settings of a thread for the kernel.
+/// The scheduling settings of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Scheduling {
     nice: u8,
     /// SCHED_IDLE, else SCHED_OTHER.
     idle: bool,
@@ -91,24 +91,25 @@ struct Place {
 }
 
 impl Role {
-    fn place(self, chosen: &Priorities) -> Place {
-        let place = |nice, disk| Place { nice, idle: false, disk };
+    fn scheduling(self, chosen: &Priorities) -> Scheduling {
+        let scheduling = |nice, disk| Scheduling { nice, idle: false, disk };
         match self {
-            Role::Receiver => place(0, DiskPriority::best_effort(4)),
-            Role::Writer => place(0, DiskPriority::best_effort(0)),
-            Role::Ledger | Role::Urgent => place(0, DiskPriority::best_effort(2)),
-            Role::UrgentHelper => place(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
-            Role::Parse => place(chosen.parse_nice, DiskPriority::best_effort(4)),
-            Role::Query => place(chosen.query_nice, DiskPriority::best_effort(5)),
+            Role::Receiver => scheduling(0, DiskPriority::best_effort(4)),
+            Role::Writer => scheduling(0, DiskPriority::best_effort(0)),
+            Role::Ledger | Role::Urgent => scheduling(0, DiskPriority::best_effort(2)),
+            Role::UrgentHelper => scheduling(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
+            Role::Parse => scheduling(chosen.parse_nice, DiskPriority::best_effort(4)),
+            Role::Query => scheduling(chosen.query_nice, DiskPriority::best_effort(5)),
             Role::Background => {
-                Place { nice: BACKGROUND_NICE, idle: true, disk: DiskPriority::IDLE }
+                Scheduling { nice: BACKGROUND_NICE, idle: true, disk: DiskPriority::IDLE }
             }
         }
     }
 }
 
-// The levels hold for the process, as its own niceness does. Threads are started in every crate and
-// at every depth, helpers included, so each of those calls would have to pass them on.
+// The levels hold for the whole process, as its own niceness does. Threads are started in every
+// crate and at every depth, helpers included, so each of those calls would have to pass the levels
+// on.
 static CHOSEN: OnceLock<Priorities> = OnceLock::new();
 
 /// Sets the levels for all threads that [`enter`] afterwards. The first call counts.
@@ -116,29 +117,29 @@ pub fn choose(priorities: Priorities) {
     let _ = CHOSEN.set(priorities);
 }
 
-/// Gives the calling thread its priorities, for the rest of its life. What the system refuses (a
-/// container may) is logged once and has no other consequence.
+/// Gives the calling thread its priorities, for the rest of its life. If the system refuses (in a
+/// container, for example), that is logged once and has no other consequence.
 pub fn enter(role: Role) {
-    // One for the process: the system refuses every thread alike.
+    // One flag for the process: the system refuses all threads alike.
     static REPORTED: AtomicBool = AtomicBool::new(false);
-    let place = role.place(CHOSEN.get_or_init(Priorities::default));
-    if let Err(error) = apply(place)
+    let scheduling = role.scheduling(CHOSEN.get_or_init(Priorities::default));
+    if let Err(error) = apply(scheduling)
         && !REPORTED.swap(true, Ordering::Relaxed)
     {
-        tracing::warn!("threads have no priorities among each other: {role:?}: {error}");
+        tracing::warn!("cannot set the priorities of threads: {role:?}: {error}");
     }
 }
 
-fn apply(place: Place) -> io::Result<()> {
+fn apply(scheduling: Scheduling) -> io::Result<()> {
     let nice = rustix::process::getpriority_process(None)?;
-    // Never upwards from what the process was started with.
-    if i32::from(place.nice) > nice {
-        rustix::process::setpriority_process(None, place.nice.into())?;
+    // Never above the priority of the process.
+    if i32::from(scheduling.nice) > nice {
+        rustix::process::setpriority_process(None, scheduling.nice.into())?;
     }
-    if place.idle {
+    if scheduling.idle {
         set_idle()?;
     }
-    set_disk_priority(place.disk)
+    set_disk_priority(scheduling.disk)
 }
 
 /// SCHED_IDLE for the calling thread.
@@ -212,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_gave_way_stays_so() {
+    fn a_lowered_priority_cannot_be_raised() {
         let (nice, ..) = in_thread(|| {
-            apply(Place { nice: 10, idle: false, disk: DiskPriority::IDLE }).unwrap();
+            apply(Scheduling { nice: 10, idle: false, disk: DiskPriority::IDLE }).unwrap();
             enter(Role::Writer);
             found()
         });
@@ -224,8 +225,8 @@ mod tests {
     #[test]
     fn chosen_levels_are_used() {
         let chosen = Priorities { parse_nice: 3, query_nice: 4 };
-        assert_eq!(Role::Parse.place(&chosen).nice, 3);
-        assert_eq!(Role::Query.place(&chosen).nice, 4);
-        assert_eq!(Role::Background.place(&chosen).nice, BACKGROUND_NICE);
+        assert_eq!(Role::Parse.scheduling(&chosen).nice, 3);
+        assert_eq!(Role::Query.scheduling(&chosen).nice, 4);
+        assert_eq!(Role::Background.scheduling(&chosen).nice, BACKGROUND_NICE);
     }
 }

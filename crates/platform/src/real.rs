@@ -1,11 +1,11 @@
 //! The disk of the operating system.
 //!
 //! A file that is written has two descriptors: one with O_DIRECT for aligned writes, so that
-//! appends at disk speed cost neither the page cache nor the processor, and an ordinary one for the
-//! rest and for reading. The kernel drops cached pages under a direct write, so both show the same
-//! bytes. A third one, opened when it is needed, reads what is read once, past the page cache.
-//! Where O_DIRECT is refused (some tmpfs, overlay and network file systems), everything goes
-//! through the ordinary one.
+//! appending at disk speed uses neither the page cache nor much processor time, and an ordinary one
+//! for other writes and for reading. The kernel drops cached pages under a direct write, so both
+//! show the same bytes. A third descriptor, opened when needed, bypasses the page cache for data
+//! that is read once. If O_DIRECT is refused (some tmpfs, overlay and network file systems),
+//! everything uses the ordinary one.
 
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -22,15 +22,15 @@ use crate::buffer::{AlignedBuffer, BLOCK_BYTES, is_aligned};
 use crate::disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
 use crate::shrink;
 
-/// Bytes that are read past the page cache at a time, into memory that stays in a processor's own
-/// cache: a frame of usual size.
+/// Bytes per read that bypasses the page cache, into memory that fits a core's own cache: a frame
+/// of usual size.
 const ONCE_BYTES: usize = (1 << 20) + (128 << 10);
-/// Less is read through the page cache.
+/// Shorter reads use the page cache.
 const ONCE_BYTES_MIN: usize = 64 << 10;
 
 thread_local! {
-    /// Buffer of a thread for reads past the page cache; empty before the first one. It is kept by
-    /// the thread, since allocating a MiB for each read would cost more than the copy.
+    /// Buffer of a thread for reads that bypass the page cache; empty before the first one. It is
+    /// kept per thread, since allocating a MiB for each read would cost more than the copy.
     static ONCE: RefCell<AlignedBuffer> = RefCell::new(AlignedBuffer::new(0));
 }
 
@@ -41,12 +41,12 @@ pub struct RealDisk;
 struct RealFile {
     file: File,
     direct: Option<File>,
-    /// None where O_DIRECT is refused.
+    /// `None` if O_DIRECT is refused.
     once: OnceLock<Option<File>>,
 }
 
 impl RealFile {
-    /// The file opened again, to read past the page cache, also when it has no name any more.
+    /// The file reopened for reads that bypass the page cache, even if it has no name any more.
     fn once(&self) -> Option<&File> {
         let open = || {
             let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -57,7 +57,7 @@ impl RealFile {
     }
 }
 
-/// Reads until `buffer` is full or the file ends, by whole blocks around it.
+/// Reads until `buffer` is full or the file ends, using whole blocks around the range.
 fn read_direct(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let block = BLOCK_BYTES as u64;
     ONCE.with_borrow_mut(|blocks| {
@@ -135,7 +135,7 @@ impl Disk for RealDisk {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // A name that is not UTF-8 is none of ours.
+            // This program creates no names that are not UTF-8.
             if let Ok(name) = entry.file_name().into_string()
                 && entry.file_type()?.is_file()
             {
@@ -167,13 +167,13 @@ impl Disk for RealDisk {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // Whoever holds it may be about to write its id; then it is unknown.
+                // The holder may be about to write its id; then the id is unknown.
                 let _ = file.take(32).read_to_string(&mut text);
                 return Err(LockError::Held { holder: text.trim().parse().ok() });
             }
             Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
         }
-        // On a full disk the lock still holds, only without the id.
+        // On a full disk the lock still works, only without the id.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -192,7 +192,7 @@ impl DiskFile for RealFile {
             && is_aligned(bytes, offset)
         {
             match direct.write_all_at(bytes, offset) {
-                // A disk with larger blocks, or a file system that takes the flag and not the
+                // A disk with larger blocks, or a file system that accepts the flag but not the
                 // write.
                 Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
                 result => return result,
@@ -217,7 +217,7 @@ impl DiskFile for RealFile {
     fn read_once_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if buffer.len() >= ONCE_BYTES_MIN
             && let Some(once) = self.once()
-            // A disk with larger blocks, or a file system that takes the flag and not the read.
+            // A disk with larger blocks, or a file system that accepts the flag but not the read.
             && let Ok(read) = read_direct(once, buffer, offset)
         {
             return Ok(read);
@@ -281,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_is_what_is_read() {
+    fn read_once_returns_the_same_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let bytes: Vec<u8> = (0..3 * ONCE_BYTES + 5).map(|_| fastrand::u8(..)).collect();
         let writer = RealDisk.open(&path, Access::Create).unwrap();
-        // Some of it is in the page cache only.
+        // Some of the data is only in the page cache.
         writer.write_at(&bytes, 0).unwrap();
         let reader = RealDisk.open(&path, Access::Read).unwrap();
         let check = |offset: usize, wanted: usize| {
@@ -305,7 +305,7 @@ mod tests {
             check(end, ONCE_BYTES_MIN);
             check(end - ONCE_BYTES_MIN, ONCE_BYTES_MIN);
         }
-        // Also when it has no name any more.
+        // Also works when the file has no name any more.
         let unnamed = RealDisk.open(&path, Access::Read).unwrap();
         RealDisk.remove(&path).unwrap();
         let mut found = vec![0; bytes.len()];

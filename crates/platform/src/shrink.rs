@@ -1,14 +1,14 @@
-//! Removes large files little by little.
+//! Removes large files gradually.
 //!
-//! Freeing a gibibyte at once blocks some disks for all others: where the file system tells the
-//! disk what is free (`mount -o discard`), for 160 to 330 ms on a virtual one, in which no write
-//! ends. So a large file loses its name at once and is then shortened from its end, step by step,
-//! with pauses in which others write. A thread of its own does this, so that the caller that
-//! removes a file does not wait.
+//! Freeing a gibibyte at once blocks some disks for all other users: if the file system reports
+//! freed blocks to the disk (`mount -o discard`), a virtual disk completes no write for 160 to 330
+//! ms. So a large file loses its name at once and is then shortened from its end, step by step,
+//! with pauses for other writes. A separate thread does this, so that the caller that removes a
+//! file does not wait.
 //!
-//! Invariants: a file is shortened only when it has no other name, nobody else has it open, in
-//! whatever process, and its name is gone for good, also after a power cut. Left out: a process
-//! that ends before; the system then frees what is left, at once.
+//! Invariants: a file is shortened only when it has no other name, nobody else in any process has
+//! it open, and the removal of its name is durable. Left out: a process that ends earlier; the
+//! system then frees the rest at once.
 #![expect(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -25,41 +25,43 @@ use rustix::io::Errno;
 
 use crate::placement::{self, Role};
 
-/// Files from this size on go little by little.
+/// Files of at least this size are removed gradually.
 const BYTES_MIN: u64 = 64 << 20;
-/// Bytes of a step: 3 to 6 ms where a gibibyte takes 160 to 330.
+/// Bytes per step: 3 to 6 ms on a disk where a gibibyte takes 160 to 330.
 const STEP_BYTES: u64 = 16 << 20;
-/// How many times as long as a step the others have the disk behind it, shared among the files that
-/// wait: a gibibyte goes in a second, and several at the same time no slower than lines fill them.
+/// The pause after a step is this many times the duration of the step, divided by the number of
+/// waiting files: a gibibyte takes about a second, and several files together are freed as fast as
+/// lines fill them.
 const PAUSE_PARTS: u32 = 3;
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Files that wait. A further one is freed at once, by the last handle that closes it.
+/// Files that wait. A further one is freed at once when its last handle is closed.
 const FILES_MAX: usize = 16;
-/// Interval of checking whether another process or handle still has a file open,
+/// Interval of checking whether another process or handle still has a file open.
 const OPEN_RETRY: Duration = Duration::from_secs(1);
-/// and how long: then freeing is left to the last one that closes it. Queries end after a minute.
+/// After this time, freeing is left to the last one that closes the file. Queries end after a
+/// minute.
 const OPEN_MAX: Duration = Duration::from_secs(90);
 
-// One thread and one count for the process, whatever number of stores and spools it has: they share
-// the disk that is to be spared, and `RealDisk` is a value without state, which anybody may make.
+// One thread and one counter for the process, however many stores and spools it has: they share the
+// disk that is to be spared, and `RealDisk` is a value without state, which anyone may create.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// A file without a name whose space is to be given back.
-struct Leaving {
+/// A file without a name whose space must be freed.
+struct UnlinkedFile {
     file: File,
-    /// Where its name was.
+    /// The directory that had its name.
     dir: PathBuf,
     since: Instant,
 }
 
-impl Drop for Leaving {
+impl Drop for UnlinkedFile {
     fn drop(&mut self) {
         WAITING.fetch_sub(1, Relaxed);
     }
 }
 
-/// Removes a file. Its space comes back within some seconds when it is large.
+/// Removes a file. The space of a large file is freed within some seconds.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let large = OpenOptions::new().write(true).open(path).ok();
     let large = large.filter(|file| file.metadata().is_ok_and(|found| found.len() >= BYTES_MIN));
@@ -72,19 +74,19 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 
 fn leave(file: File, dir: PathBuf) {
     // See `WAITING`.
-    static SENDER: OnceLock<Option<Sender<Leaving>>> = OnceLock::new();
+    static SENDER: OnceLock<Option<Sender<UnlinkedFile>>> = OnceLock::new();
     if WAITING.fetch_add(1, Relaxed) >= FILES_MAX {
         WAITING.fetch_sub(1, Relaxed);
         return;
     }
-    let leaving = Leaving { file, dir, since: Instant::now() };
+    let leaving = UnlinkedFile { file, dir, since: Instant::now() };
     // Without a thread the file is closed here, and freed at once.
     if let Some(sender) = SENDER.get_or_init(start) {
         let _ = sender.send(leaving);
     }
 }
 
-fn start() -> Option<Sender<Leaving>> {
+fn start() -> Option<Sender<UnlinkedFile>> {
     let (sender, receiver) = mpsc::channel();
     let work = move || {
         placement::enter(Role::Ledger);
@@ -94,8 +96,8 @@ fn start() -> Option<Sender<Leaving>> {
     Some(sender)
 }
 
-fn run(receiver: &Receiver<Leaving>) {
-    let mut open_elsewhere: Vec<Leaving> = Vec::new();
+fn run(receiver: &Receiver<UnlinkedFile>) {
+    let mut open_elsewhere: Vec<UnlinkedFile> = Vec::new();
     loop {
         let next = match open_elsewhere.is_empty() {
             true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -120,7 +122,7 @@ fn run(receiver: &Receiver<Leaving>) {
     }
 }
 
-/// Shortens a file to nothing.
+/// Shortens a file step by step to length 0.
 fn shrink(file: &File) -> io::Result<()> {
     let mut bytes = file.metadata()?.len();
     while bytes > 0 {
@@ -133,21 +135,22 @@ fn shrink(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file, open for writing, has no name and is open nowhere else. The system grants a
-/// lease for writing to nobody else (fcntl(2)); where it knows none, that is an error.
+/// Whether a file, open for writing, has no name and is open nowhere else. The system only grants a
+/// write lease if nobody else has the file open (fcntl(2)); on file systems without leases, that is
+/// an error.
 fn is_ours_alone(file: &File) -> io::Result<bool> {
     if file.metadata()?.nlink() > 0 {
         return Ok(false);
     }
     let lease = |kind: libc::c_int| {
-        // SAFETY: F_SETLEASE takes an integer and touches no memory of ours; the descriptor is
+        // SAFETY: F_SETLEASE takes an integer and does not access our memory; the descriptor is
         // open.
         let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
     match lease(libc::F_WRLCK) {
-        // It has no name, so nobody can open it any more. With the lease, who tried would send us a
-        // signal.
+        // The file has no name, so nobody can open it any more. While the lease exists, an attempt
+        // to open it would send us a signal.
         Ok(()) => lease(libc::F_UNLCK).map(|()| true),
         Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => Ok(false),
         Err(error) => Err(error),
@@ -164,7 +167,7 @@ mod tests {
     fn made(path: &Path, bytes: u64) -> File {
         fs::write(path, "begins so").unwrap();
         OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
-        // Sees what becomes of the file, and does not count as having it open.
+        // Observes the file without counting as an open handle.
         OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path).unwrap()
     }
 
@@ -173,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_goes_once_nobody_reads_it() {
+    fn a_large_file_is_freed_once_nobody_reads_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let seen = made(&path, BYTES_MIN);
         let mut reader = File::open(&path).unwrap();
         remove(&path).unwrap();
         assert!(!path.exists());
-        // Somebody looks for longer than it takes to ask.
+        // A reader keeps it open longer than the interval of checks.
         std::thread::sleep(OPEN_RETRY + OPEN_RETRY / 2);
         assert_eq!(bytes(&seen), BYTES_MIN);
         let mut beginning = [0; 9];
@@ -221,7 +224,7 @@ mod tests {
         made(&path, BYTES_MIN);
         fs::hard_link(&path, &other).unwrap();
         remove(&path).unwrap();
-        // The thread takes them in turn: once this one is gone, it has looked at the other.
+        // The thread handles them in turn: once this one is gone, it has checked the other.
         let seen = made(&last, BYTES_MIN);
         remove(&last).unwrap();
         while bytes(&seen) > 0 {

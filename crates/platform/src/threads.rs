@@ -1,11 +1,11 @@
-//! A pool of threads for work that is frequent and short.
+//! A pool of threads for frequent and short work.
 //!
-//! Starting a thread takes a tenth of a millisecond, and a new thread allocates memory that it
-//! never had. So a thread that has done its work waits for more, up to [`IDLE_MAX`] of them for
-//! [`IDLE`], and the one that worked last is used first. All have the priorities of one role
-//! ([`crate::placement`]), which could not be raised again.
+//! Starting a thread takes a tenth of a millisecond, and a new thread has to allocate its memory.
+//! So a thread that has finished its work waits for more: up to [`IDLE_MAX`] threads wait for
+//! [`IDLE`], and the one that worked last is reused first. All have the priorities of one role
+//! ([`crate::placement`]), which cannot be raised again.
 //!
-//! Left out: a bound on busy threads. The caller bounds the amount of work.
+//! Left out: a limit on busy threads. The caller limits the amount of work.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,7 +19,7 @@ use crate::placement::{self, Role};
 
 /// Threads that wait for work; a further one ends when it has none.
 pub const IDLE_MAX: usize = 16;
-/// How long each waits.
+/// How long each of them waits.
 pub const IDLE: Duration = Duration::from_secs(60);
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -28,26 +28,26 @@ type Work = Box<dyn FnOnce() + Send>;
 pub struct Threads {
     name: &'static str,
     role: Role,
-    /// What a thread and its helpers do once they have had nothing to do for [`REST`].
+    /// Called by a thread and its helpers once they have been idle for [`REST`].
     at_rest: fn(),
     idle: Mutex<Vec<(ThreadId, Sender<Work>)>>,
 }
 
 impl Threads {
-    /// Starts no thread yet. `at_rest` is done by each thread, and by its helpers, when it has had
-    /// nothing to do for [`REST`].
+    /// Starts no thread yet. Each thread and its helpers call `at_rest` when they have been idle
+    /// for [`REST`].
     pub const fn new(name: &'static str, role: Role, at_rest: fn()) -> Threads {
         Threads { name, role, at_rest, idle: Mutex::new(Vec::new()) }
     }
 
-    /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that
-    /// no thread can be started.
+    /// Runs work on a waiting thread, or on a new one. A thread that panics ends. An error means
+    /// that no thread can be started.
     pub fn run(&'static self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut work: Work = Box::new(work);
         while let Some((_, thread)) = self.take() {
             match thread.send(work) {
                 Ok(()) => return Ok(()),
-                // It panicked while it rested.
+                // The thread panicked in `at_rest`.
                 Err(unsent) => work = unsent.0,
             }
         }
@@ -63,7 +63,7 @@ impl Threads {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does, from its first work on.
+    /// The loop of a thread, from its first work on.
     fn work(&self, first: Work, wait: Duration) {
         placement::enter(self.role);
         let (give, given) = channel();
@@ -74,7 +74,7 @@ impl Threads {
         }
     }
 
-    /// The next work, if any comes in time.
+    /// The next work, if any arrives in time.
     fn next(&self, give: &Sender<Work>, given: &Receiver<Work>, wait: Duration) -> Option<Work> {
         let own = thread::current().id();
         {
@@ -98,7 +98,7 @@ impl Threads {
             idle.retain(|(thread, _)| *thread != own);
             idle.len() < before
         };
-        // Somebody who took it just now is about to give it work.
+        // Another thread has just taken this one and is about to give it work.
         if waits { None } else { given.recv().ok() }
     }
 }
@@ -117,14 +117,14 @@ mod tests {
         threads_at_rest(|| ())
     }
 
-    /// Waits until so many threads wait.
+    /// Waits until `count` threads are idle.
     fn until_idle(threads: &Threads, count: usize) {
         while threads.idle().len() != count {
             thread::yield_now();
         }
     }
 
-    /// The thread that work is done by.
+    /// The thread that runs the work.
     fn thread_of(threads: &'static Threads) -> ThreadId {
         let (tell, told) = mpsc::channel();
         threads.run(move || tell.send(thread::current().id()).unwrap()).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_is_used_again() {
+    fn a_waiting_thread_is_reused() {
         let threads = threads();
         let first = thread_of(threads);
         until_idle(threads, 1);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_rests_with_its_helpers() {
+    fn a_waiting_thread_rests_with_its_helpers() {
         static RESTED: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
         let threads = threads_at_rest(|| RESTED.lock().unwrap().push(thread::current().id()));
         let (tell, told) = mpsc::channel();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waited_long_or_panicked_ends() {
+    fn a_thread_that_waited_too_long_or_panicked_ends() {
         let threads = threads();
         let ended = thread::spawn(|| threads.work(Box::new(|| ()), Duration::ZERO));
         ended.join().unwrap();
@@ -194,7 +194,7 @@ mod tests {
         threads
             .run(move || {
                 let _hold = hold;
-                panic!("as asked for");
+                panic!("a requested panic");
             })
             .unwrap();
         assert!(held.recv().is_err());

@@ -1,4 +1,4 @@
-//! Counts of how many lines of files the parser finds time, level, host and application, and how
+//! Reports for how many lines of files the parser finds time, level, host and application, and how
 //! many it notes.
 //!
 //! ```text
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use record::{Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
 
-/// Arrival of all lines, 2027-01-01T00:00:00Z: a line whose time is not found has this one.
+/// Arrival of all lines, 2027-01-01T00:00:00Z: a line without a recognised time gets this one.
 const ARRIVAL_NS: i64 = 1_798_761_600_000_000_000;
 
 fn main() {

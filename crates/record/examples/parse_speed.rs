@@ -1,11 +1,11 @@
-//! How fast lines become records, on one core.
+//! Measures how fast lines become records, on one core.
 //!
 //!     cargo run --release -p loginson-record --example parse_speed FILE…
 //!
 //! For each file: lines and bytes a second of the parser, and of `memchr` counting newlines in the
-//! same frames, which is the limit. All frames are gone through in passes, so that with a large
-//! file none is in a cache when its turn comes; of each frame the fastest of the passes that fit
-//! into about a second counts, because other work on the machine only ever adds. Rows and lines are
+//! same frames, which is the limit. Each pass goes through all frames, so that with a large file no
+//! frame is in a cache when its turn comes; for each frame, the fastest of the passes that fit into
+//! about a second counts, because other work on the machine only adds time. Rows and lines are
 //! compared first.
 
 use std::sync::Arc;

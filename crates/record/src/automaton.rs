@@ -1,54 +1,54 @@
-//! A query on values that is evaluated byte by byte: a finite automaton as a plain table.
+//! A test of values that is evaluated byte by byte: a finite automaton as a plain table.
 //!
-//! What a text does to a state depends on the text and the state alone. So a text that stands in
-//! many values is gone over once for each state it is met in, and from the bytes that a value may
-//! have follows which states it may lead to. That is how a regular expression is answered for
-//! values that are not there as text: those of templates.
+//! The effect of a text on a state depends on the text and the state only. So a text that many
+//! values contain is evaluated once for each state that it is met in, and the bytes that a value
+//! may have determine which states it can reach. This is how a regular expression is evaluated on
+//! values that are not stored as text: those of templates.
 //!
-//! Left out: how expressions become automata; the caller does that.
+//! Left out: compiling expressions to automata; the caller does that.
 
-/// A state; the three below are the last ones of a value, whatever follows.
+/// A state. The first three are final: bytes that follow do not change them.
 pub type State = u16;
 
 /// The value does not pass.
 pub const NO: State = 0;
-/// It passes.
+/// The value passes.
 pub const YES: State = 1;
-/// The value as a whole has to be looked at.
+/// Undecided: the value as a whole must be examined.
 pub const UNSURE: State = 2;
-/// Where a value begins.
+/// The state at the start of a value.
 pub const BEGIN: State = 3;
 
-/// States of an automaton at most: one more stands for none.
+/// Most states of an automaton; one more number stands for an unknown state.
 pub const STATES_MAX: usize = State::MAX as usize;
 
-/// Whether nothing that follows matters.
+/// Whether the state is final.
 #[inline]
 pub fn is_last(state: State) -> bool {
     state < BEGIN
 }
 
-/// The table.
+/// The table of transitions.
 #[derive(Clone, Debug)]
 pub struct Automaton {
-    /// The class of each byte: with bytes of one class all states go on alike.
+    /// The class of each byte: bytes of one class lead every state to the same next state.
     classes: [u8; 256],
-    /// Bits of a class.
+    /// Number of bits of a class.
     class_bits: u32,
-    /// By state and class.
+    /// The next state, by state and class.
     next: Vec<State>,
-    /// What a value is that ends in a state.
+    /// The result of a value that ends in a state.
     ends: Vec<State>,
 }
 
 impl Automaton {
-    /// From the class of each byte, the next states of each state by class, and what a value is
-    /// that ends in it: one of the first three. The rows of the first three states are not looked
-    /// at.
+    /// From the class of each byte, the next states of each state by class, and the result of a
+    /// value that ends in a state: one of the first three. The rows of the first three states are
+    /// ignored.
     ///
     /// # Panics
-    /// If there is no state to begin with, there are more than [`STATES_MAX`], a row has no state
-    /// for a class, or a state is not there.
+    /// If the state [`BEGIN`] is missing, there are more than [`STATES_MAX`], a row has no state
+    /// for a class, or a state does not exist.
     pub fn new(classes: [u8; 256], rows: &[Vec<State>], ends: Vec<State>) -> Automaton {
         assert!(rows.len() > usize::from(BEGIN) && rows.len() <= STATES_MAX, "states");
         assert_eq!(rows.len(), ends.len(), "each state has an end");
@@ -65,7 +65,7 @@ impl Automaton {
         Automaton { classes, class_bits, next, ends }
     }
 
-    /// How many states there are.
+    /// The number of states.
     pub fn states(&self) -> usize {
         self.ends.len()
     }
@@ -82,13 +82,13 @@ impl Automaton {
         self.next[(usize::from(state) << self.class_bits) | class]
     }
 
-    /// What a value is that ends in a state.
+    /// The result of a value that ends in a state.
     #[inline]
     pub fn end(&self, state: State) -> State {
         self.ends[usize::from(state)]
     }
 
-    /// Whether a value passes that ends in a state; none where it has to be looked at.
+    /// Whether a value that ends in a state passes; `None` if it must be examined.
     #[inline]
     pub fn says(&self, state: State) -> Option<bool> {
         match self.end(state) {
@@ -98,45 +98,46 @@ impl Automaton {
         }
     }
 
-    /// Whether a value passes; none where it has to be looked at.
+    /// Whether a value passes; `None` if it must be examined.
     pub fn says_of(&self, value: &[u8]) -> Option<bool> {
         self.says(self.step(BEGIN, value))
     }
 }
 
-/// Some states of an automaton.
+/// A set of states of an automaton.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct States(Vec<bool>);
 
 impl States {
-    /// None of them.
+    /// The empty set.
     pub fn none(automaton: &Automaton) -> States {
         States(vec![false; automaton.states()])
     }
 
-    /// Adds one.
+    /// Adds a state.
     pub fn add(&mut self, state: State) {
         self.0[usize::from(state)] = true;
     }
 
-    /// Adds others.
+    /// Adds the states of another set.
     pub fn add_all(&mut self, others: &States) {
         self.0.iter_mut().zip(&others.0).for_each(|(own, other)| *own |= other);
     }
 
-    /// Those that are in it, ascending.
+    /// The states in the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = State> {
         (0..).zip(&self.0).filter_map(|(state, is_in)| is_in.then_some(state))
     }
 
-    /// Those behind a text.
+    /// The states behind a text.
     pub fn behind(&self, text: &[u8], automaton: &Automaton) -> States {
         let mut behind = States::none(automaton);
         self.iter().for_each(|state| behind.add(automaton.step(state, text)));
         behind
     }
 
-    /// Those behind any text of bytes that `may_hold` takes; such a text may be empty.
+    /// Adds the states that any text of bytes accepted by `may_hold` leads to; such a text may be
+    /// empty.
     pub fn spread(&mut self, may_hold: impl Fn(u8) -> bool, automaton: &Automaton) {
         let mut is_met = [false; 256];
         let mut bytes = Vec::new();
@@ -158,24 +159,24 @@ impl States {
     }
 }
 
-/// A text that is gone over once for each state it is met in.
+/// A text that is evaluated once for each state it is met in.
 #[derive(Clone, Debug)]
 pub struct KnownText<'t> {
     text: &'t [u8],
-    /// By state; empty while the text was not met.
+    /// By state; empty before the first evaluation.
     behind: Vec<State>,
 }
 
-/// A state that is not known yet.
+/// A result that is not known yet.
 const UNKNOWN: State = State::MAX;
 
 impl<'t> KnownText<'t> {
-    /// A text that was not met yet.
+    /// A text that was not evaluated yet.
     pub fn new(text: &'t [u8]) -> Self {
         KnownText { text, behind: Vec::new() }
     }
 
-    /// The state behind it.
+    /// The state behind the text.
     #[inline]
     pub fn step(&mut self, state: State, automaton: &Automaton) -> State {
         match self.behind.get(usize::from(state)) {
@@ -193,29 +194,29 @@ impl<'t> KnownText<'t> {
     }
 }
 
-/// Values that come again and again, each mostly in the state that it was met in last.
+/// Repeated values; each is mostly met in the same state as the last time.
 #[derive(Clone, Debug)]
 pub struct KnownValues {
-    /// The states before and behind each value when it was met last.
+    /// The states before and behind each value at its last evaluation.
     met: Vec<(State, State)>,
 }
 
 impl KnownValues {
-    /// So many values that were not met yet.
+    /// `count` values that were not evaluated yet.
     pub fn new(count: usize) -> Self {
         KnownValues { met: vec![(UNKNOWN, UNKNOWN); count] }
     }
 
-    /// The state behind the value of a place, which is asked for where it is not known.
+    /// The state behind the value at an index; `value` is only called if that is not known.
     #[inline]
     pub fn step<'v>(
         &mut self,
-        place: usize,
+        index: usize,
         state: State,
         automaton: &Automaton,
         value: impl FnOnce() -> &'v [u8],
     ) -> State {
-        let (before, behind) = &mut self.met[place];
+        let (before, behind) = &mut self.met[index];
         if *before != state {
             *before = state;
             *behind = automaton.step(state, value());
@@ -228,7 +229,7 @@ impl KnownValues {
 mod tests {
     use super::*;
 
-    /// Passes what holds `ab`; a value with a byte that is not ASCII is not known.
+    /// Passes values that contain `ab`; a value with a non-ASCII byte is undecided.
     fn holds_ab() -> Automaton {
         let mut classes = [0; 256];
         classes[usize::from(b'a')] = 1;
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_leads_from_state_to_state() {
+    fn known_texts_agree_with_stepping() {
         let automaton = holds_ab();
         let answer = |text: &str| automaton.says_of(text.as_bytes());
         let (no, yes) = (Some(false), Some(true));
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_comes_again_is_not_asked_for() {
+    fn a_repeated_value_is_not_requested_again() {
         let automaton = holds_ab();
         let mut values = KnownValues::new(2);
         assert_eq!(values.step(1, BEGIN, &automaton, || b"xa"), 4);

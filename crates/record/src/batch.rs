@@ -1,26 +1,26 @@
 //! A batch: the records of one frame, parsed once and read by live queries, summaries and sealing;
 //! or the same records restored from a block of a sealed segment.
 //!
-//! A record is a row of fields. A field's value is a place in the text of the batch (the frame's
-//! bytes, or the lines of the block) or, where the parser had to make it (an unescaped JSON string,
-//! a derived level), in the batch's arena; the lines are not copied. Field names are numbered per
-//! batch, so that a query resolves a name once a batch and then compares numbers.
+//! A record is a row of fields. A field's value is a position in the text of the batch (the frame's
+//! bytes, or the lines of the block) or, if the parser had to make it (an unescaped JSON string, a
+//! derived level), in the batch's arena; the lines are not copied. Field names are numbered per
+//! batch, so that a query resolves a name once per batch and then compares numbers.
 //!
-//! Most lines of one sender differ in little but time and message. The fields that are the same in
-//! many rows are therefore stored once, as a [`StemId`], and a row is its own fields and those of
-//! its stem. Places in a line count from the line's first byte, so that they hold for all rows of a
-//! stem.
+//! Most lines of one sender differ in little but time and message. The fields that many rows share
+//! are therefore stored once, as a [`StemId`], and a row consists of its own fields and those of
+//! its stem. Positions in a line are relative to the line's first byte, so that they are valid for
+//! all rows of a stem.
 //!
-//! Invariants: row `i` of a parsed frame is its line `i`, of a frame that is parsed in part the
-//! `i`-th of these lines; every field lies in the text or
-//! the arena; a name occurs at most once a row; the rows of a stem have the same values in its
+//! Invariants: row `i` of a parsed frame is its line `i`; row `i` of a frame that was parsed in part
+//! is the `i`-th of the lines that were parsed; every field is in the text or
+//! the arena; a name occurs at most once per row; the rows of a stem have the same values in its
 //! fields; each parsed row has a `_type`. Left out: which fields there are (see the parsers), and
 //! types of values: a value is bytes, as in the line.
 //!
-//! What Loginson says of a line has a name that begins with an underscore: `_type`, `_level`,
+//! Fields that Loginson adds to a line have names that begin with an underscore: `_type`, `_level`,
 //! `_remote_ip`, `_file`, `_msg`, `_note` (why a line was not fully parsed) are stored as fields;
 //! `_time`, `_received`, `_stream`, the line itself and its id are computed from the row. A line
-//! that brings such a name keeps its own value under it.
+//! that has a field with such a name keeps its own value under it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,34 +38,34 @@ pub use restored::RestoredBuilder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldId(pub u16);
 
-/// Fields of one row. Keys of a line beyond that become no fields; the line is kept and gets a
+/// Fields of one row. Further keys of a line do not become fields; the line is kept and gets a
 /// `_note`.
 pub const ROW_FIELDS_MAX: usize = 1_000;
-/// Different field names of one batch. Beyond that as for [`ROW_FIELDS_MAX`].
+/// Distinct field names of one batch. Beyond this, the same happens as beyond [`ROW_FIELDS_MAX`].
 pub const BATCH_NAMES_MAX: usize = 20_000;
 
-/// Fields that name the stream of a line when nothing else was asked for.
+/// The default fields that identify the stream of a line.
 pub const STREAM_FIELDS: [&str; 3] = ["_type", "hostname", "app_name"];
 
-/// The type of the lines that Loginson makes itself: rows of the summary. They are seen by those
-/// who name it.
+/// The type of the lines that Loginson makes itself: rows of the summary. Only queries that name
+/// this type see them.
 pub const OWN_TYPE: &str = "summary";
 
-/// The field with the name of a line's stream, for lines that bring one of their own.
+/// The field with the stream of a line, for lines that have their own.
 pub const STREAM: &str = "_stream";
 
-/// Bits of [`Field::at`]: in the arena; and there a value that many rows share, stored once a
-/// batch. The text and the arena are shorter than 1 GiB.
+/// Bits of [`Field::at`]: the value is in the arena; and if so, it is a shared value, stored once
+/// per batch. The text and the arena are shorter than 1 GiB.
 const IN_ARENA: u32 = 1 << 31;
 const SHARED: u32 = 1 << 30;
 const PLACE: u32 = SHARED - 1;
 
-/// Number of a stem in one batch: of the origin and the fields that rows have in common, values and
-/// all.
+/// Number of a stem in one batch: the origin and the fields, with their values, that rows have in
+/// common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StemId(pub u16);
 
-/// Stems of one batch. Beyond that rows have all their fields to themselves.
+/// Stems of one batch. Beyond this, rows store all their fields themselves.
 pub const STEMS_MAX: usize = u16::MAX as usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,27 +77,27 @@ struct Field {
 }
 
 impl Field {
-    /// Name, place and length. A value that is empty is at the beginning of the line.
+    /// Name, position and length. An empty value has the position of the beginning of the line.
     #[inline]
     fn place(&self) -> (FieldId, Place, u32) {
-        let place = match (self.at & IN_ARENA != 0, self.at & SHARED != 0) {
+        let position = match (self.at & IN_ARENA != 0, self.at & SHARED != 0) {
             (false, _) if self.length == 0 => Place::Line(0),
             (false, _) => Place::Line(self.at),
             (true, false) => Place::Made(self.at & PLACE),
             (true, true) => Place::Shared(self.at & PLACE),
         };
-        (self.name, place, self.length)
+        (self.name, position, self.length)
     }
 }
 
-/// Where a field's value stands.
+/// Where a field's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In the row's line, from this byte of it on.
+    /// In the row's line, at this offset.
     Line(u32),
-    /// In the arena, for this row alone: text that is not in the line as it is.
+    /// In the arena, for this row only: text that is not in the line literally.
     Made(u32),
-    /// In the arena, for any number of rows: one of few values, at this place of the batch.
+    /// In the arena, for any number of rows: one of few values, at this offset.
     Shared(u32),
 }
 
@@ -113,8 +113,8 @@ struct RowHead {
     stem: StemId,
 }
 
-/// What rows have in common. The stems `0..origins` have no fields, one for each origin: those of
-/// rows that share nothing.
+/// The shared part of rows. The stems `0..origins` have no fields, one for each origin: those of
+/// rows that share nothing else.
 #[derive(Clone, Copy, Debug)]
 struct Stem {
     fields_at: u32,
@@ -122,18 +122,18 @@ struct Stem {
     origin: u16,
 }
 
-/// What the rows point into.
+/// The text that the rows point into.
 #[derive(Debug)]
 enum Text {
     Frame(Arc<Frame>),
-    /// Some lines of a frame: of each row the place of its line.
+    /// Some lines of a frame: for each row the index of its line.
     Part(Arc<Frame>, Vec<u32>),
-    /// Lines of many frames, with the name of each.
+    /// Lines of many frames, with the id of each.
     Block {
         bytes: Vec<u8>,
         origins: Arc<[Origin]>,
         ids: Vec<LineId>,
-        /// Sequence numbers of their frames, where the lines are kept.
+        /// Sequence numbers of their frames in this store.
         sequences: Vec<u64>,
     },
 }
@@ -157,14 +157,14 @@ pub struct Batch {
     fields: Vec<Field>,
     arena: Vec<u8>,
     names: Vec<Arc<str>>,
-    places: HashMap<Arc<str>, FieldId, foldhash::fast::RandomState>,
+    name_ids: HashMap<Arc<str>, FieldId, foldhash::fast::RandomState>,
     time_min_ns: i64,
     time_max_ns: i64,
 }
 
 impl Batch {
-    /// The frame all of whose lines were parsed; none for some of its lines, and for the rows of a
-    /// sealed block.
+    /// The frame whose lines were all parsed; `None` where some of its lines were, and for the rows
+    /// of a sealed block.
     pub fn frame(&self) -> Option<&Arc<Frame>> {
         match &self.text {
             Text::Frame(frame) => Some(frame),
@@ -172,13 +172,12 @@ impl Batch {
         }
     }
 
-    /// Whether Loginson made the lines itself. Frames and blocks hold such lines alone or not at
-    /// all.
+    /// Whether Loginson made the lines itself. A frame or block has either only such lines or none.
     pub fn is_internal(&self) -> bool {
         self.origins().iter().any(|origin| origin.transport == Transport::Internal)
     }
 
-    /// What the lines came with; rows name theirs by [`Row::origin_index`].
+    /// The origins of the lines; rows refer to theirs by [`Row::origin_index`].
     pub fn origins(&self) -> &[Origin] {
         match &self.text {
             Text::Frame(frame) | Text::Part(frame, _) => frame.origins(),
@@ -186,18 +185,18 @@ impl Batch {
         }
     }
 
-    /// Latest arrival of the rows, nanoseconds since 1970 UTC; none without rows.
+    /// Latest arrival of the rows, nanoseconds since 1970 UTC; `None` without rows.
     pub fn received_max_ns(&self) -> Option<i64> {
         self.rows.iter().map(|row| row.received_ns).max()
     }
 
-    /// What the rows point into: the bytes of the frame, or the lines of the block back to back, in
-    /// order.
+    /// The text that the rows point into: the bytes of the frame, or the lines of the block back to
+    /// back, in order.
     pub fn text(&self) -> &[u8] {
         self.text.bytes()
     }
 
-    /// Bytes of the lines, without what separates them.
+    /// Bytes of the lines, without separators.
     pub fn raw_bytes(&self) -> u64 {
         self.rows.iter().map(|row| u64::from(row.line_length)).sum()
     }
@@ -207,7 +206,7 @@ impl Batch {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -219,7 +218,7 @@ impl Batch {
 
     /// The number of a field name, if any row has that field.
     pub fn field_id(&self, name: &str) -> Option<FieldId> {
-        self.places.get(name).copied()
+        self.name_ids.get(name).copied()
     }
 
     /// All field names of the batch, by number.
@@ -244,27 +243,25 @@ impl Batch {
         self.rows.iter().enumerate().map(|(i, head)| Row { batch: self, head, index: i as u32 })
     }
 
-    /// Fields that are stored, those of stems once.
+    /// The number of stored fields; those of a stem count once.
     pub(crate) fn fields_stored(&self) -> usize {
         self.fields.len()
     }
 
-    /// Number of stems, by which [`Row::stem`] numbers them; some may have no row.
+    /// Number of stems, the range of [`Row::stem`]; some may have no row.
     pub fn stems(&self) -> usize {
         self.stems.len()
     }
 
-    /// Memory held, with the frame, in bytes. What a cache counts.
+    /// Memory held, including the frame, in bytes. Used by caches.
     pub fn memory_bytes(&self) -> usize {
-        // A name: its text with the two counts of its Arc, its place in the list, and in the table,
-        // whose places are at most half empty.
+        // A name: its text with the two counts of its Arc, its entry in the list, and in the hash
+        // table, which is at least half full.
         let name_bytes =
             |name: &Arc<str>| name.len() + 16 + 16 + 2 * (size_of::<(Arc<str>, FieldId)>() + 1);
         let text_bytes = match &self.text {
             Text::Frame(frame) => frame.memory_bytes(),
-            Text::Part(frame, lines) => {
-                frame.memory_bytes() + lines.capacity() * size_of::<u32>()
-            }
+            Text::Part(frame, lines) => frame.memory_bytes() + lines.capacity() * size_of::<u32>(),
             Text::Block { bytes, ids, sequences, .. } => {
                 bytes.capacity()
                     + ids.capacity() * size_of::<LineId>()
@@ -290,13 +287,13 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Place in the batch; where a whole frame was parsed also that of the line in it.
+    /// Index in the batch; where a whole frame was parsed also that of the line in it.
     #[inline]
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The name of the line.
+    /// The id of the line.
     #[inline]
     pub fn id(&self) -> LineId {
         match &self.batch.text {
@@ -312,8 +309,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Sequence number of the line's frame where it is kept: grows in the order in which frames
-    /// were taken there. Says nothing on another machine; for that there is the [name](Self::id).
+    /// Sequence number of the line's frame in the store that keeps it: grows in the order in which
+    /// the store took frames. Meaningless on another machine; use the [id](Self::id) for that.
     #[inline]
     pub fn sequence(&self) -> u64 {
         match &self.batch.text {
@@ -322,20 +319,20 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Place of the row's origin among [`Batch::origins`].
+    /// Index of the row's origin in [`Batch::origins`].
     #[inline]
     pub fn origin_index(&self) -> u16 {
         self.stem_of().origin
     }
 
-    /// What the row has in common with others: rows of one stem have the same origin, and the same
-    /// values in the last [`stem_fields`](Self::stem_fields) of their fields.
+    /// The shared part of the row: rows of one stem have the same origin, and the same values in
+    /// the last [`stem_fields`](Self::stem_fields) of their fields.
     #[inline]
     pub fn stem(&self) -> StemId {
         self.head.stem
     }
 
-    /// How many of the row's fields, the last ones, are those of its stem.
+    /// How many of the row's fields, counted from the end, belong to its stem.
     #[inline]
     pub fn stem_fields(&self) -> usize {
         usize::from(self.stem_of().fields)
@@ -366,7 +363,7 @@ impl<'a> Row<'a> {
         self.head.line_length as usize
     }
 
-    /// The value of a field, or none. A field may be there and empty.
+    /// The value of a field, or `None`. A field may exist and be empty.
     pub fn get(&self, name: FieldId) -> Option<&'a [u8]> {
         let (own, shared) = self.stored();
         let named = |f: &&Field| f.name == name;
@@ -387,15 +384,15 @@ impl<'a> Row<'a> {
         own.iter().chain(shared).map(move |f| (f.name, row.value(f)))
     }
 
-    /// The value of the field at `place` in that order.
-    pub fn field_at(&self, place: usize) -> Option<&'a [u8]> {
+    /// The value of the field at `index` in that order.
+    pub fn field_at(&self, index: usize) -> Option<&'a [u8]> {
         let (own, shared) = self.stored();
-        let field = own.get(place).or_else(|| shared.get(place - own.len()))?;
+        let field = own.get(index).or_else(|| shared.get(index - own.len()))?;
         Some(self.value(field))
     }
 
-    /// As [`fields`](Self::fields), each with the place of its value: what sealing splits a line
-    /// by.
+    /// As [`fields`](Self::fields), each with the position of its value: sealing splits a line by
+    /// these.
     pub fn places(&self) -> impl Iterator<Item = (FieldId, Place, u32)> + use<'a> {
         let (own, shared) = self.stored();
         own.iter().chain(shared).map(Field::place)
@@ -407,20 +404,20 @@ impl<'a> Row<'a> {
         self.stored().0.iter().map(Field::place)
     }
 
-    /// The one at `place` of [`places`](Self::places), which has to be there.
+    /// The entry at `index` of [`places`](Self::places), which must exist.
     #[inline]
-    pub fn place_at(&self, place: usize) -> (FieldId, Place, u32) {
+    pub fn place_at(&self, index: usize) -> (FieldId, Place, u32) {
         let (own, shared) = self.stored();
-        own.get(place).unwrap_or_else(|| &shared[place - own.len()]).place()
+        own.get(index).unwrap_or_else(|| &shared[index - own.len()]).place()
     }
 
-    /// How many fields the row has, with those of its stem.
+    /// How many fields the row has, including those of its stem.
     #[inline]
     pub fn fields_count(&self) -> usize {
         usize::from(self.head.fields) + self.stem_fields()
     }
 
-    /// The names of the fields that make up the row's stream.
+    /// The names of the fields that identify the row's stream.
     pub fn stream_fields(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let own = &self.batch.origins()[usize::from(self.origin_index())].hints.stream_fields;
         let common: &[&str] = if own.is_empty() { &STREAM_FIELDS } else { &[] };
@@ -428,7 +425,7 @@ impl<'a> Row<'a> {
     }
 
     /// The stream as text, `{_type="syslog",app_name="sshd",hostname="web1"}`, names in order;
-    /// appended to `out`. A line that brings a stream of its own is in that one.
+    /// appended to `out`. A line with a stream field of its own is in that stream.
     pub fn write_stream(&self, out: &mut String) {
         if let Some(own) = self.get_by_name(STREAM).filter(|own| !own.is_empty()) {
             return out.push_str(&String::from_utf8_lossy(own));
@@ -445,7 +442,7 @@ impl<'a> Row<'a> {
             }
             out.push_str(name);
             out.push('=');
-            // Quotes and escapes as a Rust or Go string literal has them.
+            // Quotes and escapes as in a Rust or Go string literal.
             out.push_str(&format!("{:?}", String::from_utf8_lossy(value)));
         }
         out.push('}');
@@ -474,16 +471,16 @@ impl Batch {
     #[inline]
     fn value(&self, row: &RowHead, field: &Field) -> &[u8] {
         let length = field.length as usize;
-        let place = (field.at & PLACE) as usize;
+        let position = (field.at & PLACE) as usize;
         if field.at & IN_ARENA == 0 {
-            &self.text.bytes()[row.line_at as usize + place..][..length]
+            &self.text.bytes()[row.line_at as usize + position..][..length]
         } else {
-            &self.arena[place..][..length]
+            &self.arena[position..][..length]
         }
     }
 }
 
-/// The stems of rows that share nothing.
+/// The stems of rows that share nothing but their origin.
 fn stems_of(origins: &[Origin]) -> Vec<Stem> {
     let origins = u16::try_from(origins.len()).expect("origins are numbered by 16 bits");
     (0..origins).map(|origin| Stem { fields_at: 0, fields: 0, origin }).collect()
@@ -548,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_row_is_the_one_that_was_taken_apart() {
+    fn a_restored_row_equals_the_split_one() {
         let parsed = batch(b"k=v\nk=w\n", |b, _| {
             let ids = ["k", "type", "made", "empty"].map(|name| b.field_id(name).unwrap());
             b.push_slice(ids[0], 2, 1);
@@ -562,13 +559,13 @@ mod tests {
         builder.arena().extend_from_slice(b"plainm");
         for row in parsed.rows() {
             builder.line().extend_from_slice(row.raw());
-            for (name, place, length) in row.places() {
-                let place = match place {
+            for (name, position, length) in row.places() {
+                let position = match position {
                     Place::Line(at) => Place::Line(at),
                     Place::Made(_) => Place::Made(5),
                     Place::Shared(_) => Place::Shared(0),
                 };
-                builder.push_field(name, place, length);
+                builder.push_field(name, position, length);
             }
             let stem = builder.stem_of(row.origin_index());
             builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);

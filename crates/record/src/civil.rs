@@ -1,8 +1,8 @@
-//! Dates of the Gregorian calendar as counts of days, and back. Without time zones: those are the
-//! caller's.
+//! Converts dates of the Gregorian calendar to day counts, and back. Time zones are left to the
+//! caller.
 
-/// Days since 1970 of a date of the Gregorian calendar; none when there is no such day.
-/// After H. Hinnant, "chrono-compatible low-level date algorithms".
+/// Days since 1970 of a date of the Gregorian calendar; `None` if the date does not exist. After H.
+/// Hinnant, "chrono-compatible low-level date algorithms".
 pub fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
     const DAYS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let (era, year) = (year.div_euclid(400), year.rem_euclid(400) as u32);
@@ -11,14 +11,14 @@ pub fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
     if day == 0 || day > length {
         return None;
     }
-    // Years begin with March, and are counted from the era before.
+    // Years begin with March, and are relative to the era.
     let year = year + 400 - u32::from(month <= 2);
     let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
     let of_eras = year * 365 + year / 4 - year / 100 + year / 400 + of_year;
     Some((era - 1) * 146_097 + i64::from(of_eras) - 719_468)
 }
 
-/// Year, month and day of days since 1970.
+/// Year, month and day from days since 1970.
 pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

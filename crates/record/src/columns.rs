@@ -1,11 +1,12 @@
-//! Records as columns: the values of one field in many rows, and what gives them field by field.
+//! Records as columns: the values of one field in many rows, and the interface to read them field
+//! by field.
 //!
-//! A sealed block holds its records so. A query that looks at two fields of its lines reads two
-//! columns, searches a text in all values of one at once, and puts together only the lines that are
-//! left. The values are read apart from the rows: a value that many rows have stands once, and is
-//! looked at once.
+//! A sealed block stores its records like this. A query for two fields of its lines reads two
+//! columns, searches a text in all values of one at once, and assembles only the remaining lines.
+//! The values are separate from the rows: a value that many rows have is stored once, and examined
+//! once.
 //!
-//! Left out: how columns are stored; that is for whoever implements [`Columns`].
+//! Left out: how columns are stored; that depends on the implementation of [`Columns`].
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,132 +14,130 @@ use std::cell::OnceCell;
 use crate::automaton::Automaton;
 use crate::batch::Batch;
 
-/// Why columns could not be read; the text names file and byte.
+/// Why columns could not be read; the text gives file and offset.
 pub type ColumnError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Says of an occurrence, by value and place in it, whether it counts; looks at most one character
-/// beyond both ends.
+/// Decides whether an occurrence counts, given the value and the offset in it; examines at most one
+/// character beyond both ends.
 pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
 
-/// A query to values that can be asked in two ways.
+/// A test of values that can be evaluated in two ways.
 pub trait Decide {
-    /// What answers it byte by byte, if anything does; it may be made when it is first asked for,
-    /// which takes time.
+    /// The automaton that evaluates the test byte by byte, if there is one. It may be built on the
+    /// first call, which takes time.
     fn automaton(&self) -> Option<&Automaton>;
     /// Whether a value passes.
     fn passes(&self, value: &[u8]) -> bool;
 }
 
-/// The lines of a block, column by column. Rows are numbered as in the batch that they would make.
+/// The lines of a block, column by column. Rows are numbered as in the batch of these lines.
 pub trait Columns {
-    /// How many lines there are.
+    /// The number of lines.
     fn rows(&self) -> usize;
     /// Event time of each line, nanoseconds since 1970 UTC.
     fn times_ns(&self) -> Result<&[i64], ColumnError>;
-    /// The names of the stored fields that lines may have; some may be of no line.
+    /// The names of the stored fields that lines may have; there may be names that no line has.
     fn names(&self) -> Vec<&str>;
-    /// The values of a stored field. A line without it has the empty value. None where they cannot
-    /// be told apart from the lines.
+    /// The values of a stored field. A line without it has the empty value. `None` if the values
+    /// cannot be read separately from the lines.
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError>;
-    /// The lines whose field holds a text, which is not empty, at an occurrence that `accept`
-    /// takes, if it is given; ascending. None where that is found no faster than by looking at
-    /// [`Columns::field`].
+    /// The lines whose field contains a text (not empty) at an occurrence that `accept` accepts, if
+    /// given; ascending. `None` if this is no faster than searching [`Columns::field`].
     fn holding(
         &self,
         name: &str,
         text: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, ColumnError>;
-    /// The lines whose field passes; ascending. None where that is found no faster than by looking
-    /// at [`Columns::field`].
+    /// The lines whose field passes the test; ascending. `None` if this is no faster than testing
+    /// [`Columns::field`].
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError>;
-    /// The records of these rows, which ascend.
+    /// The records of these rows, which must ascend.
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError>;
-    /// The same with these fields only, and without the raw lines. None where a field cannot be had
-    /// apart.
+    /// As [`Columns::batch`], with these fields only, and without the raw lines. `None` if a field
+    /// cannot be read separately.
     fn batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, ColumnError>;
-    /// The names of the fields that name the streams of lines (see [`crate::Row::stream_fields`]),
-    /// if all lines have the same.
+    /// The names of the fields that identify the streams of lines (see
+    /// [`crate::Row::stream_fields`]), if they are the same for all lines.
     fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError>;
 }
 
-/// Stands for no value where the place of a value is asked for.
+/// In index of a value's index: no value.
 pub const NO_VALUE: u32 = u32::MAX;
 
-/// Which value each row has.
+/// The value of each row.
 #[derive(Debug)]
 pub enum Places<'a> {
     /// Each row has its own value, in order.
     Each,
-    /// All rows have this one.
+    /// All rows have the value with this index.
     All(u32),
-    /// The value of each row.
+    /// The index of the value of each row.
     Listed(Vec<u32>),
-    /// The class of each row, and the value of each class.
+    /// The class of each row, and the index of the value of each class.
     Classes(&'a [u32], Vec<u32>),
 }
 
 /// The values of one field in all rows of a block.
 #[derive(Debug)]
 pub struct FieldColumn<'a> {
-    /// The values back to back, each with so many bytes behind it.
+    /// The values back to back, each followed by `gap` bytes.
     text: Cow<'a, [u8]>,
     gap: usize,
-    /// Where each ends; found when it is asked for where values are lines.
+    /// Where each value ends; determined on demand if values are lines.
     ends: OnceCell<Vec<u32>>,
     values: usize,
     places: Places<'a>,
 }
 
 impl<'a> FieldColumn<'a> {
-    /// No row has the field.
+    /// A column for a field that no row has.
     pub fn absent() -> Self {
         Self::with_ends(Cow::Borrowed(&[]), Vec::new(), 0, Places::All(NO_VALUE))
     }
 
-    /// Values that are so many lines: no value has a newline in it, and each has one behind it.
+    /// Values that are lines: no value contains a newline, and each is followed by one.
     pub fn of_lines(text: Cow<'a, [u8]>, values: usize, places: Places<'a>) -> Self {
         debug_assert_eq!(memchr::memchr_iter(b'\n', &text).count(), values);
         FieldColumn { text, gap: 1, ends: OnceCell::new(), values, places }
     }
 
-    /// Values that end there in the text; `gap` bytes are between them. They have to be in the
-    /// text.
+    /// Values with these ends in the text, which must be in range; `gap` bytes are between them.
     pub fn with_ends(text: Cow<'a, [u8]>, ends: Vec<u32>, gap: usize, places: Places<'a>) -> Self {
         debug_assert!(ends.is_sorted());
         FieldColumn { text, gap, values: ends.len(), ends: ends.into(), places }
     }
 
-    /// How many values there are. Not all need be different.
+    /// The number of values, which need not be distinct.
     pub fn values(&self) -> usize {
         self.values
     }
 
-    /// Which value each row has.
+    /// The value of each row.
     pub fn places(&self) -> &Places<'a> {
         &self.places
     }
 
-    /// The place of the value of a row, or [`NO_VALUE`].
+    /// The index of a row's value, or [`NO_VALUE`].
     #[inline]
     pub fn place(&self, row: usize) -> u32 {
         match &self.places {
             Places::Each => row as u32,
-            Places::All(place) => *place,
-            Places::Listed(places) => places[row],
-            Places::Classes(classes, places) => places[classes[row] as usize],
+            Places::All(index) => *index,
+            Places::Listed(indexes) => indexes[row],
+            Places::Classes(classes, indexes) => indexes[classes[row] as usize],
         }
     }
 
-    /// The value at a place; empty at [`NO_VALUE`].
+    /// The value at an index; empty for [`NO_VALUE`].
     #[inline]
-    pub fn value(&self, place: u32) -> &[u8] {
-        if place == NO_VALUE {
+    pub fn value(&self, index: u32) -> &[u8] {
+        if index == NO_VALUE {
             return &[];
         }
-        let (ends, place) = (self.ends(), place as usize);
-        let from = if place == 0 { 0 } else { ends[place - 1] as usize + self.gap };
-        &self.text[from..ends[place] as usize]
+        let (ends, index) = (self.ends(), index as usize);
+        let from = if index == 0 { 0 } else { ends[index - 1] as usize + self.gap };
+        &self.text[from..ends[index] as usize]
     }
 
     /// The value of a row.
@@ -147,12 +146,12 @@ impl<'a> FieldColumn<'a> {
         self.value(self.place(row))
     }
 
-    /// All values, one behind the other, with [`gap`](Self::gap) bytes behind each.
+    /// All values, back to back, with [`gap`](Self::gap) bytes behind each.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Bytes between two values: 1 for a newline, which then stands in no value; or 0.
+    /// Bytes between two values: 1 for a newline, which then occurs in no value; otherwise 0.
     pub fn gap(&self) -> usize {
         self.gap
     }
@@ -162,9 +161,10 @@ impl<'a> FieldColumn<'a> {
         self.ends.get_or_init(|| line_ends(&self.text, self.values))
     }
 
-    /// Searches all values at once. `find` gives the next place in the text at or behind one where
-    /// a value may be wanted; `keep` says whether the value that stands there is, by the value and
-    /// the place in it. `found` is called with the places of those that are, ascending, each once.
+    /// Searches all values at once. `find` returns the next offset in the text, at or behind the
+    /// given one, at which a value may match; `keep` decides whether the value there matches, given
+    /// the value and the offset in it. `found` is called with the index of each matching value,
+    /// ascending, once.
     pub fn search(
         &self,
         mut find: impl FnMut(&[u8], usize) -> Option<usize>,
@@ -173,14 +173,14 @@ impl<'a> FieldColumn<'a> {
     ) {
         let text = &self.text[..];
         let mut at = 0;
-        // Value `place` begins at `start`.
-        let (mut place, mut start) = (0usize, 0usize);
+        // Value `index` begins at offset `start`.
+        let (mut index, mut start) = (0usize, 0usize);
         let by_lines = self.gap == 1 && self.ends.get().is_none();
         while let Some(hit) = find(text, at) {
             let end = if by_lines {
                 let passed = &text[start..hit];
                 if let Some(last) = memchr::memrchr(b'\n', passed) {
-                    place += memchr::memchr_iter(b'\n', passed).count();
+                    index += memchr::memchr_iter(b'\n', passed).count();
                     start += last + 1;
                 }
                 match memchr::memchr(b'\n', &text[hit..]) {
@@ -189,24 +189,25 @@ impl<'a> FieldColumn<'a> {
                 }
             } else {
                 let ends = self.ends();
-                // The first value that ends behind the hit; an empty one at it does not hold it.
-                place += ends[place..].partition_point(|&end| end as usize <= hit);
-                if place >= ends.len() {
+                // The first value that ends behind the hit; an empty value at the hit does not
+                // contain it.
+                index += ends[index..].partition_point(|&end| end as usize <= hit);
+                if index >= ends.len() {
                     return;
                 }
-                start = if place == 0 { 0 } else { ends[place - 1] as usize + self.gap };
+                start = if index == 0 { 0 } else { ends[index - 1] as usize + self.gap };
                 if hit < start {
                     // Between two values.
                     at = start;
                     continue;
                 }
-                ends[place] as usize
+                ends[index] as usize
             };
             if keep(&text[start..end], hit - start) {
-                found(place as u32);
+                found(index as u32);
             }
             at = end + self.gap;
-            (place, start) = (place + 1, at);
+            (index, start) = (index + 1, at);
             if at >= text.len() {
                 return;
             }
@@ -214,10 +215,10 @@ impl<'a> FieldColumn<'a> {
     }
 }
 
-/// Lines of fewer bytes on average are told apart word by word.
+/// If lines are shorter than this on average, newlines are searched eight bytes at a time.
 const SHORT_LINE_BYTES: usize = 48;
 
-/// Where the newlines of a text stand; `lines`: about how many there are.
+/// The positions of the newlines of a text; `lines`: approximately how many there are.
 pub fn line_ends(text: &[u8], lines: usize) -> Vec<u32> {
     let mut ends = Vec::with_capacity(lines);
     if text.len() / SHORT_LINE_BYTES >= lines {
@@ -263,13 +264,13 @@ mod tests {
     }
 
     fn holding(column: &FieldColumn<'_>, needle: &str) -> Vec<u32> {
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         column.search(
             |text, at| memmem::find(&text[at..], needle.as_bytes()).map(|hit| at + hit),
             |value, at| value[at..].starts_with(needle.as_bytes()),
-            |place| places.push(place),
+            |index| indexes.push(index),
         );
-        places
+        indexes
     }
 
     #[test]
@@ -290,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn newlines_are_found_where_they_stand(
+        fn newlines_are_found_at_their_offsets(
             text in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\n' | 0x80), any::<u8>()], 0..100),
             lines in 0usize..40,
         ) {
@@ -300,7 +301,7 @@ mod tests {
         }
 
         #[test]
-        fn a_search_finds_what_looking_at_each_value_does(
+        fn a_search_agrees_with_testing_each_value(
             values in prop::collection::vec("[ab]{0,4}", 0..20),
             needle in "[ab]{1,3}",
             lines in any::<bool>(),

@@ -7,21 +7,21 @@
 //! header 64 B | payload, padded to 8 B | runs, 24 B each | origins, padded to 8 B
 //! ```
 //!
-//! The tables stand behind the payload so that a receiver can read lines straight into the place
-//! where they stay, and learn the origins as it goes.
+//! The tables follow the payload, so that a receiver can read lines directly to their final
+//! position, and collect origins meanwhile.
 //!
-//! A *run* is a stretch of lines that arrived together from one origin. Its lines are separated by
-//! newlines, one behind each line. A run whose lines may contain newlines (octet-counted framing,
-//! datagrams) has [`RUN_LENGTHS`] set and begins with a table of one `u32` length a line; a newline
-//! still follows each line, so that a scan over the payload sees lines apart.
+//! A *run* is a sequence of lines that arrived together from one origin. Each of its lines is
+//! followed by a newline. A run whose lines may contain newlines (octet-counted framing, datagrams)
+//! has [`RUN_LENGTHS`] set and begins with a table of one `u32` length per line; a newline still
+//! follows each line, so that a scan over the payload sees lines apart.
 //!
 //! An *origin* is what a run's lines have in common: transport, sender address, format, and hints
 //! that came with them (a type, names of time and message fields, extra fields). It is stored once
-//! a frame.
+//! per frame.
 //!
-//! Invariants: a decoded [`Frame`] has passed both checksums and every bound, so its accessors
-//! cannot fail; lines come back byte for byte. Left out: compression, and parsing of the lines (see
-//! [`crate::batch`]).
+//! Invariants: a decoded [`Frame`] has passed both checksums and every bounds check, so its
+//! accessors cannot fail; lines round-trip byte for byte. Left out: compression, and parsing of the
+//! lines (see [`crate::batch`]).
 
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
@@ -42,37 +42,37 @@ pub use origin::{OriginForm, UnknownField, decode_origins, encode_origin};
 
 /// First bytes of every frame.
 pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
-/// Version of the layout that this code writes. It reads that one and [`FRAME_VERSION_MIN`].
+/// Version of the layout that this code writes. It reads versions from [`FRAME_VERSION_MIN`] on.
 pub const FRAME_VERSION: u16 = 2;
-/// The oldest version that is read: of a forwarded frame it has the low half of the number alone,
-/// and origins have another form ([`OriginForm::Fixed`]).
+/// The oldest version that can be read: its forwarded frames only store the low half of the number,
+/// and its origins have another form ([`OriginForm::Fixed`]).
 pub const FRAME_VERSION_MIN: u16 = 1;
-/// The greatest number that a frame can have on its way from the node that built it.
+/// The greatest number of a forwarded frame.
 pub const FORWARDED_NUMBER_MAX: u64 = (1 << 48) - 1;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of one entry of the table of runs.
 pub const RUN_BYTES: usize = 24;
-/// The payload at which a builder says it is full. A longer line makes one larger frame of its own.
+/// The payload size at which a builder reports that it is full. A longer line makes a larger frame
+/// of its own.
 pub const PAYLOAD_BYTES_TARGET: usize = 1 << 20;
-/// The longest line that is kept. A longer one is cut there by its source, which counts it as
-/// `oversized`.
+/// The longest line that is kept. Sources cut a longer line here, and count it as `oversized`.
 pub const LINE_BYTES_MAX: usize = 8 << 20;
-/// The largest frame that is read. Anything that claims more is damaged.
+/// The largest frame that is read. A larger claimed size means damage.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
-/// Origins of one frame. A frame that needs more is closed and the next one begun.
+/// Origins of one frame. When more are needed, the frame is closed and the next one begun.
 pub const ORIGINS_MAX: usize = u16::MAX as usize;
 /// Frame flag: all lines were made by Loginson itself ([`Transport::Internal`]).
 pub const FRAME_INTERNAL: u16 = 1;
-/// Frame flag: another node built the frame and sent it. `node` is that one, `number` the number
-/// that the frame had there; `sequence` is the receiver's.
+/// Frame flag: another node built and sent the frame. `node` is that node, `number` the frame's
+/// number there; `sequence` is the receiver's.
 pub const FRAME_FORWARDED: u16 = 2;
 /// Run flag: the run begins with a table of line lengths.
 pub const RUN_LENGTHS: u16 = 1;
 /// Run flag: the last line of the run was cut at [`LINE_BYTES_MAX`].
 pub const RUN_CUT: u16 = 2;
 
-/// How lines came in. The numbers are stored.
+/// How lines arrived. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Transport {
@@ -90,28 +90,29 @@ pub enum Transport {
     File = 5,
     /// The journal of systemd.
     Journald = 6,
-    /// A way that only a newer program knows; its number is in [`Hints::unknown`]. Not stored.
+    /// A transport that only a newer program knows; its number is in [`Hints::unknown`]. Not
+    /// stored.
     Other = 255,
 }
 
-/// What a source knows of the format of its lines. The numbers are stored.
+/// What a source knows about the format of its lines. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Format {
-    /// Nothing: the parser looks at each line.
+    /// Nothing: the parser detects the format of each line.
     Auto = 0,
-    /// Syslog, RFC 5424 or 3164 or what devices make of them.
+    /// Syslog: RFC 5424, RFC 3164, or what devices make of them.
     Syslog = 1,
     /// JSON objects.
     Json = 2,
 }
 
-/// What came with the lines and is needed to parse them; stored in the origin, field by field.
-/// Frames of version 1 have it as JSON.
+/// Hints that came with the lines and are needed to parse them; stored in the origin, field by
+/// field. Frames of version 1 store them as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hints {
-    /// The type of the lines; matching rules are then not asked.
+    /// The type of the lines; rules are then not evaluated.
     #[serde(rename = "type")]
     pub log_type: Option<String>,
     /// Keys, of JSON or logfmt, that may hold the time, in order of preference.
@@ -122,25 +123,25 @@ pub struct Hints {
     pub level_fields: Vec<String>,
     /// How the lines are parsed, whatever their type is.
     pub format: Option<MessageFormat>,
-    /// Fields that name the stream of a line, instead of host and application.
+    /// Fields that identify the stream of a line, instead of host and application.
     pub stream_fields: Vec<String>,
-    /// JSON keys that become no fields.
+    /// JSON keys that do not become fields.
     pub ignore_fields: Vec<String>,
     /// Fields that each line gets in addition.
     pub extra_fields: Vec<(String, String)>,
     /// The file the lines were read from.
     pub file: Option<String>,
-    /// Number of that file, when it is followed: another one when it was truncated (see crate
+    /// Number of that file, if it is followed; a truncated file gets another number (see crate
     /// `collector`).
     pub file_id: Option<u64>,
-    /// On summary rows: the mark of the last frame whose lines are counted in rows up to here (see
-    /// crate `summary`).
+    /// On summary rows: the watermark, the position of the last frame whose lines are counted in
+    /// rows up to here (see crate `summary`).
     pub summarised_through: Option<u64>,
-    /// Fields whose values lose their ANSI escapes; a name that ends in `*` means all that begin
-    /// so.
+    /// Fields from whose values ANSI escapes are removed; a name that ends in `*` means all names
+    /// with that prefix.
     pub decolorize_fields: Vec<String>,
     /// Fields of the origin that this program does not know, in the order of their tags; kept for
-    /// those that do.
+    /// programs that do.
     #[serde(skip)]
     pub unknown: Vec<UnknownField>,
 }
@@ -148,18 +149,18 @@ pub struct Hints {
 /// What the lines of a run have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// How they came.
+    /// How they arrived.
     pub transport: Transport,
-    /// What is known of their format.
+    /// What is known about their format.
     pub format: Format,
-    /// Who sent them; none for files and our own.
+    /// Who sent them; `None` for files and Loginson's own lines.
     pub sender: Option<SocketAddr>,
-    /// What came with them; shared, because every run of a request has the same.
+    /// The hints that came with them; shared, because every run of a request has the same.
     pub hints: Arc<Hints>,
 }
 
-/// Without the hints: it is asked for each datagram of another sender, and those that differ in
-/// their hints alone are few.
+/// Leaves out the hints: the hash is computed for each datagram of another sender, and few origins
+/// differ in their hints only.
 impl Hash for Origin {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.transport as u8, self.format as u8, self.sender).hash(state);
@@ -173,19 +174,19 @@ impl Origin {
     }
 }
 
-/// Names one line for good, on every machine: the node that built its frame, the number that the
-/// frame had there, and the line's place in the frame. It is the same before and after the frame is
-/// sent to another node, and sealed.
+/// Identifies one line permanently, on every machine: the node that built its frame, the frame's
+/// number there, and the index of the line in the frame. The id stays the same when the frame is
+/// forwarded to another node, and when it is sealed.
 ///
-/// Lines that a program before version 2 of frames forwarded and sealed have the node and the
-/// sequence number of the store.
+/// Lines that were forwarded and sealed by a program before version 2 of frames have the node and
+/// the sequence number of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineId {
     /// The node that built the frame.
     pub node: u32,
     /// Number of the frame on that node.
     pub sequence: u64,
-    /// Place of the line in the frame, from 0.
+    /// Index of the line in the frame, from 0.
     pub line: u32,
 }
 
@@ -198,7 +199,7 @@ impl std::fmt::Display for LineId {
 impl std::str::FromStr for LineId {
     type Err = FrameError;
     fn from_str(s: &str) -> Result<Self, FrameError> {
-        // Digits alone: what is parsed otherwise would have several texts.
+        // Digits only: other accepted notations would give one id several texts.
         let decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let parse = || {
             let mut parts = s.split('-');
@@ -221,15 +222,15 @@ impl std::str::FromStr for LineId {
     }
 }
 
-/// Why bytes are not a frame.
+/// Why bytes are not a valid frame.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FrameError {
-    /// Fewer bytes than the frame needs; `needed` is what is known to be needed so far.
+    /// Fewer bytes than the frame needs; `needed` is the size known so far.
     #[error("frame is cut off: {needed} bytes needed, {found} found")]
     Short {
         /// Bytes needed.
         needed: usize,
-        /// Bytes there.
+        /// Bytes found.
         found: usize,
     },
     /// The first bytes are not those of a frame.
@@ -240,7 +241,7 @@ pub enum FrameError {
         "frame version {0} is not known; this program reads versions {FRAME_VERSION_MIN} to {FRAME_VERSION}"
     )]
     Version(u16),
-    /// The bytes are not those that were written.
+    /// The bytes differ from what was written.
     #[error("checksum of the frame's {part} is {found:08x}, expected {expected:08x}")]
     Checksum {
         /// Which part.
@@ -250,13 +251,13 @@ pub enum FrameError {
         /// As computed.
         found: u32,
     },
-    /// The checksums agree but the content makes no sense: a fault of the writer.
+    /// The checksums match but the content is invalid: a bug in the writer.
     #[error("frame is not well formed: {0}")]
     Malformed(&'static str),
-    /// Not the name of a line.
+    /// Not a valid line id.
     #[error("'{0}' is not a line id; expected NODE-SEQUENCE-LINE, for example 5f3a09c1-17-42")]
     LineId(String),
-    /// The name of a line as earlier versions gave it: without the node.
+    /// A line id of earlier versions: without the node.
     #[error(
         "'{0}' is a line id of an earlier version; ids begin with the node now, as in 5f3a09c1-{0}: look for the line anew"
     )]
@@ -272,10 +273,10 @@ pub struct FrameHeader {
     pub flags: u16,
     /// Node that built the frame.
     pub node: u32,
-    /// Of a forwarded frame: its number on the way from that node, at most
-    /// [`FORWARDED_NUMBER_MAX`]; in version 1 the low 32 bits of it. Else 0.
+    /// For a forwarded frame: its number on the node that sent it, at most
+    /// [`FORWARDED_NUMBER_MAX`]; in version 1 the low 32 bits of it. Otherwise 0.
     pub number: u64,
-    /// Number of the frame where it is kept; grows by one each frame.
+    /// Number of the frame in the store that keeps it; grows by one per frame.
     pub sequence: u64,
     /// Earliest arrival, nanoseconds since 1970 UTC.
     pub received_min_ns: i64,
@@ -289,12 +290,12 @@ pub struct FrameHeader {
     pub runs: u32,
     /// Bytes of the table of origins, without padding.
     pub origins_bytes: u32,
-    /// CRC32C of everything behind the header.
+    /// CRC32C of everything after the header.
     pub body_crc: u32,
 }
 
 impl FrameHeader {
-    /// Reads and checks a header. Needs [`HEADER_BYTES`]; does not look at the body.
+    /// Reads and checks a header. Needs [`HEADER_BYTES`]; does not examine the body.
     pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
         if bytes.len() < HEADER_BYTES {
             return Err(FrameError::Short { needed: HEADER_BYTES, found: bytes.len() });
@@ -310,8 +311,8 @@ impl FrameHeader {
         }
         let low = u64::from(u32::from_le_bytes(array(bytes, 12)));
         let upper = u16::from_le_bytes(array(bytes, 6));
-        // From version 2 on, version and flags have a byte each, and the bits of the flags are the
-        // upper ones of the number.
+        // From version 2 on, version and flags have one byte each, and the former upper bytes are
+        // the upper bits of the number.
         let (version, flags, number) = match bytes[4..6] {
             [1, 0] => (1, upper, low),
             [2, flags] => (2, u16::from(flags), u64::from(upper) << 32 | low),
@@ -369,7 +370,7 @@ impl FrameHeader {
         out
     }
 
-    /// Which frame it is, on every machine: the node that built it, and its number there.
+    /// Identifies the frame on every machine: the node that built it, and its number there.
     pub fn name(&self) -> (u32, u64) {
         let is_forwarded = self.flags & FRAME_FORWARDED != 0;
         (self.node, if is_forwarded { self.number } else { self.sequence })
@@ -389,7 +390,7 @@ impl FrameHeader {
     }
 }
 
-/// A stretch of lines that arrived together.
+/// A sequence of lines that arrived together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Arrival, nanoseconds since 1970 UTC.
@@ -398,7 +399,7 @@ pub struct Run {
     pub bytes: u32,
     /// Lines in it.
     pub lines: u32,
-    /// Place in [`Frame::origins`].
+    /// Index in [`Frame::origins`].
     pub origin: u16,
     /// [`RUN_LENGTHS`], [`RUN_CUT`].
     pub flags: u16,
@@ -411,7 +412,7 @@ impl Run {
     }
 }
 
-/// A checked frame, its tables decoded.
+/// A verified frame with decoded tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
     header: FrameHeader,
@@ -420,28 +421,28 @@ pub struct Frame {
     runs: Vec<Run>,
 }
 
-/// One line and what is known of it before parsing.
+/// One line and what is known about it before parsing.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// Place in the frame, from 0.
+    /// Index in the frame, from 0.
     pub index: u32,
-    /// Where the line begins, counted from the frame's first byte.
+    /// Offset of the line in the frame.
     pub offset: u32,
     /// The line as it was sent, without the newline that ended it.
     pub bytes: &'a [u8],
     /// Arrival, nanoseconds since 1970 UTC.
     pub received_ns: i64,
-    /// Where it came from.
+    /// Its origin.
     pub origin: &'a Origin,
-    /// Place of the origin in [`Frame::origins`].
+    /// Index of the origin in [`Frame::origins`].
     pub origin_index: u16,
     /// Whether it was cut at [`LINE_BYTES_MAX`].
     pub cut: bool,
 }
 
 impl Frame {
-    /// Reads one frame from the start of `bytes` and takes it over; `bytes` may be longer than the
-    /// frame.
+    /// Reads one frame from the start of `bytes` and takes ownership; `bytes` may be longer than
+    /// the frame.
     pub fn decode(mut bytes: Vec<u8>) -> Result<Self, FrameError> {
         let header = FrameHeader::decode(&bytes)?;
         let needed = header.frame_bytes();
@@ -462,15 +463,15 @@ impl Frame {
         Ok(Frame { header, bytes: bytes.into(), origins, runs })
     }
 
-    /// Gives the frame another number. Only the header is written again; lines and their checksum
+    /// Changes the number of the frame. Only the header is rewritten; lines and their checksum
     /// stay.
     pub fn set_sequence(&mut self, sequence: u64) {
         self.set_header(FrameHeader { sequence, ..self.header });
     }
 
-    /// Makes it a frame of this store's, which came from another node, where it had the number that
-    /// is its sequence so far: at most [`FORWARDED_NUMBER_MAX`]. Of a frame of version 1 only the
-    /// low half of that is known from now on.
+    /// Turns a frame received from another node into one of this store. Its previous sequence, at
+    /// most [`FORWARDED_NUMBER_MAX`], becomes its number on the other node. In a frame of version
+    /// 1, only the low half of that number is kept.
     pub fn set_forwarded(&mut self, sequence: u64) {
         let bits =
             if self.header.version == 1 { u64::from(u32::MAX) } else { FORWARDED_NUMBER_MAX };
@@ -479,8 +480,7 @@ impl Frame {
         self.set_header(FrameHeader { flags, number, sequence, ..self.header });
     }
 
-    /// Sets the arrival of lines outside of `min_ns` to `max_ns` to `to_ns`. Returns how many lines
-    /// these are.
+    /// Sets arrival times outside `min_ns..=max_ns` to `to_ns`. Returns how many lines these are.
     pub fn clamp_received(&mut self, (min_ns, max_ns): (i64, i64), to_ns: i64) -> u64 {
         let are_inside = |range: (i64, i64)| range.0 >= min_ns && range.1 <= max_ns;
         if self.received_range_ns().is_none_or(are_inside) {
@@ -502,7 +502,7 @@ impl Frame {
         lines
     }
 
-    /// The earliest and the latest arrival, as the runs say it; none without runs.
+    /// The earliest and the latest arrival in the runs; `None` without runs.
     pub fn received_range_ns(&self) -> Option<(i64, i64)> {
         let received = || self.runs.iter().map(|run| run.received_ns);
         Some((received().min()?, received().max()?))
@@ -622,7 +622,7 @@ fn decode_runs(bytes: &[u8]) -> Vec<Run> {
     bytes.chunks_exact(RUN_BYTES).map(decode).collect()
 }
 
-/// Checks that every line of every run is where its run says, so that [`Lines`] cannot fail.
+/// Checks that every line is where its run says, so that [`Lines`] cannot fail.
 fn check_runs(runs: &[Run], payload: &[u8], origins: usize, lines: u32) -> Result<(), FrameError> {
     let mut rest = payload;
     let mut lines_found = 0u64;
@@ -742,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_our_own_lines_says_so() {
+    fn a_frame_of_internal_lines_is_flagged() {
         let mut builder = FrameBuilder::new();
         let own = Origin::new(Transport::Internal, Format::Json, None);
         builder.push_lines(&own, 1, b"{}\n");
@@ -765,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_lines_are_texts_and_old_ones_are_refused() {
+    fn line_ids_round_trip_as_text_and_old_ones_are_refused() {
         for id in [
             LineId { node: 0x5f3a_09c1, sequence: 17, line: 42 },
             LineId { node: 0, sequence: u64::MAX, line: u32::MAX },

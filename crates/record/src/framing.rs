@@ -1,41 +1,42 @@
-//! Splits a syslog TCP stream into lines (RFC 6587), several framings mixed on one connection.
+//! Splits a syslog TCP stream into lines (RFC 6587); one connection may mix several framings.
 //!
-//! Each message is looked at anew:
+//! The framing of each message is detected separately:
 //!
-//! - *Octet counting* (§3.4.1), when it begins with a count of one to nine digits without a leading
-//!   zero, a space, and a priority `<0>` … `<999>` that the count covers: `17 <13>1 - - - - - x`.
+//! - *Octet counting* (§3.4.1), if the message begins with a count of one to nine digits without a
+//!   leading zero, a space, and a priority `<0>` … `<999>` that the count covers: `17 <13>1 - - - -
+//!   - x`.
 //! - *Newline framing* (§3.4.2, "non-transparent"), otherwise. A plain line that begins with digits
-//!   is therefore a plain line (`404 not found`, `12 <b>`), and so is one whose count cannot be
-//!   right: what is not believed to be a count stays part of the line, so nothing is lost. A count
-//!   that is wrong but possible moves the border between two lines; their bytes are kept all the
-//!   same.
+//!   is therefore a plain line (`404 not found`, `12 <b>`), and so is one whose count is
+//!   impossible: digits that are not a plausible count stay part of the line, so nothing is lost. A
+//!   count that is wrong but possible moves the border between two lines; their bytes are still
+//!   kept.
 //!
-//! A newline at the end of a counted message, or right behind it, belongs to the framing: senders
-//! count it, or do not, or send none. A CR before a newline stays in the line, as do empty lines:
-//! the raw line is what was sent.
+//! A newline at the end of a counted message, or directly behind it, belongs to the framing: some
+//! senders count it, some do not, some send none. A CR before a newline stays in the line, and
+//! empty lines stay: the raw line is what was sent.
 //!
-//! Some senders end plain messages by NUL, by nothing, or count them without a priority; others
-//! speak another protocol altogether. Which of them it is the start of the connection says, and no
-//! later byte changes it, so that a NUL within a line of a sender of newlines stays there;
-//! [`opening`] tells how it is decided, [`foreign`] knows the protocols. Until then bytes are held
-//! back, at most [`OPENING_BYTES_MAX`](opening::OPENING_BYTES_MAX).
+//! Some senders end plain messages with NUL or with nothing, or count them without a priority;
+//! others speak another protocol. The start of the connection decides which, and no later byte
+//! changes it, so that a NUL within a newline-framed line stays in the line. [`opening`] decides
+//! this, [`foreign`] recognises the protocols. Until it is decided, bytes are held back, at most
+//! [`OPENING_BYTES_MAX`](opening::OPENING_BYTES_MAX).
 //!
-//! - *NULs*: a newline in front of the NUL belongs to the framing, others to the message; nothing
-//!   between two NULs is no line.
-//! - *Nothing*: a message ends where the next one begins, or when nothing came for
+//! - *NULs*: a newline before the NUL belongs to the framing, others to the message; nothing
+//!   between two NULs is not a line.
+//! - *Nothing*: a message ends where the next one begins, or when nothing arrived for
 //!   [`LineSplitter::pause_after`]; the caller then calls [`LineSplitter::pause`]. As soon as
-//!   newlines or NULs stand in front of further messages, they end them.
+//!   newlines or NULs precede further messages, they end messages.
 //!
-//! Bytes that were read into the place where newline-framed lines stay need no copy: what is
-//! carried over is put in front ([`LineSplitter::carried_in_place`]), and the lines are counted
-//! where they are ([`LineSplitter::split_in_place`]). Otherwise whole stretches of such lines are
-//! handed out as slices of what was read, to be copied once. Only a line that continues in the next
-//! read is copied into a carry-over buffer, which begins empty, grows with the line, and never
-//! passes [`LINE_BYTES_MAX`]. A longer line is handed out cut there, and the rest of it, up to its
-//! newline or by its count, is skipped; a longer message that nothing ends is handed out in parts.
+//! Bytes that were read to the final position of newline-framed lines need no copy: carried-over
+//! bytes are put in front ([`LineSplitter::carried_in_place`]), and the lines are counted in place
+//! ([`LineSplitter::split_in_place`]). Otherwise sequences of such lines are emitted as slices of
+//! the read, to be copied once. Only a line that continues in the next read is copied into a
+//! carry-over buffer, which begins empty, grows with the line, and never exceeds
+//! [`LINE_BYTES_MAX`]. A longer line is emitted cut to that length, and the rest of it, up to its
+//! newline or by its count, is skipped; a longer message without an end is emitted in parts.
 //!
-//! Invariant: the lines do not depend on how the stream was split into reads, but for pauses that a
-//! caller tells of. Left out: any look into the lines.
+//! Invariant: the lines do not depend on how the stream was split into reads, except for pauses
+//! that the caller reports. Left out: looking into the lines.
 
 pub mod foreign;
 mod opening;
@@ -49,71 +50,71 @@ use opening::{Framing, Opening, Verdict};
 
 use crate::frame::LINE_BYTES_MAX;
 
-/// A carry-over buffer larger than this is given back once its line is complete: there may be many
+/// A carry-over buffer larger than this is freed once its line is complete: there may be many
 /// connections.
 const CARRY_BYTES_KEPT: usize = 1 << 10;
 /// The longest start of a line that is put in front of the next read. It is copied there and back
-/// with each read until its line is complete, however little is read.
+/// with each read until its line is complete, however small the reads are.
 pub const CARRY_IN_PLACE_BYTES_MAX: usize = 32 << 10;
-/// How long nothing comes before what is held back counts as whole messages: where its last byte
-/// may be the end of one,
+/// How long nothing must arrive before the held-back bytes count as whole messages, if the last
+/// byte may end one.
 const PAUSE_AT_END: Duration = Duration::from_millis(100);
-/// and where it is not. A sender of newlines whose first line is interrupted for longer has that
-/// line in two.
+/// The same if the last byte cannot end one. A newline-framed sender whose first line is
+/// interrupted for longer has that line split in two.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Digits of an octet count. A longer number is part of a plain line.
 const COUNT_DIGITS_MAX: usize = 9;
-/// The most that is needed to tell the framing: count, space, `<`, three digits, `>`.
+/// Bytes needed at most to detect the framing: count, space, `<`, three digits, `>`.
 const START_BYTES_MAX: usize = COUNT_DIGITS_MAX + 6;
 
-/// What comes out of a [`LineSplitter`].
+/// The output of a [`LineSplitter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// Whole newline-framed lines, each with its newline.
     Lines(&'a [u8]),
-    /// One line without what framed it; it may contain newlines.
+    /// One line without its framing; it may contain newlines.
     Line {
         /// The line.
         bytes: &'a [u8],
-        /// Whether it was longer, and its rest is skipped.
+        /// Whether the line was longer; its rest is skipped.
         cut: bool,
     },
 }
 
-/// What [`LineSplitter::split_in_place`] found.
+/// The result of [`LineSplitter::split_in_place`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InPlace {
-    /// So many bytes at the start are whole newline-framed lines.
+    /// How many bytes at the start are whole newline-framed lines.
     pub bytes: usize,
-    /// So many lines.
+    /// The number of these lines.
     pub lines: u32,
-    /// Whether the rest is carried over. If not, it is to be given to [`LineSplitter::split`].
+    /// Whether the rest is carried over. If not, it must be passed to [`LineSplitter::split`].
     pub is_rest_carried: bool,
 }
 
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Behind a whole line.
+    /// After a whole line.
     Complete,
-    /// In a line of which the newline was missing. It was handed out; many senders end so.
+    /// Within a line without its newline. The line was emitted; many senders end like this.
     Unterminated,
-    /// In a counted message, of which less came than was announced. What came was handed out.
+    /// Within a counted message that is shorter than announced. The received part was emitted.
     Short,
 }
 
-/// Where in a stream we are.
+/// The state within a stream.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// At the start of the connection, or of a message of one on which nothing ends them. The
-    /// carry-over holds what came of it.
+    /// At the start of the connection, or of a message if nothing ends messages. The carry-over
+    /// holds the bytes of it received so far.
     Opening(Opening),
-    /// What comes is another protocol, and is skipped.
+    /// The stream is of another protocol, and is skipped.
     Refused(Foreign),
-    /// At the start of a message. The carry-over holds what came of it, too little to tell its
+    /// At the start of a message. The carry-over holds its first bytes, too few to detect the
     /// framing.
     Start,
-    /// Behind a counted message: as `Start`, but a newline here belongs to that message.
+    /// Behind a counted message: as `Start`, but a newline here still belongs to that message.
     BehindCounted,
     /// In a plain line; the carry-over holds its start.
     Line,
@@ -125,11 +126,11 @@ enum State {
     SkipCounted { left: usize },
 }
 
-/// Splits one connection's stream. See the module.
+/// Splits the stream of one connection. See the module documentation.
 #[derive(Debug)]
 pub struct LineSplitter {
     state: State,
-    /// What ends plain messages. Of no meaning before [`State::Opening`] is left.
+    /// What ends plain messages. Meaningless while in [`State::Opening`].
     framing: Framing,
     /// Whether the last message was counted, so that the next is likely to be.
     is_counted: bool,
@@ -152,7 +153,7 @@ impl LineSplitter {
     /// As [`LineSplitter::new`], with a smaller limit.
     ///
     /// # Panics
-    /// When the limit is larger than [`LINE_BYTES_MAX`], or too small for a priority.
+    /// If the limit is larger than [`LINE_BYTES_MAX`], or too small for a priority.
     pub fn with_line_bytes_max(line_bytes_max: usize) -> Self {
         assert!((START_BYTES_MAX..=LINE_BYTES_MAX).contains(&line_bytes_max));
         LineSplitter {
@@ -164,7 +165,7 @@ impl LineSplitter {
         }
     }
 
-    /// Another protocol, if it is one: then nothing is or will be handed out.
+    /// The other protocol, if the stream is of one: then no lines were or will be emitted.
     pub fn foreign(&self) -> Option<Foreign> {
         match self.state {
             State::Refused(foreign) => Some(foreign),
@@ -172,8 +173,8 @@ impl LineSplitter {
         }
     }
 
-    /// How long nothing more is to come before [`pause`](Self::pause) is to be called; none while
-    /// nothing waits for that.
+    /// How long nothing more must arrive before [`pause`](Self::pause) is due; `None` if nothing
+    /// waits for that.
     pub fn pause_after(&self) -> Option<Duration> {
         match (self.state, self.carry.last()) {
             (State::Opening(_), Some(b'\n' | 0)) => Some(PAUSE_AT_END),
@@ -187,8 +188,8 @@ impl LineSplitter {
         self.carry.len()
     }
 
-    /// What is carried over, if it is to be put in front of the next read for
-    /// [`split_in_place`](Self::split_in_place). None where lines must be moved or skipped anyway:
+    /// The carried-over bytes, if they should be put in front of the next read for
+    /// [`split_in_place`](Self::split_in_place). `None` if lines must be moved or skipped anyway:
     /// then the next read goes to [`split`](Self::split).
     pub fn carried_in_place(&self) -> Option<&[u8]> {
         let is_plain = matches!(self.state, State::Start | State::Line)
@@ -198,10 +199,10 @@ impl LineSplitter {
     }
 
     /// Finds the newline-framed lines that are complete with the next bytes of the stream; `bytes`
-    /// begins with what [`carried_in_place`](Self::carried_in_place) gave.
+    /// begins with the bytes that [`carried_in_place`](Self::carried_in_place) returned.
     ///
     /// # Panics
-    /// May, when that was nothing.
+    /// May panic if that returned `None`.
     pub fn split_in_place(&mut self, bytes: &[u8]) -> InPlace {
         assert!(bytes.len() >= self.carry.len(), "the carried bytes are in front");
         let (whole_bytes, lines) = whole_lines(bytes, self.line_bytes_max);
@@ -228,7 +229,7 @@ impl LineSplitter {
         InPlace { bytes: whole_bytes, lines, is_rest_carried }
     }
 
-    /// Hands out the lines that are complete with the next bytes of the stream.
+    /// Emits the lines that are complete with the next bytes of the stream.
     pub fn split(&mut self, mut read: &[u8], emit: &mut impl FnMut(Piece<'_>)) {
         while !read.is_empty() {
             read = match self.state {
@@ -260,8 +261,8 @@ impl LineSplitter {
         }
     }
 
-    /// Hands out the carried-over start of a line as a cut line, and will skip the rest of the
-    /// line. For a caller that has a limit on what all connections together may hold.
+    /// Emits the carried-over start of a line as a cut line, and skips the rest of the line. For a
+    /// caller that limits the bytes held by all connections together.
     pub fn cut(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
         match self.state {
             State::Opening(opening) if opening.is_endless() => return self.pause(emit),
@@ -281,7 +282,7 @@ impl LineSplitter {
         self.emit_carry(true, emit);
     }
 
-    /// Takes what is held back for whole messages, since nothing more came for
+    /// Treats the held-back bytes as whole messages, since nothing more arrived for
     /// [`pause_after`](Self::pause_after).
     pub fn pause(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
         if let State::Opening(opening) = self.state {
@@ -310,7 +311,7 @@ impl LineSplitter {
         }
     }
 
-    /// Ends the stream: what is left of a line without an end is handed out as a line.
+    /// Ends the stream: the rest of an unterminated line is emitted as a line.
     pub fn end(mut self, emit: &mut impl FnMut(Piece<'_>)) -> Ending {
         if let State::Opening(opening) = self.state {
             let is_ended = matches!(self.carry.last(), None | Some(b'\n' | 0));
@@ -364,7 +365,7 @@ impl LineSplitter {
         rest
     }
 
-    /// Returns how many of the bytes held are done with.
+    /// Returns how many of the held bytes are consumed.
     fn decide(
         &mut self,
         opening: Opening,
@@ -392,13 +393,12 @@ impl LineSplitter {
         self.state = State::Start;
     }
 
-    /// What ends a plain line.
+    /// The byte that ends a plain line.
     fn line_end(&self) -> u8 {
         if self.framing == Framing::Nul { 0 } else { b'\n' }
     }
 
-    /// At the start of a message: tells its framing, and hands out the stretch of newline-framed
-    /// lines there.
+    /// At the start of a message: detects its framing, and emits the newline-framed lines there.
     fn start<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
         if self.carry.is_empty() {
             return match self.message_start(read) {
@@ -419,7 +419,7 @@ impl LineSplitter {
                 }
             };
         }
-        // The carried-over bytes are too few to tell, and so contain no newline.
+        // The carried-over bytes are too few to detect the framing, and so contain no newline.
         let carried = self.carry.len();
         let mut start = [0u8; 2 * START_BYTES_MAX];
         let added = read.len().min(START_BYTES_MAX);
@@ -445,8 +445,8 @@ impl LineSplitter {
         }
     }
 
-    /// Hands out newline-framed lines up to a counted message, a line that is too long, or one that
-    /// is not complete. The first line is known to be newline-framed.
+    /// Emits newline-framed lines up to a counted message, a line that is too long, or an
+    /// incomplete one. The first line is known to be newline-framed.
     fn stretch<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
         let (bytes, _) = whole_lines(read, self.line_bytes_max);
         let (lines, rest) = read.split_at(bytes);
@@ -454,8 +454,8 @@ impl LineSplitter {
             emit(Piece::Lines(lines));
         }
         self.is_counted = false;
-        // The rest of a newline-framed line that is too long, or not complete, must not be taken
-        // for a start.
+        // The rest of a newline-framed line that is too long or incomplete must not be taken for
+        // the start of a message.
         self.state = match message_start(rest, false) {
             MessageStart::Plain => State::Line,
             _ => State::Start,
@@ -463,7 +463,7 @@ impl LineSplitter {
         rest
     }
 
-    /// In a newline-framed line that is not complete, or too long.
+    /// In a newline-framed line that is incomplete or too long.
     fn line<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
         let room = self.line_bytes_max - self.carry.len();
         let looked_at = &read[..read.len().min(room + 1)];
@@ -549,8 +549,7 @@ impl LineSplitter {
 }
 
 /// How many bytes at the start are whole newline-framed lines, and how many lines: up to a message
-/// that is counted or of which too little is there to tell, a line that is too long, or one that is
-/// not complete.
+/// that is counted or too short to tell, a line that is too long, or an incomplete one.
 fn whole_lines(bytes: &[u8], line_bytes_max: usize) -> (usize, u32) {
     if message_start(bytes, false) != MessageStart::Plain {
         return (0, 0);
@@ -575,7 +574,8 @@ fn whole_lines(bytes: &[u8], line_bytes_max: usize) -> (usize, u32) {
     (line_start, lines)
 }
 
-/// Counts newlines, and says whether anywhere is what every count ends in: a digit, a space, `<`.
+/// Counts newlines, and tells whether the text contains anywhere the end of a possible count: a
+/// digit, a space, `<`.
 fn survey(bytes: &[u8]) -> (u32, bool) {
     let newlines = memchr::memchr_iter(b'\n', bytes).count() as u32;
     let ends_count = |at: usize| at > 0 && bytes[at - 1].is_ascii_digit();
@@ -589,15 +589,15 @@ fn without_newline(message: &[u8]) -> &[u8] {
 /// How a message begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageStart {
-    /// With a count of that value; count and space are `header_bytes` long.
+    /// With a count of this value; count and space are `header_bytes` long.
     Counted { count: usize, header_bytes: usize },
     /// Without a count.
     Plain,
-    /// Too few bytes to tell. Never so with [`START_BYTES_MAX`] bytes.
+    /// Too few bytes to tell. Impossible with [`START_BYTES_MAX`] bytes.
     TooShort,
 }
 
-/// Looks for `COUNT <PRIORITY>`, or for `COUNT ` alone where messages are known to be counted.
+/// Recognises `COUNT <PRIORITY>`, or only `COUNT ` if messages are known to be counted.
 fn message_start(bytes: &[u8], are_counted: bool) -> MessageStart {
     let mut count = 0;
     let mut at = 0;

@@ -1,10 +1,10 @@
-//! Whether a frame is kept: what whoever keeps frames says to whoever brings them.
+//! The result of keeping a frame, as the store reports it to sources.
 
 /// Why a frame was refused or not made durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeepError {
-    /// The disk of the store has no space left but its reserve. What waits should be pushed back or
-    /// refused, not dropped.
+    /// The disk of the store has no space left except its reserve. Waiting lines should be pushed
+    /// back or refused, not dropped.
     #[error("the disk is full; free space, lower the retention limits, or move the data directory")]
     DiskFull,
     /// The store is being closed.
@@ -16,6 +16,6 @@ pub enum KeepError {
 }
 
 /// Called exactly once: with success when the frame is durable and visible, or with the reason when
-/// it is certain that it will not be. The thread of the writer calls it and waits for it, so it
-/// must not block.
+/// it is certain that it will not be. The writer's thread calls it and waits for it, so it must not
+/// block.
 pub type OnDurable = Box<dyn FnOnce(Result<(), KeepError>) + Send>;

@@ -1,17 +1,16 @@
-//! Lines, frames and records: everything between bytes as they arrive and fields as they are asked
-//! for.
+//! Lines, frames and records: everything between received bytes and queried fields.
 //!
-//! - [`frame`]: the unit of transfer and durability; lines as they came, with their origins.
-//! - [`framing`]: a TCP stream into lines.
-//! - [`Numbers`]: which frames of another node are there.
+//! - [`frame`]: the unit of transfer and durability; lines as received, with their origins.
+//! - [`framing`]: splits a TCP stream into lines.
+//! - [`Numbers`]: the set of frames that a store has of another node.
 //! - [`batch`]: records: rows of fields that point into the bytes of a frame, or of a restored
 //!   block.
-//! - [`columns`]: the same as columns, field by field.
+//! - [`columns`]: the same records as columns, field by field.
 //! - [`civil`]: days and dates.
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
 //!
 //! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the
-//! bytes of a line are never changed, so the raw line can always be given back as it was sent.
+//! bytes of a line are never changed, so the raw line can always be returned as it was sent.
 
 pub mod automaton;
 pub mod batch;

@@ -1,5 +1,5 @@
-//! A set of numbers that come nearly in order, kept as ranges: which frames of another node are
-//! there.
+//! A set of numbers that arrive nearly in order, stored as ranges: the frames that a store has of
+//! another node.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ impl Numbers {
         self.insert_range(number, number);
     }
 
-    /// Adds the numbers from `first` to `last`, both inclusive; nothing when `last` is smaller.
+    /// Adds the numbers from `first` to `last`, both inclusive; does nothing if `last` is smaller.
     pub fn insert_range(&mut self, first: u64, last: u64) {
         if last < first {
             return;
         }
         let (mut first, mut last) = (first, last);
-        // Ranges that overlap or touch become part of this one; seen from the greatest down.
+        // Ranges that overlap or touch are merged into this one, from the greatest down.
         while let Some((&start, &end)) = self.ranges.range(..=last.saturating_add(1)).next_back()
             && end >= first.saturating_sub(1)
         {
@@ -37,7 +37,7 @@ impl Numbers {
         self.ranges.insert(first, last);
     }
 
-    /// Forgets the lowest ranges that end below `first`, until `ranges_max` are left; never the
+    /// Removes the lowest ranges that end below `first`, until `ranges_max` are left; never the
     /// greatest range.
     pub fn forget_below(&mut self, first: u64, ranges_max: usize) {
         while self.ranges.len() > ranges_max.max(1)
@@ -48,13 +48,12 @@ impl Numbers {
         }
     }
 
-    /// Whether a number is in it.
+    /// Whether the set contains a number.
     pub fn contains(&self, number: u64) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, &last)| number <= last)
     }
 
-    /// The last of the numbers that are there without a gap from `first` on; `None` when `first` is
-    /// not there.
+    /// The last number of the gapless range from `first` on; `None` if `first` is not in the set.
     pub fn through(&self, first: u64) -> Option<u64> {
         let (_, &last) = self.ranges.range(..=first).next_back()?;
         (first <= last).then_some(last)
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_a_set_does() {
+    fn agrees_with_a_set() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..200 {
             let mut numbers = Numbers::new();

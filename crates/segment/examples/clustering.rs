@@ -1,11 +1,11 @@
-//! What grouping lines by stream costs and brings.
+//! Measures the costs and benefits of grouping lines by stream.
 //!
 //!     cargo run --release -p loginson-segment --example clustering [--best] FILE…
 //!
-//! For each file and way of grouping: ratio of raw to stored bytes, speed of sealing (parsed
-//! already), the blocks that hold a word of one application at all, the blocks that a question for
-//! the newest 100 lines opens, the blocks that overlap one hundredth of the time, and how fast the
-//! whole segment is read in the order of event time.
+//! For each file and way of grouping: the ratio of raw to stored bytes, the speed of sealing
+//! (without parsing), the share of blocks that contain a word of one application, the blocks that a
+//! query for the newest 100 lines opens, the blocks that overlap one hundredth of the time, and how
+//! fast the whole segment is read in the order of event time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use support::{batches_as_written, cpu_s};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lines that a question for the newest ones shows.
+/// Lines that a query for the newest ones shows.
 const NEWEST: usize = 100;
-/// Words that only one application of the corpora has.
+/// Words that only one application of the corpora writes.
 const WORDS: [&str; 4] = ["PacketResponder", "sshd", "jvm", "GET"];
 
 fn main() {
@@ -69,12 +69,12 @@ fn measure(file: &str, raw: usize, batches: &[Arc<Batch>], options: SealOptions)
     let footer = writer.finish().expect("the disk takes it");
     let sealing = cpu_s() - start;
     let sealed = SealedFile::open(&RealDisk, &out).expect("what was written");
-    let read = |place: usize| sealed.read_block(place).expect("what was written");
+    let read = |index: usize| sealed.read_block(index).expect("what was written");
     let blocks = footer.blocks.len();
 
     let (mut with_word, mut looked) = (0, 0);
-    for place in 0..blocks {
-        let block = read(place);
+    for index in 0..blocks {
+        let block = read(index);
         for word in WORDS {
             looked += 1;
             with_word += usize::from(memmem::find(block.text(), word.as_bytes()).is_some());
@@ -83,8 +83,8 @@ fn measure(file: &str, raw: usize, batches: &[Arc<Batch>], options: SealOptions)
     let start = cpu_s();
     let mut times: Vec<(i64, u32, u32)> = Vec::new();
     let restored: Vec<Batch> = (0..blocks).map(read).collect();
-    for (place, block) in restored.iter().enumerate() {
-        times.extend(block.rows().map(|row| (row.time_ns(), place as u32, row.index())));
+    for (index, block) in restored.iter().enumerate() {
+        times.extend(block.rows().map(|row| (row.time_ns(), index as u32, row.index())));
     }
     times.sort_unstable();
     let bytes: usize = times

@@ -1,11 +1,12 @@
-//! What questions cost in blocks as idle time writes them.
+//! Measures queries on blocks of best effort, as re-encoding in idle time writes them.
 //!
-//!     cargo run --release -p loginson-segment --example reencoded [--at=FILE.sealed] [--once] FILE QUESTION…
+//!     cargo run --release -p loginson-segment --example reencoded [--at=FILE.sealed] [--once] FILE QUERY…
 //!
-//! A question is `=text` for a text at word boundaries, `*text` for one anywhere, and `.` for
+//! A query is `=text` for a text at word boundaries, `*text` for a text anywhere, and `.` for
 //! reading all messages. For each: the blocks that their filters let through, the lines found,
-//! milliseconds, and those of the slowest block. `--at` keeps the sealed file, `--once` asks once
-//! and leaves out the comparison with what the lines hold: both for runs that count instructions.
+//! milliseconds, and those of the slowest block. `--at` keeps the sealed file; `--once` runs each
+//! query once and skips the comparison with the restored lines. Both are meant for counting
+//! instructions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use support::{batches_as_written, cpu_s};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How often a question is asked; the shortest time counts.
+/// How often a query is run; the shortest time counts.
 const RUNS: usize = 3;
 const FIELD: &str = "_msg";
 
@@ -36,7 +37,7 @@ fn main() {
             None => arguments.push(argument),
         }
     }
-    let [file, questions @ ..] = &arguments[..] else { panic!("name a file of log lines") };
+    let [file, queries @ ..] = &arguments[..] else { panic!("name a file of log lines") };
     let kept = at.is_some();
     let at = at.unwrap_or_else(|| {
         std::env::temp_dir().join(format!("reencoded-{}.sealed", std::process::id()))
@@ -48,18 +49,16 @@ fn main() {
     let blocks = sealed.footer().blocks.len();
     let filters = (0..blocks).filter(|&block| sealed.has_filter(block)).count();
     println!("{blocks} blocks, {filters} with a filter");
-    println!(
-        "| question | blocks opened | lines | ms | slowest block, ms |\n|---|---|---|---|---|"
-    );
-    for question in questions {
+    println!("| query | blocks opened | lines | ms | slowest block, ms |\n|---|---|---|---|---|");
+    for query in queries {
         let runs = if once { 1 } else { RUNS };
-        let asked = (0..runs).map(|_| ask(&sealed, question));
-        let best = asked.min_by(|a, b| a.ms.total_cmp(&b.ms)).expect("it was asked");
+        let measured = (0..runs).map(|_| run_query(&sealed, query));
+        let best = measured.min_by(|a, b| a.ms.total_cmp(&b.ms)).expect("at least one run");
         if !once {
-            assert_eq!(best.lines, naive(&sealed, question), "{question}");
+            assert_eq!(best.lines, naive(&sealed, query), "{query}");
         }
-        let Asked { opened, lines, ms, slowest_ms } = best;
-        println!("| `{question}` | {opened} | {lines} | {ms:.1} | {slowest_ms:.1} |");
+        let Measured { opened, lines, ms, slowest_ms } = best;
+        println!("| `{query}` | {opened} | {lines} | {ms:.1} | {slowest_ms:.1} |");
     }
     if !kept {
         let _ = std::fs::remove_file(&at);
@@ -78,35 +77,35 @@ fn seal(file: &Path, at: &Path) {
     writer.finish().expect("the disk takes it");
 }
 
-struct Asked {
+struct Measured {
     opened: usize,
     lines: usize,
     ms: f64,
     slowest_ms: f64,
 }
 
-fn ask(sealed: &SealedFile, question: &str) -> Asked {
-    let mut asked = Asked { opened: 0, lines: 0, ms: 0.0, slowest_ms: 0.0 };
-    let tokens = question.strip_prefix('=').map(|t| required_tokens(t.as_bytes(), true, true));
+fn run_query(sealed: &SealedFile, query: &str) -> Measured {
+    let mut measured = Measured { opened: 0, lines: 0, ms: 0.0, slowest_ms: 0.0 };
+    let tokens = query.strip_prefix('=').map(|t| required_tokens(t.as_bytes(), true, true));
     let sets = [tokens.unwrap_or_default()];
     for block in 0..sealed.footer().blocks.len() {
         let start = cpu_s();
         let held = sealed.may_contain(block, &sets).expect("what was written");
         if held.is_none_or(|held| held[0]) {
-            asked.opened += 1;
+            measured.opened += 1;
             let read = |number| sealed.chunk(block, number).map(Arc::new);
-            let found = sealed.with_columns(block, &read, |columns| found_in(columns, question));
-            asked.lines += found.expect("what was written");
+            let found = sealed.with_columns(block, &read, |columns| found_in(columns, query));
+            measured.lines += found.expect("what was written");
         }
         let ms = (cpu_s() - start) * 1000.0;
-        asked.ms += ms;
-        asked.slowest_ms = asked.slowest_ms.max(ms);
+        measured.ms += ms;
+        measured.slowest_ms = measured.slowest_ms.max(ms);
     }
-    asked
+    measured
 }
 
-fn found_in(columns: &dyn Columns, question: &str) -> usize {
-    let (how, text) = question.split_at(1);
+fn found_in(columns: &dyn Columns, query: &str) -> usize {
+    let (how, text) = query.split_at(1);
     if how == "." {
         let column = columns.field(FIELD).expect("what was written").expect("a field");
         return (0..columns.rows()).filter(|&row| !column.get(row).is_empty()).count();
@@ -117,7 +116,7 @@ fn found_in(columns: &dyn Columns, question: &str) -> usize {
         Some(rows) => rows.len(),
         None => {
             let column = columns.field(FIELD).expect("what was written").expect("a field");
-            (0..columns.rows()).filter(|&row| holds(column.get(row), question)).count()
+            (0..columns.rows()).filter(|&row| holds(column.get(row), query)).count()
         }
     }
 }
@@ -127,20 +126,20 @@ fn is_word_at(value: &[u8], at: usize, bytes: usize) -> bool {
     !value[..at].last().is_some_and(is_word) && !value[at + bytes..].first().is_some_and(is_word)
 }
 
-fn naive(sealed: &SealedFile, question: &str) -> usize {
+fn naive(sealed: &SealedFile, query: &str) -> usize {
     let mut lines = 0;
     for block in 0..sealed.footer().blocks.len() {
         let batch = sealed.read_block(block).expect("what was written");
         let message = |row: record::Row<'_>| {
-            row.fields().any(|(name, value)| batch.name(name) == FIELD && holds(value, question))
+            row.fields().any(|(name, value)| batch.name(name) == FIELD && holds(value, query))
         };
         lines += batch.rows().filter(|row| message(*row)).count();
     }
     lines
 }
 
-fn holds(value: &[u8], question: &str) -> bool {
-    let (how, text) = question.split_at(1);
+fn holds(value: &[u8], query: &str) -> bool {
+    let (how, text) = query.split_at(1);
     let finder = Finder::new(text);
     match how {
         "." => !value.is_empty(),

@@ -1,16 +1,16 @@
-//! How small lines become when they are sealed, and how fast, on one core or several.
+//! Measures how small lines become when they are sealed, and how fast, on one core or several.
 //!
 //!     cargo run --release -p loginson-segment --example seal_speed [--times N] [--clustering arrival|application|stream] [--threads N] FILE…
 //!
-//! For each file: bytes of raw lines, of the sealed file and their ratio; the speed of parsing, of
-//! sealing what is parsed (each block is read again and compared), and of reading all of it back;
-//! and blocks, with how many hold a word that few lines have. Times are those of the processor;
-//! with several threads, which seal beside each other, those of the clock.
+//! For each file: bytes of raw lines, of the sealed file, and their ratio; the speed of parsing, of
+//! sealing the parsed lines (each block is read back and compared), and of reading everything back;
+//! and the number of blocks, with how many contain a rare word. Times are CPU times; with several
+//! threads, which seal in parallel, they are wall-clock times.
 //!
-//! Beside it the limit, on one thread: the same bytes as they stand, in blocks of 2 MiB, through
-//! zstd at the level that sealing uses, decompressed and compared. Who seals does that and parses,
-//! groups, takes apart and gathers words. With `--times` all of it is done so often in turn, and
-//! each speed is the median.
+//! The limit, on one thread, is measured too: the raw bytes in blocks of 2 MiB are compressed by
+//! zstd at the level that sealing uses, decompressed and compared. Sealing does the same work and
+//! also parses, groups, splits lines and collects words. With `--times` everything is repeated in
+//! turn, and each speed is the median.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn number(arg: Option<String>) -> usize {
     arg.and_then(|arg| arg.parse().ok()).expect("a number of bytes")
 }
 
-/// Seconds that the parts of one run took.
+/// Seconds that the steps of one run took.
 struct Seconds {
     parsing: f64,
     sealing: f64,
@@ -140,7 +140,7 @@ fn measure(
     }
 }
 
-/// Seals the lines and reads them back; and what that is measured against.
+/// Seals the lines and reads them back; measures the limit too.
 fn run(bytes: &[u8], out: &Path, options: SealOptions, threads: usize) -> (Seconds, SealedFile) {
     let seconds = if threads == 1 { cpu_s } else { wall_s };
     let now = now_ns();
@@ -178,7 +178,7 @@ fn run(bytes: &[u8], out: &Path, options: SealOptions, threads: usize) -> (Secon
     (Seconds { parsing, sealing, reading, limit }, sealed)
 }
 
-/// Blocks of the bytes as they stand through zstd and back.
+/// Compresses blocks of the raw bytes with zstd, and decompresses them.
 fn compress_and_compare(bytes: &[u8], level: i32) {
     const BLOCK_BYTES: usize = 2 << 20;
     let mut compressor = zstd::bulk::Compressor::new(level).expect("zstd has that level");

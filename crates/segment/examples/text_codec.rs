@@ -1,13 +1,13 @@
-//! Measures templates and token filters on files of log lines, beside zstd and brute force.
+//! Measures templates and token filters on files of log lines, compared with zstd and brute force.
 //!
 //! ```text
 //! cargo run --release -p loginson-segment --example text_codec -- [--block=2097152] [--level=19]
 //!     [--limit=BYTES] [--outline] FILE…
 //! ```
 //!
-//! Lines are the values, without their newline. Sizes hold all overheads of the frames; speeds are
-//! in MB of raw lines a second, the best of some runs a block. Each answer is compared with that of
-//! brute force before its time counts.
+//! Lines are the values, without their newline. Sizes include all overhead of the compressed
+//! frames; speeds are in MB of raw lines per second, the best of several runs per block. Each
+//! answer is compared with that of brute force before its time counts.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ use memchr::memmem::Finder;
 use segment::template::{self, SECTIONS, TemplateColumn, Texts, Values};
 use segment::tokens::{TokenFilter, TokenSet, for_each_token, required_tokens};
 
-/// Searched in every file, besides a token of its middle line and one that is nowhere.
+/// Searched in every file, in addition to a token of its middle line and an absent one.
 const NEEDLES: [&str; 3] = ["error", "Failed password", "INFO"];
 const ABSENT: &str = "absent_token_4711";
-/// How often everything but zstd's compression is run; the shortest time counts.
+/// How often everything except zstd's compression is run; the shortest time counts.
 const RUNS: usize = 3;
 
 struct Options {
@@ -102,7 +102,7 @@ impl File {
     }
 }
 
-/// Adds the time of `work` to `sum_s`: the shortest of some runs, for others use the machine too.
+/// Adds the shortest of several run times of `work` to `sum_s`, since others use the machine too.
 fn timed<T>(sum_s: &mut f64, mut work: impl FnMut() -> T) -> T {
     let mut shortest_s = f64::INFINITY;
     let mut run = || {
@@ -206,8 +206,8 @@ fn decompress(frame: &[u8], size: usize) -> Vec<u8> {
     zstd::bulk::decompress(frame, size).expect("what was compressed")
 }
 
-/// Needles: by templates, and by brute force over the decompressed lines; and what filters let
-/// through.
+/// Searches needles: by templates, and by brute force over the decompressed lines; reports what
+/// filters let through.
 fn searches(files: &[File], options: &Options) {
     println!();
     println!(
@@ -279,7 +279,7 @@ fn searches(files: &[File], options: &Options) {
     notes.iter().for_each(|note| println!("{note}"));
 }
 
-/// Lines with the needle: the search goes on behind the line of each occurrence.
+/// Number of lines with the needle: after an occurrence, the search continues with the next line.
 fn count_lines(text: &[u8], finder: &Finder<'_>) -> usize {
     let (mut from, mut count) = (0, 0);
     while let Some(found) = finder.find(&text[from..]) {

@@ -1,5 +1,5 @@
-//! Blobs, from which sealed segments are read: local disk, and anything else that can give ranges
-//! of bytes, such as object storage.
+//! Blobs, from which sealed segments are read: the local disk, or any other storage with range
+//! reads, such as object storage.
 //!
 //! A blob never changes. Calls block; the caller reads on threads that may. Local files are read
 //! directly, through the page cache of the operating system. In front of a remote blob a
@@ -80,8 +80,8 @@ struct Pieces {
     /// The keys, to choose a random one.
     keys: Vec<Key>,
     bytes: usize,
-    /// State of the random numbers for choosing a victim. Any sequence does that does not depend on
-    /// what is read.
+    /// State of the pseudo-random choice of a victim. Any sequence works that does not depend on
+    /// the access pattern.
     drawn: u64,
 }
 
@@ -176,9 +176,9 @@ impl CachedBlob {
         }
         let pieces = (from..to).zip(bytes.chunks(PIECE_BYTES));
         Ok(pieces
-            .map(|(place, bytes)| {
+            .map(|(index, bytes)| {
                 let piece: Arc<[u8]> = bytes.into();
-                self.cache.put((self.id, place), piece.clone());
+                self.cache.put((self.id, index), piece.clone());
                 piece
             })
             .collect())
@@ -197,27 +197,27 @@ impl Blob for CachedBlob {
         }
         let piece_bytes = PIECE_BYTES as u64;
         let (first, behind) = (offset / piece_bytes, end.div_ceil(piece_bytes));
-        let mut copy = |place: u64, piece: &[u8]| {
-            let begin = place * piece_bytes;
+        let mut copy = |index: u64, piece: &[u8]| {
+            let begin = index * piece_bytes;
             let (from, to) = (offset.max(begin), end.min(begin + piece.len() as u64));
             let part = &piece[(from - begin) as usize..(to - begin) as usize];
             buffer[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
         };
-        let mut place = first;
-        while place < behind {
-            if let Some(piece) = self.cache.get((self.id, place)) {
-                copy(place, &piece);
-                place += 1;
+        let mut index = first;
+        while index < behind {
+            if let Some(piece) = self.cache.get((self.id, index)) {
+                copy(index, &piece);
+                index += 1;
                 continue;
             }
             // Neighbouring missing pieces are one request: each request to a remote blob costs some
             // tens of milliseconds.
-            let is_missing = |place: &u64| self.cache.get((self.id, *place)).is_none();
+            let is_missing = |index: &u64| self.cache.get((self.id, *index)).is_none();
             let to =
-                (place + 1..behind).take_while(is_missing).last().map_or(place, |last| last) + 1;
-            for piece in self.fetch(place, to)? {
-                copy(place, &piece);
-                place += 1;
+                (index + 1..behind).take_while(is_missing).last().map_or(index, |last| last) + 1;
+            for piece in self.fetch(index, to)? {
+                copy(index, &piece);
+                index += 1;
             }
         }
         Ok((end - offset) as usize)
@@ -233,13 +233,13 @@ mod tests {
     use super::*;
 
     /// A blob in memory that counts requests and may fail.
-    struct Far {
+    struct RemoteBlob {
         bytes: Vec<u8>,
         requests: AtomicUsize,
         fails: std::sync::atomic::AtomicBool,
     }
 
-    impl Blob for Far {
+    impl Blob for RemoteBlob {
         fn bytes(&self) -> io::Result<u64> {
             Ok(self.bytes.len() as u64)
         }
@@ -256,9 +256,9 @@ mod tests {
         }
     }
 
-    fn far(bytes: usize) -> Arc<Far> {
+    fn far(bytes: usize) -> Arc<RemoteBlob> {
         let bytes = (0..bytes).map(|at| (at * 7 / 3) as u8).collect();
-        Arc::new(Far { bytes, requests: AtomicUsize::new(0), fails: false.into() })
+        Arc::new(RemoteBlob { bytes, requests: AtomicUsize::new(0), fails: false.into() })
     }
 
     fn read(blob: &dyn Blob, offset: u64, bytes: usize) -> Vec<u8> {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_a_row_is_one_request_and_what_is_there_none() {
+    fn adjacent_missing_pieces_are_one_request_and_cached_ones_none() {
         let blob = far(10 * PIECE_BYTES + 5);
         let cached = CachedBlob::new(blob.clone(), 1, RangeCache::new(1 << 20)).unwrap();
         let requests = || blob.requests.load(Ordering::Relaxed);

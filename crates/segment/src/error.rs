@@ -8,14 +8,14 @@ use record::FrameError;
 /// An error of a segment file, and where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// The operating system refused.
+    /// An input or output error.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The attempted operation: "write", "sync", …
         action: &'static str,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The first block of the file, or its index, differs from what was written.
@@ -39,7 +39,7 @@ pub enum SegmentError {
         path: PathBuf,
         /// Offset of the frame, bytes.
         offset: u64,
-        /// What is wrong.
+        /// The problem.
         source: FrameError,
     },
     /// Written by another version of Loginson.
@@ -72,7 +72,8 @@ impl SegmentError {
         matches!(self, SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// For `map_err`: makes an error of the operating system into one of that file.
+    /// For `map_err`: adds the file and the attempted operation to an error of the operating
+    /// system.
     pub fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> SegmentError {
         move |source| SegmentError::Io { path: path.to_owned(), action, source }
     }

@@ -27,7 +27,7 @@ const INDEX_HEADER_BYTES: usize = 16;
 /// Marks unknown event times: earliest after latest.
 const UNKNOWN: (i64, i64) = (i64::MAX, i64::MIN);
 
-/// What the index records of a frame.
+/// The index entry of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameEntry {
     /// Offset of the frame in the file, bytes.
@@ -85,13 +85,13 @@ impl FrameEntry {
         (self.time_min_ns, self.time_max_ns) = if min <= max { (min, max) } else { UNKNOWN };
     }
 
-    /// The name of the frame on every machine, as [`FrameHeader::name`].
+    /// The name of the frame, which is the same on every machine; see [`FrameHeader::name`].
     pub fn name(&self) -> (u32, u64) {
         let is_forwarded = self.flags & FRAME_FORWARDED != 0;
         (self.node, if is_forwarded { self.number } else { self.sequence })
     }
 
-    /// First byte behind the frame.
+    /// Offset of the first byte behind the frame.
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.frame_bytes)
     }
@@ -231,10 +231,10 @@ pub(crate) fn read_index(
     let entries: Vec<FrameEntry> =
         index[INDEX_HEADER_BYTES..].chunks_exact(ENTRY_BYTES).map(FrameEntry::decode).collect();
     let mut free = HEADER_BYTES as u64;
-    for (place, entry) in entries.iter().enumerate() {
+    for (number, entry) in entries.iter().enumerate() {
         let end = entry.offset.checked_add(u64::from(entry.frame_bytes));
         if entry.offset < free || end.is_none_or(|end| end > data_end) {
-            let at = data_end + (INDEX_HEADER_BYTES + place * ENTRY_BYTES) as u64;
+            let at = data_end + (INDEX_HEADER_BYTES + number * ENTRY_BYTES) as u64;
             let expected = format!("a frame between byte {free} and byte {data_end}");
             let found = format!("one of {} bytes at byte {}", entry.frame_bytes, entry.offset);
             return Err(damaged(at, expected, found));

@@ -1,16 +1,16 @@
-//! Segment files. A hot one is written by appending frames, and closed by an index of them; sealed
-//! ones are in [`sealed`].
+//! Segment files. A hot segment is written by appending frames, and closed with an index of them;
+//! sealed segments are in [`sealed`].
 //!
 //! ```text
 //! header 4 KiB | frame | frame | … | zeros (preallocated)            while it is written
 //! header 4 KiB | frame | frame | … | index | trailer                 when it is rolled
 //! ```
 //!
-//! `docs/format/hot-segment.md` draws it byte by byte. Invariants: frames stand back to back on
-//! multiples of 8 bytes, exactly as [`record::Frame`] encoded them; the acknowledged bytes of a
-//! file never change.
+//! The file is drawn byte by byte in `docs/format/hot-segment.md`. Invariants: frames are stored
+//! back to back at multiples of 8 bytes, exactly as [`record::Frame`] encoded them; the
+//! acknowledged bytes of a file never change.
 //!
-//! [`template`] is a form of the message text of sealed segments that takes time to make;
+//! [`template`] is an encoding of the message text of sealed segments that takes time to make;
 //! [`tokens`] has the word filters.
 //!
 //! Left out: which segments exist (the store's catalog records that).

@@ -4,7 +4,7 @@
 //! Templates consist of such pieces, and so do layouts of lines: fixed texts, and between them
 //! slots, each with the values of a column. If the needle occurs in a fixed piece, all values
 //! contain it; if it fits only within a slot, the column of the slot is searched; if it may reach
-//! across the border of a slot, values have to be put together.
+//! across the border of a slot, values have to be assembled.
 
 use memchr::memmem::Finder;
 use record::columns::Accept;
@@ -52,7 +52,7 @@ pub(crate) enum Answer {
 
 /// How the needle occurs in a fixed text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum Occurrence {
     /// It occurs, whatever surrounds the text.
     Yes,
     /// It occurs, and what surrounds the text decides whether it counts.
@@ -106,10 +106,11 @@ impl<'n> Needle<'n> {
         debug_assert_eq!(pieces.len(), slots.len() + 1);
         let last = pieces.len() - 1;
         let standing = |(at, piece): (usize, &&[u8])| self.standing(piece, at == 0, at == last);
-        let standings: Vec<Standing> = pieces.iter().enumerate().map(standing).collect();
-        if standings.contains(&Standing::Yes) {
+        let standings: Vec<Occurrence> = pieces.iter().enumerate().map(standing).collect();
+        if standings.contains(&Occurrence::Yes) {
             Answer::All
-        } else if standings.contains(&Standing::Perhaps) || self.could_reach_across(pieces, slots) {
+        } else if standings.contains(&Occurrence::Perhaps) || self.could_reach_across(pieces, slots)
+        {
             Answer::Across
         } else if slots.is_empty() {
             Answer::None
@@ -120,9 +121,9 @@ impl<'n> Needle<'n> {
 
     /// How it occurs in a text. `first` and `last`: whether the value begins and ends with this
     /// text.
-    fn standing(&self, piece: &[u8], first: bool, last: bool) -> Standing {
+    fn standing(&self, piece: &[u8], first: bool, last: bool) -> Occurrence {
         let length = self.bytes().len();
-        let mut standing = Standing::No;
+        let mut standing = Occurrence::No;
         let mut from = 0;
         while let Some(at) = self.find(piece, from) {
             // An ASCII byte is a whole character; of others up to three more bytes may matter.
@@ -132,12 +133,12 @@ impl<'n> Needle<'n> {
             let known_behind =
                 last || behind.len() >= CHARACTER_BYTES || behind.first().is_some_and(u8::is_ascii);
             if self.accept.is_none() {
-                return Standing::Yes;
+                return Occurrence::Yes;
             }
             match known_before && known_behind {
-                true if self.accepts(piece, at) => return Standing::Yes,
+                true if self.accepts(piece, at) => return Occurrence::Yes,
                 true => {}
-                false => standing = Standing::Perhaps,
+                false => standing = Occurrence::Perhaps,
             }
             from = at + 1;
         }

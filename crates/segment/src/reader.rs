@@ -41,7 +41,7 @@ pub enum Origin {
     Scan(Scan),
 }
 
-/// The contents of a segment file.
+/// The content of a segment file.
 #[derive(Debug)]
 pub struct Contents {
     /// The header; an error when it is damaged, while frames may be intact.
@@ -195,8 +195,8 @@ fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<
         let used = used_bytes(bytes);
         if used > 0 {
             last = last.max(offset + used as u64);
-            let places = (0..used).step_by(FRAME_ALIGN as usize);
-            headers.extend(places.filter_map(|at| {
+            let offsets = (0..used).step_by(FRAME_ALIGN as usize);
+            headers.extend(offsets.filter_map(|at| {
                 let header = FrameHeader::decode(&bytes[at..]).ok()?;
                 Some((offset + at as u64, header))
             }));

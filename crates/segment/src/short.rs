@@ -1,5 +1,5 @@
-//! Comparisons of short byte strings, eight bytes at a time: texts in and between the words of a
-//! line are too short for the call to a vectorised function to pay.
+//! Comparisons of short byte strings, eight bytes at a time: the texts in and between the words of
+//! a line are too short for a call of a vectorised function to pay.
 
 /// The eight bytes at `at` as a little-endian number; 0 where bytes are missing.
 #[inline]
@@ -13,7 +13,7 @@ fn word_at(text: &[u8], at: usize) -> u64 {
 /// Whether `text` begins with `piece`.
 #[inline]
 pub(crate) fn starts_with(text: &[u8], piece: &[u8]) -> bool {
-    /// For a longer piece the call pays.
+    /// For a longer piece the call pays off.
     const NEAR_BYTES: usize = 32;
     let Some(text) = text.get(..piece.len()) else { return false };
     if piece.len() > NEAR_BYTES {
@@ -36,7 +36,7 @@ pub(crate) fn starts_with(text: &[u8], piece: &[u8]) -> bool {
     word_at(text, last) == word_at(piece, last)
 }
 
-/// Whether two texts are the same.
+/// Whether two texts are equal.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && starts_with(a, b)
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_the_plain_way_at_every_length() {
+    fn it_agrees_with_standard_comparison_at_every_length() {
         let text: Vec<u8> = (0..80).map(|i| b'a' + i % 23).collect();
         for length in 0..=text.len() {
             let piece = &text[..length];

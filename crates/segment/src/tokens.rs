@@ -1,4 +1,4 @@
-//! Word filters: they tell which words a block may contain, so that most blocks need not be read
+//! Word filters: they record which words a block may contain, so that most blocks need not be read
 //! for a word that they do not contain.
 //!
 //! A token is a maximal run of *firm* characters: ASCII letters and digits, `_`, and the letters of
@@ -37,13 +37,13 @@ pub const TOKENS_MAX: usize = 1 << 22;
 /// Initial slots of the set of hashes; the set doubles when half full.
 const SLOTS_MIN: usize = 1 << 10;
 
-/// A filter differs from what was written.
+/// The bytes are not a valid filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("token filter of {bytes} bytes is damaged: {problem}")]
 pub struct FilterError {
-    /// Its size.
+    /// Size of the filter.
     pub bytes: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: &'static str,
 }
 
@@ -85,7 +85,8 @@ pub(crate) fn separates(byte: u8) -> bool {
 /// Calls `found` with position and kind of each token and address of a value.
 #[inline]
 fn each_kind(value: &[u8], mut found: impl FnMut(usize, usize, Kind)) {
-    // End of the short numbers that points join, start of the last ones, end of the last one.
+    // End of the short numbers that are joined by points, starts of the last ones, end of the last
+    // one.
     let (mut joined, mut starts, mut last) = (0, [0; ADDRESS_PARTS], 0);
     each_token(value, |from, to| {
         if to - from > SHORT_DIGITS_MAX || !value[from..to].iter().all(u8::is_ascii_digit) {
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_tokens_wherever_they_stand() {
+    fn addresses_are_tokens_anywhere() {
         let check = |value: &str, expected: &[&str]| {
             let mut found = Vec::new();
             each_kind(value.as_bytes(), |from, to, kind| {
@@ -406,7 +407,7 @@ mod tests {
         for absent in ["203.0.113.78", "113.203.0.113", "10.203.0.77", "ports"] {
             assert!(!filter.may_contain_all(&words(absent)), "{absent}");
         }
-        // What may go on is not required.
+        // A token at an open end is not required.
         assert!(filter.may_contain_all(&required_tokens(b"203.0.113.7", true, false)));
         assert!(!filter.may_contain_all(&required_tokens(b".203.0.114.77.", false, false)));
     }
@@ -423,7 +424,7 @@ mod tests {
         // It has short numbers, and no addresses.
         assert!(!filter.may_contain(hash("22", Kind::Short)));
         assert!(filter.may_contain(hash("10.0.0.7", Kind::Address)));
-        // The next version has the same words in the same places.
+        // A newer version has the same words in the same places.
         let mut next = bytes;
         next[0] = 2;
         assert_eq!(filter_of(&["Failed password for root"]), next);

@@ -125,7 +125,7 @@ impl HotWriter {
         &self.file
     }
 
-    /// Its name.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -200,7 +200,7 @@ impl HotWriter {
         Ok(self.end())
     }
 
-    /// Gives preallocated space back at the end of a process; the file can be resumed.
+    /// Releases preallocated space at the end of a process; the file can be resumed.
     pub fn close(self) -> Result<u64, SegmentError> {
         self.file.truncate(self.durable_end).map_err(SegmentError::io(&self.path, "truncate"))?;
         self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;

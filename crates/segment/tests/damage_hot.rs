@@ -1,5 +1,5 @@
-//! A small hot segment with each of its bytes changed, and cut at each of its lengths: what is read
-//! is what was written, or an error that says where; nothing else is lost.
+//! Changes each byte of a small hot segment, and cuts it at each length: the frames read are those
+//! that were written, or there is an error that gives the offset; nothing else is lost.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Rolled, with an index; or as a process leaves it that ends.
+    /// `rolled`: closed with an index; otherwise as a process leaves it when it ends.
     fn new(rolled: bool) -> Self {
         let disk = SimDisk::new(1);
         let header = SegmentHeader {
@@ -46,8 +46,7 @@ impl Sample {
         Sample { disk, bytes, frames, entries }
     }
 
-    /// What is found in the file when it holds these bytes, and what reading each frame of that
-    /// gives.
+    /// The content found in the file with these bytes, and the result of reading each frame.
     fn read(&self, bytes: Vec<u8>) -> (Contents, Vec<Result<Frame, String>>) {
         let path = Path::new(PATH);
         self.disk.corrupt(path, bytes);
@@ -58,7 +57,7 @@ impl Sample {
         (contents, frames)
     }
 
-    /// The sequences of the frames that were read, each as it was written.
+    /// The sequence numbers of the frames that were read; checks that each is as it was written.
     fn sequences(&self, frames: &[Result<Frame, String>]) -> Vec<u64> {
         let read = frames.iter().flatten().inspect(|frame| {
             let written = &self.frames[frame.header().sequence as usize - 1];
@@ -67,7 +66,7 @@ impl Sample {
         read.map(|frame| frame.header().sequence).collect()
     }
 
-    /// The frame that byte `at` of the file belongs to, by its place.
+    /// The index of the frame that byte `at` of the file belongs to.
     fn frame_of(&self, at: usize) -> Option<usize> {
         let inside = |entry: &FrameEntry| (entry.offset..entry.end()).contains(&(at as u64));
         self.entries.iter().position(inside)
@@ -84,7 +83,7 @@ fn frame(sequence: u64) -> Frame {
     builder.finish(3, sequence).expect("has lines")
 }
 
-/// Everything the file was found to be wrong in, as text.
+/// All problems that were found in the file, as text.
 fn complaints(contents: &Contents, frames: &[Result<Frame, String>]) -> Vec<String> {
     let mut texts: Vec<String> = frames.iter().filter_map(|f| f.clone().err()).collect();
     texts.extend(contents.header.as_ref().err().map(ToString::to_string));
@@ -92,7 +91,7 @@ fn complaints(contents: &Contents, frames: &[Result<Frame, String>]) -> Vec<Stri
         texts.extend(scan.damages.iter().map(ToString::to_string));
     }
     for text in &texts {
-        assert!(text.starts_with("/d/7.hot at byte "), "names file and place: {text}");
+        assert!(text.starts_with("/d/7.hot at byte "), "names file and offset: {text}");
         let says_what = ["expected", "known", "needed", "well formed"];
         assert!(says_what.iter().any(|words| text.contains(words)), "says what is wrong: {text}");
     }
@@ -112,14 +111,13 @@ fn each_flipped_bit_of_a_rolled_segment_costs_at_most_its_frame() {
         assert_eq!(sample.sequences(&frames), expected, "byte {at}");
         let scanned = matches!(contents.origin, Origin::Scan(_));
         let found = complaints(&contents, &frames);
-        // A trailer that is none says the same as none at all: the segment was not rolled to the
-        // end.
+        // An invalid trailer is the same as none: the segment was not completely rolled.
         assert!(scanned || !found.is_empty(), "byte {at} is not noticed");
     }
 }
 
 #[test]
-fn each_flipped_bit_of_an_unrolled_segment_is_found_and_costs_no_frame_before_it() {
+fn each_flipped_bit_of_an_unrolled_segment_is_noticed_and_costs_no_earlier_frame() {
     let sample = Sample::new(false);
     for at in 0..sample.bytes.len() {
         let mut bytes = sample.bytes.clone();
@@ -167,7 +165,7 @@ fn each_cut_keeps_every_frame_before_it() {
 }
 
 #[test]
-fn an_index_that_names_frames_outside_the_data_or_twice_is_not_believed() {
+fn an_index_with_frames_outside_the_data_or_twice_is_rejected() {
     type Wrong = fn(&mut Vec<FrameEntry>);
     let wrongs: [Wrong; 4] = [
         |entries| entries[0].offset = HEADER_BYTES as u64 - 8,

@@ -1,5 +1,5 @@
-//! A small sealed segment with each of its bytes changed, and cut at each of its lengths: each
-//! block is what was written, or an error that says where; the other blocks stay readable.
+//! Changes each byte of a small sealed segment, and cuts it at each length: each block is as it was
+//! written, or there is an error that gives the offset; the other blocks stay readable.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,23 +35,23 @@ impl Sample {
         let file = SealedFile::open(&disk, path).unwrap();
         let blocks = 0..file.footer().blocks.len();
         let blocks: Vec<Lines> =
-            blocks.map(|place| lines(&file.read_block(place).unwrap())).collect();
+            blocks.map(|index| lines(&file.read_block(index).unwrap())).collect();
         assert!(blocks.len() >= 3, "{} blocks", blocks.len());
         Sample { disk, bytes, blocks }
     }
 
-    /// The lines of each block when the file holds these bytes, or what is wrong.
+    /// The lines of each block when the file has these bytes, or the error.
     fn read(&self, bytes: Vec<u8>) -> Result<Vec<Result<Lines, String>>, String> {
         let path = Path::new(PATH);
         self.disk.corrupt(path, bytes);
         let file = SealedFile::open(&self.disk, path).map_err(|error| error.to_string())?;
-        let read = |place| {
-            let verified = file.verify_block(place).map_err(|error| error.to_string());
-            let read = file.read_block(place).map(|batch| lines(&batch));
+        let read = |index| {
+            let verified = file.verify_block(index).map_err(|error| error.to_string());
+            let read = file.read_block(index).map(|batch| lines(&batch));
             if let Ok(lines) = &read {
-                // Its filter may be damaged while its lines are not; they are what was written all
-                // the same.
-                assert_eq!(lines, &self.blocks[place]);
+                // Its filter may be damaged while its lines are intact; they must be as they were
+                // written.
+                assert_eq!(lines, &self.blocks[index]);
             }
             verified.and(read.map_err(|error| error.to_string()))
         };
@@ -80,7 +80,7 @@ fn lines(batch: &Batch) -> Lines {
     rows.map(|row| (row.id(), row.time_ns(), row.received_ns(), row.raw().to_vec())).collect()
 }
 
-/// Names file and place, and says what was expected and found.
+/// Checks that the text gives file and offset, and what was expected and found.
 fn check_text(text: &str, what: &str) {
     assert!(text.starts_with("/d/7.sealed"), "{what}: {text}");
     let is_version = text.contains("version");
@@ -146,8 +146,8 @@ fn flipped_reads_are_never_believed() {
             errors += 1;
             continue;
         };
-        for (place, written) in sample.blocks.iter().enumerate() {
-            match file.read_block(place) {
+        for (index, written) in sample.blocks.iter().enumerate() {
+            match file.read_block(index) {
                 Ok(batch) => assert_eq!(&lines(&batch), written),
                 Err(_) => errors += 1,
             }

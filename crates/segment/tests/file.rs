@@ -1,4 +1,4 @@
-//! A segment file written and read, in all its states.
+//! Writes and reads segment files in all their states.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,8 +40,7 @@ fn check(disk: &dyn Disk, path: &Path, frames: &[Frame], entries: &[FrameEntry])
     }
 }
 
-/// Frame sizes whose ends fall before, on and behind the ends of blocks, alone and together in
-/// groups.
+/// Frame sizes that end before, at and behind the ends of blocks, alone and in groups.
 #[test]
 fn frames_of_any_size_are_found_by_scan_by_index_and_after_resuming() {
     let dir = tempfile::tempdir().unwrap();
@@ -78,7 +77,7 @@ fn frames_of_any_size_are_found_by_scan_by_index_and_after_resuming() {
 }
 
 #[test]
-fn what_was_rolled_back_is_gone_and_the_rest_goes_on() {
+fn frames_rolled_back_are_gone_and_writing_continues() {
     let disk = SimDisk::new(1);
     let path = Path::new("/d/7.hot");
     let mut writer = HotWriter::create(&disk, path, &HEADER).unwrap();
@@ -116,7 +115,7 @@ fn frames_that_a_failed_sync_left_readable_are_durable_once_it_is_resumed() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-    /// Whatever stands behind the good frames, they are found and nothing else is.
+    /// Whatever bytes follow the valid frames, exactly those frames are found.
     #[test]
     fn any_tail_leaves_the_frames_before_it(
         sizes in prop::collection::vec(0usize..6000, 0..6),
@@ -131,7 +130,7 @@ proptest! {
         let data_end = writer.end() as usize;
         let mut bytes = disk.contents(path).unwrap();
         bytes.truncate(data_end);
-        // Part of a frame, then anything.
+        // A part of a frame, then arbitrary bytes.
         let torn = frame(99, 7000);
         bytes.extend_from_slice(&torn.bytes()[..cut.min(torn.bytes().len() - 1)]);
         bytes.extend_from_slice(&tail);

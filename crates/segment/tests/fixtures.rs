@@ -1,4 +1,4 @@
-//! Files of every version that was ever written are read for good.
+//! Files of every version that was ever written must stay readable.
 //!
 //! The fixtures were written by the version that introduced their format, with
 //! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-segment --test fixtures`, and are never
@@ -46,12 +46,12 @@ fn lines() -> Vec<String> {
 fn frames() -> Vec<Arc<Frame>> {
     let origin =
         Origin::new(Transport::SyslogTcp, Format::Auto, Some(([127, 0, 0, 1], 514).into()));
-    let frame = |(place, lines): (usize, &[String])| {
+    let frame = |(index, lines): (usize, &[String])| {
         let mut builder = FrameBuilder::new();
         for line in lines {
-            builder.push_line(&origin, ARRIVAL_NS + place as i64, line.as_bytes(), false);
+            builder.push_line(&origin, ARRIVAL_NS + index as i64, line.as_bytes(), false);
         }
-        Arc::new(builder.finish(7, 40 + place as u64).unwrap())
+        Arc::new(builder.finish(7, 40 + index as u64).unwrap())
     };
     lines().chunks(50).enumerate().map(frame).collect()
 }
@@ -123,7 +123,7 @@ fn parsed() -> Vec<Batch> {
     frames().into_iter().map(|frame| parser.parse(frame)).collect()
 }
 
-/// Name, raw line and fields of each row, in the order of names.
+/// Id, raw line and fields of each row, in the order of ids.
 fn rows_of(batches: &[Batch]) -> Vec<(record::LineId, Vec<u8>, String)> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -167,12 +167,12 @@ fn fixtures_of_every_version_are_read() {
         assert_eq!((footer.header.node, footer.header.sequence_next), (7, 43));
         assert_eq!((footer.lines(), &footer.replaces[..]), (120, &[1][..]));
         let blocks: Vec<Batch> = (0..footer.blocks.len())
-            .map(|place| {
-                file.verify_block(place).unwrap();
-                file.read_block(place).unwrap()
+            .map(|index| {
+                file.verify_block(index).unwrap();
+                file.read_block(index).unwrap()
             })
             .collect();
-        // Fields may be parsed in another way by now; those of the file are those of its day. Raw
+        // Parsing may have changed since; the fields in the file are those of its version. Raw
         // lines never change.
         let raw = |rows: &[(record::LineId, Vec<u8>, String)]| -> Vec<Vec<u8>> {
             rows.iter().map(|row| row.1.clone()).collect()
@@ -184,10 +184,10 @@ fn fixtures_of_every_version_are_read() {
     }
 }
 
-/// Fields of files up to version 3 are read by the names of today, as rows, as columns and in
-/// counts, and written so by a rewrite.
+/// Fields of files up to version 3 are read by their current names, as rows, as columns and in
+/// counts, and a rewrite stores the current names.
 #[test]
-fn fields_of_old_versions_have_the_names_of_today() {
+fn fields_of_old_versions_have_current_names() {
     let temp = tempfile::tempdir().unwrap();
     for name in ["2.sealed", "3.sealed", "5.sealed"] {
         let file = SealedFile::open(&RealDisk, &dir().join(name)).unwrap();
@@ -199,7 +199,7 @@ fn fields_of_old_versions_have_the_names_of_today() {
         let options = SealOptions::new(Effort::Fast);
         let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[1], options).unwrap();
         let mut levels = std::collections::BTreeMap::new();
-        for (place, batch) in blocks.iter().zip(batches) {
+        for (index, batch) in blocks.iter().zip(batches) {
             for row in batch.rows() {
                 let get = |name: &str| row.get_by_name(name);
                 assert!(get("_type").is_some() && get("type").is_none(), "{name}");
@@ -207,21 +207,21 @@ fn fields_of_old_versions_have_the_names_of_today() {
                 assert!(get("remote_ip").is_none());
                 *levels.entry(get("_level").map(<[u8]>::to_vec)).or_insert(0) += 1;
             }
-            let read = |number| file.chunk(*place, number).map(Arc::new);
+            let read = |number| file.chunk(*index, number).map(Arc::new);
             let all: Vec<u32> = (0..batch.len() as u32).collect();
             let compare = |columns: &BlockColumns<'_>| {
                 let rows = columns.batch(&all).unwrap();
                 assert!(columns.names().contains(&"_type"));
                 for field in ["_type", "_level", "level", "type", "_remote_ip", "hostname"] {
                     let column = columns.field(field).unwrap().unwrap();
-                    for (place, row) in batch.rows().enumerate() {
+                    for (index, row) in batch.rows().enumerate() {
                         let value = row.get_by_name(field).unwrap_or_default();
-                        assert_eq!(column.get(place), value, "{field} in {name}");
-                        assert_eq!(rows.row(place).get_by_name(field), row.get_by_name(field));
+                        assert_eq!(column.get(index), value, "{field} in {name}");
+                        assert_eq!(rows.row(index).get_by_name(field), row.get_by_name(field));
                     }
                 }
             };
-            file.with_columns(*place, &read, compare).unwrap();
+            file.with_columns(*index, &read, compare).unwrap();
             writer.push(Arc::new(batch), None).unwrap();
         }
         let written = writer.finish().unwrap();
@@ -257,7 +257,7 @@ fn repeats_of_version_2_are_read() {
     let batch = file.verify_block(0).unwrap();
     let expected = long_batch();
     assert!(batch.rows().map(|row| row.raw()).eq(expected.rows().map(|row| row.raw())));
-    // And as a column, without the lines.
+    // The same as a column, without the lines.
     let read = |number| file.chunk(0, number).map(Arc::new);
     let compare = |columns: &BlockColumns<'_>| {
         let messages = columns.field("_msg").unwrap().unwrap();
@@ -268,9 +268,9 @@ fn repeats_of_version_2_are_read() {
     file.with_columns(0, &read, compare).unwrap();
 }
 
-/// Lines of which the message is all, so that addresses and what stands between fields are among
-/// its words.
-fn asked_lines() -> Vec<String> {
+/// Lines whose message is the whole line, so that its words include addresses and the text between
+/// fields.
+fn lines_for_filters() -> Vec<String> {
     let line = |i: u32| {
         let id = i.wrapping_mul(0x9e37_79b9);
         match i % 2 {
@@ -293,19 +293,19 @@ fn asked_lines() -> Vec<String> {
     (0..2_400).map(line).collect()
 }
 
-fn write_asked() {
+fn write_filter_fixture() {
     let path = dir().join("5.sealed");
     let header = SealedHeader { node: 7, segment: 5, created_ns: 6, sequence_next: 43 };
     let options = SealOptions { filter_parts: 1, ..SealOptions::new(Effort::Fast) };
     let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[1], options).unwrap();
-    writer.push(Arc::new(batch_of(&asked_lines())), None).unwrap();
+    writer.push(Arc::new(batch_of(&lines_for_filters())), None).unwrap();
     writer.finish().unwrap();
 }
 
 #[test]
 fn filters_and_counts_of_version_3_are_read() {
     if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
-        write_asked();
+        write_filter_fixture();
     }
     let file = SealedFile::open(&RealDisk, &dir().join("5.sealed")).unwrap();
     let blocks = 0..file.footer().blocks.len();
@@ -314,7 +314,7 @@ fn filters_and_counts_of_version_3_are_read() {
         let held = |block| file.may_contain(block, &words).unwrap().expect("it has a filter")[0];
         blocks.clone().any(held)
     };
-    let batch = batch_of(&asked_lines());
+    let batch = batch_of(&lines_for_filters());
     for row in batch.rows() {
         for (_, value) in row.fields() {
             let value = std::str::from_utf8(value).unwrap();
@@ -353,17 +353,17 @@ fn hinted_frames() -> Vec<Frame> {
     let hinted =
         Origin { hints: Arc::new(hints), ..Origin::new(Transport::File, Format::Json, Some(v6)) };
     let plain = Origin::new(Transport::SyslogTls, Format::Syslog, None);
-    let frame = |(place, (node, number)): (u64, (u32, u64))| {
+    let frame = |(index, (node, number)): (u64, (u32, u64))| {
         let mut builder = FrameBuilder::new();
         for i in 0..5 {
             let line =
                 format!("{{\"at\":\"2026-09-21T14:13:0{i}Z\",\"text\":\"{node} {number} {i}\"}}");
-            builder.push_line(&hinted, ARRIVAL_NS + place as i64, line.as_bytes(), false);
-            builder.push_line(&plain, ARRIVAL_NS + place as i64, b"<13>two\nlines", false);
+            builder.push_line(&hinted, ARRIVAL_NS + index as i64, line.as_bytes(), false);
+            builder.push_line(&plain, ARRIVAL_NS + index as i64, b"<13>two\nlines", false);
         }
         let mut frame = builder.finish(node, number).unwrap();
         if node != 7 {
-            frame.set_forwarded(50 + place);
+            frame.set_forwarded(50 + index);
         }
         frame
     };

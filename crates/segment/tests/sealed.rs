@@ -1,4 +1,5 @@
-//! Sealed segments: every line comes back as it was, whatever it is, and a damaged file says where.
+//! Sealed segments: every line round-trips, whatever its content, and an error in a damaged file
+//! gives the position.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,19 +27,19 @@ fn parse(frames: &[Vec<Vec<u8>>]) -> Vec<Arc<Batch>> {
     let mut batches = Vec::new();
     for (sequence, lines) in frames.iter().enumerate() {
         let mut builder = FrameBuilder::new();
-        for (place, line) in lines.iter().enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             let mut origin = Origin::new(
-                if place % 3 == 0 { Transport::Http } else { Transport::SyslogTcp },
+                if index % 3 == 0 { Transport::Http } else { Transport::SyslogTcp },
                 Format::Auto,
-                (place % 3 > 0).then(|| ([127, 0, 0, 1 + (place % 2) as u8], 514).into()),
+                (index % 3 > 0).then(|| ([127, 0, 0, 1 + (index % 2) as u8], 514).into()),
             );
-            if place % 5 == 4 {
+            if index % 5 == 4 {
                 origin.hints = Arc::new(Hints {
                     extra_fields: vec![("rack".into(), "r1".into())],
                     ..Hints::default()
                 });
             }
-            builder.push_line(&origin, ARRIVAL_NS + place as i64, line, false);
+            builder.push_line(&origin, ARRIVAL_NS + index as i64, line, false);
         }
         let frame = builder.finish(3, 100 + sequence as u64);
         batches.extend(frame.map(|frame| Arc::new(parser.parse(Arc::new(frame)))));
@@ -58,7 +59,7 @@ fn seal(path: &Path, batches: &[Arc<Batch>], options: SealOptions) -> Footer {
     writer.finish().unwrap()
 }
 
-/// All that is known of a row.
+/// Everything known about a row.
 fn describe(batch: &Batch, row: &Row<'_>) -> (record::LineId, String) {
     let fields: Vec<(String, Vec<u8>)> =
         row.fields().map(|(id, value)| (batch.name(id).to_owned(), value.to_vec())).collect();
@@ -101,8 +102,8 @@ fn check(frames: &[Vec<Vec<u8>>], options: SealOptions) -> Footer {
     let expected = rows_of(batches.iter().map(|batch| &**batch));
     assert_eq!(rows_of(&blocks), expected);
     assert_eq!(footer.lines(), expected.len() as u64);
-    for (place, (block, entry)) in blocks.iter().zip(&footer.blocks).enumerate() {
-        check_columns(&file, place, block);
+    for (index, (block, entry)) in blocks.iter().zip(&footer.blocks).enumerate() {
+        check_columns(&file, index, block);
         assert_eq!(block.time_range_ns(), entry.time_ns);
         assert_eq!(block.len() as u32, entry.lines);
         assert_eq!(block.raw_bytes() + block.len() as u64, entry.bytes_raw);
@@ -182,7 +183,7 @@ fn copied_blocks_are_the_lines_and_counts_of_their_sources() {
             totals
         };
         assert_eq!(sorted(one), sorted(other), "{:?}", one.fields);
-        assert!(one.stretch_s >= other.stretch_s);
+        assert!(one.interval_s >= other.interval_s);
     }
     // Applications of each file fit, those of both do not; what one file does not count, the new
     // one does not either.
@@ -201,16 +202,16 @@ fn copied_blocks_are_the_lines_and_counts_of_their_sources() {
     }
 }
 
-/// Columns say of each row what its record does.
-fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
-    let read = |number| file.chunk(place, number).map(Arc::new);
+/// Checks that columns and records agree for each row.
+fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
+    let read = |number| file.chunk(index, number).map(Arc::new);
     let compare = |columns: &BlockColumns<'_>| {
         let value = |row: usize, name: &str| batch.row(row).get_by_name(name).unwrap_or_default();
         let rows = 0..batch.len();
         assert_eq!(columns.rows(), batch.len());
         let times: Vec<i64> = batch.rows().map(|row| row.time_ns()).collect();
         assert_eq!(columns.times_ns().unwrap(), times);
-        // All of the usual names, and some of very many.
+        // All of the usual names, and some if there are very many.
         let every = batch.names().len() / 40 + 1;
         let known = batch.names().iter().step_by(every).map(|name| &**name);
         let names: Vec<&str> = known.chain(["absent"]).collect();
@@ -219,7 +220,7 @@ fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
             for row in rows.clone() {
                 assert_eq!(column.get(row), value(row, name), "{name} of row {row}");
             }
-            // A part of some value, where it stands in whole words only, and anywhere.
+            // A part of some value, as whole words only, and anywhere.
             let sample = value(batch.len() / 2, name);
             let text = &sample[sample.len() / 3..sample.len().min(sample.len() / 3 + 5)];
             let whole = |value: &[u8], at: usize| at == 0 || !value[at - 1].is_ascii_alphanumeric();
@@ -265,10 +266,10 @@ fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
             }
         }
     };
-    file.with_columns(place, &read, compare).unwrap();
+    file.with_columns(index, &read, compare).unwrap();
 }
 
-/// Where its automaton does not know, values of an odd length pass.
+/// Where the automaton is undecided, values of an odd length pass.
 struct OddLength(Automaton);
 
 impl Decide for OddLength {
@@ -281,7 +282,7 @@ impl Decide for OddLength {
     }
 }
 
-/// Those pass of which the automaton says so, and those that are decided to where it does not know.
+/// Values pass if the automaton says so, or if it is undecided and the test passes them.
 fn check_passing(columns: &BlockColumns<'_>, batch: &Batch, name: &str, text: &[u8]) -> bool {
     let mut told = false;
     for found in [YES, UNSURE] {
@@ -386,7 +387,7 @@ fn odd_lines_come_back() {
 }
 
 #[test]
-fn lines_with_ever_new_keys_make_more_blocks_and_come_back() {
+fn lines_with_ever_new_keys_make_more_blocks_and_round_trip() {
     let line = |i: usize| format!("{{\"key{i}\":{i},\"other{i}\":\"x\"}}").into_bytes();
     let frames: Vec<Vec<Vec<u8>>> =
         (0..6).map(|f| (0..3_000).map(|i| line(f * 3_000 + i)).collect()).collect();
@@ -448,7 +449,7 @@ fn displaced_lines_do_not_widen_the_others_blocks() {
 }
 
 #[test]
-fn marks_of_the_summary_are_in_the_footer() {
+fn watermarks_of_the_summary_are_in_the_footer() {
     assert_eq!(ROLLUP_FIELDS.len(), 5);
     let dir = tempfile::tempdir().unwrap();
     let mut builder = FrameBuilder::new();
@@ -483,8 +484,8 @@ proptest! {
     }
 }
 
-/// A line of one of few senders: most have the same head, so that it is folded in some frames and
-/// in others not.
+/// A line of one of few senders: most lines have the same header, so that it is folded in some
+/// frames and in others not.
 fn sender_line() -> impl Strategy<Value = Vec<u8>> {
     let head = prop_oneof![
         8 => Just("<30>Sep 21 14:13:20 web1 sshd[712]: ".to_owned()),
@@ -517,8 +518,8 @@ proptest! {
     ) {
         let first_options = options(clustering, block_bytes, 4 * block_bytes);
         check(&frames, first_options);
-        // Restored rows have other stems than parsed ones; a file of both, and one of that file,
-        // has the same lines.
+        // Restored rows have other stems than parsed ones. A file made of both, and one made of
+        // that file, have the same lines.
         let dir = tempfile::tempdir().unwrap();
         let batches = parse(&frames);
         let expected = rows_of(batches.iter().map(|batch| &**batch));
@@ -538,9 +539,9 @@ proptest! {
 }
 
 #[test]
-fn rows_that_share_a_head_are_folded_and_read_back_as_rows_of_a_stem() {
+fn rows_with_a_common_header_are_folded_and_restored_as_rows_of_a_stem() {
     let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
-    // Below the bound of folding, and at it.
+    // Just below the limit of folding, and at it.
     for (rows, folded) in [(15, false), (16, true)] {
         let mut builder = FrameBuilder::new();
         for i in 0..rows {
@@ -569,13 +570,13 @@ fn rows_that_share_a_head_are_folded_and_read_back_as_rows_of_a_stem() {
 fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
     let dir = tempfile::tempdir().unwrap();
     let mut frames = corpus();
-    // The message is the whole object: keys and what joins values are among its words.
+    // The message is the whole object: its words include keys and separators.
     let object = |i: usize| {
         let joined = format!("10.{}.7.{}", i % 3, i % 250);
         format!("{{\"inner_key\":{i},\"pid{i}\":\"x\", \"zone\" : \"z\",\"at\":\"{joined}\"}}")
     };
     frames.push((0..2_000).map(|i| object(i % 300).into_bytes()).collect());
-    // Long enough for repeats, with words and addresses that go over the ends of what is repeated.
+    // Long enough for repeats, with words and addresses that reach across the ends of copies.
     let message = |i: usize| {
         let id = i.wrapping_mul(0x9e37_79b9) % 100_000;
         format!(
@@ -592,22 +593,22 @@ fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
         seal(&path, &parse(&frames), options);
         let file = SealedFile::open(&RealDisk, &path).unwrap();
         let (mut filters, mut absent, mut repeats) = (0, 0, 0);
-        for place in 0..file.footer().blocks.len() {
-            filters += usize::from(file.footer().blocks[place].filter.is_some());
-            let columns = file.columns(place).unwrap();
+        for index in 0..file.footer().blocks.len() {
+            filters += usize::from(file.footer().blocks[index].filter.is_some());
+            let columns = file.columns(index).unwrap();
             repeats += columns.iter().filter(|c| c.encoding == Encoding::Repeats).count();
-            let block = file.read_block(place).unwrap();
+            let block = file.read_block(index).unwrap();
             let words = |text: &[u8]| segment::tokens::required_tokens(text, true, true);
             let mut sets = Vec::new();
             for row in block.rows() {
                 sets.extend(row.fields().map(|(_, value)| words(value)));
             }
-            let held = file.may_contain(place, &sets).unwrap();
+            let held = file.may_contain(index, &sets).unwrap();
             let hidden = held.unwrap_or_default().iter().position(|held| !held);
-            assert_eq!(hidden, None, "{effort:?}: a value of block {place}");
+            assert_eq!(hidden, None, "{effort:?}: a value of block {index}");
             for i in 0..100 {
                 let word = words(format!("absent{i}").as_bytes());
-                let held = file.may_contain(place, &[word]).unwrap();
+                let held = file.may_contain(index, &[word]).unwrap();
                 absent += usize::from(held.is_some_and(|held| !held[0]));
             }
         }
@@ -618,7 +619,7 @@ fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
 }
 
 #[test]
-fn only_a_filter_that_is_large_beside_its_lines_is_left_out() {
+fn only_a_filter_that_is_large_compared_with_its_lines_is_omitted() {
     let check = |expected: bool, line: &dyn Fn(usize) -> String| {
         let dir = tempfile::tempdir().unwrap();
         let lines: Vec<Vec<u8>> = (0..6_000).map(|i| line(i).into_bytes()).collect();
@@ -632,7 +633,7 @@ fn only_a_filter_that_is_large_beside_its_lines_is_left_out() {
             assert_eq!(has_filter, expected, "{effort:?}: {}", line(0));
         }
     };
-    // Numbers that count on take next to nothing in a column, and a word each in a filter.
+    // Consecutive numbers take next to nothing in a column, but a word each in a filter.
     check(true, &|i| {
         let text = "the request was answered with what it asked for, as ever, and nobody waited";
         format!("<30>Sep 21 14:13:07 web1 app[7]: {text}, number {}", 1_000_000 + i)
@@ -640,7 +641,7 @@ fn only_a_filter_that_is_large_beside_its_lines_is_left_out() {
     check(false, &|i| format!("<30>Sep 21 14:13:07 web1 app[7]: {}", 1_000_000 + i));
 }
 
-/// Not in the middle of a word.
+/// Whether both ends are at word boundaries.
 fn at_word(value: &[u8], at: usize, length: usize) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     !is_word(at.checked_sub(1).and_then(|before| value.get(before)))
@@ -648,7 +649,7 @@ fn at_word(value: &[u8], at: usize, length: usize) -> bool {
 }
 
 #[test]
-fn searching_templates_agrees_with_looking_at_every_line() {
+fn searching_templates_agrees_with_checking_every_line() {
     let dir = tempfile::tempdir().unwrap();
     let (mut told, mut passed, mut access) = (0, 0, 0);
     for effort in [Effort::Fast, Effort::Best] {
@@ -677,16 +678,16 @@ fn searching_templates_agrees_with_looking_at_every_line() {
             "\" 200 ",
             "html",
         ];
-        for place in 0..file.footer().blocks.len() {
-            let block = file.read_block(place).unwrap();
+        for index in 0..file.footer().blocks.len() {
+            let block = file.read_block(index).unwrap();
             let is_access = block.rows().all(|row| row.get_by_name("path").is_some());
             for field in ["_msg", "level", "_level", "path", "_type", "absent", "hostname"] {
                 for text in texts {
                     let text = text.as_bytes();
-                    let read = |number| file.chunk(place, number).map(Arc::new);
+                    let read = |number| file.chunk(index, number).map(Arc::new);
                     let passing =
                         |columns: &BlockColumns<'_>| check_passing(columns, &block, field, text);
-                    passed += usize::from(file.with_columns(place, &read, passing).unwrap());
+                    passed += usize::from(file.with_columns(index, &read, passing).unwrap());
                     for words in [false, true] {
                         let accept = |value: &[u8], at: usize| at_word(value, at, text.len());
                         let holds = |row: &Row<'_>| {
@@ -698,22 +699,22 @@ fn searching_templates_agrees_with_looking_at_every_line() {
                         };
                         let expected: Vec<u32> =
                             block.rows().filter(holds).map(|row| row.index()).collect();
-                        let read = |number| file.chunk(place, number).map(Arc::new);
+                        let read = |number| file.chunk(index, number).map(Arc::new);
                         let accept = words.then_some(&accept as Accept<'_>);
                         let search =
                             |columns: &BlockColumns<'_>| columns.holding(field, text, accept);
-                        let found = file.with_columns(place, &read, search).unwrap().unwrap();
-                        // In an access log the message stands around all fields, and no word
-                        // reaches over what is between.
+                        let found = file.with_columns(index, &read, search).unwrap().unwrap();
+                        // In an access log the message contains all fields, and no word reaches
+                        // across the text between them.
                         if effort == Effort::Best && text == b"absenttext" && is_access {
-                            assert_eq!(found, Some(Vec::new()), "{place} {field}");
+                            assert_eq!(found, Some(Vec::new()), "{index} {field}");
                             access += 1;
                         }
                         if let Some(found) = found {
                             let text = String::from_utf8_lossy(text);
                             assert_eq!(
                                 found, expected,
-                                "{effort:?} {place} {field} {text:?} {words}"
+                                "{effort:?} {index} {field} {text:?} {words}"
                             );
                             told += 1;
                         }

@@ -1,8 +1,8 @@
-//! How many lines a second the summary counts: `cargo run --release -p loginson-summary --example
-//! observe_speed FILE`.
+//! Measures how many lines a second the summary counts: `cargo run --release -p loginson-summary
+//! --example observe_speed FILE`.
 //!
 //! The file's lines are put into frames and parsed beforehand; only counting is timed. Each round
-//! is checked: all lines must be counted.
+//! checks that all lines were counted.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -15,13 +15,13 @@ const COUNT_JSON_BYTES: usize = 24;
 /// message.
 const ROW_JSON_BYTES: usize = 640;
 
-/// What all open buckets together may still grow by.
+/// How much all open buckets together may still grow.
 pub(crate) struct Room {
     /// Upper bound of their JSON. At most [`FLUSH_BYTES_MAX`] and a row.
     json_bytes: usize,
     values_max: usize,
-    /// Hashes of the different names of counts. Two names that share one count as one, which only
-    /// makes room.
+    /// Hashes of the distinct names of counts. Two names with the same hash count as one, which
+    /// only leaves more room.
     names: HashSet<u64, foldhash::fast::RandomState>,
     hasher: foldhash::fast::RandomState,
 }
@@ -32,7 +32,7 @@ impl Room {
         Room { json_bytes: 0, values_max, names: HashSet::default(), hasher }
     }
 
-    /// Whether so many bytes still fit; takes them.
+    /// Whether `json_bytes` more bytes fit; if so, takes them.
     pub(crate) fn take(&mut self, json_bytes: usize) -> bool {
         let fits = self.json_bytes + json_bytes <= FLUSH_BYTES_MAX;
         if fits {
@@ -41,7 +41,7 @@ impl Room {
         fits
     }
 
-    /// Whether it is time to write, so that there is room again.
+    /// Whether a flush is due to make room.
     pub(crate) fn is_large(&self) -> bool {
         self.json_bytes >= FLUSH_BYTES_DUE || self.names.len() >= FLUSH_NAMES_MAX / 2
     }
@@ -150,8 +150,8 @@ impl Counter {
         }
     }
 
-    /// The counts by name; bytes that are not UTF-8 are shown as U+FFFD, and values that then look
-    /// alike fall together.
+    /// The counts by name; bytes that are not UTF-8 are replaced by U+FFFD, and values that become
+    /// equal are added up.
     fn named(&self) -> BTreeMap<String, u64> {
         let mut named = BTreeMap::new();
         for (value, lines) in &self.values {
@@ -170,7 +170,7 @@ pub(crate) fn empty_json_bytes(log_type: &str, programs: &[&Program]) -> usize {
     let dimensions = names.map(|n| n.len() + OTHER.len() + 2 * COUNT_JSON_BYTES).sum::<usize>();
     let sums = programs.iter().flat_map(|p| p.sums);
     let sums = sums.map(|s| s.name.len() + COUNT_JSON_BYTES).sum::<usize>();
-    // The type's name stands in the key and in the message.
+    // The name of the type is in the key and in the message.
     ROW_JSON_BYTES + 2 * text_json_bytes(log_type.as_bytes()) + dimensions + sums
 }
 

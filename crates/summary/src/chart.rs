@@ -1,9 +1,9 @@
-//! Summary rows into evenly spaced series, and into the list of types: what `GET /api/v1/summary`
-//! and `GET /api/v1/summary/types` answer.
+//! Turns summary rows into evenly spaced series, and into the list of types: the answers of `GET
+//! /api/v1/summary` and `GET /api/v1/summary/types`.
 //!
-//! Rows may come in any order and any number for a bucket; they are added. Memory grows with the
-//! rows given, not with points times values: counts are kept sparse until the values to be shown
-//! are chosen.
+//! Rows may come in any order, and several for one bucket; they are added up. Memory grows with the
+//! rows given, not with points times values: counts stay sparse until the values to be shown are
+//! chosen.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,23 +15,23 @@ use crate::time::{SECOND_NS, bucket_start, rfc3339};
 
 /// Points of a chart. A range and step that give more are refused.
 pub const CHART_POINTS_MAX: u64 = 11_000;
-/// Points aimed at when no step is asked for.
+/// Points aimed at when no step is requested.
 const POINTS_AUTO: u64 = 120;
 /// Series of one dimension; the values with the most lines. The rest is added up as `other`.
 pub const CHART_SERIES_MAX: usize = 50;
-/// Values of one dimension told apart while adding rows. Further ones count as `other`.
+/// Distinct values of one dimension while adding rows. Further ones count as `other`.
 pub const CHART_VALUES_MAX: usize = 10_000;
 /// Types in the list, those with the most lines. The rest is added up as `other`.
 pub const TYPES_LISTED_MAX: usize = 1_000;
 
-/// Steps to choose from when none is asked for, seconds.
+/// Steps to choose from when none is requested, in seconds.
 const STEPS_S: [u64; 15] =
     [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 10_800, 86_400];
 
 /// Why a chart cannot be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ChartError {
-    /// Nothing lies in the range.
+    /// The range is empty.
     #[error("start must be before end")]
     EmptyRange,
     /// More points than [`CHART_POINTS_MAX`].
@@ -40,7 +40,7 @@ pub enum ChartError {
          ask for a step of at least {step_s_min}s or a shorter range"
     )]
     TooManyPoints {
-        /// Points asked for.
+        /// Points requested.
         points: u64,
         /// The smallest step that is allowed for the range, seconds.
         step_s_min: u64,
@@ -72,7 +72,7 @@ impl ChartRange {
         let range_s = end_ns.abs_diff(start_ns).div_ceil(SECOND_NS as u64);
         let step_s = step_s.unwrap_or_else(|| step_auto_s(range_s));
         let step_s = step_s.max(1).div_ceil(bucket_s).saturating_mul(bucket_s);
-        // Beyond the range of time a wider step says nothing more.
+        // A step wider than the range of time adds no information.
         let step_s = step_s.min(i64::MAX as u64 / SECOND_NS as u64);
         let step_ns = step_s as i64 * SECOND_NS;
         let start_ns = bucket_start(start_ns, step_ns);
@@ -84,8 +84,8 @@ impl ChartRange {
         Ok(ChartRange { start_ns, step_s, bucket_s, points })
     }
 
-    /// The event times to read rows of, from the first to before the second: whole steps, so no
-    /// point shows less than there is.
+    /// The event times of the rows to read (inclusive start, exclusive end): whole steps, so that
+    /// every point shows its full count.
     pub fn time_range_ns(&self) -> (i64, i64) {
         (self.start_ns, self.point_ns(self.points))
     }
@@ -105,8 +105,8 @@ impl ChartRange {
     }
 }
 
-/// The smallest step of the usual ones that gives no more than [`POINTS_AUTO`] points; whole days
-/// beyond.
+/// The smallest usual step that gives no more than [`POINTS_AUTO`] points; beyond a day, whole
+/// days.
 fn step_auto_s(range_s: u64) -> u64 {
     let least_s = range_s.div_ceil(POINTS_AUTO);
     let usual = STEPS_S.into_iter().find(|&step_s| step_s >= least_s);
@@ -119,7 +119,7 @@ pub struct Chart {
     /// Type of the lines counted.
     #[serde(rename = "type")]
     pub log_type: String,
-    /// Distance of the points, seconds.
+    /// Distance between points, seconds.
     pub step_s: u64,
     /// Width of the buckets behind them, seconds.
     pub bucket_s: u64,
@@ -138,7 +138,7 @@ pub struct Chart {
     pub sums: BTreeMap<String, Vec<u64>>,
 }
 
-/// Adds rows up to a [`Chart`].
+/// Adds up rows to a [`Chart`].
 pub struct ChartBuilder {
     range: ChartRange,
     log_type: String,
@@ -149,7 +149,7 @@ pub struct ChartBuilder {
 }
 
 /// Counts of one value at the points that have any, in the order of the rows; a point may occur
-/// again.
+/// several times.
 #[derive(Default)]
 struct Sparse {
     total: u64,
@@ -170,7 +170,7 @@ impl ChartBuilder {
         }
     }
 
-    /// Adds a row; one of another type, or outside of the range, is passed over.
+    /// Adds a row; skips one of another type or outside the range.
     pub fn add(&mut self, row: &SummaryRow) {
         let Some(point) = self.range.point_of(row.time_ns) else { return };
         if row.summary_of != self.log_type {
@@ -199,7 +199,7 @@ impl ChartBuilder {
         let mut totals = BTreeMap::new();
         for (name, values) in self.dimensions {
             let mut values: Vec<(String, Sparse)> = values.into_iter().collect();
-            // The most lines first; `other` gets a place of its own in any case.
+            // The values with the most lines first; `other` is always last.
             values.sort_unstable_by(|(a, x), (b, y)| {
                 (a == OTHER).cmp(&(b == OTHER)).then(y.total.cmp(&x.total)).then(a.cmp(b))
             });
@@ -261,7 +261,7 @@ pub struct TypeSummary {
     pub levels: BTreeMap<String, u64>,
 }
 
-/// Adds rows up to a [`TypeList`].
+/// Adds up rows to a [`TypeList`].
 #[derive(Default)]
 pub struct TypesBuilder {
     types: HashMap<String, TypeSummary>,
@@ -296,8 +296,7 @@ impl TypesBuilder {
     }
 }
 
-/// Stored rows are input: numbers in them may be anything, so sums stop at the end instead of
-/// wrapping.
+/// Stored rows are input: numbers in them may have any value, so sums saturate instead of wrapping.
 fn add_to(sum: &mut u64, n: u64) {
     *sum = sum.saturating_add(n);
 }

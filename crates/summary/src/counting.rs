@@ -1,9 +1,9 @@
-//! Lines of one batch that are counted at once.
+//! Groups the lines of one batch that can be counted together.
 //!
-//! Rows of one stem have the same values in most fields. Those of one bucket that have no counted
-//! field for themselves are one step: their lines and bytes are added up here, and looked up in the
-//! tables of values once. Other rows, as those of access logs with a status each, are a step of
-//! their own.
+//! Rows of one stem have the same values in most fields. Rows of one stem and bucket without own
+//! counted fields are grouped: their lines and bytes are added up here, and looked up in the tables
+//! of values once. Other rows, such as those of access logs with a status each, are counted one by
+//! one.
 
 use record::{Batch, FieldId, Row};
 
@@ -13,24 +13,24 @@ use crate::time::bucket_start;
 /// Lines of one type and bucket that have the same values in all counted fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alike<'a> {
-    /// One of them.
+    /// One of these lines.
     pub(crate) row: Row<'a>,
-    /// Where their bucket begins, nanoseconds since 1970 UTC.
+    /// Start of their bucket, nanoseconds since 1970 UTC.
     pub(crate) start_ns: i64,
     pub(crate) lines: u64,
     pub(crate) bytes: u64,
 }
 
-/// What is remembered of a batch while its rows are counted.
+/// State for counting the rows of a batch.
 pub(crate) struct Counting<'a> {
     pub(crate) batch: &'a Batch,
     width_ns: i64,
     type_id: Option<FieldId>,
-    /// By number of a field, whether it is counted.
+    /// By field number, whether the field is counted.
     is_counted: Vec<bool>,
-    /// By number of a stem, rows that were not handed on yet.
+    /// By stem number, the rows that were not returned yet.
     stems: Vec<Option<Alike<'a>>>,
-    /// By number of a type.
+    /// By type number.
     fields: Vec<Option<Fields>>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Counting<'a> {
         Counting { batch, width_ns, type_id, is_counted, stems, fields: Vec::new() }
     }
 
-    /// Takes a row; returns lines that are to be counted now.
+    /// Takes a row; returns lines that must be counted now.
     #[inline]
     pub(crate) fn take(&mut self, row: &Row<'a>) -> Option<Alike<'a>> {
         let (time_ns, bytes) = (row.time_ns(), row.raw_bytes() as u64);
@@ -64,7 +64,7 @@ impl<'a> Counting<'a> {
         if is_own { Some(new) } else { stem.replace(new) }
     }
 
-    /// The last lines of a stem.
+    /// The remaining lines of a stem.
     pub(crate) fn end(&mut self, stem: usize) -> Option<Alike<'a>> {
         self.stems[stem].take()
     }
@@ -75,15 +75,15 @@ impl<'a> Counting<'a> {
 
     /// The counted fields of a type's lines.
     pub(crate) fn fields(&mut self, of_type: u32, programs: &[&Program]) -> &Fields {
-        let place = of_type as usize;
-        if self.fields.len() <= place {
-            self.fields.resize_with(place + 1, || None);
+        let index = of_type as usize;
+        if self.fields.len() <= index {
+            self.fields.resize_with(index + 1, || None);
         }
-        self.fields[place].get_or_insert_with(|| Fields::resolve(programs, self.batch))
+        self.fields[index].get_or_insert_with(|| Fields::resolve(programs, self.batch))
     }
 }
 
-/// Dimensions and sums of a type, with the places of their fields in one batch.
+/// Dimensions and sums of a type, with the numbers of their fields in one batch.
 pub(crate) struct Fields {
     pub(crate) dimensions: Vec<(&'static str, Option<FieldId>)>,
     pub(crate) sums: Vec<Option<FieldId>>,
@@ -109,8 +109,8 @@ mod tests {
 
     use super::*;
 
-    /// Lines of some hosts, applications and seconds, access lines and lines that came in no format
-    /// among them.
+    /// Lines of some hosts, applications and seconds, including access lines and lines in no known
+    /// format.
     fn batch() -> Batch {
         let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
         let mut builder = FrameBuilder::new();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_is_handed_on_once_with_others_of_its_values_and_bucket() {
+    fn each_row_is_returned_once_grouped_by_values_and_bucket() {
         let (batch, width_ns) = (batch(), 10_000_000_000);
         let key = |row: &Row<'_>| {
             let value = |name| row.get_by_name(name).map(<[u8]>::to_vec);

@@ -1,4 +1,5 @@
-//! From lines to summary rows: what a chart shows of each type of log, ten seconds at a time.
+//! Turns lines into summary rows: the data of a chart for each type of log, in steps of ten
+//! seconds.
 //!
 //! ```text
 //! batch → Summariser::observe → open buckets (type × event time) → flush → rows as JSON lines → own store
@@ -54,6 +55,6 @@ pub use summariser::{
 
 /// The type of summary rows.
 pub const SUMMARY_TYPE: &str = record::batch::OWN_TYPE;
-/// What is counted beyond a limit is counted under this name. A value that is really called so
-/// falls together with it.
+/// Counts beyond a limit are added under this name. A value that is really called so is counted
+/// together with them.
 pub const OTHER: &str = "other";

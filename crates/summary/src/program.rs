@@ -1,4 +1,4 @@
-//! Programs: what is counted of the rows of a type, besides lines and bytes. Built in, one file
+//! Programs: what is counted in the rows of a type besides lines and bytes. Built in, one file
 //! each.
 
 mod access;
@@ -33,17 +33,17 @@ pub struct Sum {
     pub field: &'static str,
 }
 
-/// The counts of everything.
+/// The counts for all types.
 static COMMON: &[&Program] = &[&counts::PROGRAM];
-/// Types for which more is counted, with all that is.
+/// Types with additional programs, with all their programs.
 static BY_TYPE: &[(&str, &[&Program])] = &[(access::TYPE, &[&counts::PROGRAM, &access::PROGRAM])];
 
-/// The programs for lines of a type: the counts of everything, and what is made for this type.
+/// The programs for lines of a type: the counts for all types, and those for this type.
 pub fn programs(log_type: &str) -> &'static [&'static Program] {
     BY_TYPE.iter().find(|(name, _)| *name == log_type).map_or(COMMON, |(_, programs)| programs)
 }
 
-/// All fields that are counted in lines of some type; some several times.
+/// All fields that are counted for some type; some occur several times.
 pub(crate) fn counted_fields() -> impl Iterator<Item = &'static str> {
     let all = BY_TYPE.iter().flat_map(|(_, programs)| *programs).chain(COMMON);
     all.flat_map(|p| {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_can_be_told_apart_in_a_row() {
+    fn names_are_unambiguous_in_a_row() {
         for log_type in BY_TYPE.iter().map(|(name, _)| *name).chain(["anything"]) {
             let mut seen: Vec<&str> = crate::row::FIXED_KEYS.to_vec();
             for program in programs(log_type) {

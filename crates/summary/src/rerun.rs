@@ -1,13 +1,13 @@
-//! Summarising lines again: the rows of one type over a past interval are made anew, and take the
-//! place of the old.
+//! Summarises lines again: the rows of one type over a past interval are computed again and replace
+//! the old ones.
 //!
-//! Rows are never taken back. A rerun writes rows that bear its number, and when all of them are
-//! durable it is put on a list; from then on its rows count, and those that they replace do not.
-//! What a rerun counts is cut where a flush was settled ([`Rerun::through`]), so that it is known
-//! of each row of the running summary whether its lines are among those counted again: rows of
-//! later flushes count on, and so does what arrives late.
+//! Rows are never taken back. A rerun writes rows that carry its number; when all of them are
+//! durable, it is added to a list. From then on its rows count, and those that they replace do not.
+//! A rerun counts lines up to a settled flush ([`Rerun::through`]), so that it is known for each
+//! row of the running summary whether the rerun counted its lines: rows of later flushes, including
+//! late lines, still count.
 //!
-//! Rows of a rerun that is not on the list (it was cancelled, or crashed) count nothing.
+//! Rows of a rerun that is not on the list (it was cancelled, or crashed) do not count.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,10 @@ use crate::summariser::SummaryConfig;
 use crate::time::{SECOND_NS, bucket_start};
 use crate::{OTHER, SUMMARY_TYPE};
 
-/// Reruns on the list. One more is refused, unless it covers others, which it replaces.
+/// Reruns on the list. A further one is refused, unless it covers others, which it replaces.
 pub const RERUNS_MAX: usize = 1_000;
 
-/// A rerun that is complete.
+/// A completed rerun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rerun {
     /// Its number, which grows: when it began, nanoseconds since 1970 UTC.
@@ -34,9 +34,9 @@ pub struct Rerun {
     pub summary_of: String,
     /// First instant, nanoseconds since 1970 UTC; the start of a bucket.
     pub start_ns: i64,
-    /// First instant behind it; the start of a bucket.
+    /// First instant after it; the start of a bucket.
     pub end_ns: i64,
-    /// The settled flush up to which it counts; none when there was none.
+    /// The settled flush up to which it counts; `None` if there was none.
     pub through: Option<u64>,
 }
 
@@ -46,12 +46,12 @@ impl Rerun {
     }
 }
 
-/// The reruns that are complete, in order of their numbers.
+/// The completed reruns, in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reruns(Vec<Rerun>);
 
 impl Reruns {
-    /// A list, whatever its order.
+    /// A list from reruns in any order.
     pub fn new(mut reruns: Vec<Rerun>) -> Reruns {
         reruns.sort_unstable_by_key(|rerun| rerun.id);
         Reruns(reruns)
@@ -62,8 +62,7 @@ impl Reruns {
         &self.0
     }
 
-    /// The list with one more; those that it covers are not needed any more. None when it is too
-    /// long.
+    /// The list with one more rerun, without those that it covers. `None` if the list is full.
     pub fn with(&self, rerun: Rerun) -> Option<Reruns> {
         let covered = |old: &Rerun| {
             old.summary_of == rerun.summary_of
@@ -81,8 +80,8 @@ impl Reruns {
         match (row.rerun, last) {
             (Some(id), last) => last.is_some_and(|last| last.id == id),
             (None, None) => true,
-            // Rows that came from elsewhere have no mark: their lines are not here to be counted
-            // again.
+            // Rows that came from elsewhere have no watermark: their lines are not here to be
+            // counted again.
             (None, Some(last)) => row.through.is_none_or(|through| Some(through) > last.through),
         }
     }
@@ -99,8 +98,8 @@ pub struct Recount {
 }
 
 impl Recount {
-    /// Counts lines of `summary_of` from `start_ns` to before `end_ns`, both moved outwards to
-    /// whole buckets; of frames up to `through`, which the caller sees to.
+    /// Counts lines of `summary_of` from `start_ns` to before `end_ns`, both extended to whole
+    /// buckets, in frames up to `through`, which the caller ensures.
     pub fn new(
         config: SummaryConfig,
         id: u64,
@@ -123,7 +122,7 @@ impl Recount {
         }
     }
 
-    /// What it will be when it is complete.
+    /// The rerun that will be listed when this is complete.
     pub fn rerun(&self) -> &Rerun {
         &self.rerun
     }
@@ -133,8 +132,8 @@ impl Recount {
         self.lines
     }
 
-    /// The origin of its rows. They have no mark: they say nothing about what is counted of later
-    /// lines.
+    /// The origin of its rows. They have no watermark: they say nothing about which later lines are
+    /// counted.
     pub fn origin() -> Origin {
         let hints = Hints { log_type: Some(SUMMARY_TYPE.to_owned()), ..Hints::default() };
         let internal = Origin::new(Transport::Internal, Format::Json, None);
@@ -142,8 +141,8 @@ impl Recount {
     }
 
     /// Counts the lines of a batch whose frames have a sequence number up to `sequence_max`. Calls
-    /// `write` with rows as JSON lines whenever they are many; they are at most
-    /// [`FLUSH_BYTES_MAX`](crate::FLUSH_BYTES_MAX).
+    /// `write` with rows as JSON lines when many have accumulated, at most
+    /// [`FLUSH_BYTES_MAX`](crate::FLUSH_BYTES_MAX) bytes.
     pub fn observe<E>(
         &mut self,
         batch: &Batch,
@@ -151,7 +150,7 @@ impl Recount {
         write: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let summary_of = self.rerun.summary_of.clone();
-        // What has no name of its own is counted under the common one, which cannot be told apart
+        // Types without a name of their own are counted as `other`, which cannot be separated
         // later.
         let programs = programs(&summary_of);
         let type_id = batch.field_id("_type");
@@ -184,7 +183,7 @@ impl Recount {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the remaining rows.
     pub fn write<E>(&mut self, write: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let mut lines = Vec::new();
         for (start_ns, bucket) in std::mem::take(&mut self.buckets) {
@@ -199,7 +198,7 @@ impl Recount {
     }
 }
 
-/// Whether a type can be summarised again: one that has charts of its own.
+/// Whether a type can be summarised again: only types that have charts of their own.
 pub fn can_rerun(log_type: &str) -> bool {
     log_type != SUMMARY_TYPE && log_type != OTHER && !log_type.is_empty()
 }
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts() {
+    fn which_rows_count() {
         let list = Reruns::new(vec![rerun(2, 20, 40, Some(9)), rerun(1, 10, 30, Some(5))]);
         for (row, expected) in [
             (row(0, Some(1), None), true),
@@ -247,13 +246,13 @@ mod tests {
         ] {
             assert_eq!(list.counts(&row), expected, "{row:?}");
         }
-        // Nothing was settled: all that is counted now came later.
+        // Nothing was settled: everything counted now came later.
         let list = Reruns::new(vec![rerun(1, 0, 100, None)]);
         assert!(list.counts(&row(10, Some(0), None)));
     }
 
     #[test]
-    fn covered_ones_go_and_the_list_is_bounded() {
+    fn covered_reruns_are_removed_and_the_list_is_bounded() {
         let list = Reruns::new(vec![rerun(1, 10, 30, None), rerun(2, 40, 50, None)]);
         assert_eq!(list.with(rerun(3, 10, 40, None)).unwrap().list().len(), 2);
         assert_eq!(list.with(rerun(3, 20, 50, None)).unwrap().list().len(), 2);
@@ -261,7 +260,7 @@ mod tests {
         let many =
             (0..RERUNS_MAX as u64 - 1).map(|i| rerun(i, i as i64 * 10, i as i64 * 10 + 10, None));
         let list = Reruns::new(many.collect());
-        let list = list.with(rerun(5_000, -10, 0, None)).expect("the last place");
+        let list = list.with(rerun(5_000, -10, 0, None)).expect("there is room");
         assert_eq!(list.with(rerun(5_001, -20, -10, None)), None);
         assert!(list.with(rerun(5_001, -20, 0, None)).is_some());
     }

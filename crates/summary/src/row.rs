@@ -12,8 +12,8 @@ use crate::time::rfc3339;
 pub(crate) const FIXED_KEYS: [&str; 8] =
     ["_time", "_msg", "type", "summary_of", "bucket_s", "lines", "bytes", "rerun"];
 
-/// Counts of one type over one bucket of event time; part of them, when there are several rows for
-/// it.
+/// Counts of one type over one bucket of event time; a part of them if there are several rows for
+/// the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryRow {
     /// Start of the bucket, nanoseconds since 1970 UTC.
@@ -30,9 +30,9 @@ pub struct SummaryRow {
     pub dimensions: BTreeMap<String, BTreeMap<String, u64>>,
     /// Sums of numbers in the lines.
     pub sums: BTreeMap<String, u64>,
-    /// Number of the rerun that it belongs to; none: of the running summary.
+    /// Number of the rerun that it belongs to; `None`: it belongs to the running summary.
     pub rerun: Option<u64>,
-    /// The flush that it belongs to, when it was read from the store; not written.
+    /// The flush that it belongs to, if it was read from the store; not written.
     pub through: Option<u64>,
 }
 
@@ -80,16 +80,15 @@ impl SummaryRow {
         out.extend_from_slice(b"}\n");
     }
 
-    /// A sentence for people who read the rows as lines. It names no level: who looks for the word
-    /// `error` looks for errors, not for their count.
+    /// A sentence for people who read the rows as lines. It names no level: a search for the word
+    /// `error` should find errors, not their counts.
     fn message(&self) -> String {
         let plural = if self.lines == 1 { "" } else { "s" };
         format!("summary of {}: {} line{plural}", self.summary_of, self.lines)
     }
 
-    /// Reads a row back from the time and the fields of a parsed line. None when it is no summary
-    /// row. Fields that are neither fixed nor numbers are passed over: what a parser adds does no
-    /// harm.
+    /// Reads a row from the time and the fields of a parsed line. `None` if it is not a summary
+    /// row. Fields that are neither fixed nor numbers are ignored: a parser may add fields.
     pub fn from_fields<'a>(
         time_ns: i64,
         fields: impl Iterator<Item = (&'a str, &'a [u8])>,
@@ -134,7 +133,7 @@ impl SummaryRow {
 
 /// The summary rows of a batch read from the store, without those of flushes that `settled_through`
 /// (of a [`Snapshot`](crate::Snapshot)) does not cover: the snapshot still has their counts. Lines
-/// of type `summary` that came from elsewhere (an import of exported rows) carry no such mark and
+/// of type `summary` that came from elsewhere (an import of exported rows) carry no watermark and
 /// count as settled.
 pub fn stored_rows(
     batch: &Batch,
@@ -169,7 +168,7 @@ pub(crate) fn whole_number(value: &[u8]) -> Option<u64> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Flattens a JSON line as the parser does: the reference for what the store gives back.
+    /// Flattens a JSON line as the parser does: the reference for rows read from the store.
     pub(crate) fn parse(line: &[u8]) -> Option<SummaryRow> {
         let json: serde_json::Value = serde_json::from_slice(line).expect("one JSON object");
         let mut fields: Vec<(String, Vec<u8>)> = Vec::new();
@@ -235,7 +234,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_rows() {
+    fn other_lines_are_not_rows() {
         for line in [
             r#"{"type":"summary"}"#,
             r#"{"summary_of":"x"}"#,

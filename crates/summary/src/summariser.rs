@@ -1,33 +1,33 @@
-//! Lines into buckets, buckets into rows, each line once.
+//! Counts lines into buckets, and writes buckets as rows, so that each line counts once.
 //!
 //! # Every line once, also across crashes
 //!
 //! The caller observes frames in the order in which they arrived and names each by a *position*
-//! that grows along this order and is the same after a restart, also when the frame was sealed
+//! that grows in this order and is the same after a restart, even if the frame was sealed
 //! meanwhile. A [`Flush`] is a full drain: its rows hold the counts of all lines observed since the
-//! flush before, none held back, so `through`, the position observed last, says it all:
+//! previous flush, so `through`, the last observed position, is enough to describe it:
 //!
 //! > The rows of all flushes up to one `through` count each line at a position ≤ `through` once,
 //! > and no other line.
 //!
-//! The caller delivers the rows of a flush as one frame of [`Flush::origin`], which marks it with
-//! `through` ([`Hints::summarised_through`]). A frame is there as a whole or not at all, and it
-//! stands behind the frames it counts, so it never survives a crash without them. After a restart
-//! the caller looks for the greatest mark, gives it to [`Summariser::new`], and observes again the
-//! frames at greater positions.
+//! The caller delivers the rows of a flush as one frame of [`Flush::origin`], which carries
+//! `through` as its watermark ([`Hints::summarised_through`]). A frame exists as a whole or not at
+//! all, and it comes after the frames it counts, so it never survives a crash without them. After a
+//! restart the caller finds the greatest watermark, passes it to [`Summariser::new`], and observes
+//! the frames at greater positions again.
 //!
-//! While a flush is under way it stays pending, and new lines are counted apart. It is settled by
-//! [`Summariser::settled`] once durable; when writing failed, [`Summariser::flush`] gives the same
-//! rows again. There is never more than one pending, because a mark must not overtake rows that may
-//! yet fail.
+//! While a flush is being written it stays pending, and new lines are counted separately.
+//! [`Summariser::settled`] settles it once it is durable; if writing failed, [`Summariser::flush`]
+//! returns the same rows again. At most one flush is pending, because a watermark must not overtake
+//! rows whose writing may still fail.
 //!
 //! # Limits
 //!
-//! The unit is bytes of JSON, a count that memory is a small multiple of. Above
-//! [`FLUSH_BYTES_DUE`], or half of [`FLUSH_NAMES_MAX`], a flush is due. At [`FLUSH_BYTES_MAX`],
-//! which only a single frame full of absurd timestamps can reach, or a store that cannot write, and
-//! at [`FLUSH_NAMES_MAX`], new values are counted as `other`, and lines that would open one more
-//! bucket are counted as of type `other` at the time of arrival.
+//! Limits are in bytes of JSON; memory is a small multiple of that. Above [`FLUSH_BYTES_DUE`], or
+//! half of [`FLUSH_NAMES_MAX`], a flush is due. At [`FLUSH_BYTES_MAX`], which only a single frame
+//! full of absurd timestamps or a store that cannot write can reach, and at [`FLUSH_NAMES_MAX`],
+//! new values are counted as `other`, and lines that would open one more bucket are counted as type
+//! `other` at their time of arrival.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,18 +43,17 @@ use crate::{OTHER, SUMMARY_TYPE};
 
 /// Size of a flush, in bytes of JSON, at which it is due without waiting.
 pub const FLUSH_BYTES_DUE: usize = 2 << 20;
-/// The largest flush; as much as the longest line, so that it fits one frame. See the module's
-/// documentation for what happens there.
+/// The largest flush: the longest line, so that it fits into one frame. See the module's
+/// documentation for the behaviour at this limit.
 pub const FLUSH_BYTES_MAX: usize = record::frame::LINE_BYTES_MAX;
-/// Different counts (dimension and value) that all rows of a flush name together; half of the field
-/// names that one parsed frame can have ([`record::batch::BATCH_NAMES_MAX`]). Further values count
-/// as `other`.
+/// Distinct counts (dimension and value) in all rows of a flush; half of the field names that one
+/// parsed frame can have ([`record::batch::BATCH_NAMES_MAX`]). Further values count as `other`.
 pub const FLUSH_NAMES_MAX: usize = record::batch::BATCH_NAMES_MAX / 2;
-/// The most that [`SummaryConfig::values_max`] may be: a row's dimensions together stay below the
-/// fields that one line can have ([`record::batch::ROW_FIELDS_MAX`]).
+/// Upper limit of [`SummaryConfig::values_max`]: a row's dimensions together stay below the number
+/// of fields that one line can have ([`record::batch::ROW_FIELDS_MAX`]).
 pub const VALUES_MAX: usize = 200;
-/// The longest value, and name of a type, counted under its own name. A longer one counts as
-/// `other`.
+/// The longest value, and name of a type, that is counted under its own name. A longer one counts
+/// as `other`.
 pub const VALUE_BYTES_MAX: usize = 128;
 
 /// The widest bucket and the longest interval: a year, in seconds.
@@ -68,8 +67,8 @@ pub struct SummaryConfig {
     /// Values of one dimension that a row names; at most [`VALUES_MAX`]. Lines with further values
     /// count as `other` in that row.
     pub values_max: usize,
-    /// How often rows are written, seconds; 1 to [`WIDTH_S_MAX`]. More often means more rows for a
-    /// bucket, less often more to observe again after a crash.
+    /// How often rows are written, seconds; 1 to [`WIDTH_S_MAX`]. A shorter interval means more
+    /// rows per bucket, a longer one more lines to observe again after a crash.
     pub flush_interval_s: u64,
     /// How long after the end of an interval to wait for lines that are a little late, seconds.
     pub flush_delay_s: u64,
@@ -94,8 +93,8 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// The origin that the rows' frame must have: their type, and the mark by which they are
-    /// counted once.
+    /// The origin that the rows' frame must have: their type, and the watermark that makes them
+    /// count once.
     pub fn origin(&self) -> Origin {
         let hints = Hints {
             log_type: Some(SUMMARY_TYPE.to_owned()),
@@ -111,7 +110,7 @@ impl Flush {
 pub struct Snapshot {
     /// Rows of the open buckets and of the pending flush.
     pub rows: Vec<SummaryRow>,
-    /// The last settled flush. Stored rows with a greater mark are already among `rows`.
+    /// The last settled flush. Stored rows with a greater watermark are already among `rows`.
     pub settled_through: Option<u64>,
 }
 
@@ -135,11 +134,12 @@ struct Pending {
 }
 
 impl Summariser {
-    /// A summariser that goes on behind `settled_through`, the greatest mark found in the store.
+    /// A summariser that resumes behind `settled_through`, the greatest watermark found in the
+    /// store.
     ///
     /// # Panics
-    /// When a width or interval of `config` is 0 or above [`WIDTH_S_MAX`], or `values_max` above
-    /// [`VALUES_MAX`]: the caller's configuration checks that.
+    /// If a width or interval of `config` is 0 or above [`WIDTH_S_MAX`], or `values_max` is above
+    /// [`VALUES_MAX`]: checked when the configuration is read.
     pub fn new(config: SummaryConfig, settled_through: Option<u64>) -> Self {
         let widths = 1..=WIDTH_S_MAX;
         assert!(widths.contains(&config.bucket_s) && widths.contains(&config.flush_interval_s));
@@ -162,13 +162,13 @@ impl Summariser {
     /// wall clock, nanoseconds since 1970 UTC.
     ///
     /// # Panics
-    /// When `position` is not greater than all before: a frame would count twice.
+    /// If `position` is not greater than all before: a frame would count twice.
     pub fn observe(&mut self, batch: &Batch, position: u64, now_ns: i64) {
         self.observe_all([batch], position, now_ns);
     }
 
-    /// The same for batches that together have the lines behind the position before, up to this
-    /// one.
+    /// As [`observe`](Self::observe), for batches that together have the lines between the previous
+    /// position and this one.
     ///
     /// # Panics
     /// As [`observe`](Self::observe).
@@ -187,7 +187,7 @@ impl Summariser {
     }
 
     fn count_batch(&mut self, batch: &Batch, now_ns: i64) {
-        // Frames are Loginson's own as a whole; what a line calls itself says nothing.
+        // Frames are Loginson's own as a whole; the type that a line claims does not matter.
         if batch.is_internal() {
             return;
         }
@@ -222,15 +222,15 @@ impl Summariser {
         bucket.add(alike, fields, &mut self.room);
     }
 
-    /// Everything counted so far as rows to be written, when it is time: the interval and the delay
-    /// are over, or a limit is near (see the module), or with `force`. After a flush that was not
-    /// settled, that one again. To be called about once a second and after each
-    /// [`observe`](Self::observe), not while a flush is being written.
+    /// Returns everything counted so far as rows to be written if a flush is due: the interval and
+    /// the delay are over, or a limit is near (see the module), or with `force`. After a flush that
+    /// was not settled, returns that one again. Must be called about once a second and after each
+    /// [`observe`](Self::observe), but not while a flush is being written.
     pub fn flush(&mut self, now_ns: i64, force: bool) -> Option<Flush> {
         if self.pending.is_none() {
             let interval_ns = self.config.flush_interval_s as i64 * SECOND_NS;
             let delay_ns = self.config.flush_delay_s as i64 * SECOND_NS;
-            // A due time further away than the longest wait: the clock was set back.
+            // A due time further away than the longest wait means that the clock was set back.
             let is_due = self.due_ns.is_some_and(|due_ns| {
                 now_ns >= due_ns || due_ns.saturating_sub(now_ns) > interval_ns + delay_ns
             });
@@ -251,10 +251,10 @@ impl Summariser {
         Some(Flush { lines, rows: pending.rows.len(), through: pending.through })
     }
 
-    /// Takes note that the pending flush is durable.
+    /// Records that the pending flush is durable.
     ///
     /// # Panics
-    /// When no flush with that `through` is pending.
+    /// If no flush with that `through` is pending.
     pub fn settled(&mut self, through: u64) {
         let pending = self.pending.take().map(|p| p.through);
         assert_eq!(pending, Some(through), "the pending flush is settled");
@@ -262,8 +262,8 @@ impl Summariser {
     }
 
     /// The unsettled counts of one type, or of all, whose buckets begin in `start_ns..end_ns`
-    /// (`i64::MAX`: no end). Take it before reading stored rows with
-    /// [`stored_rows`](crate::stored_rows), and both together count each line once.
+    /// (`i64::MAX`: no end). If this is taken before reading stored rows with
+    /// [`stored_rows`](crate::stored_rows), both together count each line once.
     pub fn snapshot(&self, log_type: Option<&str>, start_ns: i64, end_ns: i64) -> Snapshot {
         let pending = self.pending.iter().flat_map(|p| &p.rows).filter(|row| {
             log_type.is_none_or(|t| t == row.summary_of) && within(row.time_ns, start_ns, end_ns)
@@ -273,14 +273,14 @@ impl Summariser {
         Snapshot { rows, settled_through: self.settled_through }
     }
 
-    /// Position up to which lines have been counted, written or not. What the caller compares with
-    /// the store's end to tell the lag.
+    /// Position up to which lines have been counted, written or not. Compared with the store's end,
+    /// it gives the lag.
     pub fn observed_through(&self) -> Option<u64> {
         self.observed_through
     }
 
-    /// Position up to which every line is counted in rows that are durable, or is not counted at
-    /// all: what need not be observed again after a crash.
+    /// Position up to which every line is counted in durable rows, or is not counted at all: these
+    /// lines need not be observed again after a crash.
     pub fn durable_through(&self) -> Option<u64> {
         let nothing_open = self.buckets.is_empty() && self.pending.is_none();
         if nothing_open { self.observed_through } else { self.settled_through }
@@ -295,7 +295,7 @@ impl Summariser {
         self.config.bucket_s as i64 * SECOND_NS
     }
 
-    /// Opens a bucket, or where there is no room the one of `other` lines.
+    /// Opens a bucket, or the one of type `other` if there is no room.
     #[cold]
     fn open(&mut self, key: (u32, i64), batch: &Batch) -> (u32, i64) {
         let entry = &self.types.entries[key.0 as usize];

@@ -1,16 +1,16 @@
-//! Bucket arithmetic and RFC 3339, total over all of `i64`.
+//! Bucket arithmetic and RFC 3339, defined for all of `i64`.
 
 /// Nanoseconds of a second.
 pub(crate) const SECOND_NS: i64 = 1_000_000_000;
 
-/// The start of the bucket of `width_ns` that `time_ns` lies in. Buckets are aligned to 1970, also
-/// before it. The one bucket that would begin before the earliest representable instant begins
-/// there.
+/// The start of the bucket of `width_ns` that contains `time_ns`. Buckets are aligned to 1970, also
+/// before it. The one bucket that would begin before the earliest representable instant begins at
+/// that instant.
 pub(crate) fn bucket_start(time_ns: i64, width_ns: i64) -> i64 {
     time_ns.div_euclid(width_ns).saturating_mul(width_ns)
 }
 
-/// RFC 3339 in UTC; fractions of a second only where there are some.
+/// RFC 3339 in UTC; with a fraction of a second only if it is not zero.
 pub(crate) fn rfc3339(time_ns: i64) -> String {
     let seconds = time_ns.div_euclid(SECOND_NS);
     let nanos = time_ns.rem_euclid(SECOND_NS);

@@ -1,4 +1,5 @@
-//! The summariser against a naive count, over schedules of frames, flushes, failures and crashes.
+//! Compares the summariser with a reference model, over schedules of frames, flushes, failures and
+//! crashes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ fn batch(lines: &[Line]) -> Batch {
     frame.push_lines(&origin, 1_000 * S, "0123456789\n".repeat(lines.len()).as_bytes());
     let frame = Arc::new(frame.finish(1, 1).expect("there are lines"));
     let mut builder = BatchBuilder::new(frame.clone());
-    for (place, (time_ns, fields)) in frame.lines().zip(lines) {
-        builder.begin_row(&place);
+    for (line, (time_ns, fields)) in frame.lines().zip(lines) {
+        builder.begin_row(&line);
         builder.set_time(*time_ns);
         for (name, value) in fields {
             let id = builder.field_id(name).expect("few names");
@@ -39,7 +40,7 @@ fn batch(lines: &[Line]) -> Batch {
     builder.finish()
 }
 
-/// The frame of a flush, parsed as the store gives it back.
+/// The frame of a flush, parsed as the store returns it.
 fn flush_batch(flush: &Flush) -> Batch {
     assert!(flush.lines.len() <= FLUSH_BYTES_MAX);
     let mut frame = FrameBuilder::new();
@@ -102,7 +103,7 @@ fn added<'a>(rows: impl Iterator<Item = &'a SummaryRow>) -> Counts {
     counts
 }
 
-/// A store: frames in order; the position of a frame is its place plus 1.
+/// A store: frames in order; the position of a frame is its index plus 1.
 struct Store {
     frames: Vec<Batch>,
     summariser: Summariser,
@@ -113,7 +114,7 @@ struct Store {
 #[derive(Clone, Debug)]
 enum Step {
     Lines(Vec<Line>),
-    /// Seconds pass; what is due is written: `Some(true)` and settled, `Some(false)` and not yet
+    /// Seconds pass; a due flush is written: `Some(true)` and settled, `Some(false)` and not yet
     /// settled when the process dies, `None` not written at all.
     Flush {
         after_s: i64,

@@ -1,4 +1,4 @@
-//! What the programs of the benchmark have in common.
+//! Code shared by the benchmark programs.
 
 #![allow(dead_code, reason = "each program uses a part")]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use collector::{Deliver, KeepError, OnDurable, Patience};
 use record::Frame;
 
-/// Calls frames durable, counts their lines, and throws them away.
+/// Reports frames as durable, counts their lines, and discards them.
 #[derive(Default)]
 pub struct Nothing {
     sequence: AtomicU64,
@@ -38,7 +38,7 @@ impl Deliver for Nothing {
     }
 }
 
-/// Prints `name lines=… bytes=… seconds=… lines_per_s=… gbit_per_s=…` and what else there is.
+/// Prints `name lines=… bytes=… seconds=… lines_per_s=… gbit_per_s=…` and further values.
 pub fn report(name: &str, lines: u64, bytes: u64, time: Duration, more: &str) {
     let seconds = time.as_secs_f64();
     println!(
@@ -56,7 +56,7 @@ pub fn count_lines(bytes: &[u8]) -> u64 {
 /// The value of a flag.
 ///
 /// # Panics
-/// When it is no number.
+/// When it is not a number.
 pub fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{text} is not a whole number"))
 }

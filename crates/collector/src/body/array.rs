@@ -1,48 +1,48 @@
-//! A body that is an array of JSON, as Fluent Bit sends with `format json`: each element becomes a
+//! A body that is a JSON array, as Fluent Bit sends with `format json`: each element becomes a
 //! line.
 //!
 //! ```text
 //! [{"a":1}, {"a":2}]   →   {"a":1}⏎ {"a":2}⏎
 //! ```
 //!
-//! Whether a body is one, its first byte that is no white space says; every other body passes as it
-//! is. Newlines within an element become spaces, so an array that was written for people works;
-//! other bytes of elements are not changed. What is not JSON is handed on as well: whoever parses
-//! the lines says so.
+//! The first byte that is not white space decides whether a body is an array; every other body
+//! passes unchanged. Newlines within an element become spaces, so pretty-printed arrays work; other
+//! bytes of elements are not changed. Invalid JSON is passed on as well, and the parser of the
+//! lines reports it.
 //!
-//! Invariants: what comes out does not depend on how the body was cut into pieces, and takes no
-//! memory but for a copy of the piece in hand.
+//! Invariants: the output does not depend on how the body was cut into pieces, and the only memory
+//! used is a copy of the current piece.
 
 /// Finds the elements of one body.
 #[derive(Debug, Default)]
 pub struct Elements {
     form: Form,
-    /// Brackets and braces that are open within an element.
+    /// Depth of open brackets and braces within an element.
     depth: u32,
     in_string: bool,
-    /// Behind a backslash in a string.
+    /// The previous byte was a backslash in a string.
     escaped: bool,
-    /// A part of an element was handed on, and its end was not.
+    /// A part of an element was emitted, but not its end.
     begun: bool,
     made: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Form {
-    /// Nothing but white space has come.
+    /// Only white space so far.
     #[default]
     Unknown,
-    /// No array.
+    /// Not an array.
     Other,
     Array,
 }
 
 impl Elements {
-    /// The lines of the next piece of the body.
+    /// The lines in the next piece of the body.
     pub fn next<'a>(&'a mut self, piece: &'a [u8]) -> &'a [u8] {
         if self.form == Form::Unknown {
             self.form = match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                // It is no part of a line, whatever follows.
+                // White space in front is not part of a line, whatever follows.
                 None => return b"",
                 Some(b'[') => Form::Array,
                 Some(_) => Form::Other,
@@ -54,7 +54,7 @@ impl Elements {
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Bytes of memory held.
     pub fn bytes_held(&self) -> usize {
         self.made.capacity()
     }
@@ -72,7 +72,7 @@ impl Elements {
             let between = self.depth == 0;
             match byte {
                 b' ' | b'\t' | b'\n' | b'\r' if between && !self.begun => continue,
-                // The array, or a further one behind it.
+                // The start of the array, or of another one behind it.
                 b'[' if between && !self.begun => continue,
                 b',' | b']' if between => {
                     if std::mem::take(&mut self.begun) {
@@ -96,7 +96,7 @@ impl Elements {
 mod tests {
     use super::*;
 
-    /// The lines of a body cut into pieces of so many bytes.
+    /// The lines of a body that is cut into pieces of `bytes` bytes.
     fn cut(body: &str, bytes: usize) -> String {
         let mut elements = Elements::default();
         let mut made = Vec::new();
@@ -121,10 +121,10 @@ mod tests {
             ),
             ("[1,\"x\",null]", "1\n\"x\"\nnull\n"),
             ("[{\"a\":1}][{\"a\":2}]\n[{\"a\":3}]", "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n"),
-            // Not whole: the rest is a line for whoever ends the body.
+            // Incomplete: the rest becomes a line at the end of the body.
             ("[{\"a\":1},{\"b\":", "{\"a\":1}\n{\"b\":"),
             ("[}}]", "}}\n"),
-            // No arrays. White space before them may be left out.
+            // Not arrays. White space before them may be dropped.
             ("{\"a\":1}\n[2]\n", "{\"a\":1}\n[2]\n"),
             ("text [1]", "text [1]"),
         ] {

@@ -1,28 +1,29 @@
-//! Undoes the compression of a body, a bounded piece at a time. Several members (gzip) or frames
-//! (zstd) behind one another are one body.
+//! Decompresses a body, one bounded piece at a time. Consecutive members (gzip) or frames (zstd)
+//! form one body.
 
 use std::io::{self, Write};
 
 use flate2::write::MultiGzDecoder;
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
-/// The largest window that a zstd stream may ask for, as a power of two: 8 MiB, which RFC 9659 sets
-/// for HTTP. It is held in memory; a stream that asks for more is refused with an error.
+/// The largest window that a zstd stream may request, as a power of two: 8 MiB, the limit of RFC
+/// 9659 for HTTP. The window is held in memory; a stream that requests more is refused with an
+/// error.
 pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// Bytes that a compressed body may become in any case.
+/// Bytes that any compressed body may decompress to.
 const DECODED_BYTES_MIN: u64 = 64 << 20;
-/// Bytes beyond them that each byte of a compressed body may become. A body of more is refused
-/// there: it was made to fill the disk, as lines compress by ten to a hundred times.
+/// Additional bytes per compressed byte that a body may decompress to. A body that exceeds this is
+/// refused as a decompression bomb, since lines compress by ten to a hundred times.
 const DECODED_PER_BYTE_MAX: u64 = 250;
-/// Memory of a decoder of gzip: its window and buffers.
+/// Memory of a gzip decoder: its window and buffers.
 const GZIP_BYTES: usize = 80 << 10;
-/// Bytes of a decompressed piece; a block of zstd.
+/// Bytes of a decompressed piece; the size of a zstd block.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// How a body is compressed: the values of `Content-Encoding` that are understood.
+/// How a body is compressed: the supported values of `Content-Encoding`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Not at all.
+    /// Not compressed.
     Plain,
     /// RFC 1952.
     Gzip,
@@ -30,10 +31,10 @@ pub enum Encoding {
     Zstd,
 }
 
-/// Decompresses one body. See the module.
+/// Decompresses one body. See the module documentation.
 pub struct Decoder {
     state: State,
-    /// Bytes of the body as it was sent, and as it is, so far.
+    /// Bytes so far: of the body as sent, and decompressed.
     sent: u64,
     decoded: u64,
 }
@@ -47,9 +48,9 @@ enum State {
 struct Zstd {
     decoder: zstd::stream::raw::Decoder<'static>,
     piece: Vec<u8>,
-    /// The last piece was full: there may be more without further input.
+    /// The last piece was full: more output may be available without further input.
     more: bool,
-    /// At the end of a frame, where the body may end too.
+    /// At the end of a frame, where the body may end.
     at_end: bool,
 }
 
@@ -69,9 +70,9 @@ impl Decoder {
         Ok(Decoder { state, sent: 0, decoded: 0 })
     }
 
-    /// The next piece of the body, taken from the front of `input`; none when `input` is used up. A
-    /// plain body comes as it is, without a copy. [`io::ErrorKind::FileTooLarge`]: it becomes more
-    /// than it may.
+    /// The next piece of the body, taken from the front of `input`; `None` when `input` is used up.
+    /// A plain body is returned without a copy. [`io::ErrorKind::FileTooLarge`]: it decompresses to
+    /// more than is allowed.
     pub fn next<'a, 'b: 'a>(&'a mut self, input: &mut &'b [u8]) -> io::Result<Option<&'a [u8]>> {
         let before = input.len();
         let piece = match &mut self.state {
@@ -86,7 +87,7 @@ impl Decoder {
                     *input = &input[used..];
                 }
                 if gzip.get_ref().is_empty() {
-                    // What the decoder still holds of the input before.
+                    // Output of the previous input that the decoder still holds.
                     gzip.flush()?;
                 }
                 let piece: &[u8] = gzip.get_ref();
@@ -98,7 +99,7 @@ impl Decoder {
         self.decoded += piece.map_or(0, <[u8]>::len) as u64;
         if self.decoded > DECODED_BYTES_MIN + self.sent.saturating_mul(DECODED_PER_BYTE_MAX) {
             let message = format!(
-                "{} compressed bytes became more than {DECODED_BYTES_MIN} and {DECODED_PER_BYTE_MAX} times as many; send such lines uncompressed",
+                "{} compressed bytes decompress to more than {DECODED_BYTES_MIN} bytes and {DECODED_PER_BYTE_MAX} times their size; send such lines uncompressed",
                 self.sent
             );
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
@@ -106,17 +107,18 @@ impl Decoder {
         Ok(piece)
     }
 
-    /// Bytes of memory that it holds while it waits for more.
+    /// Bytes of memory held while waiting for more input.
     pub fn bytes_held(&self) -> usize {
         match &self.state {
             State::Plain => 0,
             State::Gzip(gzip) => GZIP_BYTES + gzip.get_ref().capacity(),
-            // What a stream asks for is not told.
+            // The window that a stream requested is not known here, so the largest is assumed.
             State::Zstd(_) => PIECE_BYTES + (1 << ZSTD_WINDOW_LOG_MAX),
         }
     }
 
-    /// Ends the body: what is left of it, or an error when it was cut off within its compression.
+    /// Ends the body: returns the remaining output, or an error when the compressed data was cut
+    /// off.
     pub fn end(&mut self) -> io::Result<&[u8]> {
         match &mut self.state {
             State::Plain => Ok(&[]),
@@ -170,7 +172,7 @@ mod tests {
         }
     }
 
-    /// All pieces of a body that comes in chunks of so many bytes.
+    /// All pieces of a body that arrives in chunks of `chunk_bytes` bytes.
     fn decoded(encoding: Encoding, body: &[u8], chunk_bytes: usize) -> io::Result<Vec<u8>> {
         let mut decoder = Decoder::new(encoding)?;
         let mut text = Vec::new();
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_broken_is_an_error() {
+    fn truncated_or_broken_bodies_are_errors() {
         let text: Vec<u8> = (0..50_000u32).flat_map(|n| n.to_le_bytes()).collect();
         for encoding in [Encoding::Gzip, Encoding::Zstd] {
             let body = compressed(encoding, &text);
@@ -211,8 +213,8 @@ mod tests {
             assert!(decoded(encoding, &[&body[..], b"and more"].concat(), 1000).is_err());
         }
         let mut wrong_sum = gzip(&text);
-        let place = wrong_sum.len() - 8;
-        wrong_sum[place] ^= 1;
+        let offset = wrong_sum.len() - 8;
+        wrong_sum[offset] ^= 1;
         assert!(decoded(Encoding::Gzip, &wrong_sum, 1000).is_err());
     }
 
@@ -227,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused_where_it_becomes_too_much() {
+    fn a_bomb_is_refused_at_the_limit() {
         for encoding in [Encoding::Gzip, Encoding::Zstd] {
-            // What compresses well, and no better than lines do, may be as long as it will.
+            // Data that compresses well, but no better than lines do, may be of any length.
             let mut long = compressed(encoding, &vec![b'x'; DECODED_BYTES_MIN as usize + 1]);
             let kept = long.len() as u64 * DECODED_PER_BYTE_MAX;
             long.extend(compressed(encoding, &vec![b'y'; kept as usize - 1]));
             assert!(decoded(encoding, &long, 4096).is_ok(), "{encoding:?}");
-            // As small as its kind of compression makes it.
+            // The smallest input that each format can compress this to.
             let zeros = vec![b'x'; 256 << 20];
             let bomb = match encoding {
                 Encoding::Gzip => {
@@ -264,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_come_back(
+        fn any_bytes_round_trip(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5000), 1..4),
             chunk_bytes in 1usize..3000,
         ) {

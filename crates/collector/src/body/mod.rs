@@ -1,14 +1,14 @@
-//! Lines out of the body of a request, piece by piece: decompressed, cut into whole lines, records
-//! picked out.
+//! Extracts lines from the body of a request, piece by piece: decompresses it, cuts it into whole
+//! lines, and selects the records.
 //!
 //! ```text
 //! chunk of the body → Decoder → Elements → WholeLines → Shape → Intake
 //! ```
 //!
-//! Invariants: memory does not depend on the length of the body or on how well it is compressed,
-//! only on the longest line ([`LINE_BYTES_MAX`](record::frame::LINE_BYTES_MAX)) and the decoder's
-//! window ([`ZSTD_WINDOW_LOG_MAX`]); the lines do not depend on how the body was cut into chunks.
-//! No I/O and no clock.
+//! Invariants: memory does not depend on the length of the body or its compression ratio, only on
+//! the longest line ([`LINE_BYTES_MAX`](record::frame::LINE_BYTES_MAX)) and the decoder's window
+//! ([`ZSTD_WINDOW_LOG_MAX`]); the lines do not depend on how the body was cut into chunks. No I/O
+//! and no clock.
 
 mod array;
 mod decode;

@@ -1,47 +1,48 @@
 //! Which lines of a body are records.
 
-/// What stands in the lines of a body. One for each body: it knows where in the body it is.
+/// What the lines of a body contain. Each body needs its own value, which tracks the position in
+/// the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Each line is a record, blank ones too.
+    /// Each line is a record, blank lines too.
     Lines,
-    /// A JSON object a line; blank lines between them are nothing. Objects that stand behind one
-    /// another in a line, as Fluent Bit's `json_stream` writes them, are a line each.
+    /// One JSON object per line; blank lines are ignored. Several objects in one line, as Fluent
+    /// Bit's `json_stream` writes them, become a line each.
     JsonLines,
-    /// Elasticsearch's `_bulk`: a line that says what to do, then the document.
+    /// Elasticsearch's `_bulk`: an action line, then the document.
     Bulk {
-        /// Lines so far, for errors.
+        /// Lines so far, for error messages.
         lines: u64,
         /// The next line is a document.
         document: bool,
     },
 }
 
-/// A body that is no `_bulk` request, or asks for what a log does not do.
+/// A body that is not a valid `_bulk` request, or requests an action that a log does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BulkError {
-    /// Neither `index` nor `create`.
+    /// An action other than `index` or `create`.
     #[error(
-        "line {line} of the bulk request should say what to do ({{\"create\":{{}}}}) but is {found:?}; \
+        "line {line} of the bulk request should be an action ({{\"create\":{{}}}}) but is {found:?}; \
          lines are only added here, by create or index"
     )]
     NoAction {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: u64,
-        /// The start of it.
+        /// The start of the line.
         found: String,
     },
 }
 
-/// Bytes of a wrong line that an error shows.
+/// Bytes of the wrong line that the error shows.
 const SHOWN_BYTES_MAX: usize = 80;
 
 impl Shape {
-    /// `_bulk`, at its start.
+    /// `_bulk`, at the start of the body.
     pub const BULK: Shape = Shape::Bulk { lines: 0, document: false };
 
-    /// The records among whole lines, either `block` itself or copied to `scratch`; before an
-    /// error, what came before it is in `scratch`.
+    /// The records among whole lines: either `block` itself or a copy in `scratch`. On an error,
+    /// `scratch` holds the records before it.
     pub fn records<'a>(
         &mut self,
         block: &'a [u8],
@@ -97,19 +98,19 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii().is_empty()
 }
 
-/// Whether a line may have nothing but blanks in it: one begins with a blank.
+/// Whether a blank line is possible: every blank line begins with white space.
 fn may_have_blank_line(block: &[u8]) -> bool {
     let blank_at = |at: usize| block.get(at).is_some_and(|&byte| byte <= b' ');
     blank_at(0) || memchr::memchr_iter(b'\n', block).any(|newline| blank_at(newline + 1))
 }
 
-/// Whether objects may stand behind one another, as far as a glance tells.
+/// Quick check whether several objects may share a line.
 fn may_join(block: &[u8]) -> bool {
     let finds = |what: &[u8]| memchr::memmem::find(block, what).is_some();
     finds(b"}{") || finds(b"} {")
 }
 
-/// Whether a line is nothing but objects. Others stay whole.
+/// Whether a line consists of objects only. Other lines stay whole.
 fn is_objects(mut line: &[u8]) -> bool {
     while !is_blank(line) {
         match object_end(line) {
@@ -120,7 +121,7 @@ fn is_objects(mut line: &[u8]) -> bool {
     true
 }
 
-/// Where the object ends that a line begins with.
+/// Where the object at the start of the line ends.
 fn object_end(line: &[u8]) -> Option<usize> {
     let begin = line.iter().position(|byte| !byte.is_ascii_whitespace())?;
     if line[begin] != b'{' {
@@ -190,7 +191,7 @@ mod tests {
             (" {}{} \r\n{}\n", "{}\n{} \r\n{}\n"),
             ("{\"a\":\"}{\"}\n{}\n", "{\"a\":\"}{\"}\n{}\n"),
             ("{\"a\":\"\\\"}{\"}\n", "{\"a\":\"\\\"}{\"}\n"),
-            // What is more than objects stays whole.
+            // Lines with anything besides objects stay whole.
             ("{}{} x\n", "{}{} x\n"),
             ("{}{\n{}\n", "{}{\n{}\n"),
             ("x }{\n", "x }{\n"),

@@ -1,30 +1,29 @@
-//! Cuts a stream that comes in pieces into blocks of whole lines.
+//! Cuts a stream that arrives in pieces into blocks of whole lines.
 
 use record::frame::LINE_BYTES_MAX;
 
-/// Pieces of fewer bytes are collected; larger ones are handed on where they are, without a copy.
+/// Pieces smaller than this are collected; larger ones are passed on in place, without a copy.
 const SMALL_BYTES: usize = 16 << 10;
-/// Small pieces are handed on when so many bytes of them are there, or when [`WholeLines::flush`]
-/// says so.
+/// Collected small pieces are emitted when they reach this many bytes, or by [`WholeLines::flush`].
 const COLLECTED_BYTES_MAX: usize = 64 << 10;
 
-/// Cuts one stream. Holds at most a line and [`COLLECTED_BYTES_MAX`].
+/// Cuts one stream. Holds at most one line and [`COLLECTED_BYTES_MAX`].
 ///
-/// A line over [`LINE_BYTES_MAX`] comes one byte longer than that, so that whoever takes it sees
-/// that it is too long; its rest is skipped and counted in [`WholeLines::take_skipped_bytes`].
+/// A line over [`LINE_BYTES_MAX`] is emitted one byte longer than that, so that the receiver sees
+/// that it is too long; the rest is skipped and counted in [`WholeLines::take_skipped_bytes`].
 #[derive(Default)]
 pub struct WholeLines {
-    /// Whole lines that were collected, then the start of a line.
+    /// Collected whole lines, then the start of an incomplete line.
     held: Vec<u8>,
-    /// Bytes of those whole lines.
+    /// Bytes of the whole lines in `held`.
     whole: usize,
-    /// In the rest of a line that is too long.
+    /// Inside the rest of a line that is too long.
     skipping: bool,
     skipped_bytes: u64,
 }
 
 impl WholeLines {
-    /// At the start of a stream.
+    /// Starts at the beginning of a stream.
     pub fn new() -> WholeLines {
         WholeLines::default()
     }
@@ -46,7 +45,7 @@ impl WholeLines {
             return self.collect(piece, emit);
         }
         if !self.held.is_empty() {
-            // The line that the pieces before have begun.
+            // The line that earlier pieces began.
             let end = memchr::memchr(b'\n', piece).map_or(piece.len(), |at| at + 1);
             self.hold(&piece[..end]);
             piece = &piece[end..];
@@ -60,7 +59,7 @@ impl WholeLines {
         Ok(())
     }
 
-    /// Hands on the whole lines that were collected.
+    /// Emits the whole lines that were collected.
     pub fn flush<E>(&mut self, mut emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let whole = std::mem::take(&mut self.whole);
         let result = if whole > 0 { emit(&self.held[..whole]) } else { Ok(()) };
@@ -68,24 +67,24 @@ impl WholeLines {
         result
     }
 
-    /// Ends the stream: what was collected, and a last line without newline.
+    /// Ends the stream: emits the collected lines, and a last line without newline.
     pub fn end<E>(&mut self, emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.whole = self.held.len();
         self.skipping = false;
         self.flush(emit)
     }
 
-    /// Whether [`WholeLines::flush`] has something to hand on.
+    /// Whether [`WholeLines::flush`] has something to emit.
     pub fn has_collected(&self) -> bool {
         self.whole > 0
     }
 
-    /// What was taken and not handed on: collected lines, and a line that did not come whole.
+    /// Bytes taken and not emitted: collected lines, and an incomplete line.
     pub fn held(&self) -> &[u8] {
         &self.held
     }
 
-    /// Bytes of memory that hold it. Memory that a longer line needed before is given back.
+    /// Bytes of memory held. Memory that an earlier, longer line needed is freed.
     pub fn bytes_held(&mut self) -> usize {
         if self.held.len() <= COLLECTED_BYTES_MAX && self.held.capacity() > COLLECTED_BYTES_MAX {
             self.held.shrink_to(self.held.len());
@@ -93,7 +92,7 @@ impl WholeLines {
         self.held.capacity()
     }
 
-    /// Bytes of lines too long that were skipped since this was asked last.
+    /// Bytes skipped in lines that are too long, since the last call.
     pub fn take_skipped_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.skipped_bytes)
     }
@@ -104,7 +103,7 @@ impl WholeLines {
         emit: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let lines = memchr::memrchr(b'\n', piece).map_or(0, |last| last + 1);
-        // Only its first line may be too long, together with what is held.
+        // Only the first line can be too long, together with the held part.
         let first = memchr::memchr(b'\n', piece).map_or(0, |at| at + 1);
         self.hold(&piece[..first]);
         self.hold(&piece[first..lines]);
@@ -140,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
     use std::convert::Infallible;
 
-    /// The lines of a stream in such pieces, and the bytes that were skipped.
+    /// The lines of a stream that arrives in these pieces, and the number of skipped bytes.
     fn lines_of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, u64) {
         let mut lines = Vec::new();
         let mut whole = WholeLines::new();
@@ -170,7 +169,7 @@ mod tests {
                 let check = |text: &[u8], expected: &[usize]| {
                     let (lines, skipped) = lines_of(text.chunks(piece_bytes));
                     let lengths: Vec<usize> = lines.iter().map(Vec::len).collect();
-                    // A line that comes in one piece is cut by whoever takes it.
+                    // The receiver cuts a line that arrives in one piece.
                     let in_one_piece = skipped == 0 && lengths[1] == expected[1] + length - kept;
                     assert!(
                         in_one_piece || (lengths == expected && skipped == (length - kept) as u64),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn collected_lines_come_when_asked_for() {
+    fn flush_emits_collected_lines() {
         let mut whole = WholeLines::new();
         let mut blocks: Vec<Vec<u8>> = Vec::new();
         let mut emit = |block: &[u8]| {
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_taker_comes_back() {
+    fn an_error_of_emit_is_returned() {
         let mut whole = WholeLines::new();
         let refuse = |_: &[u8]| Err("full");
         assert_eq!(whole.take(&[b'\n'; SMALL_BYTES], refuse), Err("full"));

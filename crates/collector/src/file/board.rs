@@ -1,29 +1,29 @@
-//! What is told of the files: to metrics, to the API, and to the checkpoint.
+//! The state of the followed files, as metrics, the API and the checkpoint see it.
 //!
-//! The thread that follows and the writer of the store change numbers here; whoever asks reads them
-//! and holds nobody up.
+//! The following thread and the writer of the store update the numbers here; readers do not block
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How it stands with a file.
+/// State of a followed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FileState {
-    /// It has its name, and is read as it grows.
+    /// It has its name and is read as it grows.
     Following = 0,
-    /// It was renamed; what is still written to it is read.
+    /// It was renamed; further writes to it are still read.
     Renamed = 1,
-    /// It has no name any more; its rest is read.
+    /// It has no name any more; its remaining bytes are read.
     Deleted = 2,
-    /// It cannot be read; it is tried again.
+    /// It cannot be read; reading is retried.
     Unreadable = 3,
 }
 
 impl FileState {
-    /// The word in the API.
+    /// The name used in the API.
     pub fn name(self) -> &'static str {
         match self {
             FileState::Following => "following",
@@ -34,54 +34,54 @@ impl FileState {
     }
 }
 
-/// One file, as others see it.
+/// Status of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// Its name when it was found.
+    /// Its name when it was discovered.
     pub path: String,
-    /// How it stands with it.
+    /// Its state.
     pub state: FileState,
     /// Its length.
     pub size_bytes: u64,
-    /// How much of it was read.
+    /// Bytes read so far.
     pub read_bytes: u64,
-    /// How much of it is durable in the store; what is behind is the lag.
+    /// Bytes that are durable in the store; the rest of the file is the lag.
     pub durable_bytes: u64,
-    /// When something was last read from it, nanoseconds since 1970 UTC; none before.
+    /// When data was last read from it, nanoseconds since 1970 UTC; `None` before the first read.
     pub read_ns: Option<i64>,
     /// Why it cannot be read.
     pub error: Option<String>,
 }
 
-/// All files together.
+/// Totals over all files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTotals {
     /// Files that are followed.
     pub followed: u64,
-    /// Of those, the ones that are open.
+    /// Followed files that are open.
     pub open: u64,
     /// Files and directories that cannot be read.
     pub unreadable: u64,
     /// Bytes of the files that are not durable yet.
     pub lag_bytes: u64,
-    /// Records that were longer than they may be, and were cut into several.
+    /// Records that exceeded the limit and were cut into several.
     pub records_cut: u64,
-    /// Times that a file was found truncated or written anew.
+    /// Times a file was found truncated or rewritten.
     pub truncations: u64,
-    /// Bytes that were gone before they were read: truncated or deleted.
+    /// Bytes that were truncated or deleted before they were read.
     pub bytes_lost: u64,
     /// Checkpoints that could not be written.
     pub checkpoints_failed: u64,
 }
 
-/// The numbers of one file (of what was in it since it was truncated last).
+/// The numbers of one file, since it was last truncated.
 #[derive(Debug)]
 pub(crate) struct Tracked {
     pub id: u64,
     pub path: String,
     pub size: AtomicU64,
     pub read: AtomicU64,
-    /// Changed under the lock of the ledger only.
+    /// Only changed under the lock of the ledger.
     pub durable: AtomicU64,
     read_ns: AtomicI64,
     state: AtomicU8,
@@ -111,7 +111,7 @@ impl Tracked {
         self.state.store(state as u8, Relaxed);
     }
 
-    /// Says why it cannot be read, or that it can. Returns whether that is new.
+    /// Sets or clears the reason why it cannot be read. Returns whether the reason is new.
     pub fn set_error(&self, error: Option<String>) -> bool {
         let mut known = lock(&self.error);
         let is_new = *known != error;
@@ -143,7 +143,7 @@ impl Tracked {
     }
 }
 
-/// All that is told.
+/// The shared state of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     files: Mutex<BTreeMap<(String, u64), Arc<Tracked>>>,
@@ -166,12 +166,12 @@ impl Board {
         lock(&self.files).remove(&(tracked.path.clone(), tracked.id));
     }
 
-    /// Says that a path cannot be read. Returns whether that is new.
+    /// Records that a path cannot be read. Returns whether that is new.
     pub fn unreadable(&self, path: &Path, why: &str) -> bool {
         lock(&self.unreadable).insert(path.to_owned(), why.to_owned()).as_deref() != Some(why)
     }
 
-    /// Keeps of those that cannot be read the ones that are still so.
+    /// Keeps only the unreadable paths for which `still` is true.
     pub fn still_unreadable(&self, still: impl Fn(&Path) -> bool) {
         lock(&self.unreadable).retain(|path, _| still(path));
     }
@@ -191,7 +191,8 @@ impl Board {
         }
     }
 
-    /// What cannot be read first, then the files by path; from the `skip`th on, at most `take`.
+    /// Unreadable paths first, then the files by path: at most `take` entries, after skipping
+    /// `skip`.
     pub fn list(&self, skip: usize, take: usize) -> Vec<FileInfo> {
         let unreadable = lock(&self.unreadable);
         let of_unreadable = unreadable.iter().map(|(path, why)| FileInfo {

@@ -1,12 +1,13 @@
-//! How far each file was read, kept over a crash: `files.checkpoint` in the data directory.
+//! Stores how far each file was read, so that it survives a crash: `files.checkpoint` in the data
+//! directory.
 //!
-//! Invariant: no line of a file is handed on before a checkpoint that names the file is on disk. So
-//! every line in the store bears the number of a file that is known, and after a crash the lines
-//! behind the checkpoint are found in the store and skipped in their file (see [`super::recall`]).
+//! Invariant: no line of a file is delivered before a checkpoint that names the file is on disk. So
+//! every line in the store carries the number of a known file. After a crash, the lines behind the
+//! checkpoint are found in the store and skipped in their file (see [`super::recall`]).
 //!
-//! The file is JSON, written beside the old one and renamed over it, synced before and after: it is
-//! there whole, the old or the new. It is written at most once a second, and less often when it is
-//! large.
+//! The file is JSON. It is written beside the old one and renamed over it, with a sync before and
+//! after, so that either the old or the new one is there as a whole. It is written at most once a
+//! second, and less often when it is large.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,50 +19,50 @@ use serde::{Deserialize, Serialize};
 use super::FileError;
 use super::identity::Fingerprint;
 
-/// Version of the checkpoint that this code writes, and the only one it reads.
+/// Checkpoint version that this code writes, and the only one it reads.
 const VERSION: u32 = 1;
-/// No checkpoint is larger: that is a hundred thousand files with long names.
+/// Upper limit of the checkpoint's size: a hundred thousand files with long names. A larger file is
+/// an error.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// What is known after a restart.
+/// The state that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
     version: u32,
-    /// All lines of files in frames up to this number are counted in the positions below; lines in
+    /// All lines of files in frames up to this number are included in the positions below; lines in
     /// later frames are not.
     pub sequence: u64,
-    /// Numbers from this one on were never given to a file.
+    /// Numbers from this one on were never assigned to a file.
     pub id_next: u64,
-    /// Patterns that were searched for before: a file that appears later is read from its
-    /// beginning.
+    /// Patterns that were searched before: a file that appears later is read from its beginning.
     pub patterns: Vec<String>,
     /// The files.
     pub files: Vec<Entry>,
 }
 
-/// One file.
+/// One file in the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its number, in the origin of its lines. A file that is truncated gets another one.
+    /// Its number, which the origin of its lines carries. A truncated file gets another one.
     pub id: u64,
-    /// The name under which it was found first; bytes that are not UTF-8 are replaced.
+    /// The name under which it was first discovered; bytes that are not UTF-8 are replaced.
     pub path: String,
     /// Its inode.
     pub inode: u64,
-    /// When it was made, nanoseconds since 1970 UTC; 0 when that is not known.
+    /// Its creation time, nanoseconds since 1970 UTC; 0 if unknown.
     pub born_ns: i64,
     /// Its first bytes.
     pub fingerprint: Fingerprint,
     /// Lines before this byte are durable.
     pub position: u64,
-    /// When it was there last, seconds since 1970 UTC.
+    /// When it was last seen, seconds since 1970 UTC.
     pub seen_s: i64,
 }
 
 impl Checkpoint {
-    /// One that knows of no file.
+    /// A checkpoint without files.
     pub fn new(sequence: u64) -> Checkpoint {
         Checkpoint {
             version: VERSION,
@@ -79,15 +80,15 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The file of this name in a directory.
+    /// The file with this name in a directory.
     pub fn new(dir: &Path, name: &str) -> Slot {
         Slot { path: dir.join(name) }
     }
 
-    /// What is in it; none when it was never written.
+    /// Its content; `None` if it was never written.
     ///
     /// # Errors
-    /// When it cannot be read or makes no sense.
+    /// When the file cannot be read or its content is invalid.
     pub fn read<T: DeserializeOwned>(&self, disk: &dyn Disk) -> Result<Option<T>, FileError> {
         let error = |why: String| FileError::Checkpoint { path: self.path.clone(), why };
         let bytes = match self.bytes(disk) {
@@ -110,7 +111,8 @@ impl Slot {
         Ok(bytes)
     }
 
-    /// Replaces what is in it; returns the number of bytes. Durable when it returns.
+    /// Replaces the content; returns its size in bytes. The new content is durable when this
+    /// returns.
     pub fn write(&self, disk: &dyn Disk, content: &impl Serialize) -> io::Result<u64> {
         let bytes = serde_json::to_vec(content).expect("strings and numbers only");
         let part = self.path.with_added_extension("part");
@@ -128,16 +130,19 @@ impl Slot {
 }
 
 impl Checkpoint {
-    /// Reads the checkpoint of a version this code knows.
+    /// Reads a checkpoint of the supported version.
     ///
     /// # Errors
-    /// When it cannot be read, makes no sense, or is of another version.
+    /// When the file cannot be read, its content is invalid, or it has another version.
     pub fn read(slot: &Slot, disk: &dyn Disk) -> Result<Option<Checkpoint>, FileError> {
         let read: Option<Checkpoint> = slot.read(disk)?;
         match read {
             Some(found) if found.version != VERSION => Err(FileError::Checkpoint {
                 path: slot.path.clone(),
-                why: format!("it is of version {}, this program reads {VERSION}", found.version),
+                why: format!(
+                    "it has version {}, but this program reads version {VERSION}",
+                    found.version
+                ),
             }),
             read => Ok(read),
         }
@@ -150,7 +155,7 @@ mod tests {
     use platform::RealDisk;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_checkpoint_round_trips() {
         let dir = tempfile::tempdir().unwrap();
         let slot = Slot::new(dir.path(), "files.checkpoint");
         assert_eq!(Checkpoint::read(&slot, &RealDisk).unwrap(), None);
@@ -165,7 +170,7 @@ mod tests {
                 position: u64::MAX,
                 seen_s: 1,
             });
-            // A part that a crash left is in nobody's way.
+            // A partial file left by a crash does no harm.
             std::fs::write(dir.path().join("files.checkpoint.part"), "junk").unwrap();
             slot.write(&RealDisk, &checkpoint).unwrap();
             assert_eq!(Checkpoint::read(&slot, &RealDisk).unwrap().as_ref(), Some(&checkpoint));
@@ -174,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_checkpoint_is_told() {
+    fn an_invalid_checkpoint_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let slot = Slot::new(dir.path(), "c");
         let text = serde_json::to_string(&Checkpoint::new(1)).unwrap();
         let newer = text.replace("\"version\":1", "\"version\":2");
         for (text, expected) in
-            [("", "EOF"), (&text[1..], "expected"), ("{}", "version"), (&newer, "of version 2")]
+            [("", "EOF"), (&text[1..], "expected"), ("{}", "version"), (&newer, "has version 2")]
         {
             std::fs::write(dir.path().join("c"), text).unwrap();
             let error = Checkpoint::read(&slot, &RealDisk).unwrap_err().to_string();

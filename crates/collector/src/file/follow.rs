@@ -1,7 +1,7 @@
-//! One file that is followed: how far it is read, and whether it is still the same.
+//! One followed file: how far it is read, and whether it is still the same file.
 //!
-//! Nothing of a file is kept in memory but numbers: what is not a whole record yet is read again. A
-//! file that is read to its end may be closed at any time, and is opened again when it has grown.
+//! Only numbers are kept in memory per file: an incomplete record is read again later. A file that
+//! was read to its end may be closed at any time, and is reopened when it has grown.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -22,33 +22,33 @@ use super::ledger::Frames;
 use super::recall::read_at;
 use super::records::{End, cut};
 
-/// Bytes of one read. More only for a record that is longer.
+/// Bytes of one read; more only for a longer record.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes that are read of a file before others have their turn.
+/// Bytes read from one file before the other files get their turn.
 const TURN_BYTES: u64 = 1 << 20;
 
-/// How a turn of reading ended.
+/// How a reading turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// At the end of the file, as it was.
+    /// The end of the file was reached.
     Done,
-    /// There is more.
+    /// There is more to read.
     More,
     /// The source is stopping.
     Stopped,
 }
 
-/// What looking at a file found.
+/// The result of checking a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// It is as it was.
+    /// It is unchanged.
     Same,
     /// It is longer.
     Grown,
-    /// It is shorter than what was read of it, begins otherwise, or was made later: it was
-    /// truncated or written anew.
+    /// It is shorter than the part already read, has a different beginning, or was created later:
+    /// it was truncated or rewritten.
     Anew,
-    /// It is not there any more under its name.
+    /// Its name does not lead to it any more.
     Elsewhere,
 }
 
@@ -57,25 +57,25 @@ pub(crate) struct Follow {
     pub rule: usize,
     pub origin: Origin,
     pub tracked: Arc<Tracked>,
-    /// The name under which it was found.
+    /// The name under which it was discovered.
     pub path: PathBuf,
-    /// Where it is, without symbolic links; none when it has no name any more.
-    pub place: Option<PathBuf>,
+    /// Its path without symbolic links; `None` when it has no name any more.
+    pub real_path: Option<PathBuf>,
     pub file: Option<OpenFile>,
-    /// Bytes before this one are in frames.
+    /// Bytes before this offset are in frames.
     pub position: u64,
     pub size: u64,
-    /// When it was last seen to have grown, monotonic nanoseconds.
+    /// When it was last seen to have grown, in monotonic nanoseconds.
     pub grown_ns: u64,
-    /// Its name is another now.
+    /// It has another name now.
     pub renamed: bool,
     /// It has no name on its file system any more.
     pub deleted: bool,
-    /// A checkpoint that names it is on disk.
+    /// A checkpoint on disk names it.
     pub recorded: bool,
-    /// It is in the queue of those to be read.
+    /// It is in the reading queue.
     pub queued: bool,
-    /// It could not be read; not tried before then, monotonic nanoseconds.
+    /// After a failed read, no retry before this time, in monotonic nanoseconds.
     pub retry_ns: u64,
     born_ns: i64,
     fingerprint: Fingerprint,
@@ -83,7 +83,7 @@ pub(crate) struct Follow {
     open_files: Arc<AtomicU64>,
 }
 
-/// A file that is open, and counted while it is.
+/// An open file, included in the count of open files while it exists.
 pub(crate) struct OpenFile {
     file: File,
     count: Arc<AtomicU64>,
@@ -113,7 +113,7 @@ impl Drop for OpenFile {
 }
 
 impl Follow {
-    /// A file that was just opened. `start` is what it begins with.
+    /// A file that was just opened. `start` is its first bytes.
     pub fn new(
         id: u64,
         (rule, settings): (usize, &FileRule),
@@ -129,7 +129,7 @@ impl Follow {
             rule,
             origin: origin(id, settings, &path),
             tracked,
-            place: Some(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())),
+            real_path: Some(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())),
             path,
             open_files: Arc::clone(&file.count),
             file: Some(file),
@@ -147,7 +147,7 @@ impl Follow {
         }
     }
 
-    /// What the checkpoint says of it, with what is durable.
+    /// The file's entry in the checkpoint, with its durable position.
     pub fn entry(&self, seen_s: i64) -> Entry {
         Entry {
             id: self.tracked.id,
@@ -160,7 +160,7 @@ impl Follow {
         }
     }
 
-    /// Whether there is something behind what was read.
+    /// Whether there are bytes that were not read yet.
     pub fn has_more(&self) -> bool {
         self.size > self.position
     }
@@ -170,7 +170,7 @@ impl Follow {
         self.tracked.durable.load(Relaxed) >= self.size
     }
 
-    /// Opens it if it is not open.
+    /// Opens the file if it is not open.
     pub fn open(&mut self) -> io::Result<&File> {
         if self.file.is_none() {
             self.file = Some(self.reopen()?);
@@ -179,18 +179,19 @@ impl Follow {
     }
 
     fn reopen(&self) -> io::Result<OpenFile> {
-        let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let file = OpenFile::open(place, &self.open_files)?;
+        let real_path =
+            self.real_path.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let file = OpenFile::open(real_path, &self.open_files)?;
         if Inode::of(&file.metadata()?) != self.inode {
             return Err(io::Error::from(io::ErrorKind::NotFound));
         }
         Ok(file)
     }
 
-    /// Looks at its length and, when it has changed, at its start.
+    /// Checks the file's length and, if it has changed, its beginning.
     pub fn look(&mut self, now_ns: u64) -> io::Result<Look> {
-        let metadata = match (&self.place, &self.file) {
-            (Some(place), _) => match fs::metadata(place) {
+        let metadata = match (&self.real_path, &self.file) {
+            (Some(real_path), _) => match fs::metadata(real_path) {
                 Ok(metadata) if Inode::of(&metadata) == self.inode => metadata,
                 Ok(_) => return Ok(Look::Elsewhere),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -206,7 +207,7 @@ impl Follow {
         if (size, changed) == (self.size, self.changed) {
             return Ok(Look::Same);
         }
-        // While it was closed, another file may have been given its name and its inode.
+        // While the file was closed, another file may have taken its name and its inode.
         let is_other = self.file.is_none() && born_ns(&metadata) != self.born_ns;
         if is_other || size < self.position {
             return Ok(Look::Anew);
@@ -225,9 +226,9 @@ impl Follow {
         Ok(if has_grown { Look::Grown } else { Look::Same })
     }
 
-    /// Begins again at its start, as another file. Returns the bytes of the old one that were not
-    /// read.
-    pub fn begin_anew(&mut self, id: u64, settings: &FileRule, now_ns: u64) -> io::Result<u64> {
+    /// Restarts at the beginning, as another file. Returns the number of bytes of the old file that
+    /// were not read.
+    pub fn start_over(&mut self, id: u64, settings: &FileRule, now_ns: u64) -> io::Result<u64> {
         let file = self.open()?;
         let (metadata, start) = (file.metadata()?, start(file)?);
         let unread = self.size - self.position;
@@ -244,16 +245,16 @@ impl Follow {
         Ok(unread)
     }
 
-    /// Says how it stands with it.
-    pub fn tell_state(&self) {
-        self.tracked.set_state(match (&self.place, self.renamed) {
+    /// Publishes the file's state.
+    pub fn publish_state(&self) {
+        self.tracked.set_state(match (&self.real_path, self.renamed) {
             (None, _) => FileState::Deleted,
             (Some(_), true) => FileState::Renamed,
             (Some(_), false) => FileState::Following,
         });
     }
 
-    /// Reads on for a while. `cuts` counts records that were too long.
+    /// Reads one turn. `cuts` counts records that were too long.
     pub fn turn(
         &mut self,
         settings: &FileRule,
@@ -269,7 +270,7 @@ impl Follow {
         let turn_end = self.position + TURN_BYTES;
         let mut wanted = READ_BYTES;
         loop {
-            // The byte before tells whether the newline of the last record is still to come.
+            // The byte before shows whether the newline of the last record is still to come.
             let before = usize::from(self.position > 0);
             buffer.resize(buffer.len().max(before + wanted), 0);
             let buffer = &mut buffer[..before + wanted];
@@ -313,8 +314,8 @@ impl Follow {
     }
 }
 
-/// Where to begin in a file of which only what comes is wanted: behind the last newline, if there
-/// is one near.
+/// Where to start in a file of which only new lines are wanted: after the last newline, if one is
+/// near.
 pub(crate) fn last_line_end(file: &File, size: u64) -> io::Result<u64> {
     let mut end = vec![0; (READ_BYTES as u64).min(size) as usize];
     let from = size - end.len() as u64;
@@ -322,7 +323,7 @@ pub(crate) fn last_line_end(file: &File, size: u64) -> io::Result<u64> {
     Ok(memchr::memrchr(b'\n', &end[..read]).map_or(size, |at| from + at as u64 + 1))
 }
 
-/// The first bytes of a file, as many as a fingerprint is of.
+/// The first bytes of a file, as many as a fingerprint covers.
 pub(crate) fn start(file: &File) -> io::Result<Vec<u8>> {
     let mut start = vec![0; FINGERPRINT_BYTES_MAX];
     let read = read_at(file, &mut start, 0)?;
@@ -363,15 +364,14 @@ mod tests {
         let rule = FileRule::new(Vec::new());
         let mut follow = Follow::new(1, (0, &rule), path.clone(), (file, &metadata), b"same\n", 5);
         assert_eq!(follow.look(0).unwrap(), Look::Same);
-        // The file was made at another time than the one that was followed, and begins as that one
-        // did.
+        // The file was created at another time than the followed one, and has the same beginning.
         follow.born_ns -= 1;
         follow.file = None;
         fs::write(&path, "same\nmore\n").unwrap();
         assert_eq!(follow.look(0).unwrap(), Look::Anew);
-        assert_eq!(follow.begin_anew(2, &rule, 0).unwrap(), 0);
+        assert_eq!(follow.start_over(2, &rule, 0).unwrap(), 0);
         assert_eq!((follow.position, follow.size), (0, 10));
-        // It is known as what it is now.
+        // It is recorded with its own creation time.
         assert_eq!(follow.entry(0).born_ns, born_ns(&metadata));
         follow.file = None;
         assert_eq!(follow.look(0).unwrap(), Look::Same);

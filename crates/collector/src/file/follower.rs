@@ -1,8 +1,8 @@
-//! Follows all files: finds them (`find`), looks what became of them (`look`), reads them in turn,
-//! and writes down how far (`save`).
+//! Follows all files: discovers them (`find`), checks what happened to them (`look`), reads them in
+//! turn, and records the positions (`save`).
 //!
-//! A state machine without a thread: [`Follower::step`] does what is due at the time of its clock,
-//! so that tests move time and files as they like.
+//! A state machine without a thread: [`Follower::step`] does the work that is due at the time of
+//! its clock, so that tests control time and files.
 
 mod find;
 mod look;
@@ -29,14 +29,14 @@ use super::watch::Change;
 use crate::deliver::Deliver;
 use crate::source::LogLimit;
 
-/// Files are looked for and looked at for this part of the time at most, when there are many or a
-/// slow file system.
+/// Searching and checking files takes at most one part in this many of the time, if there are many
+/// files or the file system is slow.
 const BUSY_PARTS: u64 = 20;
-/// When frames were not kept, nothing is read for so long.
+/// Reading pauses for this long after frames were not kept.
 const PAUSE_MS: u64 = 1_000;
 
-/// What following needs from outside.
-pub(crate) struct With {
+/// The follower's dependencies.
+pub(crate) struct Dependencies {
     pub clock: Arc<dyn Clock>,
     pub disk: Arc<dyn Disk>,
     pub deliver: Arc<dyn Deliver>,
@@ -47,12 +47,12 @@ pub(crate) struct With {
 
 pub(crate) struct Follower {
     config: FileConfig,
-    with: With,
+    with: Dependencies,
     slot: Slot,
     follows: HashMap<Inode, Follow>,
-    /// By the names under which files were found and by where they are.
+    /// Inodes by the names under which files were discovered, and by their real paths.
     by_path: HashMap<PathBuf, Inode>,
-    /// What the checkpoint says of files that are not followed, by inode.
+    /// Checkpoint entries of files that are not followed, by inode.
     remembered: HashMap<u64, Vec<Entry>>,
     queue: VecDeque<Inode>,
     patterns_known: HashSet<String>,
@@ -62,19 +62,25 @@ pub(crate) struct Follower {
     buffer: Vec<u8>,
     look_ns: u64,
     find_ns: u64,
-    /// Nothing is read before then.
+    /// Nothing is read before this time.
     pause_ns: u64,
     checkpoint_ns: u64,
     checkpoint_idle_ns: u64,
-    /// A file waits for being in a checkpoint, or something was read since the last one.
+    /// A file waits to be included in a checkpoint, or something was read since the last
+    /// checkpoint.
     checkpoint_wanted: bool,
     lost_limit: LogLimit,
     checkpoint_limit: LogLimit,
 }
 
 impl Follower {
-    /// One that goes on behind a checkpoint.
-    pub fn new(config: FileConfig, checkpoint: Checkpoint, slot: Slot, with: With) -> Follower {
+    /// A follower that resumes behind a checkpoint.
+    pub fn new(
+        config: FileConfig,
+        checkpoint: Checkpoint,
+        slot: Slot,
+        with: Dependencies,
+    ) -> Follower {
         let mut remembered: HashMap<u64, Vec<Entry>> = HashMap::new();
         for entry in checkpoint.files {
             remembered.entry(entry.inode).or_default().push(entry);
@@ -103,7 +109,7 @@ impl Follower {
         }
     }
 
-    /// Finds the files there are, and goes on behind what is durable of them.
+    /// Discovers the existing files, and resumes each behind its durable lines.
     pub fn begin(&mut self, sequence: u64, recall: &dyn Recall) {
         self.find();
         self.find_renamed();
@@ -112,12 +118,12 @@ impl Follower {
         self.follows.values_mut().for_each(|follow| queue_rest(&mut self.queue, follow));
     }
 
-    /// Takes note of what the kernel tells.
+    /// Handles a notification from the kernel.
     pub fn changed(&mut self, change: Change) {
         match change {
             Change::Directories => self.find_ns = 0,
             Change::File(path) => match self.by_path.get(&path).copied() {
-                Some(inode) => self.look_at(&[inode]),
+                Some(inode) => self.check_files(&[inode]),
                 None => {
                     if let Some(rule) = self.rule_of(&path) {
                         self.consider(&path, rule);
@@ -127,18 +133,20 @@ impl Follower {
         }
     }
 
-    /// Directories in which something may change, when they are others than before.
+    /// The directories to watch, if they have changed since the last call.
     pub fn directories_if_changed(&mut self) -> Option<&BTreeSet<PathBuf>> {
         std::mem::take(&mut self.directories_changed).then_some(&self.directories)
     }
 
-    /// Does what is due, and reads a turn of each file that has more. Returns how long nothing will
-    /// be due, in nanoseconds; 0 when there is more to read, `None` when the source is to stop.
+    /// Does the work that is due, and reads one turn of each file that has more. Returns how long
+    /// nothing will be due, in nanoseconds; 0 when there is more to read, `None` when the source
+    /// must stop.
     pub fn step(&mut self) -> Option<u64> {
         let now_ns = self.now_ns();
-        // In this order: the rest of a file that was renamed comes before the new one of its name.
+        // In this order, so that the rest of a renamed file comes before the new file with its old
+        // name.
         if now_ns >= self.look_ns {
-            self.look_at_all();
+            self.check_all_files();
         }
         if now_ns >= self.find_ns {
             self.find();
@@ -164,8 +172,8 @@ impl Follower {
             if self.may_read() {
                 return Some(0);
             }
-            // Or, when that is over, once what is on its way has landed: it is looked again with
-            // the rest.
+            // If the pause is over, reading resumes once the frames in flight have landed; the
+            // periodic check sees to that.
             due_ns = due_ns.min(if self.pause_ns > now_ns { self.pause_ns } else { u64::MAX });
         }
         if self.checkpoint_wanted {
@@ -175,17 +183,17 @@ impl Follower {
         Some(due_ns.saturating_sub(now_ns).min(frame_ns))
     }
 
-    /// Whether what is read can be handed on.
+    /// Whether lines that are read can be delivered.
     fn may_read(&self) -> bool {
         self.now_ns() >= self.pause_ns && !self.with.ledger.has_failed()
     }
 
-    /// Hands on what was read, and writes the last checkpoint.
+    /// Delivers the lines that were read, and writes the last checkpoint.
     pub fn end(&mut self, wait_max: std::time::Duration) {
         self.with.frames.flush();
         if !self.with.ledger.wait_idle(wait_max) {
             tracing::warn!(
-                "lines of files are still on their way; after the next start they are looked for"
+                "lines of files are still being delivered; the next start will check which of them are in the store"
             );
         }
         self.checkpoint();
@@ -195,7 +203,7 @@ impl Follower {
         self.with.clock.monotonic_ns()
     }
 
-    /// A turn of reading; false when the source is to stop.
+    /// Reads one turn; returns false when the source must stop.
     fn turn(&mut self, inode: Inode, end: End) -> bool {
         let Some(follow) = self.follows.get_mut(&inode) else { return true };
         if !follow.recorded {
@@ -226,7 +234,7 @@ impl Follower {
         true
     }
 
-    /// Reads again what was not kept.
+    /// Rereads the lines that were not kept.
     fn go_back(&mut self) {
         tracing::warn!("lines of files were not kept; they are read again");
         self.with.frames.clear();
@@ -240,14 +248,14 @@ impl Follower {
 
 const MS: u64 = 1_000_000;
 
-/// Puts a file in the queue of those to be read, if there is more of it.
+/// Queues a file for reading if there is more of it.
 fn queue_rest(queue: &mut VecDeque<Inode>, follow: &mut Follow) {
     if follow.has_more() && !std::mem::replace(&mut follow.queued, true) {
         queue.push_back(follow.inode);
     }
 }
 
-/// The names that these inodes have in a directory.
+/// The names of these inodes in a directory.
 fn names_of(directory: &Path, inodes: impl Iterator<Item = u64>) -> HashMap<u64, PathBuf> {
     let wanted: HashSet<u64> = inodes.collect();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -1,13 +1,13 @@
-//! Which files a pattern means: `/var/log/*.log`, `/srv/**/log/*.{log,txt}`.
+//! Matches files by patterns: `/var/log/*.log`, `/srv/**/log/*.{log,txt}`.
 //!
 //! A pattern is matched name by name on the way down from its first directory, so only directories
 //! that can lead to a match are read. `*`, `?` (a byte), `[…]` and `{…,…}` match within a name,
-//! `**` any number of directories. As in a shell, a name that begins with a dot is matched only by
-//! a pattern that says so.
+//! `**` matches any number of directories. As in a shell, a name that begins with a dot is matched
+//! only by a pattern that writes the dot.
 //!
 //! Symbolic links to files are followed, and links to directories that a pattern names; below `**`
-//! links to directories are not, so that a walk ends. Left out: what is compressed (see
-//! [`is_compressed`]), unless the pattern names it.
+//! links to directories are not followed, so that a walk ends. Left out: compressed files (see
+//! [`is_compressed`]), unless the pattern names them.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -19,19 +19,18 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::FileError;
 
-/// Entries of directories that one search looks at. What lies beyond is not found, which is
-/// reported.
+/// Directory entries that one search reads. Files beyond this are not found, which is reported.
 const ENTRIES_MAX: usize = 1_000_000;
-/// Directories below one another that `**` goes down.
+/// How many directory levels `**` descends.
 const DEPTH_MAX: usize = 64;
-/// Bytes of a pattern, as of a path; a longer one is refused.
+/// Bytes of a pattern, the same as of a path; a longer pattern is refused.
 const PATTERN_BYTES_MAX: usize = 4_096;
-/// `{…}` inside each other, of which the library takes any number, with a stack as deep; more are
+/// Nesting depth of `{…}`. The library accepts any depth and recurses as deep; deeper patterns are
 /// refused.
 const BRACES_MAX: usize = 10;
-/// `**` in a pattern; more are refused, as each is tried at each directory.
+/// How many `**` a pattern may have; more are refused, because each is tried at every directory.
 const BELOW_MAX: usize = 4;
-/// Files of these names hold what was followed already, in a form that is not lines.
+/// Endings of compressed files: their lines were followed already, before compression.
 const COMPRESSED: [&str; 7] = [".gz", ".zst", ".xz", ".bz2", ".lz4", ".zip", ".br"];
 
 /// A pattern for paths of files.
@@ -46,7 +45,7 @@ pub struct Pattern {
 enum Part {
     /// Exactly this name.
     Name(OsString),
-    /// A name like this.
+    /// A name that matches this glob.
     Like { names: GlobMatcher, hidden: bool },
     /// Any number of directories.
     Below,
@@ -64,16 +63,16 @@ impl Part {
     }
 }
 
-/// Whether the name is that of a compressed file, as rotation leaves them.
+/// Whether the name is that of a compressed file, as log rotation leaves them.
 pub fn is_compressed(name: &str) -> bool {
     COMPRESSED.iter().any(|suffix| name.ends_with(suffix))
 }
 
 impl Pattern {
-    /// Reads a pattern for absolute paths.
+    /// Parses a pattern for absolute paths.
     ///
     /// # Errors
-    /// When it is no pattern; the error says what is wrong with it.
+    /// When the pattern is invalid; the error says why.
     pub fn parse(text: &str) -> Result<Pattern, FileError> {
         let error = |why: String| FileError::Pattern { pattern: text.to_owned(), why };
         check_bounds(text).map_err(&error)?;
@@ -99,12 +98,12 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), parts, names_compressed })
     }
 
-    /// As it was written.
+    /// The pattern as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a path is one that is meant.
+    /// Whether the pattern matches a path.
     pub fn matches(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path
             .components()
@@ -116,7 +115,7 @@ impl Pattern {
         fits(&self.parts, &names) && self.takes(path)
     }
 
-    /// Adds the files that are meant.
+    /// Adds the matching files to `found`.
     pub fn find(&self, found: &mut Found) {
         self.walk(Path::new("/"), &self.parts, 0, found);
     }
@@ -160,7 +159,8 @@ impl Pattern {
             Part::Below => {
                 self.walk(dir, rest, depth, found);
                 if depth == DEPTH_MAX {
-                    return found.error(dir, "more directories below one another than are read");
+                    return found
+                        .error(dir, "the directories are nested too deeply to be searched");
                 }
                 for entry in found.entries(dir) {
                     if entry.file_type().is_ok_and(|kind| kind.is_dir())
@@ -186,7 +186,7 @@ fn check_bounds(text: &str) -> Result<(), String> {
             _ => {}
         }
         if depth > BRACES_MAX {
-            return Err(format!("more than {BRACES_MAX} {{…}} are inside each other"));
+            return Err(format!("more than {BRACES_MAX} {{…}} are nested"));
         }
     }
     if text.split('/').filter(|name| *name == "**").count() > BELOW_MAX {
@@ -200,7 +200,7 @@ fn part(name: &str) -> Result<Part, String> {
         return Ok(Part::Below);
     }
     if name.contains("**") {
-        return Err("'**' stands alone between two '/'".into());
+        return Err("'**' must stand alone between two '/'".into());
     }
     if !name.contains(['*', '?', '[', '{', '\\']) {
         return Ok(Part::Name(name.into()));
@@ -222,12 +222,12 @@ fn fits(parts: &[Part], names: &[&OsStr]) -> bool {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The files, in order.
     pub files: BTreeSet<PathBuf>,
-    /// Directories in which a file could appear that is meant.
+    /// Directories in which a matching file could appear.
     pub directories: BTreeSet<PathBuf>,
     /// Directories that could not be read, and why.
     pub errors: Vec<(PathBuf, String)>,
@@ -235,7 +235,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// The entries of a directory; none when it is not there, and an error when it cannot be read.
+    /// The entries of a directory. A missing directory has none; an unreadable one is recorded as
+    /// an error.
     fn entries(&mut self, dir: &Path) -> Vec<fs::DirEntry> {
         let left = ENTRIES_MAX - self.entries;
         let entries: io::Result<Vec<fs::DirEntry>> =
@@ -245,11 +246,11 @@ impl Found {
                 self.entries += entries.len();
                 self.directories.insert(dir.to_owned());
                 if entries.len() == left {
-                    self.error(dir, "more files and directories than are looked at in a search");
+                    self.error(dir, "there are more files and directories than one search reads");
                 }
                 entries
             }
-            // It may come later.
+            // It may be created later.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => Vec::new(),
             Err(error) => {
@@ -264,17 +265,17 @@ impl Found {
     }
 }
 
-/// Patterns of what is left out: for whole paths, or, without a `/`, for names.
+/// Patterns of excluded files: for whole paths or, without a `/`, for names.
 #[derive(Clone, Debug)]
 pub enum Exclude {
-    /// Paths.
+    /// Matches whole paths.
     Path(Pattern),
-    /// Names of files, wherever they are.
+    /// Matches names of files in any directory.
     Name(GlobMatcher),
 }
 
 impl Exclude {
-    /// Reads one.
+    /// Parses an exclusion pattern.
     ///
     /// # Errors
     /// As [`Pattern::parse`].
@@ -291,7 +292,7 @@ impl Exclude {
         Ok(Exclude::Name(glob?.compile_matcher()))
     }
 
-    /// Whether it leaves the path out.
+    /// Whether the path is excluded.
     pub fn matches(&self, path: &Path) -> bool {
         match self {
             Exclude::Path(pattern) => pattern.matches(path),
@@ -337,7 +338,7 @@ mod tests {
         let names: Vec<String> = found.files.iter().map(relative).collect();
         assert_eq!(names, expected, "{}", pattern.text());
         assert_eq!(found.errors, []);
-        // What is found is what matches, and the other way round (but for what links lead to).
+        // `find` and `matches` agree (except behind links).
         assert!(found.files.iter().all(|path| pattern.matches(path)));
         for file in TREE.iter().filter(|file| !expected.contains(file)) {
             assert!(!pattern.matches(&dir.path().join(file)), "{} {file}", pattern.text());
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_find_what_they_mean() {
+    fn patterns_find_matching_files() {
         check("a.log", &["a.log"]);
         check("b.log*", &["b.log", "b.log.1"]);
         check("*.gz", &["b.log.2.gz"]);
@@ -388,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_told() {
+    fn invalid_patterns_are_errors() {
         for (text, expected) in [
             ("var/log/*.log", "must begin with '/'"),
             ("/", "names no file"),
             ("/var/log/", "names a directory"),
             ("/var/../x", "'..' is not allowed"),
-            ("/var/a**b/x", "'**' stands alone"),
+            ("/var/a**b/x", "'**' must stand alone"),
             ("/var/[x", "'[x': unclosed character class"),
             ("/var/{a,b/c}.log", "'{a,b': unclosed alternate"),
         ] {
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn excluded_are_names_and_paths() {
+    fn exclusions_match_names_and_paths() {
         let check =
             |exclude: &str, path: &str| Exclude::parse(exclude).unwrap().matches(Path::new(path));
         assert!(check("*.1", "/var/log/x.1") && check("/var/**/x.1", "/var/log/x.1"));

@@ -1,8 +1,8 @@
-//! Frames of lines from files on their way, and how far each file is durable.
+//! Tracks frames of file lines that are in flight, and how far each file is durable.
 //!
 //! Invariants: the number of the last durable frame and the positions of the files change together,
-//! so that a checkpoint never says more or less of a file than of the frames. A line counts as
-//! received when its frame is handed on: what was only read is still in its file.
+//! so a checkpoint is always consistent. A line counts as received when its frame is delivered: a
+//! line that was only read is still in its file.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ use crate::deliver::{KeepError, Patience};
 use crate::outlet::{Destination, FRAME_AGE_MS};
 use crate::source::StopSignal;
 
-/// What became of the frames.
+/// The outcome of the frames.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     state: Mutex<State>,
@@ -29,25 +29,26 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The last frame that is durable, as all before it.
+    /// The last frame up to which all frames are durable.
     sequence: u64,
-    /// Frames on their way, in the order of their lines. They may become durable in another order.
+    /// Frames in flight, in the order of their lines. They may become durable in another order.
     flights: VecDeque<Flight>,
-    /// Number of the first of them.
+    /// Number of the first frame in `flights`.
     first: u64,
-    /// A frame was not kept: nothing behind it counts until reading has gone back.
+    /// A frame was not kept: later frames do not count until reading has gone back.
     failed: bool,
 }
 
-/// A frame on its way.
+/// A frame in flight.
 #[derive(Debug)]
 struct Flight {
     positions: Positions,
-    /// The frame's number, once it is durable; none when it was not kept.
+    /// `None` while in flight; then the frame's number if it is durable, or `None` if it was not
+    /// kept.
     landed: Option<Option<u64>>,
 }
 
-/// How far files are read with a frame.
+/// The position each file has reached with a frame.
 type Positions = Vec<(Arc<Tracked>, u64)>;
 
 impl State {
@@ -59,7 +60,7 @@ impl State {
 }
 
 impl Ledger {
-    /// One that begins behind a frame.
+    /// A ledger that begins behind frame `sequence`.
     pub fn new(sequence: u64) -> Arc<Ledger> {
         let ledger = Ledger::default();
         ledger.lock().sequence = sequence;
@@ -70,15 +71,15 @@ impl Ledger {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
-    /// Counts everything up to a frame in the positions of the files. Only before the first frame
-    /// is on its way.
+    /// Marks everything up to frame `sequence` as counted in the files' positions. May only be
+    /// called before the first frame is in flight.
     pub fn count_up_to(&self, sequence: u64) {
         let mut state = self.lock();
         assert!(state.flights.is_empty(), "positions are counted up to the frames on their way");
         state.sequence = sequence;
     }
 
-    /// Takes note of a frame that is about to go; returns its number here.
+    /// Registers a frame that is about to be delivered; returns its flight number.
     fn take_off(&self, positions: Positions) -> u64 {
         let mut state = self.lock();
         state.flights.push_back(Flight { positions, landed: None });
@@ -87,8 +88,8 @@ impl Ledger {
 
     fn land(&self, flight: u64, sequence: Option<u64>) {
         let mut state = self.lock();
-        let place = (flight - state.first) as usize;
-        state.flights[place].landed = Some(sequence);
+        let index = (flight - state.first) as usize;
+        state.flights[index].landed = Some(sequence);
         while let Some(Flight { landed: Some(sequence), .. }) = state.flights.front() {
             let sequence = *sequence;
             let flight = state.flights.pop_front().expect("it was looked at");
@@ -104,8 +105,7 @@ impl Ledger {
         self.changed.notify_all();
     }
 
-    /// Counts positions behind which no frame comes; gives them back when frames before them are on
-    /// their way.
+    /// Counts positions that no frame follows; returns them if earlier frames are still in flight.
     fn settle(&self, positions: Positions) -> Option<Positions> {
         let state = self.lock();
         if !state.flights.is_empty() {
@@ -117,29 +117,28 @@ impl Ledger {
         None
     }
 
-    /// Looks at the last durable frame (none when all that were given are counted), with the
-    /// positions held still.
+    /// Calls `look` with the number of the last durable frame, or `None` when all issued frames are
+    /// counted. The positions do not change during the call.
     pub fn look<R>(&self, look: impl FnOnce(Option<u64>) -> R) -> R {
         let state = self.lock();
-        // Behind one that was not kept, some may be durable and not counted.
+        // Behind a frame that was not kept, some may be durable and not counted.
         let all_counted = state.flights.is_empty() && !state.failed;
         look(Some(state.sequence).filter(|_| !all_counted))
     }
 
-    /// Whether a frame was not kept: then nothing more is to be read until
-    /// [`Ledger::take_failure`].
+    /// Whether a frame was not kept. Then nothing more may be read until [`Ledger::take_failure`].
     pub fn has_failed(&self) -> bool {
         self.lock().failed
     }
 
-    /// Whether a frame was not kept and no other is on its way: then reading goes back to what is
-    /// durable.
+    /// Whether a frame was not kept and no other is in flight. Then reading goes back to the
+    /// durable position.
     pub fn take_failure(&self) -> bool {
         let mut state = self.lock();
         state.flights.is_empty() && std::mem::take(&mut state.failed)
     }
 
-    /// Waits until no frame is on its way. Returns whether that is so.
+    /// Waits until no frame is in flight. Returns whether that is so.
     pub fn wait_idle(&self, time_max: Duration) -> bool {
         let state = self.lock();
         let on_way = |state: &mut State| !state.flights.is_empty();
@@ -155,11 +154,11 @@ pub(crate) struct Frames {
     stop: Arc<StopSignal>,
     ledger: Arc<Ledger>,
     builder: FrameBuilder,
-    /// When the first line of the frame came, monotonic nanoseconds.
+    /// When the first line of the frame arrived, in monotonic nanoseconds.
     begun_ns: u64,
-    /// Bytes of the lines, without what separates them.
+    /// Bytes of the lines, without separators.
     line_bytes: u64,
-    /// How far each file is read with this frame.
+    /// The position each file reaches with this frame.
     positions: Positions,
 }
 
@@ -182,13 +181,13 @@ impl Frames {
         }
     }
 
-    /// What is counted.
+    /// The counters of the source.
     pub fn counters(&self) -> &SourceCounters {
         self.destination.counters()
     }
 
     /// Takes a piece of a file, which is read up to `position` with it. Blocks while delivery does.
-    /// False when stopping: then the piece was not taken.
+    /// Returns false when stopping; the piece was then not taken.
     pub fn push(
         &mut self,
         origin: &Origin,
@@ -219,7 +218,7 @@ impl Frames {
         !self.builder.is_full() || self.flush()
     }
 
-    /// Takes note that a file is read up to `position`, where nothing was to be kept.
+    /// Records that a file is read up to `position`, where there was nothing to keep.
     pub fn skip(&mut self, file: &Arc<Tracked>, position: u64) {
         self.begin();
         self.note(file, position);
@@ -238,7 +237,7 @@ impl Frames {
         }
     }
 
-    /// How long until [`Frames::flush_if_old`] has something to do; `None` while no line waits.
+    /// Time until [`Frames::flush_if_old`] has something to do; `None` while no line waits.
     pub fn due_in_ns(&self) -> Option<u64> {
         let age_ns = self.clock.monotonic_ns().saturating_sub(self.begun_ns);
         (!self.positions.is_empty()).then(|| (FRAME_AGE_MS * 1_000_000).saturating_sub(age_ns))
@@ -251,8 +250,9 @@ impl Frames {
         }
     }
 
-    /// Delivers what is there. Blocks while delivery does and while the disk is full. False when
-    /// stopping: then what is there is given up, which costs nothing, since it is in the files.
+    /// Delivers the waiting lines. Blocks while delivery does and while the disk is full. Returns
+    /// false when stopping; the lines are then given up, which loses nothing, since they are in the
+    /// files.
     pub fn flush(&mut self) -> bool {
         if !self.destination.wait_for_room(&self.stop) {
             self.clear();
@@ -281,7 +281,7 @@ impl Frames {
         true
     }
 
-    /// Gives up what is there: it is read again.
+    /// Discards the waiting lines: they are read again.
     pub fn clear(&mut self) {
         self.builder = FrameBuilder::new();
         self.line_bytes = 0;
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_behind_a_frame_that_was_not_kept_counts_until_it_is_read_again() {
+    fn frames_behind_a_lost_one_do_not_count() {
         let ledger = Ledger::new(10);
         let file = Tracked::new(1, Path::new("f"), 0);
         let mut position = 0;

@@ -1,27 +1,27 @@
-//! Follows files: what is appended to them is read, cut into records, and handed on.
+//! Follows files: reads appended data, cuts it into records, and delivers them.
 //!
-//! - [`glob`](Pattern): which files.
-//! - `identity`: which file it is, whatever its name.
-//! - `follow`, `follower`: how far each is read; renamed, truncated and deleted files; turns.
+//! - [`glob`](Pattern): which files are meant.
+//! - `identity`: recognises a file whatever its name.
+//! - `follow`, `follower`: how far each file is read; renamed, truncated and deleted files; turns.
 //! - [`records`](Join): lines, and lines that belong together.
-//! - `ledger`, `checkpoint`, `recall`: what is durable, over a crash.
-//! - `watch`: notice from the kernel. `board`: what is told of the files.
+//! - `ledger`, `checkpoint`, `recall`: what is durable, also across a crash.
+//! - `watch`: notifications from the kernel. `board`: the published state of the files.
 //!
 //! Invariants:
-//! - Every line comes once, whatever happens to this process and to the names of the files. It
-//!   comes twice only where frames leave this machine, so that nothing can be recalled, and this
-//!   process is killed, or ends before a frame is durable.
+//! - Every line is stored once, whatever happens to this process and to the names of the files. A
+//!   line is stored twice only if frames leave this machine, so that nothing can be recalled, and
+//!   this process is killed or ends before a frame is durable.
 //! - Bytes stay as they are: NULs, carriage returns, invalid UTF-8.
-//! - Memory does not grow with the files' lines: what is not a whole record yet stays in the file.
+//! - Memory does not grow with the length of lines: an incomplete record stays in the file.
 //! - One thread reads all files in turn, so a flood in one does not hold up the others for more
 //!   than their turns.
 //!
-//! Limits: a file whose bytes are overwritten in place is not noticed beyond its first KiB. What
-//! stood in a file and was not read when it was truncated is lost (`copytruncate` of logrotate; the
-//! bytes are counted), as is what is written between logrotate's copy and its truncation. Where the
-//! file system does not keep when a file was made, one that has a name now that no pattern means,
-//! and that was truncated while this process did not run, is not known again. Left out: compressed
-//! files, which `loginson import` reads.
+//! Limits: overwriting a file in place is not noticed beyond its first KiB. Data that was not read
+//! before a truncation is lost (`copytruncate` of logrotate; the bytes are counted), as is data
+//! written between logrotate's copy and its truncation. If the file system does not record creation
+//! times, a file is not recognised that was truncated while this process did not run and was
+//! renamed to a name that no pattern matches. Left out: compressed files, which `loginson import`
+//! reads.
 
 mod board;
 mod checkpoint;
@@ -66,18 +66,18 @@ use crate::outlet::Destination;
 use crate::source::{STOP_DRAIN_MAX, SourceThread, StopSignal};
 use board::Board;
 use checkpoint::Checkpoint;
-use follower::{Follower, With};
+use follower::{Dependencies, Follower};
 use watch::Watch;
 
-/// Files that are followed at a time. Further ones are not, and are shown as unreadable.
+/// Files followed at the same time. Further ones are not followed, and are reported as unreadable.
 pub const FILES_MAX: usize = 65_536;
 /// The longest record that a rule may ask for.
 pub const RECORD_BYTES_MAX: usize = LINE_BYTES_MAX;
-/// Files that are open at a time, if the process may have four times as many; others are closed
-/// when they are quiet.
+/// Files open at the same time, if the process may open four times as many; beyond that, quiet
+/// files are closed.
 pub const OPEN_FILES_MAX: usize = 1024;
-/// After a notice of the kernel, how long to wait for further ones: lines that come one by one are
-/// read together.
+/// After a notification from the kernel, how long to wait for further ones, so that lines written
+/// one by one are read together.
 const GATHER: Duration = Duration::from_millis(5);
 
 const WAKE: Token = Token(0);
@@ -89,7 +89,7 @@ pub enum FileError {
     /// Not a pattern.
     #[error("'{pattern}' is not a pattern for files: {why}")]
     Pattern {
-        /// As it was written.
+        /// The pattern as it was written.
         pattern: String,
         /// What is wrong with it.
         why: String,
@@ -97,14 +97,14 @@ pub enum FileError {
     /// Not a regular expression.
     #[error("'{regex}' is not a regular expression: {why}")]
     Regex {
-        /// As it was written.
+        /// The expression as it was written.
         regex: String,
         /// What is wrong with it.
         why: String,
     },
-    /// What was written down of the files cannot be used.
+    /// The checkpoint is unusable.
     #[error(
-        "cannot read {}, which says how far files were read: {why}; remove it to read them from their beginning",
+        "cannot read {}, the checkpoint of followed files: {why}; remove it to read the files from their beginning",
         path.display()
     )]
     Checkpoint {
@@ -118,16 +118,16 @@ pub enum FileError {
     Start(#[from] io::Error),
 }
 
-/// Some files, and how they are read.
+/// A set of files, and how they are read.
 #[derive(Clone, Debug)]
 pub struct FileRule {
-    /// Which files. A file that several rules mean belongs to the first.
+    /// Patterns of the files. A file that several rules match belongs to the first.
     pub paths: Vec<Pattern>,
-    /// Which of them not.
+    /// Exclusions from these patterns.
     pub exclude: Vec<Exclude>,
     /// The type of their lines.
     pub log_type: Option<String>,
-    /// How their lines are parsed; as they look when it is not set.
+    /// How their lines are parsed; detected from each line if not set.
     pub format: Option<MessageFormat>,
     /// Keys of their lines that hold the time, the message, and the level.
     pub time_fields: Vec<String>,
@@ -137,8 +137,7 @@ pub struct FileRule {
     pub level_fields: Vec<String>,
     /// Fields that each line gets in addition.
     pub fields: Vec<(String, String)>,
-    /// Whether files that are there when a pattern is used for the first time are read from their
-    /// end.
+    /// Whether files that exist when a pattern is first used are read from their end.
     pub from_end: bool,
     /// How they are cut into records.
     pub shape: Shape,
@@ -146,8 +145,8 @@ pub struct FileRule {
     pub record_age_ms: u64,
     /// A last line without newline is taken when its file has not grown for this long.
     pub line_age_ms: u64,
-    /// Whether lines bear the number of their file, by which they are recalled. On another machine
-    /// it would be that of another file.
+    /// Whether lines carry the number of their file, which recall needs. Frames for another machine
+    /// do not carry it: there it would denote another file.
     pub(crate) numbered: bool,
 }
 
@@ -172,19 +171,19 @@ impl FileRule {
     }
 }
 
-/// What is followed.
+/// The files to follow.
 #[derive(Clone, Debug)]
 pub struct FileConfig {
-    /// The rules, in order.
+    /// The rules, in order of precedence.
     pub rules: Vec<FileRule>,
     /// The data directory: the checkpoint is kept there, and no file in it is followed.
     pub data_dir: PathBuf,
-    /// Files that are open at a time.
+    /// Files open at the same time.
     pub open_files_max: usize,
 }
 
 impl FileConfig {
-    /// As many open files as the process may well have.
+    /// A configuration with as many open files as the process's limit allows.
     pub fn new(rules: Vec<FileRule>, data_dir: PathBuf) -> FileConfig {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let quarter = limit.map_or(usize::MAX, |limit| (limit / 4) as usize);
@@ -199,12 +198,12 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Starts to follow. Files are looked for by the thread, so this does not take longer when
-    /// there are many. `recall` gives back what is durable behind the last checkpoint; none where
-    /// frames leave this machine: then that comes again.
+    /// Starts to follow. The thread searches for files, so many files do not delay this call.
+    /// `recall` returns the lines that are durable behind the last checkpoint; `None` if frames
+    /// leave this machine, and those lines are then stored twice.
     ///
     /// # Errors
-    /// When the checkpoint cannot be read, or there is no thread to be had.
+    /// When the checkpoint cannot be read, or the thread cannot be started.
     pub fn start(
         mut config: FileConfig,
         deliver: Arc<dyn Deliver>,
@@ -228,12 +227,12 @@ impl FileSource {
         let destination = Destination::new(SourceKind::File, Arc::clone(&deliver), accounting);
         let frames =
             Frames::new(destination, Arc::clone(&clock), Arc::clone(&stop), Arc::clone(&ledger));
-        let with = With { clock, disk, deliver, board: Arc::clone(&board), ledger, frames };
+        let with = Dependencies { clock, disk, deliver, board: Arc::clone(&board), ledger, frames };
         let mut follower = Follower::new(config, checkpoint, slot, with);
 
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKE)?;
-        let mut notices = Notices::new(poll);
+        let mut notices = Notifications::new(poll);
         let stopping = Arc::clone(&stop);
         let thread = SourceThread::start("files", counted, stop, waker, move || {
             follower.begin(sequence, &*recall);
@@ -246,48 +245,48 @@ impl FileSource {
         Ok(FileSource { board, thread })
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// Whether one of the threads ended by a panic. The caller then drops the source and starts it
     /// again.
     pub fn has_failed(&self) -> bool {
         self.thread.has_failed()
     }
 
-    /// All files together.
+    /// Totals over all files.
     pub fn totals(&self) -> FileTotals {
         self.board.totals()
     }
 
-    /// The files, those that cannot be read first, then by path; from the `skip`th on, at most
-    /// `take`.
+    /// Unreadable paths first, then the files by path: at most `take` entries, after skipping
+    /// `skip`.
     pub fn list(&self, skip: usize, take: usize) -> Vec<FileInfo> {
         self.board.list(skip, take)
     }
 }
 
-/// Waits for the kernel's notices.
-struct Notices {
+/// Waits for notifications from the kernel.
+struct Notifications {
     poll: Poll,
     events: Events,
     watch: Option<Watch>,
 }
 
-impl Notices {
-    fn new(poll: Poll) -> Notices {
+impl Notifications {
+    fn new(poll: Poll) -> Notifications {
         let watch = Watch::new().filter(|watch| {
             let fd: RawFd = watch.fd();
             poll.registry().register(&mut SourceFd(&fd), NOTICE, Interest::READABLE).is_ok()
         });
-        Notices { poll, events: Events::with_capacity(8), watch }
+        Notifications { poll, events: Events::with_capacity(8), watch }
     }
 
-    /// Waits until something has changed or the time is over, and tells the follower.
+    /// Waits until something has changed or the time is over, and notifies the follower.
     fn wait(&mut self, idle_ns: u64, follower: &mut Follower, stop: &StopSignal) {
         if let Some(watch) = &mut self.watch
             && let Some(directories) = follower.directories_if_changed()
         {
             watch.set(directories);
         }
-        // An interrupted wait is followed by the next one.
+        // If the wait is interrupted, the caller waits again.
         let _ = self.poll.poll(&mut self.events, Some(Duration::from_nanos(idle_ns)));
         if self.events.iter().any(|event| event.token() == NOTICE)
             && let Some(watch) = &mut self.watch

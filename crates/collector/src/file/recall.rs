@@ -1,10 +1,10 @@
-//! After a crash: lines that are durable, but behind the last checkpoint, are not taken again.
+//! After a crash, lines that are durable but behind the last checkpoint are not taken again.
 //!
-//! Whoever keeps the frames gives the lines that came behind the checkpoint ([`Recall`]). Each
-//! bears the number of its file, and in its file the same bytes stand at the position of the
-//! checkpoint; so the position moves on behind them, line by line. Where the two do not agree (the
-//! line was deleted from the store, the file was changed in its middle) it stays, and what follows
-//! comes a second time.
+//! The store returns the lines that came behind the checkpoint ([`Recall`]). Each carries the
+//! number of its file, and the file holds the same bytes at the position of the checkpoint; so the
+//! position advances behind them, line by line. If the two disagree (the line was deleted from the
+//! store, or the file was changed in its middle), the position stays, and the following lines are
+//! stored a second time.
 
 use std::fs::File;
 use std::io;
@@ -12,13 +12,13 @@ use std::os::unix::fs::FileExt;
 
 use record::Origin;
 
-/// Gives back what is durable.
+/// Returns durable lines.
 pub trait Recall: Send {
-    /// Calls `each` with the origin and the bytes of the lines of this node in frames with a
-    /// greater number, in the order in which they were delivered.
+    /// Calls `each` with the origin and the bytes of each line of this node in frames with a number
+    /// above `sequence`, in the order of delivery.
     ///
     /// # Errors
-    /// When they cannot be read; the text says why.
+    /// When the lines cannot be read; the text says why.
     fn lines_since(
         &self,
         sequence: u64,
@@ -26,8 +26,8 @@ pub trait Recall: Send {
     ) -> Result<(), String>;
 }
 
-/// Recalls nothing: for frames that leave this machine. Then what was delivered after the last
-/// checkpoint, a second's lines or so, comes twice after a crash.
+/// Recalls nothing: for frames that leave this machine. Lines delivered after the last checkpoint,
+/// about a second's worth, are then stored twice after a crash.
 pub(crate) struct NoRecall;
 
 impl Recall for NoRecall {
@@ -36,10 +36,10 @@ impl Recall for NoRecall {
     }
 }
 
-/// Bytes of a file that are held to compare lines with.
+/// Bytes of a file that are buffered for comparison with lines.
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// A part of a file.
+/// A buffered part of a file.
 #[derive(Default)]
 pub(crate) struct Window {
     bytes: Vec<u8>,
@@ -47,16 +47,16 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Forgets the file it was of.
+    /// Discards the buffer; the next call may be for another file.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// Where `line`, which stands at `at` in the file, ends with its newline. None when it does not
-    /// stand there.
+    /// The offset behind `line` and its newline if the file holds `line` at offset `at`; otherwise
+    /// `None`.
     pub fn behind(&mut self, file: &File, at: u64, line: &[u8]) -> io::Result<Option<u64>> {
         let at = match self.bytes(file, at.saturating_sub(1), 2)? {
-            // The newline of a line that was taken before it came.
+            // The previous line was taken before its newline came.
             [before, b'\n'] if at > 0 && *before != b'\n' => at + 1,
             _ => at,
         };
@@ -67,7 +67,7 @@ impl Window {
         }))
     }
 
-    /// So many bytes, or those up to the end of the file.
+    /// `length` bytes at offset `at`, or those up to the end of the file.
     fn bytes(&mut self, file: &File, at: u64, length: usize) -> io::Result<&[u8]> {
         let inside = at >= self.at && at + length as u64 <= self.at + self.bytes.len() as u64;
         if !inside {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_move_the_position_on_while_they_agree() {
+    fn matching_lines_advance_the_position() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, "one\n\ntwo\n three\nlong without newline").unwrap();
@@ -109,7 +109,7 @@ mod tests {
             (0, "one", Some(4)),
             (4, "", Some(5)),
             (5, "two\n three", Some(16)),
-            // Taken before its newline came.
+            // The line was taken before its newline came.
             (3, "", Some(5)),
             (0, "on", Some(2)),
             (16, "long", Some(20)),

@@ -1,24 +1,25 @@
-//! Cuts what was read of a file into records: lines, or several lines that belong together.
+//! Cuts data read from a file into records: lines, or several lines that belong together.
 //!
-//! Nothing is copied and nothing is remembered: what is not a whole record yet stays in the file,
-//! and is read again with what came behind it. So the cutting of a file is the same however the
-//! reads fell.
+//! Nothing is copied and no state is kept: an incomplete record stays in the file, and is read
+//! again with the data behind it. So the records of a file do not depend on how the reads were
+//! split.
 //!
-//! Fast path: without a rule for several lines, and where no line can be too long, all is taken up
-//! to the last newline. Slow path: line by line; the tests compare the two.
+//! Fast path: if no rule joins lines and no line can be too long, everything up to the last newline
+//! is taken at once. Slow path: line by line; the tests compare the two.
 
 use regex::bytes::Regex;
 
 use super::FileError;
 
-/// Which lines belong together.
+/// Which lines belong to one record.
 #[derive(Clone, Debug)]
 pub enum Join {
-    /// A line that matches begins a record; all others belong to the one before.
+    /// A matching line begins a record; all others belong to the record before.
     Start(Regex),
-    /// A line that matches belongs to the record before.
+    /// A matching line belongs to the record before.
     Continue(Regex),
-    /// A line of a container belongs to the one before where that is a part: `TIME stdout P …`.
+    /// Lines written by a container runtime: a line belongs to the one before if that is a part
+    /// (`TIME stdout P …`).
     Parts,
 }
 
@@ -26,7 +27,7 @@ impl Join {
     /// Lines that match this regular expression begin records.
     ///
     /// # Errors
-    /// When it is none; the error says why.
+    /// When it is not a valid regular expression; the error says why.
     pub fn start(regex: &str) -> Result<Join, FileError> {
         parse(regex).map(Join::Start)
     }
@@ -34,37 +35,37 @@ impl Join {
     /// Lines that match this regular expression belong to the record before.
     ///
     /// # Errors
-    /// When it is none; the error says why.
+    /// When it is not a valid regular expression; the error says why.
     pub fn continued(regex: &str) -> Result<Join, FileError> {
         parse(regex).map(Join::Continue)
     }
 
-    /// Whether a line begins a record, behind the line before it.
+    /// Whether `line` begins a new record after the line `before`.
     fn begins(&self, before: &[u8], line: &[u8]) -> bool {
         match self {
             Join::Start(regex) => regex.is_match(line),
             Join::Continue(regex) => !regex.is_match(line),
             Join::Parts => match part_of(before) {
-                // Lines of the other stream may come between; they are no part of this one.
+                // Lines of the other stream may be interleaved; they do not belong to this record.
                 Some(stream) => stream_of(line).is_none_or(|(found, _)| found != stream),
                 None => true,
             },
         }
     }
 
-    /// Whether a record is over behind this line, whatever follows.
+    /// Whether a record ends with this line, whatever follows.
     fn ends(&self, line: &[u8]) -> bool {
         matches!(self, Join::Parts) && part_of(line).is_none()
     }
 }
 
-/// The stream of a line of a container that goes on in the next one.
+/// The stream of a container's line, if the line continues in the next one.
 fn part_of(line: &[u8]) -> Option<&[u8]> {
     let (stream, rest) = stream_of(line)?;
     matches!(rest, [b'P'] | [b'P', b' ' | b':', ..]).then_some(stream)
 }
 
-/// The stream of a line of a container, and what stands behind it.
+/// The stream of a container's line, and the text behind it.
 fn stream_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
     const TIME_BYTES_MAX: usize = 40;
     let blank = memchr::memchr(b' ', &line[..line.len().min(TIME_BYTES_MAX)])?;
@@ -78,40 +79,40 @@ fn parse(regex: &str) -> Result<Regex, FileError> {
         .map_err(|error| FileError::Regex { regex: regex.to_owned(), why: error.to_string() })
 }
 
-/// How a file is cut.
+/// How a file is cut into records.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Which lines belong together; none of them when it is not set.
+    /// Which lines belong together; without it each line is a record.
     pub join: Option<Join>,
-    /// Bytes of a record. What is longer is cut into further records, and counted.
+    /// Bytes of a record. A longer record is cut into several, and counted.
     pub record_bytes_max: usize,
-    /// Lines of a record. The next one begins another, and is counted.
+    /// Lines of a record. The next line begins another record, which is counted as a cut.
     pub record_lines_max: usize,
 }
 
-/// What to do with the end of what was read.
+/// How to treat the end of the data that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// More may come: what is not certain to be a whole record is left.
+    /// More may come: bytes that may not be a complete record are left.
     Open,
-    /// No more lines are waited for: those that are whole are taken.
+    /// No more lines are expected: complete lines are taken.
     Lines,
-    /// Nothing is waited for: a last line without newline is taken too.
+    /// Nothing more is expected: a last line without newline is taken too.
     All,
 }
 
-/// A piece of a file.
+/// A piece of a file, as `cut` returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// Records of one line, each with its newline.
     Lines(&'a [u8]),
-    /// One record, without what ended it; it may contain newlines.
+    /// One record, without the newline that ended it; it may contain newlines.
     Record(&'a [u8]),
-    /// The same, of which the rest is not kept because it is too long.
+    /// One record whose rest was cut off because it is too long.
     Start(&'a [u8]),
 }
 
-/// What [`cut`] did.
+/// The result of [`cut`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Bytes that became records; the next read begins behind them.
@@ -120,8 +121,8 @@ pub struct Done {
     pub cuts: u64,
 }
 
-/// Cuts `bytes`, calling `each` with every piece and the number of bytes that are done with behind
-/// it. Of more than twice `record_bytes_max` bytes some are always consumed.
+/// Cuts `bytes`, calling `each` with every piece and the number of bytes that are consumed once the
+/// piece is taken. Of more than twice `record_bytes_max` bytes, some are always consumed.
 pub fn cut<'a>(
     bytes: &'a [u8],
     shape: &Shape,
@@ -151,11 +152,11 @@ struct Cutter<'a, 'b> {
     each: &'b mut dyn FnMut(Piece<'a>, usize),
     /// Where the open record begins.
     from: usize,
-    /// Where the records of one line begin that were not given yet; they end at `from`.
+    /// Where the pending one-line records begin; they end at `from`.
     stretch: usize,
-    /// The last line of the open record.
+    /// Range of the last line of the open record.
     last: (usize, usize),
-    /// Lines of the open record.
+    /// Number of lines in the open record.
     lines: usize,
     cuts: u64,
 }
@@ -167,7 +168,7 @@ impl Cutter<'_, '_> {
             self.line(at, at + length);
             at += length + 1;
         }
-        // `from` is behind `at` where the last line was cut.
+        // `from` is behind `at` if the last line was cut.
         if at < self.bytes.len() {
             self.tail(at, end);
         }
@@ -200,7 +201,7 @@ impl Cutter<'_, '_> {
         if is_long || end == End::All {
             self.join(at, to);
             self.cut_line(to);
-            // What is before it in the record has waited for it.
+            // The earlier lines of the record have waited long enough for it.
             if end == End::All && self.lines > 0 {
                 self.lines = 0;
                 self.part(to);
@@ -224,7 +225,7 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// Takes pieces off a line that ends at `to` until the rest is short enough.
+    /// Cuts pieces off a line that ends at `to` until the rest is short enough.
     fn cut_line(&mut self, to: usize) {
         while to - self.from > self.shape.record_bytes_max {
             self.cuts += 1;
@@ -232,7 +233,7 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// Ends the open record behind its newline.
+    /// Ends the open record after its newline.
     fn record(&mut self, end: usize) {
         if self.lines > 1 {
             let from = self.from;
@@ -243,7 +244,7 @@ impl Cutter<'_, '_> {
         (self.from, self.lines) = (end, 0);
     }
 
-    /// A record that no newline ends.
+    /// Ends a record that has no newline.
     fn part(&mut self, end: usize) {
         let from = self.from;
         self.give_lines();
@@ -276,7 +277,7 @@ mod tests {
         Some(Join::continued(regex).unwrap())
     }
 
-    /// The records, and what was done; checks that the places behind the pieces add up.
+    /// The records and the result; checks that the consumed offsets of the pieces add up.
     fn records(bytes: &[u8], shape: &Shape, end: End) -> (Vec<Vec<u8>>, Done) {
         let mut records: Vec<Vec<u8>> = Vec::new();
         let mut behind = 0;
@@ -342,9 +343,9 @@ mod tests {
         check(&by_start, End::Lines, java, &[whole[0], "12:01 fine"], "", 0);
         let by_rest = shape(continued(r"^(\s|Caused by|java)"), 1000, 100);
         check(&by_rest, End::Open, java, &whole, "12:01 fine\n", 0);
-        // What comes before the first start is a record of its own.
+        // Lines before the first start are a record of their own.
         check(&by_start, End::Lines, "  x\n  y\n12:00 a\n", &["  x\n  y", "12:00 a"], "", 0);
-        // Records of one line among others.
+        // One-line records among others.
         let text = "a\nb\n c\nd\ne\n f";
         let by_space = shape(continued("^ "), 1000, 100);
         check(&by_space, End::Open, text, &["a", "b\n c", "d"], "e\n f", 0);
@@ -361,7 +362,7 @@ mod tests {
         let text = format!("0T stdout F x\n{whole}\n4T stderr F y\n");
         let expected = ["0T stdout F x", &whole, "4T stderr F y"];
         check(&parts, End::Open, &text, &expected, "", 0);
-        // A part alone is waited for; the other stream does not belong to it.
+        // A part alone waits for its continuation; the other stream does not belong to it.
         check(&parts, End::Open, "1T stdout P a\n", &[], "1T stdout P a\n", 0);
         check(&parts, End::Lines, "1T stdout P a\n", &["1T stdout P a"], "", 0);
         let mixed = "1T stdout P a\n2T stderr F b\n3T stdout F c\n";
@@ -388,7 +389,7 @@ mod tests {
         check(&bytes, End::Open, "a\n bcdefgh", &["a", " bcde"], "fgh", 2);
     }
 
-    /// Reads so many bytes at a time, as following does; the rest at the end.
+    /// Cuts with reads of these sizes, as the follower does, and the rest at the end.
     fn in_reads(bytes: &[u8], shape: &Shape, reads: &[usize]) -> Vec<Vec<u8>> {
         let (mut at, mut read_to, mut all) = (0, 0, Vec::new());
         for read in reads.iter().copied().chain([bytes.len()]) {
@@ -402,7 +403,7 @@ mod tests {
         all
     }
 
-    /// Line by line, into owned strings.
+    /// Reference model: line by line, into owned strings.
     fn naive(text: &str, shape: &Shape) -> Vec<Vec<u8>> {
         let mut records: Vec<String> = Vec::new();
         let mut open_lines = 0;

@@ -1,5 +1,5 @@
-//! The follower under a clock that tests move, over real files, with a keeper of frames that may
-//! lose the last ones.
+//! Tests of the follower with a simulated clock and real files. The frames go to a `Keeper` that
+//! may lose the last ones.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -16,7 +16,7 @@ use crate::keeper::Keeper;
 
 const NOW_NS: i64 = 1_700_000_000_000_000_000;
 
-/// A follower over a directory, which can be stopped, killed and started again.
+/// A follower over a directory that can be stopped, killed and restarted.
 struct Rig {
     dir: tempfile::TempDir,
     data: tempfile::TempDir,
@@ -30,7 +30,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Follows what the patterns mean in a directory of its own.
+    /// Follows the files that match the patterns in a new directory.
     fn new(patterns: &[&str], change: impl FnOnce(&mut FileRule)) -> Rig {
         let dir = tempfile::tempdir().unwrap();
         let pattern =
@@ -77,7 +77,7 @@ impl Rig {
         let frames = Frames::new(destination, clock.clone(), Arc::default(), ledger.clone());
         self.board = Arc::default();
         let board = self.board.clone();
-        let with = With { clock, disk: Arc::new(RealDisk), deliver, board, ledger, frames };
+        let with = Dependencies { clock, disk: Arc::new(RealDisk), deliver, board, ledger, frames };
         let config = FileConfig {
             rules: self.rules.clone(),
             data_dir: self.data.path().to_owned(),
@@ -89,7 +89,7 @@ impl Rig {
         self.run(1);
     }
 
-    /// Lets time go by, second by second.
+    /// Advances the clock, second by second.
     fn run(&mut self, seconds: usize) {
         for _ in 0..seconds {
             self.clock.advance_ns(1_000_000_000);
@@ -106,7 +106,7 @@ impl Rig {
         }
     }
 
-    /// Starts, when it does not run, and lets everything be read.
+    /// Starts the follower if it is not running, and lets it read everything.
     fn settle(&mut self) {
         self.keeper.hold(false);
         if self.follower.is_none() {
@@ -171,7 +171,7 @@ fn a_last_line_without_newline_waits_and_is_taken() {
     rig.check(&["one"]);
     rig.run(20);
     rig.check(&["one", "last"]);
-    // The newline that comes then ends the line that was taken; what follows is a line.
+    // A newline that comes later ends the line that was taken; text behind it is a new line.
     rig.append("a", "\n");
     rig.check(&["one", "last"]);
     assert_eq!(rig.board.totals().lag_bytes, 0);
@@ -220,10 +220,10 @@ fn renamed_files_are_read_to_their_end_beside_the_new_one() {
         lines[4..].sort();
         assert_eq!(lines, ["1", "2", "3", "4", "5", "6", "rest"]);
         rig.run(700);
-        // A name that is meant is found again, and known.
+        // A new name that matches the pattern is discovered, and the file recognised.
         let expected = if pattern == "a" { 1 } else { 2 };
         assert_eq!(rig.infos(), vec![("a".to_owned(), FileState::Following); expected]);
-        // Again, while nobody looks.
+        // The same while the follower does not run.
         rig.stop();
         rig.append("a", "7\n");
         rig.rename("a.1", "a.2");
@@ -241,16 +241,16 @@ fn truncated_files_are_read_from_their_start() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.append("a", "1\n2\n");
     rig.check(&["1", "2"]);
-    // Shorter.
+    // Truncated to a shorter length.
     fs::write(rig.path("a"), "3\n").unwrap();
     rig.check(&["1", "2", "3"]);
-    // Longer than what was read, and as long.
+    // Rewritten longer than the part already read, and with the same length.
     fs::write(rig.path("a"), "4\n5\n6\n").unwrap();
     rig.check(&["1", "2", "3", "4", "5", "6"]);
     fs::write(rig.path("a"), "7\n8\n9\n").unwrap();
     rig.check(&["1", "2", "3", "4", "5", "6", "7", "8", "9"]);
     assert_eq!((rig.board.totals().truncations, rig.board.totals().bytes_lost), (3, 0));
-    // While nobody looks, and with an open line before.
+    // While the follower does not run, and with an incomplete line before.
     rig.append("a", "lost");
     rig.settle();
     rig.stop();
@@ -278,18 +278,20 @@ fn deleted_files_are_read_to_their_end_and_closed() {
     rig.run(10);
     rig.check(&["1", "2", "last"]);
     assert_eq!((rig.infos(), rig.board.totals().open), (vec![], 0));
-    // Another file of its name, perhaps with its inode.
+    // Another file with its name, perhaps with its inode.
     rig.append("a", "3\n");
     rig.run(6);
     rig.check(&["1", "2", "last", "3"]);
 }
 
-/// Inodes are given again: the checkpoint may name a file that is gone beside the one that has its
-/// inode now. A test cannot ask the file system for the same inode, so it writes the checkpoint.
+/// Inodes are reused: the checkpoint may name a file that is gone beside the file that has its
+/// inode now. A test cannot request a given inode from the file system, so it writes the
+/// checkpoint.
 #[test]
-fn a_file_that_had_the_inode_before_is_told_from_the_one_that_has_it() {
-    // Made at another time: empty, or with the same beginning, and numbered earlier or later. Made
-    // at the same time, as far as the file system says: empty, or with another beginning.
+fn a_reused_inode_is_another_file() {
+    // Created at another time: empty, or with the same beginning, and numbered earlier or later.
+    // Created at the same time as far as the file system records it: empty, or with another
+    // beginning.
     for (id, made_before_ns, start, position) in [
         (1, 1, "", 0),
         (1, 1, "1\n", 2),
@@ -300,7 +302,7 @@ fn a_file_that_had_the_inode_before_is_told_from_the_one_that_has_it() {
     ] {
         for name in ["a", "a.1"] {
             let mut rig = Rig::new(&["a"], |_| {});
-            // So that its number is 2.
+            // So that the next file gets number 2.
             rig.append("a", "");
             rig.settle();
             fs::rename(rig.path("a"), rig.data.path().join("away")).unwrap();
@@ -334,21 +336,21 @@ fn directories_may_appear_later_and_files_be_unreadable() {
     rig.append("x/y/a", "1\n");
     rig.run(6);
     rig.check(&["1"]);
-    // A name that leads nowhere yet, and then to a file elsewhere.
+    // A dangling link, which then leads to a file elsewhere.
     fs::create_dir(rig.path("x/z")).unwrap();
     std::os::unix::fs::symlink(rig.path("target"), rig.path("x/z/a")).unwrap();
     rig.run(6);
     rig.append("target", "2\n");
     rig.run(6);
     rig.check(&["1", "2"]);
-    // Led to another one.
+    // The link leads to another file.
     fs::remove_file(rig.path("x/z/a")).unwrap();
     rig.append("other", "3\n");
     std::os::unix::fs::symlink(rig.path("other"), rig.path("x/z/a")).unwrap();
     rig.append("target", "4\n");
     rig.run(6);
     rig.check(&["1", "2", "4", "3"]);
-    // Round and round.
+    // A link that leads to itself.
     fs::create_dir(rig.path("x/w")).unwrap();
     std::os::unix::fs::symlink("a", rig.path("x/w/a")).unwrap();
     rig.run(6);
@@ -367,7 +369,7 @@ fn reading_may_begin_at_the_end() {
     let mut lines = rig.lines();
     lines.sort();
     assert_eq!(lines, ["half new", "whole"]);
-    // Also what appeared while nobody looked.
+    // Also lines that were appended while the follower did not run.
     rig.stop();
     rig.append("b", "more\n");
     rig.append("d", "d\n");
@@ -416,7 +418,7 @@ fn long_lines_are_cut_and_counted() {
 }
 
 #[test]
-fn what_is_not_kept_is_read_again() {
+fn lines_not_kept_are_read_again() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.append("a", "1\n");
     rig.settle();
@@ -428,7 +430,7 @@ fn what_is_not_kept_is_read_again() {
 }
 
 #[test]
-fn while_nothing_is_kept_it_is_tried_once_a_second() {
+fn delivery_is_retried_once_a_second_while_frames_are_lost() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.start();
     rig.keeper.lose(usize::MAX);
@@ -444,7 +446,7 @@ fn while_nothing_is_kept_it_is_tried_once_a_second() {
 }
 
 #[test]
-fn a_full_disk_holds_reading_up() {
+fn a_full_disk_pauses_reading() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.start();
     rig.keeper.fill(true);
@@ -478,7 +480,7 @@ fn frames_that_become_durable_out_of_order_count_in_order() {
     }
 }
 
-/// What happens to a group of files that are written and rotated.
+/// An event for a group of files that are written and rotated.
 #[derive(Clone, Debug)]
 enum Act {
     Append { late: usize, lines: usize, open: bool },
@@ -509,16 +511,16 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Lines `N-i` of file N, in the order written; the newest file last.
+/// Reference model: lines `N-i` of file N, in the order written; the newest file last.
 #[derive(Default)]
 struct Model {
     written: Vec<Vec<String>>,
-    /// Number in `written`, and name, of the files there are, the newest last; the newest is called
+    /// Index in `written` and name of each existing file, the newest last; the newest is called
     /// `a`.
     files: Vec<(usize, String)>,
     /// Lines whose newline was not written yet.
     open: HashMap<usize, String>,
-    /// The newest file was not seen yet: under another name it would not be one that is meant.
+    /// The newest file was not discovered yet: under another name no pattern would match it.
     fresh: bool,
 }
 
@@ -530,8 +532,8 @@ impl Model {
             self.fresh = true;
             rig.append("a", "");
         }
-        let place = self.files.len() - 1 - late.min(self.files.len() - 1);
-        let (number, name) = self.files[place].clone();
+        let index = self.files.len() - 1 - late.min(self.files.len() - 1);
+        let (number, name) = self.files[index].clone();
         let mut text = match self.open.remove(&number) {
             Some(_) => " end\n".to_owned(),
             None => String::new(),
@@ -553,7 +555,7 @@ impl Model {
         rig.append(&name, &text);
     }
 
-    /// Ends open lines, so that no line is taken in two parts by its age.
+    /// Ends open lines, so that no line is split in two by the age limit.
     fn close(&mut self, rig: &Rig) {
         for (number, name) in &self.files {
             if self.open.remove(number).is_some() {
@@ -577,7 +579,7 @@ fn check_model(pattern: &str, open_files_max: usize, acts: Vec<Act>) {
                 model.close(&rig);
                 if std::mem::take(&mut model.fresh) {
                     rig.settle();
-                    // New files are looked for every five seconds.
+                    // New files are searched for every five seconds.
                     rig.run(6);
                 }
                 if let Some((_, name)) = model.files.last_mut()
@@ -590,21 +592,21 @@ fn check_model(pattern: &str, open_files_max: usize, acts: Vec<Act>) {
                 }
             }
             Act::Truncate | Act::Delete => {
-                // What is not read then is lost, which is another test.
+                // Data that is not read by then is lost, which another test covers.
                 model.close(&rig);
                 rig.settle();
                 rig.run(6);
-                let place = if matches!(act, Act::Truncate) { model.files.len() } else { 1 };
-                let Some(place) = place.checked_sub(1).filter(|_| !model.files.is_empty()) else {
+                let index = if matches!(act, Act::Truncate) { model.files.len() } else { 1 };
+                let Some(index) = index.checked_sub(1).filter(|_| !model.files.is_empty()) else {
                     continue;
                 };
                 if let Act::Truncate = act {
-                    let (number, name) = &mut model.files[place];
+                    let (number, name) = &mut model.files[index];
                     OpenOptions::new().write(true).truncate(true).open(rig.path(name)).unwrap();
                     *number = model.written.len();
                     model.written.push(Vec::new());
                 } else {
-                    let (_, name) = model.files.remove(place);
+                    let (_, name) = model.files.remove(index);
                     fs::remove_file(rig.path(&name)).unwrap();
                 }
             }
@@ -620,8 +622,8 @@ fn check_model(pattern: &str, open_files_max: usize, acts: Vec<Act>) {
                 rig.keeper.crash(frames);
             }
             Act::Start if rig.follower.is_none() => {
-                // What a process that was stopped left on its way is kept before it ends, unless it
-                // is killed.
+                // Frames in flight of a stopped process are kept before it ends, unless it is
+                // killed.
                 rig.keeper.release(usize::MAX);
                 rig.start();
             }
@@ -641,7 +643,7 @@ fn check_model(pattern: &str, open_files_max: usize, acts: Vec<Act>) {
 }
 
 #[test]
-fn what_was_recalled_after_a_crash_is_not_recalled_again() {
+fn recalled_lines_are_not_recalled_again() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.append("a", "1\n");
     rig.start();
@@ -649,7 +651,7 @@ fn what_was_recalled_after_a_crash_is_not_recalled_again() {
     assert_eq!(rig.lines(), ["1"]);
     rig.follower = None;
     rig.start();
-    // The next one is written while a frame is on its way.
+    // The next checkpoint is written while a frame is in flight.
     rig.keeper.hold(true);
     rig.append("a", "2\n");
     rig.run(2);

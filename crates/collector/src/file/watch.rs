@@ -1,8 +1,8 @@
-//! Is told by the kernel (inotify) where something changes, so that a line is read some
-//! milliseconds after it was written.
+//! Receives notifications from the kernel (inotify) where something changes, so that a line is read
+//! some milliseconds after it was written.
 //!
-//! Nothing depends on it: each file is also looked at every second, which is all there is on
-//! network file systems and where the kernel's limits are reached. So lost events need no care.
+//! Nothing depends on the notifications: each file is also checked every second, which is all that
+//! works on network file systems and beyond the kernel's limits. So lost events need no handling.
 //! Directories are watched, not files: one watch serves all files in it.
 
 use std::collections::{BTreeSet, HashMap};
@@ -15,17 +15,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// Directories that are watched. Files in further ones are looked at every second.
+/// Directories that are watched. Files in further ones are only checked every second.
 const DIRECTORIES_MAX: usize = 4096;
-/// Events of one read of the kernel's queue.
+/// Buffer for one read of the kernel's event queue.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// What happened in a directory.
+/// A change in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// A file of this path came, or was written to.
+    /// The file with this path was created or written to.
     File(PathBuf),
-    /// A directory came, or went: patterns may mean other files.
+    /// A directory was created or removed: patterns may match other files now.
     Directories,
 }
 
@@ -38,7 +38,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches nothing yet. None, with a word to the log, where the kernel does not allow it.
+    /// Watches nothing yet. `None`, with a log message, if the kernel does not allow it.
     pub fn new() -> Option<Watch> {
         match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
             Ok(queue) => Some(Watch {
@@ -49,7 +49,7 @@ impl Watch {
             }),
             Err(error) => {
                 tracing::warn!(
-                    "files are looked at every second only: the kernel gives no notice of changes ({error}); \
+                    "files are only checked every second: the kernel gives no notice of changes ({error}); \
                      raise the sysctl fs.inotify.max_user_instances"
                 );
                 None
@@ -57,18 +57,18 @@ impl Watch {
         }
     }
 
-    /// To wait for.
+    /// The descriptor to poll.
     pub fn fd(&self) -> RawFd {
         self.queue.as_raw_fd()
     }
 
-    /// Watches these directories and no others.
+    /// Watches exactly these directories.
     pub fn set(&mut self, directories: &BTreeSet<PathBuf>) {
         let gone =
             |(path, number): (&PathBuf, &i32)| (!directories.contains(path)).then_some(*number);
         for number in self.by_path.iter().filter_map(gone).collect::<Vec<_>>() {
             self.forget(number);
-            // The kernel may have ended it already.
+            // The kernel may have removed the watch already.
             let _ = inotify::remove_watch(&self.queue, number);
         }
         for path in directories {
@@ -95,7 +95,7 @@ impl Watch {
                     return true;
                 }
                 Err(Errno::NOSPC) => "raise the sysctl fs.inotify.max_user_watches",
-                // It went, or may not be read.
+                // It was removed, or may not be read.
                 Err(_) => return true,
             },
             false => "too many directories",
@@ -103,7 +103,7 @@ impl Watch {
         if !std::mem::replace(&mut self.limit_told, true) {
             let watched = self.by_number.len();
             tracing::warn!(
-                "{watched} directories are watched; files in others are looked at every second: {error}"
+                "{watched} directories are watched; files in others are checked every second: {error}"
             );
         }
         false
@@ -115,7 +115,7 @@ impl Watch {
         }
     }
 
-    /// What has happened since it was asked last.
+    /// The changes since the last call.
     pub fn changes(&mut self, each: &mut dyn FnMut(Change)) {
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut ended = Vec::new();
@@ -140,7 +140,7 @@ impl Watch {
         }
         for number in ended {
             self.forget(number);
-            // One that was moved is still watched; others are not.
+            // A moved directory is still watched; a removed one is not.
             let _ = inotify::remove_watch(&self.queue, number);
         }
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_in_watched_directories_is_told() {
+    fn changes_in_watched_directories_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         std::fs::create_dir(&a).unwrap();
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(changes(&mut watch), []);
         std::fs::rename(&b, dir.path().join("c")).unwrap();
         assert_eq!(changes(&mut watch), [Change::Directories]);
-        // The directory of that name is watched again.
+        // The new directory with that name is watched again.
         std::fs::create_dir(&b).unwrap();
         watch.set(&BTreeSet::from([b.clone()]));
         std::fs::write(b.join("x"), "1").unwrap();

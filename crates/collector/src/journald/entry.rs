@@ -1,19 +1,20 @@
-//! One entry of the journal, from the JSON that `journalctl` writes to the JSON line that is kept.
+//! Converts one journal entry from the JSON that `journalctl` writes to the JSON line that is kept.
 //!
-//! Fields get the names that the same things have in syslog; what only says where the entry stands
-//! in the journal goes, everything else stays under its name. A value with bytes that are no text
-//! comes from `journalctl` as an array of numbers, and a field with several values as an array;
-//! both become text.
+//! Fields are renamed to their syslog names; fields that only describe the position in the journal
+//! are removed, and all others stay under their name. `journalctl` writes a value that is not valid
+//! text as an array of numbers, and a field with several values as an array; both are converted to
+//! text.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Where an entry stands in the journal. The cursor is random in part, and would be most of what is
-/// stored.
+/// Fields that describe the position in the journal. The cursor is partly random, and would be most
+/// of the stored bytes.
 const POSITION: [&str; 5] =
     ["__CURSOR", "__REALTIME_TIMESTAMP", "__MONOTONIC_TIMESTAMP", "__SEQNUM", "__SEQNUM_ID"];
-/// Journal fields and the names they get; the first that is there gives the value.
+/// New names and the journal fields they come from; the first field that is present gives the
+/// value.
 const NAMES: [(&str, &[&str]); 5] = [
     ("hostname", &["_HOSTNAME"]),
     ("app_name", &["SYSLOG_IDENTIFIER", "_COMM"]),
@@ -25,18 +26,18 @@ const NAMES: [(&str, &[&str]); 5] = [
 const LEVELS: [&str; 8] =
     ["emerg", "alert", "critical", "error", "warning", "notice", "info", "debug"];
 
-/// An entry that is kept.
+/// A converted journal entry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The line, a JSON object without newline.
     pub line: Vec<u8>,
-    /// Its place in the journal.
+    /// Its cursor in the journal.
     pub cursor: String,
 }
 
-/// Reads what `journalctl` wrote; none when it is no entry.
+/// Parses the JSON of one entry; `None` when it is not an entry.
 pub fn parse(json: &[u8]) -> Option<Entry> {
-    // In the order of names: the same entry is the same line when it is read again.
+    // Sorted by name: the same entry gives the same line when it is read again.
     let mut fields: BTreeMap<String, Value> = serde_json::from_slice(json).ok()?;
     let cursor = fields.get("__CURSOR")?.as_str()?.to_owned();
     let mut line: BTreeMap<String, Value> = BTreeMap::new();
@@ -60,8 +61,8 @@ pub fn parse(json: &[u8]) -> Option<Entry> {
     Some(Entry { line: serde_json::to_vec(&line).expect("text and numbers only"), cursor })
 }
 
-/// The cursor in the start of what `journalctl` wrote; none when it stands behind that. Within a
-/// value its quotation marks would be escaped.
+/// The cursor in the first bytes of an entry; `None` when it is not within them. Within a value the
+/// quotation marks would be escaped.
 pub fn cursor(json: &[u8]) -> Option<String> {
     let name = b"\"__CURSOR\"";
     let rest = &json[memchr::memmem::find(json, name)? + name.len()..];
@@ -111,8 +112,8 @@ mod tests {
                "proc_id":"7","_SYSTEMD_UNIT":"x.service""#,
         );
         check(r#","_COMM":"b","PRIORITY":"9""#, r#","app_name":"b","severity":"9""#);
-        // Bytes that are no text, several values, values too long for journalctl, names that are
-        // taken.
+        // Invalid text, several values, values too long for journalctl, and names that are already
+        // used.
         check(r#","MESSAGE":[104,105,10,255]"#, ",\"_msg\":\"hi\\n\u{fffd}\"");
         check(r#","MESSAGE":["one",[116,119,111]]"#, r#","_msg":"one\ntwo""#);
         check(r#","MESSAGE":null,"_msg":"x""#, r#","_msg":"""#);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_none() {
+    fn invalid_entries_are_none() {
         for text in ["", "-- No entries --", "{}", "[]", r#"{"__CURSOR":"c"}"#, r#"{"__CURSOR":1}"#]
         {
             assert_eq!(parse(text.as_bytes()), None, "{text}");

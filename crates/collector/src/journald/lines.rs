@@ -1,32 +1,32 @@
-//! The lines of a stream that comes in reads of any size.
+//! Splits a stream that arrives in reads of any size into lines.
 //!
-//! Bounded: of a line that is longer than `bytes_max` only the start is held, `start_bytes`; the
-//! rest passes by and is counted. The lines do not depend on how the reads fell. Left out: a last
-//! line without newline.
+//! Bounded: of a line longer than `bytes_max` only the first `start_bytes` are held; the rest is
+//! skipped and counted. The lines do not depend on how the reads were split. Left out: a last line
+//! without newline.
 
 use std::io::{self, Read};
 
-/// Room for one read, at least.
+/// Buffer space for one read, at least.
 const READ_BYTES: usize = 256 << 10;
 
 /// A line, without its newline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// All of it.
+    /// The whole line.
     Whole(&'a [u8]),
-    /// The start of one that is too long, and the bytes of it all.
+    /// The start of a line that is too long, and the length of the whole line in bytes.
     Start(&'a [u8], u64),
 }
 
-/// What was read and not taken yet.
+/// A buffer of data that was read and not taken yet.
 pub struct Lines {
     buffer: Vec<u8>,
     filled: usize,
-    /// No newline stands before this byte.
+    /// There is no newline before this offset.
     scanned: usize,
     bytes_max: usize,
     start_bytes: usize,
-    /// Bytes of the line under way that passed by: none, unless it is too long.
+    /// Skipped bytes of the current line; 0 unless it is too long.
     passed: u64,
 }
 
@@ -47,8 +47,8 @@ impl Lines {
         Ok(read)
     }
 
-    /// Gives the lines that are there to `each`, until it returns false: then what is left of them
-    /// is lost. Returns whether all were given.
+    /// Passes the complete lines to `each` until it returns false; the remaining ones are then
+    /// discarded. Returns whether all were passed.
     pub fn take(&mut self, mut each: impl FnMut(Line<'_>) -> bool) -> bool {
         let unscanned = &self.buffer[self.scanned..self.filled];
         if let Some(last) = memchr::memrchr(b'\n', unscanned) {
@@ -86,7 +86,7 @@ mod tests {
     const BYTES_MAX: usize = 10;
     const START_BYTES: usize = 4;
 
-    /// Gives so many bytes a read.
+    /// Returns at most the given number of bytes per read.
     struct Dribble<'a>(&'a [u8], usize);
 
     impl Read for Dribble<'_> {
@@ -124,7 +124,7 @@ mod tests {
             expected.push((line[..kept].to_vec(), length as u64));
             text.extend([&line[..], b"\n"].concat());
         }
-        // Without a newline it is no line yet.
+        // Without a newline it is not a line yet.
         text.extend_from_slice(b"more");
         for read_bytes in 1..=text.len() {
             assert_eq!(lines(&text, read_bytes), expected, "in reads of {read_bytes}");

@@ -1,15 +1,15 @@
-//! The journal of systemd, read through `journalctl`: no library of systemd is needed, and its
-//! formats are its own affair.
+//! Reads the journal of systemd through `journalctl`: this needs no systemd library and does not
+//! depend on the format of journal files.
 //!
-//! A child process writes entries as JSON, one a line, from a cursor on, and goes on as they come.
-//! It is started again when it ends, after a pause that grows. The cursor of the last durable entry
-//! is the checkpoint. After a crash the entries behind it that are durable are recalled from the
-//! store, and left out when `journalctl` gives them again: by their content, since the journal may
-//! give older entries of another file later than before. The same is done when a frame was not
-//! kept.
+//! A child process writes entries as JSON, one per line, starting behind a cursor, and continues as
+//! new ones arrive. When it ends, it is restarted after a growing pause. The cursor of the last
+//! durable entry is the checkpoint. After a crash, the durable entries behind the checkpoint are
+//! recalled from the store, and skipped when `journalctl` returns them again. They are compared by
+//! content, since the journal may return older entries of another file later than before. The same
+//! happens when a frame was not kept.
 //!
-//! Bounded: delivery blocks, then the pipe is full, and `journalctl` waits. Left out: reading the
-//! journal of other machines, for which systemd has its own service, and which this one then reads.
+//! Bounded: while delivery blocks, the pipe fills and `journalctl` waits. Left out: reading
+//! journals of other machines; systemd has a service for that, whose output can be read here.
 
 mod entry;
 mod lines;
@@ -41,19 +41,19 @@ use crate::outlet::Destination;
 use crate::source::{LogLimit, STOP_DRAIN_MAX, SourceThread, StopSignal};
 use lines::{Line, Lines};
 
-/// The pause before `journalctl` is started again, at first and at most.
+/// The pause before `journalctl` is restarted: the first one, and the longest.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A checkpoint is written at most this often.
 const CHECKPOINT_MS: u64 = 1_000;
-/// Of an entry in JSON that is longer (a message of 8 MiB of bytes that are no text) the start is
-/// kept as it is, as of any line that is too long.
+/// The longest entry in JSON (a message of 8 MiB that is not valid text). Of a longer one only the
+/// start is kept, unparsed, as of any line that is too long.
 const ENTRY_BYTES_MAX: usize = 8 * LINE_BYTES_MAX;
-/// Of what `journalctl` says on standard error, the end that is told when it ends.
+/// Bytes at the end of `journalctl`'s standard error that are reported when it ends.
 const COMPLAINTS_BYTES_MAX: usize = 4096;
-/// A checkpoint is also written this often when nothing came, so that little has to be recalled.
+/// A checkpoint is also written this often when nothing arrived, so that little has to be recalled.
 const CHECKPOINT_IDLE_MS: u64 = 10_000;
-/// When nothing came for so long, no more of what was recalled is waited for.
+/// When no entry arrived for this long, the remaining recalled entries are not expected any more.
 const RECALL_QUIET_MS: u64 = 60_000;
 /// The type of the lines.
 const LOG_TYPE: &str = "journald";
@@ -62,16 +62,16 @@ const WAKE: Token = Token(0);
 const ENTRIES: Token = Token(1);
 const COMPLAINTS: Token = Token(2);
 
-/// Which journal is read.
+/// Which journal to read.
 #[derive(Clone, Debug)]
 pub struct JournalConfig {
-    /// The program, looked for in `PATH`.
+    /// The program, searched in `PATH`.
     pub program: PathBuf,
-    /// Units whose entries are read; all of them when there is none.
+    /// Units whose entries are read; if empty, all units.
     pub units: Vec<String>,
-    /// Directory of the journal; that of this machine when there is none.
+    /// Directory of the journal; `None` for the journal of this machine.
     pub directory: Option<PathBuf>,
-    /// Where the checkpoint is kept.
+    /// The directory of the checkpoint.
     pub data_dir: PathBuf,
 }
 
@@ -81,14 +81,14 @@ pub struct JournalSource {
     board: Arc<Mutex<JournalStatus>>,
 }
 
-/// How reading the journal goes.
+/// State of the journal source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalStatus {
-    /// A `journalctl` runs, and has given what it had.
+    /// `journalctl` runs and its existing output was read.
     pub reading: bool,
-    /// Entries that were handed on since the start.
+    /// Entries delivered since the start.
     pub entries: u64,
-    /// Why it does not run; it is tried again.
+    /// Why `journalctl` does not run; it will be retried.
     pub error: Option<String>,
 }
 
@@ -96,24 +96,24 @@ fn board(board: &Mutex<JournalStatus>) -> MutexGuard<'_, JournalStatus> {
     board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is known after a restart.
+/// The state that survives a restart.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Checkpoint {
     version: u32,
-    /// Entries in frames up to this number stand before the cursor, or are it.
+    /// Entries in frames up to this number are at or before the cursor.
     sequence: u64,
     cursor: Option<String>,
 }
 
 impl JournalSource {
-    /// Starts to read: behind the checkpoint, or from the beginning of the journal. `recall` gives
-    /// back what is durable behind the checkpoint; none where frames leave this machine: then that
-    /// comes again.
+    /// Starts to read: behind the checkpoint, or from the beginning of the journal. `recall`
+    /// returns the lines that are durable behind the checkpoint; `None` if frames leave this
+    /// machine, and those entries are then stored twice.
     ///
     /// # Errors
-    /// When the checkpoint cannot be read, or there is no thread to be had. A `journalctl` that is
-    /// missing is no error here: it is told in the log, and tried again.
+    /// When the checkpoint cannot be read, or the thread cannot be started. A missing `journalctl`
+    /// is not an error here: it is logged and retried.
     pub fn start(
         config: JournalConfig,
         deliver: Arc<dyn Deliver>,
@@ -129,7 +129,7 @@ impl JournalSource {
         let (sequence, cursor) = match checkpoint {
             Some(checkpoint) => (checkpoint.sequence, checkpoint.cursor),
             None => {
-                // Before the first entry is handed on: what follows this frame can be recalled.
+                // Set before the first entry is delivered: entries in later frames can be recalled.
                 let sequence = deliver.mark();
                 let first = Checkpoint { version: 1, sequence, cursor: None };
                 slot.write(&*disk, &first)?;
@@ -160,7 +160,7 @@ impl JournalSource {
             slot,
             ledger,
             frames,
-            place: place(0),
+            tracked: tracked(0),
             read: 0,
             marks: VecDeque::new(),
             cursor,
@@ -185,13 +185,12 @@ impl JournalSource {
         Ok(JournalSource { thread, board })
     }
 
-    /// How it goes.
+    /// The current state.
     pub fn status(&self) -> JournalStatus {
         board(&self.board).clone()
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
-    /// again.
+    /// Whether the thread ended by a panic. The caller then drops the source and starts it again.
     pub fn has_failed(&self) -> bool {
         self.thread.has_failed()
     }
@@ -209,28 +208,28 @@ struct Reader {
     ledger: Arc<Ledger>,
     frames: Frames,
     /// How many entries are durable.
-    place: Arc<Tracked>,
-    /// How many entries were handed on.
+    tracked: Arc<Tracked>,
+    /// How many entries were delivered.
     read: u64,
-    /// Cursors of some of the entries that were handed on, by their number.
+    /// Cursors of some delivered entries, with the entries' numbers.
     marks: VecDeque<(u64, String)>,
-    /// The last one known to be durable.
+    /// The last cursor known to be durable.
     cursor: Option<String>,
-    /// Lines that are durable behind the checkpoint, and how often.
+    /// Hashes of the lines that are durable behind the checkpoint, and how often each occurs.
     delivered: HashMap<u64, usize>,
     hasher: foldhash::fast::FixedState,
-    /// The number of the entry of that cursor.
+    /// The number of the entry at `cursor`.
     cursor_number: u64,
-    /// No entry behind that cursor is in this frame or an earlier one.
+    /// No entry behind `cursor` is in this frame or an earlier one.
     sequence: u64,
-    /// A frame that was durable before, and how many entries with it.
+    /// An earlier durable frame, and the number of entries up to it.
     look_before: (u64, u64),
     /// Entries behind this frame were recalled. It stays in the checkpoint until the cursor is
     /// behind all of them.
     sequence_recalled: u64,
-    /// The last entry that came again and was left out.
+    /// The last repeated entry that was skipped.
     skipped: u64,
-    /// When an entry came last, monotonic nanoseconds; 0 before.
+    /// When the last entry arrived, in monotonic nanoseconds; 0 before the first.
     read_ns: u64,
     checkpoint_ns: u64,
     checkpoint_idle_ns: u64,
@@ -240,7 +239,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Learns which entries behind the cursor are durable.
+    /// Reads from the store which entries behind the cursor are durable.
     fn recall(&mut self) {
         let (delivered, hasher) = (&mut self.delivered, &self.hasher);
         delivered.clear();
@@ -251,18 +250,18 @@ impl Reader {
         });
         if let Err(error) = result {
             tracing::error!(
-                "entries of the journal that are durable behind its cursor cannot be looked up, some may come twice: {error}"
+                "the durable journal entries behind the cursor cannot be looked up; some may be stored twice: {error}"
             );
         }
     }
 
-    /// Begins again behind the cursor, because something behind it was not kept.
+    /// Restarts behind the cursor, because an entry behind it was not kept.
     fn go_back(&mut self) {
         tracing::warn!("entries of the journal were not kept; they are read again");
         self.frames.clear();
         self.marks.clear();
         self.read = self.cursor_number;
-        self.place = place(self.cursor_number);
+        self.tracked = tracked(self.cursor_number);
         self.look_before = (self.sequence, self.cursor_number);
         self.sequence_recalled = self.sequence;
         self.skipped = 0;
@@ -299,7 +298,7 @@ impl Reader {
         let mut command = Command::new(&self.config.program);
         command.env_remove("LOGINSON_NODE_SECRET");
         command.args(["--output=json", "--all", "--no-pager", "--quiet", "--follow"]);
-        // Without it only the last ten entries come first.
+        // Without it journalctl starts with the last ten entries only.
         command.arg("--no-tail");
         match self.marks.back().map(|mark| &mark.1).or(self.cursor.as_ref()) {
             Some(cursor) => command.arg(format!("--after-cursor={cursor}")),
@@ -315,7 +314,7 @@ impl Reader {
         command
     }
 
-    /// Reads what one process gives, until it ends or the source stops.
+    /// Reads the output of one process until it ends or the source stops.
     fn follow(&mut self) -> io::Result<()> {
         let mut process = Process(self.command().spawn()?);
         let stdout = process.0.stdout.take().expect("piped");
@@ -330,8 +329,8 @@ impl Reader {
         result
     }
 
-    /// Takes the entries of a process. Returns without an error when the source stops, or when what
-    /// it read is to be read again.
+    /// Takes the entries of a process. Returns without an error when the source stops, or when the
+    /// entries must be read again.
     fn entries(&mut self, mut stdout: ChildStdout, mut stderr: ChildStderr) -> io::Result<()> {
         let mut events = Events::with_capacity(8);
         let mut lines = Lines::new(ENTRY_BYTES_MAX, LINE_BYTES_MAX);
@@ -345,7 +344,7 @@ impl Reader {
                         return Err(ended(&complaints));
                     }
                     Ok(_) if self.take(&mut lines) => {}
-                    // It is stopping.
+                    // The source is stopping.
                     Ok(_) => return Ok(()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => readable = false,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -360,7 +359,7 @@ impl Reader {
                 self.go_back();
                 return Ok(());
             }
-            // Only the last words say what is wrong. An error means that there are no more for now.
+            // Only the end says what is wrong. An error means that there is no more for now.
             let _ = stderr.by_ref().take(COMPLAINTS_BYTES_MAX as u64).read_to_end(&mut complaints);
             complaints.drain(..complaints.len().saturating_sub(COMPLAINTS_BYTES_MAX));
             {
@@ -370,14 +369,14 @@ impl Reader {
             let _ = self.poll.poll(&mut events, Some(self.idle()));
             let quiet_ns = self.clock.monotonic_ns() - self.read_ns;
             if self.read_ns > 0 && quiet_ns > RECALL_QUIET_MS * 1_000_000 {
-                // What is left stands before the cursor.
+                // The remaining recalled entries are before the cursor.
                 self.delivered.clear();
             }
             self.upkeep();
         }
     }
 
-    /// Hands on the entries that are there. False when stopping.
+    /// Delivers the entries that have arrived. Returns false when stopping.
     fn take(&mut self, lines: &mut Lines) -> bool {
         let now_ns = self.clock.now_ns();
         let mut mark = None;
@@ -385,14 +384,14 @@ impl Reader {
             let (taken, cursor) = match line {
                 Line::Whole(json) => {
                     let Some(entry) = entry::parse(json) else {
-                        self.complain(json);
+                        self.log_invalid_entry(json);
                         return true;
                     };
                     let bytes = entry.line.len() as u64;
-                    (self.hand_on(&entry.line, bytes, now_ns), Some(entry.cursor))
+                    (self.deliver_line(&entry.line, bytes, now_ns), Some(entry.cursor))
                 }
                 Line::Start(json, bytes) => {
-                    (self.hand_on(json, bytes, now_ns), entry::cursor(json))
+                    (self.deliver_line(json, bytes, now_ns), entry::cursor(json))
                 }
             };
             mark = cursor.map(|cursor| (self.read, cursor)).or(mark.take());
@@ -404,18 +403,19 @@ impl Reader {
         all
     }
 
-    /// Hands on the line of an entry, or its start; of `bytes` in all. False when stopping.
-    fn hand_on(&mut self, line: &[u8], bytes: u64, now_ns: i64) -> bool {
+    /// Delivers the line of an entry, or the start of a line of `bytes` bytes. Returns false when
+    /// stopping.
+    fn deliver_line(&mut self, line: &[u8], bytes: u64, now_ns: i64) -> bool {
         let kept = &line[..line.len().min(LINE_BYTES_MAX)];
         let rest = bytes - kept.len() as u64;
         self.read += 1;
         if self.was_delivered(kept) {
             self.skipped = self.read;
-            self.frames.skip(&self.place, self.read);
+            self.frames.skip(&self.tracked, self.read);
             return true;
         }
         let piece = if rest > 0 { Piece::Start(kept) } else { Piece::Record(kept) };
-        if !self.frames.push(&self.origin, now_ns, piece, &self.place, self.read) {
+        if !self.frames.push(&self.origin, now_ns, piece, &self.tracked, self.read) {
             return false;
         }
         if rest > 0 {
@@ -427,7 +427,7 @@ impl Reader {
         true
     }
 
-    fn complain(&mut self, json: &[u8]) {
+    fn log_invalid_entry(&mut self, json: &[u8]) {
         if let Some(held_back) = self.limit.pass() {
             let start = String::from_utf8_lossy(&json[..json.len().min(100)]);
             tracing::warn!(held_back, ?start, "not an entry of the journal");
@@ -460,23 +460,23 @@ impl Reader {
         }
     }
 
-    /// Writes down a cursor and a frame such that no entry behind the cursor is in that frame or an
-    /// earlier one: those are recalled. Entries before the cursor that are recalled as well do no
-    /// harm.
+    /// Writes a cursor and a frame number such that no entry behind the cursor is in that frame or
+    /// an earlier one. The entries in later frames are recalled after a crash; it does no harm if
+    /// some of them are before the cursor.
     fn checkpoint(&mut self) {
         let now_ns = self.clock.monotonic_ns();
         self.checkpoint_ns = now_ns + CHECKPOINT_MS * 1_000_000;
-        let (deliver, place) = (&self.deliver, &self.place);
+        let (deliver, tracked) = (&self.deliver, &self.tracked);
         let look = self.ledger.look(|sequence| {
-            (sequence.unwrap_or_else(|| deliver.mark()), place.durable.load(Relaxed))
+            (sequence.unwrap_or_else(|| deliver.mark()), tracked.durable.load(Relaxed))
         });
         let mut moved = false;
         while self.marks.front().is_some_and(|mark| mark.0 <= look.1) {
             let (number, cursor) = self.marks.pop_front().expect("it was looked at");
             (self.cursor, self.cursor_number, moved) = (Some(cursor), number, true);
         }
-        // What is durable may end between two marks; then the look before tells of a frame that
-        // suits.
+        // The durable entries may end between two marks; then the previous pair has a suitable
+        // frame.
         let suits = |look: &(u64, u64)| look.1 <= self.cursor_number;
         let Some((sequence, _)) = [look, self.look_before].into_iter().find(suits) else { return };
         self.look_before = look;
@@ -491,16 +491,13 @@ impl Reader {
         if let Err(error) = self.slot.write(&*self.disk, &checkpoint)
             && let Some(held_back) = self.limit.pass()
         {
-            tracing::error!(
-                held_back,
-                "how far the journal is read cannot be written down: {error}"
-            );
+            tracing::error!(held_back, "the checkpoint of the journal cannot be written: {error}");
         }
     }
 }
 
-/// How many entries are durable, at first.
-fn place(entries: u64) -> Arc<Tracked> {
+/// The tracked position, initially `entries` durable entries.
+fn tracked(entries: u64) -> Arc<Tracked> {
     Tracked::new(0, Path::new("journal"), entries)
 }
 
@@ -509,12 +506,12 @@ fn ended(complaints: &[u8]) -> io::Error {
     io::Error::other(format!("it ended: {}", complaints.trim()))
 }
 
-/// Ends with its owner.
+/// Kills the process when it is dropped.
 struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,5 +1,5 @@
-//! The source over a program that stands for `journalctl` and follows a file of entries, with a
-//! keeper of frames that may lose some.
+//! Tests the source with a script in place of `journalctl` that follows a file of entries. The
+//! frames go to a `Keeper` that may lose some.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -10,8 +10,8 @@ use platform::{RealClock, RealDisk};
 use super::*;
 use crate::keeper::Keeper;
 
-/// Gives the entries of a file, which bear the numbers of their lines as cursors, from the one
-/// behind the cursor on.
+/// Prints the entries of a file, starting behind the cursor; the cursor of an entry is its line
+/// number.
 const JOURNALCTL: &str = "#!/bin/sh
 for word; do case $word in --after-cursor=*) after=${word#*=}; esac; done
 exec tail -n +$((${after:-0} + 1)) -f ${0%/*}/entries
@@ -34,7 +34,7 @@ impl Rig {
         Rig { dir, keeper: Arc::default(), accounting: Arc::default(), entries: 0 }
     }
 
-    /// Appends an entry whose message is its number and so many bytes.
+    /// Appends an entry whose message is its number and `message_bytes` bytes.
     fn append(&mut self, message_bytes: usize) {
         self.entries += 1;
         let path = self.dir.path().join("entries");
@@ -72,8 +72,7 @@ impl Rig {
         source
     }
 
-    /// As after a crash that came before the next checkpoint: all that is durable is behind the
-    /// cursor.
+    /// Simulates a crash before the next checkpoint: all durable entries are behind the cursor.
     fn forget(&self) {
         let slot = Slot::new(self.dir.path(), "journald.checkpoint");
         slot.write(&RealDisk, &Checkpoint { version: 1, sequence: 0, cursor: None }).unwrap();
@@ -99,7 +98,7 @@ impl Rig {
 }
 
 #[test]
-fn what_is_not_kept_is_read_again_and_what_is_does_not_come_twice() {
+fn lost_entries_are_read_again_and_kept_ones_are_not_repeated() {
     let mut rig = Rig::new();
     let source = rig.start();
     rig.append(1);
@@ -114,19 +113,19 @@ fn what_is_not_kept_is_read_again_and_what_is_does_not_come_twice() {
     drop(source);
     let counts = rig.accounting.source(SourceKind::Journald).counts();
     assert_eq!((counts.lines_kept, counts.lines_missing(), counts.bytes_missing()), (5, 0, 0));
-    // The cursor went on as well.
+    // The cursor advanced as well.
     let _source = rig.start();
     rig.append(1);
     rig.check_once();
 }
 
 #[test]
-fn a_frame_behind_one_that_was_not_kept_does_not_come_twice() {
+fn a_kept_frame_behind_a_lost_one_is_not_repeated() {
     let mut rig = Rig::new();
     let _source = rig.start();
     rig.append(1);
     rig.keeper.wait_for_lines(1);
-    // The first of two that are on their way is lost, the second is there.
+    // The first of two frames in flight is lost, the second is kept.
     rig.keeper.hold(true);
     rig.append(1);
     rig.keeper.wait_for_lines(2);
@@ -138,7 +137,7 @@ fn a_frame_behind_one_that_was_not_kept_does_not_come_twice() {
 }
 
 #[test]
-fn an_entry_that_was_cut_comes_once_over_a_crash() {
+fn a_cut_entry_is_stored_once_across_a_crash() {
     let mut rig = Rig::new();
     for bytes in [1, LINE_BYTES_MAX, 1] {
         rig.append(bytes);
@@ -155,7 +154,7 @@ fn an_entry_that_was_cut_comes_once_over_a_crash() {
 }
 
 #[test]
-fn an_entry_that_is_too_long_to_be_read_is_passed_over_but_for_its_start() {
+fn only_the_start_of_an_oversized_entry_is_kept() {
     let mut rig = Rig::new();
     for bytes in [1, ENTRY_BYTES_MAX, 1] {
         rig.append(bytes);

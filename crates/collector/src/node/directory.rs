@@ -1,9 +1,9 @@
-//! What a collector knows over restarts: who it is, and which numbers it may have given. A small
-//! file in its spool directory, `node.json`, replaced as a whole.
+//! The state a collector keeps across restarts: its identity, and the numbers it may have issued. A
+//! small file in its spool directory, `node.json`, which is replaced as a whole.
 //!
-//! Invariant: a number is given only after a greater or equal one stands in the file, durably, as
-//! reserved. So no number is given twice, whatever ends the process; a crash leaves at most
-//! [`RESERVED`] unused.
+//! Invariant: a number is issued only after the file durably reserves a number at least as large.
+//! So no number is issued twice, however the process ends; a crash wastes at most [`RESERVED`]
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,17 +16,17 @@ use serde::{Deserialize, Serialize};
 
 use super::wire::NodeIdentity;
 
-/// Numbers reserved at once: the file is written every so many frames.
+/// Numbers reserved at once: the file is written once per this many frames.
 const RESERVED: u64 = 1 << 20;
-/// Numbers that are for one store: each has a range of its own, so that a number names a frame of
-/// this collector wherever it is. A store that had numbers before ranges were given keeps those
-/// from 1 on.
+/// Size of a store's range of numbers. Each store has its own range, so a number identifies a frame
+/// of this collector independently of the store. A store that got numbers before ranges were
+/// introduced keeps those from 1 on.
 const RANGE: u64 = 1 << 40;
-/// Ranges that there are below the greatest number that a frame can have. Stores beyond get numbers
-/// of the last one.
+/// How many ranges fit below the greatest number a frame can have. Stores beyond this share the
+/// last range.
 const RANGES: u64 = (FORWARDED_NUMBER_MAX + 1) / RANGE;
 const FILE: &str = "node.json";
-/// A longer file is none of ours.
+/// A longer file was not written by this program.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The file's content.
@@ -37,11 +37,11 @@ struct Content {
     node: u32,
     key: u64,
     starts: u64,
-    /// By the node id of a store: numbers up to this one may have been given.
+    /// By the node id of a store: numbers up to this one may have been issued.
     reserved: BTreeMap<u32, u64>,
 }
 
-/// A collector's memory of itself.
+/// The persistent state of a collector.
 pub struct Directory {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -51,22 +51,22 @@ pub struct Directory {
     next: BTreeMap<u32, u64>,
 }
 
-/// Why it cannot be used.
+/// Why the spool directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// The operating system refused.
+    /// An input or output error.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// File or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file is not what it should be.
+    /// The file is invalid.
     #[error(
-        "{}: {reason}; restore it, or, if no frames wait in that directory, move the whole directory away",
+        "{}: {reason}; restore the file, or, if no frames wait in that directory, move the whole directory away",
         path.display()
     )]
     Damaged {
@@ -87,7 +87,7 @@ impl DirectoryError {
 }
 
 impl Directory {
-    /// Reads it, or makes it with a new identity, and counts this start, durably.
+    /// Reads the file, or creates it with a new identity, and durably counts this start.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Directory, DirectoryError> {
         let path = dir.join(FILE);
         let mut content = match disk.open(&path, Access::Read) {
@@ -125,13 +125,13 @@ impl Directory {
         }
     }
 
-    /// Who this collector is, in this run.
+    /// The identity of this collector in this run.
     pub fn identity(&self) -> NodeIdentity {
         let Content { node, key, starts, .. } = self.content;
         NodeIdentity { node, key, starts, run: self.run }
     }
 
-    /// The next number for a store, not given yet.
+    /// The next unissued number for a store.
     pub fn next_number(&self, store: u32) -> u64 {
         self.next.get(&store).copied().unwrap_or_else(|| {
             let ranges = self.next.values().map(|next| next / RANGE + 1).max().unwrap_or(0);
@@ -139,8 +139,8 @@ impl Directory {
         })
     }
 
-    /// Gives `count` numbers for a store; returns the first.
-    pub fn give_numbers(&mut self, store: u32, count: u64) -> Result<u64, DirectoryError> {
+    /// Issues `count` numbers for a store; returns the first.
+    pub fn issue_numbers(&mut self, store: u32, count: u64) -> Result<u64, DirectoryError> {
         let first = self.next_number(store);
         let last = first + count - 1;
         if last > self.content.reserved.get(&store).copied().unwrap_or(0) {
@@ -153,7 +153,7 @@ impl Directory {
         Ok(first)
     }
 
-    /// Gives back what is reserved and not given, at an orderly end.
+    /// Releases reserved numbers that were not issued, at an orderly end.
     pub fn close(&mut self) -> Result<(), DirectoryError> {
         for (&store, &next) in &self.next {
             self.content.reserved.insert(store, next - 1);
@@ -203,7 +203,7 @@ mod tests {
             let range = if start == 1 { 0 } else { RANGE };
             assert_eq!(directory.next_number(4), range + 1, "another store has other numbers");
             for count in [1, 3, start] {
-                let first = directory.give_numbers(9, count).unwrap();
+                let first = directory.issue_numbers(9, count).unwrap();
                 assert!(first > given);
                 given = first + count - 1;
             }

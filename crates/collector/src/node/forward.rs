@@ -1,21 +1,21 @@
 //! Delivery to stores in other processes: [`Forwarder`] is a [`Deliver`] like the store itself.
 //!
-//! Threads: one a store (`lane-…`), which connects, sends and reads acknowledgements; one for the
+//! Threads: one per store (`lane-…`), which connects, sends and reads acknowledgements; one for the
 //! disk (`spool`).
 //!
-//! - With a healthy store a frame goes from memory to the socket. It is spooled when it found no
-//!   room for [`SPOOL_AFTER`], at once when no store is connected, and when the connection broke
-//!   before it was acknowledged.
+//! - With a healthy store a frame goes from memory to the socket. It is spooled if it found no room
+//!   for [`SPOOL_AFTER`], at once if no store is connected, and if the connection broke before it
+//!   was acknowledged.
 //! - A frame counts as kept when a store has acknowledged it, or it is durable in the spool.
-//! - When this process is killed, frames in memory are lost: at most the window of each store and
-//!   [`WAITING_BYTES_MAX`]. With `spool_always` none is, and each is written once more.
-//! - A frame that was sent to a store stays with it until that store says what it has. Everything
-//!   else goes to whoever has room first.
-//! - A thread that panics goes on after [`PANIC_PAUSE`]. Frames that it had in hand are in a place
-//!   that outlives the panic: those that a store may have go to it again, under the same number;
-//!   others wait again.
+//! - When this process is killed, frames in memory are lost: at most the window of each store plus
+//!   [`WAITING_BYTES_MAX`]. With `spool_always` none is lost, but each frame is written once more.
+//! - A frame that was sent to a store stays bound to it until that store reports what it has. All
+//!   other frames go to the store that has room first.
+//! - A thread that panics resumes after [`PANIC_PAUSE`]. The frames it held survive the panic:
+//!   frames the store may already have are resent to it under the same number; all others return to
+//!   the queue.
 //!
-//! Locks are taken in the order spool, directory; the queue's alone.
+//! Lock order: spool, then directory. The lock of the queue is never held together with another.
 
 #[cfg(test)]
 mod tests;
@@ -42,25 +42,24 @@ use super::spool::Spool;
 use super::status::{ForwardStatus, SpoolStatus};
 use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 
-/// Bytes of frames that wait for a store with room or for the spool. Beyond, whoever brings more
-/// waits.
+/// Bytes of frames that wait for a store or for the spool. Beyond this, delivery blocks.
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
-/// A frame that no store had room for goes to the spool after so long: a store that only pauses
-/// does not make a disk busy.
+/// A frame that no store had room for goes to the spool after this time, so that a store's short
+/// pauses cause no disk writes.
 pub const SPOOL_AFTER: Duration = Duration::from_secs(1);
-/// Frames are written to the spool, and synced, up to so many bytes at once.
+/// Frames are written to the spool and synced in groups of up to this many bytes.
 const SPOOL_GROUP_BYTES: usize = 8 << 20;
-/// How often a full or failing disk is tried again.
+/// How often a full or failing disk is retried.
 const SPOOL_RETRY: Duration = Duration::from_millis(500);
-/// How long frames that someone waits for wait for room.
+/// How long frames with a waiting sender wait for room.
 const AWAITED_MAX: Duration = Duration::from_secs(10);
-/// At an orderly end stores get so long to acknowledge; the rest goes to the spool.
+/// At an orderly end stores have this long to acknowledge; the rest goes to the spool.
 const STOP_DRAIN: Duration = Duration::from_secs(3);
 
 /// Why delivery cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
-    /// Another collector has the spool directory.
+    /// Another collector uses the spool directory.
     #[error(
         "the spool directory {} is in use by {}; give this collector a --spool-dir of its own",
         dir.display(),
@@ -83,7 +82,7 @@ pub enum ForwardError {
     Thread(#[from] std::io::Error),
 }
 
-/// Delivers to stores over the network. Dropping it is [`stop`](Self::stop).
+/// Delivers to stores over the network. Dropping it stops it, as [`stop`](Self::stop) does.
 pub struct Forwarder {
     shared: Arc<ForwardState>,
     node: u32,
@@ -93,7 +92,7 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Opens the spool directory and begins to connect. Frames are taken from now on.
+    /// Opens the spool directory and starts to connect. Frames are accepted from now on.
     pub fn start(config: ForwardConfig, disk: Arc<dyn Disk>) -> Result<Forwarder, ForwardError> {
         assert!(!config.stores.is_empty(), "there is a store to deliver to");
         let dir = config.spool_dir.clone();
@@ -148,15 +147,15 @@ impl Forwarder {
         };
         let spooling = Arc::clone(&shared);
         spawn("spool".to_owned(), Box::new(move || spooling.spool_frames()))?;
-        for (place, poll) in polls.into_iter().enumerate() {
-            let lane = Lane::new(Arc::clone(&shared), place, poll);
-            spawn(format!("lane-{place}"), Box::new(move || lane.run()))?;
+        for (index, poll) in polls.into_iter().enumerate() {
+            let lane = Lane::new(Arc::clone(&shared), index, poll);
+            spawn(format!("lane-{index}"), Box::new(move || lane.run()))?;
         }
         Ok(forwarder)
     }
 
-    /// From now on nobody waits for room: what finds none is dropped, and counted. To be called
-    /// before sources are stopped.
+    /// From now on nobody waits for room: frames that find none are dropped and counted. Must be
+    /// called before the sources are stopped.
     pub fn begin_stop(&self) {
         self.shared.queue().closing = true;
         self.shared.notify();
@@ -178,7 +177,7 @@ impl Forwarder {
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(queue);
-        // Lanes first: what they give back is spooled.
+        // Lanes first: the frames they return are spooled.
         let mut threads = std::mem::take(&mut *lock_threads(self));
         if threads.is_empty() {
             return;
@@ -197,7 +196,7 @@ impl Forwarder {
         }
     }
 
-    /// How things stand.
+    /// The state of the queue, the spool and each store.
     pub fn status(&self) -> ForwardStatus {
         let shared = &self.shared;
         let (spool, by_store) = {
@@ -213,8 +212,8 @@ impl Forwarder {
         };
         let queue = shared.queue();
         let mut stores: Vec<_> = shared.lanes.iter().map(LaneHandle::status).collect();
-        for (place, store) in stores.iter_mut().enumerate() {
-            store.bytes_in_memory = queue.lane_bytes(place) as u64;
+        for (index, store) in stores.iter_mut().enumerate() {
+            store.bytes_in_memory = queue.lane_bytes(index) as u64;
             let spooled = store.store.and_then(|id| by_store.get(&id).copied());
             store.bytes_spooled = spooled.unwrap_or(0);
         }
@@ -248,8 +247,8 @@ impl Drop for Forwarder {
 }
 
 impl Deliver for Forwarder {
-    /// Numbers of this process alone: a frame gets its number when it is known which store it goes
-    /// to.
+    /// Numbers of this process only: a frame gets its final number when it is known which store it
+    /// goes to.
     fn next_sequence(&self) -> (u32, u64) {
         (self.node, self.sequence.fetch_add(1, Relaxed))
     }
@@ -304,32 +303,33 @@ impl Deliver for Forwarder {
     }
 }
 
-/// What the thread of the disk has taken from the queue. It outlives a panic.
+/// Frames the spool thread has taken from the queue. Survives a panic of the thread.
 #[derive(Default)]
-struct InHand {
+struct HeldFrames {
     frames: VecDeque<Waiting>,
-    /// Theirs, and of those whose sources were told: the queue counts them until all are.
+    /// Bytes of `frames` and of frames whose sources were notified already. The queue counts them
+    /// until all are done.
     bytes: usize,
     durable: bool,
 }
 
 impl ForwardState {
-    /// The thread of the disk, until the end.
+    /// The loop of the spool thread.
     fn spool_frames(&self) {
-        let mut hand = InHand::default();
-        while self.survive(|| self.spool_what_waits(&mut hand)).is_none() {
+        let mut hand = HeldFrames::default();
+        while self.survive(|| self.spool_overdue(&mut hand)).is_none() {
             let pause = self.changed.wait_timeout_while(self.queue(), PANIC_PAUSE, |q| !q.closed);
             drop(pause.unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// Spools what waits too long.
-    fn spool_what_waits(&self, hand: &mut InHand) {
+    /// Spools frames that waited too long.
+    fn spool_overdue(&self, hand: &mut HeldFrames) {
         loop {
-            // Something is in hand when the last write failed, or panicked.
+            // Frames are left here if the last write failed or panicked.
             let retry = hand.bytes > 0 && !hand.durable;
             if hand.durable {
-                self.tell_durable(hand);
+                self.notify_durable(hand);
             } else if retry && !self.put_back(hand) {
                 continue;
             }
@@ -337,14 +337,14 @@ impl ForwardState {
                 return;
             }
             self.spool_group(hand);
-            self.tell_durable(hand);
+            self.notify_durable(hand);
         }
     }
 
-    /// Frames that could not be spooled wait again, once none of them can be found in the spool.
-    /// False when that is not known yet. At the end they are given up.
-    fn put_back(&self, hand: &mut InHand) -> bool {
-        let sure = self.spool().be_sure();
+    /// Returns frames that could not be spooled to the queue, once it is certain that none of them
+    /// is in the spool. Returns false while that is unknown. At the end they are given up.
+    fn put_back(&self, hand: &mut HeldFrames) -> bool {
+        let sure = self.spool().ensure_consistent();
         let mut queue = self.queue();
         if queue.closed {
             queue.spooled(std::mem::take(&mut hand.bytes));
@@ -353,7 +353,7 @@ impl ForwardState {
             return true;
         }
         if let Err(error) = sure {
-            tracing::warn!("{error}; frames wait until the spool can be looked at");
+            tracing::warn!("{error}; frames wait until the spool can be read");
             let waited = self.changed.wait_timeout_while(queue, SPOOL_RETRY, |q| !q.closed);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
             return false;
@@ -363,7 +363,7 @@ impl ForwardState {
         true
     }
 
-    fn tell_durable(&self, hand: &mut InHand) {
+    fn notify_durable(&self, hand: &mut HeldFrames) {
         if !hand.durable {
             return;
         }
@@ -376,8 +376,8 @@ impl ForwardState {
         self.lanes.iter().for_each(LaneHandle::wake);
     }
 
-    /// Waits until frames are to be spooled, and takes them; false at the end.
-    fn take_due(&self, retry: bool, hand: &mut InHand) -> bool {
+    /// Waits until frames must be spooled, and takes them; returns false at the end.
+    fn take_due(&self, retry: bool, hand: &mut HeldFrames) -> bool {
         let mut queue = self.queue();
         let not_before = retry.then(|| Instant::now() + SPOOL_RETRY);
         loop {
@@ -401,8 +401,8 @@ impl ForwardState {
         }
     }
 
-    /// Makes frames durable, if that is possible now.
-    fn spool_group(&self, hand: &mut InHand) {
+    /// Makes the frames durable, if that is possible now.
+    fn spool_group(&self, hand: &mut HeldFrames) {
         let mut spool = self.spool();
         let result = match spool.has_room(hand.frames.len(), hand.bytes as u64) {
             true => {

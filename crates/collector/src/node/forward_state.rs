@@ -1,5 +1,5 @@
-//! What the threads that deliver frames to stores have in common: frames that wait, the spool, and
-//! a handle of each lane.
+//! The state shared by the threads that deliver frames to stores: the queue, the spool, and a
+//! handle of each lane.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,39 +15,38 @@ use super::queue::Queue;
 use super::secret::Secret;
 use super::spool::Spool;
 
-/// The pause before a thread goes on that has panicked, so that one that does so again and again
-/// fills no log.
+/// The pause before a thread that panicked resumes, so that repeated panics do not flood the log.
 pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where frames go, and what they may take on the way.
+/// The stores that frames go to, and the limits of delivery.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
     /// Stores as `HOST:PORT`; at least one.
     pub stores: Vec<String>,
-    /// Where frames wait on disk, and what a collector knows of itself.
+    /// The directory of waiting frames and of the collector's persistent state.
     pub spool_dir: PathBuf,
-    /// Bytes of that directory's files. Beyond, senders are pushed back.
+    /// Bytes of the files in that directory. Beyond this, senders are pushed back.
     pub spool_bytes_max: u64,
-    /// Bytes of each store that are sent and not acknowledged.
+    /// Bytes that are sent to each store and not acknowledged.
     pub window_bytes: usize,
-    /// Every frame goes through the spool, so that none is lost with this process.
+    /// Every frame goes through the spool, so that none is lost when this process is killed.
     pub spool_always: bool,
-    /// Stores, by node id, that will not come back: frames bound to them go to others.
+    /// Stores, by node id, that will not return: frames bound to them go to others.
     pub lost_stores: Vec<u32>,
-    /// What stores must know, and are proved to know.
+    /// The secret that collector and store prove to each other.
     pub secret: Option<Arc<Secret>>,
 }
 
-/// What the threads have in common.
+/// The state shared by the threads.
 pub(super) struct ForwardState {
     pub(super) config: ForwardConfig,
     pub(super) queue: Mutex<Queue>,
-    /// Frames came, went, or everything ends.
+    /// Signalled when frames arrived or left, and when the process stops.
     pub(super) changed: Condvar,
     pub(super) spool: Mutex<Spool>,
     pub(super) directory: Mutex<Directory>,
     pub(super) lanes: Vec<LaneHandle>,
-    /// Stores that are connected, and by which lane.
+    /// The connected stores, each with the index of its lane.
     pub(super) claimed: Mutex<BTreeMap<u32, usize>>,
     pub(super) lines_damaged: AtomicU64,
     pub(super) spool_full: AtomicBool,
@@ -59,7 +58,7 @@ impl ForwardState {
         lock(&self.queue)
     }
 
-    /// Says that there may be room, or frames.
+    /// Signals that there may be room or new frames.
     pub(super) fn notify(&self) {
         self.changed.notify_all();
     }
@@ -68,7 +67,7 @@ impl ForwardState {
         self.spool.lock().unwrap_or_else(|poisoned| self.in_doubt(poisoned))
     }
 
-    /// None while another thread works with it.
+    /// `None` while another thread holds the lock.
     pub(super) fn try_spool(&self) -> Option<MutexGuard<'_, Spool>> {
         match self.spool.try_lock() {
             Ok(spool) => Some(spool),
@@ -77,7 +76,8 @@ impl ForwardState {
         }
     }
 
-    /// Files and what is known of them may differ after a panic, unlike what the other locks guard.
+    /// Unlike the state behind other locks, the spool's view of its files may be wrong after a
+    /// panic.
     fn in_doubt<'a>(&self, poisoned: PoisonError<MutexGuard<'a, Spool>>) -> MutexGuard<'a, Spool> {
         let mut spool = poisoned.into_inner();
         spool.doubt();
@@ -85,8 +85,9 @@ impl ForwardState {
         spool
     }
 
-    /// What `work` gives, unless it panics, which is counted and told. What it leaves half done is
-    /// in `ForwardState` or in places of its thread that are looked at before it goes on.
+    /// The result of `work`, or `None` if it panicked, which is counted and logged. State that a
+    /// panic leaves half changed is in `ForwardState` or in fields of its thread that are checked
+    /// before it resumes.
     pub(super) fn survive<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let result = catch_unwind(AssertUnwindSafe(work)).ok();
         if result.is_none() {
@@ -94,8 +95,8 @@ impl ForwardState {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or_default();
             tracing::error!(
-                "thread {name} failed by a fault of Loginson; it goes on in a moment with the frames it had; please report what \
-                 stands before this line"
+                "thread {name} failed because of a bug in Loginson; it resumes in a moment with the frames it had; please report the messages \
+                 before this line"
             );
         }
         result

@@ -1,13 +1,13 @@
-//! The thread of one store: connects, sends, takes acknowledgements, and keeps what was not
-//! acknowledged.
+//! The thread of one store: connects, sends frames, reads acknowledgements, and keeps frames that
+//! were not acknowledged.
 //!
-//! What happens to a frame when the connection breaks: one that was sent, even in part, is bound to
-//! the store in the spool (or kept in memory while the disk refuses), and sent again with the same
-//! number; one that was not goes back to the queue.
+//! When the connection breaks, a frame that was sent, even in part, is bound to the store in the
+//! spool (or kept in memory while the disk fails), and resent with the same number. A frame that
+//! was not sent returns to the queue.
 //!
-//! Invariant: a frame is in one place, and in none that a panic takes away: the queue,
-//! [`Connection`], `unsettled`, or a file of the spool; one whose source is about to be told in
-//! `settled`, or in `acknowledged`.
+//! Invariant: every frame is in exactly one place that survives a panic: the queue, [`Connection`],
+//! `unsettled`, or a file of the spool. A frame whose source is about to be notified is in
+//! `settled` or in `acknowledged`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -31,14 +31,14 @@ use super::status::Link;
 use super::wire::{self, StoreHealth};
 use crate::deliver::OnDurable;
 
-/// Time for a connection to be made, an address of the store after another.
+/// Timeout of connecting to one address of the store; its addresses are tried in turn.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// A sign of life is given when nothing was sent for so long.
+/// A keep-alive message is sent when nothing was sent for this long.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
-/// A side that is not heard of for so long is gone.
+/// A peer that sent nothing for this long is considered gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// The first pause before another attempt; each next is twice as long, up to the second, and up to
-/// a quarter shorter or longer, so that many collectors do not come at once.
+/// The first pause before reconnecting. Each next pause is twice as long, up to `PAUSE_MAX`, and
+/// randomly changed by up to a quarter, so that many collectors do not reconnect at once.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Bytes of replies read at once.
@@ -46,7 +46,7 @@ const READ_BYTES: usize = 16 << 10;
 
 const STREAM: Token = Token(1);
 
-/// A frame with the number that it has at the store.
+/// A frame with its number at the store.
 struct Item {
     number: u64,
     /// Its header has this number only while it is sent.
@@ -66,36 +66,36 @@ impl Item {
     }
 }
 
-/// The thread's own.
+/// The state of the lane's thread.
 pub(super) struct Lane {
     shared: Arc<ForwardState>,
-    place: usize,
+    index: usize,
     poll: Poll,
     /// Frames from memory that were sent to this store and not acknowledged, while no connection is
-    /// open and the spool did not take them. Their bytes are counted in the queue.
+    /// open and the spool did not take them. The queue still counts their bytes.
     unsettled: VecDeque<Item>,
     unsettled_of: Option<u32>,
-    /// Frames that their store or the spool has, and that nobody was told of.
+    /// Frames that their store or the spool has, and whose sources were not notified yet.
     settled: VecDeque<Item>,
-    /// Whether it was tried for the last time to settle what is unsettled.
+    /// Whether the last attempt to settle `unsettled` was made.
     gave_up: bool,
 }
 
 /// How a connection ended.
 enum Ended {
-    /// The store never said that frames may be sent.
+    /// The store never allowed frames to be sent.
     Closed,
-    /// It did.
+    /// The store had allowed frames to be sent.
     Open,
     /// The thread panicked.
     Panicked,
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<ForwardState>, place: usize, poll: Poll) -> Lane {
+    pub(super) fn new(shared: Arc<ForwardState>, index: usize, poll: Poll) -> Lane {
         Lane {
             shared,
-            place,
+            index,
             poll,
             unsettled: VecDeque::new(),
             unsettled_of: None,
@@ -105,14 +105,14 @@ impl Lane {
     }
 
     fn out(&self) -> &LaneHandle {
-        &self.shared.lanes[self.place]
+        &self.shared.lanes[self.index]
     }
 
     fn is_stopped(&self) -> bool {
         self.out().is_stopped()
     }
 
-    /// Until it is stopped, over all panics.
+    /// Runs until the lane is stopped, and resumes after panics.
     pub(super) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         while shared.survive(|| self.serve()).is_none() {
@@ -143,12 +143,12 @@ impl Lane {
             self.settle();
         }
         while let Some(item) = self.unsettled.pop_front() {
-            self.shared.queue().release(self.place, item.bytes());
+            self.shared.queue().release(self.index, item.bytes());
             if let From::Memory(on_durable) = item.from {
                 on_durable(Err(crate::deliver::KeepError::DiskFull));
             }
         }
-        self.tell_settled();
+        self.notify_settled();
     }
 
     fn sleep(&mut self, time: Duration) {
@@ -176,7 +176,7 @@ impl Lane {
         if !known {
             let (address, dir) = (&self.out().address, self.shared.config.spool_dir.display());
             tracing::warn!(
-                "store {address} is away: {error}; lines go to other stores, or wait in {dir}; it is tried again"
+                "store {address} is away: {error}; lines go to other stores, or wait in {dir}; the connection will be retried"
             );
         }
     }
@@ -202,7 +202,7 @@ impl Lane {
         Err(last)
     }
 
-    /// One connection, until it ends.
+    /// Serves one connection until it ends.
     fn converse(&mut self, stream: TcpStream) -> Ended {
         self.out().connects.fetch_add(1, Relaxed);
         let identity = lock(&self.shared.directory).identity();
@@ -227,7 +227,7 @@ impl Lane {
         };
         let shared = Arc::clone(&self.shared);
         let (error, ended) = match shared.survive(|| connection.run(self)) {
-            None => ("a fault of Loginson".to_owned(), Ended::Panicked),
+            None => ("a bug in Loginson".to_owned(), Ended::Panicked),
             Some(result) => {
                 let error = result.err().unwrap_or_else(|| "the collector stops".to_owned());
                 let ended = if connection.sender.is_open() { Ended::Open } else { Ended::Closed };
@@ -239,7 +239,8 @@ impl Lane {
         ended
     }
 
-    /// What a connection that has ended leaves. Frames of files are read again.
+    /// Takes over the frames of a connection that has ended. Frames from files are read again
+    /// later.
     fn take_over(&mut self, connection: Connection) {
         let from_memory = |item: &Item| matches!(item.from, From::Memory(_));
         self.settled.extend(connection.acknowledged.into_iter().filter(from_memory));
@@ -250,9 +251,9 @@ impl Lane {
         }
         let mut queue = self.shared.queue();
         if let Some(waiting) = connection.taken {
-            queue.give_back(self.place, waiting);
+            queue.give_back(self.index, waiting);
         }
-        queue.close(self.place, self.unsettled.iter().map(Item::bytes).sum());
+        queue.close(self.index, self.unsettled.iter().map(Item::bytes).sum());
         drop(queue);
         if connection.store != 0 {
             lock(&self.shared.claimed).remove(&connection.store);
@@ -260,8 +261,8 @@ impl Lane {
         self.shared.notify();
     }
 
-    /// Tells the sources of frames that are settled.
-    fn tell_settled(&mut self) {
+    /// Notifies the sources of settled frames.
+    fn notify_settled(&mut self) {
         while let Some(item) = self.settled.pop_front() {
             if let From::Memory(on_durable) = item.from {
                 on_durable(Ok(()));
@@ -269,9 +270,9 @@ impl Lane {
         }
     }
 
-    /// Puts frames that wait for their store into the spool, bound to it, if there is room.
+    /// Moves frames that wait for their store into the spool, bound to it, if there is room.
     fn settle(&mut self) {
-        self.tell_settled();
+        self.notify_settled();
         let Some(store) = self.unsettled_of.filter(|_| !self.unsettled.is_empty()) else { return };
         self.unsettled.make_contiguous().sort_by_key(|item| item.number);
         let bytes: usize = self.unsettled.iter().map(Item::bytes).sum();
@@ -286,9 +287,9 @@ impl Lane {
         match bound {
             Ok(()) => {
                 self.settled.append(&mut self.unsettled);
-                self.shared.queue().release(self.place, bytes);
+                self.shared.queue().release(self.index, bytes);
                 self.shared.notify();
-                self.tell_settled();
+                self.notify_settled();
             }
             Err(error) => {
                 tracing::warn!("{bytes} bytes sent to a store that is away stay in memory: {error}")
@@ -301,27 +302,26 @@ impl Lane {
 struct Connection {
     stream: TcpStream,
     sender: Sender<Item>,
-    /// Short messages on their way.
+    /// Short messages that are not written yet.
     out: Vec<u8>,
-    /// Bytes of the frame sent last that are not written yet.
+    /// Unwritten bytes of the frame being sent.
     frame_left: usize,
-    /// From the queue, and without a number yet.
+    /// A frame from the queue that has no number yet.
     taken: Option<Waiting>,
-    /// What was sent on an earlier connection.
     resend: VecDeque<Item>,
-    /// Frames that the store has, and that nobody was told of.
+    /// Frames that the store has, and whose sources were not notified yet.
     acknowledged: VecDeque<Item>,
-    /// Files bound to the store, the first being sent.
+    /// Files bound to the store; the first is being sent.
     files: VecDeque<BoundReader>,
-    /// Frames that were sent of each file and are not acknowledged.
+    /// For each file, how many frames were sent and not acknowledged.
     unacknowledged: HashMap<u64, usize>,
-    /// Files that were sent to their end.
+    /// Files that were sent completely.
     read: HashSet<u64>,
-    /// The store's id; 0 before it told.
+    /// The store's id; 0 until it is known.
     store: u32,
     heard: Instant,
     said: Instant,
-    /// Whether it is the spool's turn, when there is something in memory too.
+    /// Whether the next frame is taken from the spool if there are frames in memory too.
     file_turn: bool,
 }
 
@@ -359,7 +359,7 @@ impl Connection {
     /// Writes until the socket takes no more or nothing is left.
     fn write(&mut self, lane: &mut Lane) -> Result<(), String> {
         loop {
-            // A message does not begin within a frame.
+            // A message never begins within a frame.
             let from_frame = self.frame_left > 0;
             let bytes = match from_frame {
                 true => {
@@ -387,7 +387,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Why may stand in a refusal that has come already.
+                // A refusal with the reason may have arrived already.
                 Err(error) => {
                     self.read(lane)?;
                     return Err(format!("the connection broke: {error}"));
@@ -396,7 +396,7 @@ impl Connection {
         }
     }
 
-    /// Takes up the next frame; false when there is none, or no room in the window.
+    /// Starts the next frame; returns false when there is none, or no room in the window.
     fn begin_frame(&mut self, lane: &mut Lane) -> Result<bool, String> {
         if !self.sender.is_open() {
             return Ok(false);
@@ -428,12 +428,13 @@ impl Connection {
     }
 
     fn next_in_memory(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
-        self.taken = lane.shared.queue().take(lane.place);
+        self.taken = lane.shared.queue().take(lane.index);
         if self.taken.is_none() {
             return Ok(None);
         }
-        // Without a number it stays in hand, and goes back to the queue when the connection ends.
-        let number = lock(&lane.shared.directory).give_numbers(self.store, 1);
+        // Until it gets a number, it stays in `taken`, and returns to the queue when the connection
+        // ends.
+        let number = lock(&lane.shared.directory).issue_numbers(self.store, 1);
         let number = number.map_err(|error| error.to_string())?;
         let Waiting { frame, on_durable, .. } = self.taken.take().expect("just taken");
         Ok(Some(Item { number, frame, from: From::Memory(on_durable) }))
@@ -442,7 +443,7 @@ impl Connection {
     fn next_in_file(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
         let shared = &lane.shared;
         loop {
-            if !shared.queue().has_room(lane.place, record::frame::PAYLOAD_BYTES_TARGET) {
+            if !shared.queue().has_room(lane.index, record::frame::PAYLOAD_BYTES_TARGET) {
                 return Ok(None);
             }
             if self.files.is_empty() {
@@ -455,7 +456,7 @@ impl Connection {
             let id = file.bound.id;
             match file.next_frame() {
                 Some(Ok(frame)) => {
-                    shared.queue().add(lane.place, frame.bytes().len());
+                    shared.queue().add(lane.index, frame.bytes().len());
                     let number = frame.header().sequence;
                     return Ok(Some(Item { number, frame, from: From::File(id) }));
                 }
@@ -472,13 +473,13 @@ impl Connection {
         }
     }
 
-    /// The oldest file that belongs to no store becomes this store's. None while the disk's thread
-    /// is busy with the spool: it wakes all lanes when it is done.
+    /// Binds the oldest unbound file to this store. `None` while the spool's thread holds the
+    /// spool: it wakes all lanes when it is done.
     fn take_file(&self, lane: &Lane) -> Result<Option<BoundReader>, String> {
         let Some(mut spool) = lane.shared.try_spool() else { return Ok(None) };
         let frames = spool.free_frames().map_err(|error| error.to_string())?;
         let Some(frames) = frames else { return Ok(None) };
-        let numbers = lock(&lane.shared.directory).give_numbers(self.store, frames);
+        let numbers = lock(&lane.shared.directory).issue_numbers(self.store, frames);
         let first = numbers.map_err(|error| error.to_string())?;
         let taken = spool.take(self.store, first);
         let read = taken.and_then(|bound| bound.map(|bound| spool.read(&bound)).transpose());
@@ -495,7 +496,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has come.
+    /// Reads what has arrived.
     fn read(&mut self, lane: &mut Lane) -> Result<(), String> {
         let mut bytes = [0; READ_BYTES];
         loop {
@@ -517,31 +518,31 @@ impl Connection {
 
     fn hear(&mut self, heard: Heard<Item>, lane: &mut Lane) -> Result<(), String> {
         match heard {
-            Heard::Welcome { store } => self.welcomed(store, lane),
-            Heard::Open { through } => self.opened(through, lane),
+            Heard::Welcome { store } => self.on_welcome(store, lane),
+            Heard::Open { through } => self.on_open(through, lane),
             Heard::Acknowledged { items, health } => {
                 lock(&lane.out().state).health = health;
                 self.acknowledged.extend(items);
-                self.tell_acknowledged(lane);
+                self.notify_acknowledged(lane);
                 Ok(())
             }
         }
     }
 
-    /// Knows the store: says from which number on it may send.
-    fn welcomed(&mut self, store: u32, lane: &mut Lane) -> Result<(), String> {
+    /// The store has identified itself: tells it from which number on this collector sends.
+    fn on_welcome(&mut self, store: u32, lane: &mut Lane) -> Result<(), String> {
         if lane.unsettled_of.is_some_and(|before| before != store) {
             lane.settle();
             if !lane.unsettled.is_empty() {
                 return Err(format!(
-                    "another store ({store:08x}) answers than before, and frames sent to that one find no room in the spool"
+                    "the address leads to another store ({store:08x}) than before, and the spool has no room for the frames sent to the previous one"
                 ));
             }
         }
-        let other = *lock(&lane.shared.claimed).entry(store).or_insert(lane.place);
-        if other != lane.place {
+        let other = *lock(&lane.shared.claimed).entry(store).or_insert(lane.index);
+        if other != lane.index {
             let address = &lane.shared.lanes[other].address;
-            return Err(format!("it is the store that {address} leads to as well; name it once"));
+            return Err(format!("{address} leads to the same store; list it only once"));
         }
         self.store = store;
         lock(&lane.out().state).store = Some(store);
@@ -552,9 +553,9 @@ impl Connection {
             first = first.min(bound.first);
             match spool.read(&bound) {
                 Ok(file) => self.files.push_back(file),
-                // One file that cannot be read does not hold the others up.
+                // A file that cannot be read does not block the others.
                 Err(error) => tracing::error!(
-                    "{error}; its lines stay where they are, and are tried again with the next connection"
+                    "{error}; its lines stay in the file and are retried with the next connection"
                 ),
             }
         }
@@ -566,13 +567,13 @@ impl Connection {
         Ok(())
     }
 
-    /// May send, and knows what need not be sent.
-    fn opened(&mut self, through: u64, lane: &mut Lane) -> Result<(), String> {
+    /// The store allows frames to be sent, and has reported which need not be sent.
+    fn on_open(&mut self, through: u64, lane: &mut Lane) -> Result<(), String> {
         let unsettled = std::mem::take(&mut lane.unsettled);
         lane.unsettled_of = None;
         (self.acknowledged, self.resend) =
             unsettled.into_iter().partition(|item| item.number <= through);
-        self.tell_acknowledged(lane);
+        self.notify_acknowledged(lane);
         for file in &mut self.files {
             file.skip_through(through);
         }
@@ -584,17 +585,17 @@ impl Connection {
         }
         let (address, store) = (&lane.out().address, self.store);
         tracing::info!("store {address} ({store:08x}) is connected");
-        lane.shared.queue().open(lane.place);
+        lane.shared.queue().open(lane.index);
         lane.shared.notify();
         Ok(())
     }
 
-    fn tell_acknowledged(&mut self, lane: &Lane) {
+    fn notify_acknowledged(&mut self, lane: &Lane) {
         let out = lane.out();
         while let Some(item) = self.acknowledged.pop_front() {
             out.frames_acknowledged.fetch_add(1, Relaxed);
             out.lines_acknowledged.fetch_add(u64::from(item.frame.header().lines), Relaxed);
-            lane.shared.queue().release(lane.place, item.bytes());
+            lane.shared.queue().release(lane.index, item.bytes());
             match item.from {
                 From::Memory(on_durable) => on_durable(Ok(())),
                 From::File(id) => {

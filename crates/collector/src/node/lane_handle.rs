@@ -1,4 +1,4 @@
-//! What other threads see of the thread of a store ([`super::lane`]), and how they wake it.
+//! The part of a store's lane ([`super::lane`]) that other threads see, and how they wake it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,10 +10,10 @@ use super::lock;
 use super::status::{Link, StoreStatus};
 use super::wire::StoreHealth;
 
-/// Says that the lane was woken; its stream has another token.
+/// Token of wake-ups; the lane's stream has another one.
 const WAKER: Token = Token(0);
 
-/// What other threads see of the lane of a store, and how they wake it.
+/// The part of a store's lane that other threads see, and how they wake it.
 pub(super) struct LaneHandle {
     pub(super) address: String,
     waker: Waker,
@@ -25,9 +25,9 @@ pub(super) struct LaneHandle {
     pub(super) bytes_sent: AtomicU64,
 }
 
-/// How the connection of a lane stands.
+/// State of a lane's connection.
 pub(super) struct LinkState {
-    /// The store, once it has said who it is.
+    /// The store's id, once it has identified itself.
     pub(super) store: Option<u32>,
     pub(super) link: Link,
     pub(super) since: Instant,
@@ -35,7 +35,7 @@ pub(super) struct LinkState {
 }
 
 impl LaneHandle {
-    /// The handle of a lane to the store at `address`, and what the lane waits with.
+    /// The handle of a lane to the store at `address`, and the `Poll` that the lane waits with.
     pub(super) fn new(address: String) -> std::io::Result<(Self, Poll)> {
         let poll = Poll::new()?;
         let state = LinkState {
@@ -57,25 +57,25 @@ impl LaneHandle {
         Ok((handle, poll))
     }
 
-    /// Lets the thread of the lane look for frames.
+    /// Wakes the lane's thread to look for frames.
     pub(super) fn wake(&self) {
         if let Err(error) = self.waker.wake() {
             tracing::error!(%error, "the thread of a store could not be woken");
         }
     }
 
-    /// Tells the thread of the lane to end.
+    /// Tells the lane's thread to end.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.wake();
     }
 
-    /// Whether the thread of the lane is to end.
+    /// Whether the lane's thread must end.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
-    /// How the lane stands; bytes are known to the queue and the spool, and 0 here.
+    /// The state of the lane. Bytes are 0 here; the queue and the spool know them.
     pub(super) fn status(&self) -> StoreStatus {
         let state = lock(&self.state);
         StoreStatus {

@@ -1,27 +1,27 @@
-//! The listener of a store: takes frames of collectors and hands each to the store once.
+//! The listener of a store: receives frames from collectors and passes each to the store once.
 //!
-//! Threads: `nodes` for all connections, `nodes-keep` which waits for the store where it must. So a
-//! store that is behind, or whose disk is full, stops the reading of frames, while connections are
-//! kept up and told why.
+//! Threads: `nodes` serves all connections; `nodes-keep` waits for the store if necessary. So a
+//! store that lags, or whose disk is full, stops the reading of frames, while connections are kept
+//! alive and collectors learn the reason.
 //!
-//! A stranger gets little: until a collector has proved that it knows the secret, its connection
-//! has a few bytes of memory, ends after [`GREETING_MAX`](connection::GREETING_MAX), and is one of
-//! [`UNGREETED_MAX`](server::UNGREETED_MAX), of which the oldest goes when another comes; so those
-//! who know the secret, and need one exchange, get in. Without a secret whoever reaches the
-//! listener is a collector: it is for loopback.
+//! An unauthenticated peer gets few resources: until a collector has proved that it knows the
+//! secret, its connection has a few bytes of memory, ends after
+//! [`GREETING_MAX`](connection::GREETING_MAX), and is one of
+//! [`UNGREETED_MAX`](server::UNGREETED_MAX), of which the oldest is closed when another arrives.
+//! Collectors that know the secret need a single exchange, so they get in. Without a secret anyone
+//! who reaches the listener is a collector: that is meant for loopback.
 //!
-//! Receive times that cannot be are set to now and counted; see
+//! Impossible receive times are set to now and counted; see
 //! [`Shared::correct_times`](shared::Shared::correct_times).
 //!
-//! Invariants: a frame is acknowledged when the store said that it is durable, never before; memory
-//! for frames that are being read is bounded by
-//! [`READING_BYTES_MAX`](connection::READING_BYTES_MAX), for those that wait by
-//! [`WAITING_BYTES_MAX`](shared::WAITING_BYTES_MAX).
+//! Invariants: a frame is acknowledged when the store reported it durable, never before; memory for
+//! frames that are being read is bounded by [`READING_BYTES_MAX`](connection::READING_BYTES_MAX),
+//! for waiting frames by [`WAITING_BYTES_MAX`](shared::WAITING_BYTES_MAX).
 //!
-//! A thread that panics is counted and told, and ends the other and all connections: collectors
-//! keep what was not acknowledged, and send it again. [`NodeListener::has_failed`] says so once
-//! nothing of it is on its way to the disk any more: from then on the store knows each number that
-//! it has, and a new listener takes none twice.
+//! A thread that panics is counted and logged, and ends the other thread and all connections:
+//! collectors keep frames that were not acknowledged, and resend them. [`NodeListener::has_failed`]
+//! returns true only when none of its frames is in flight any more. From then on the store knows
+//! each number that it has, and a new listener stores none twice.
 
 mod connection;
 mod server;
@@ -52,52 +52,51 @@ use crate::source::SourceError;
 use server::Server;
 use shared::Shared;
 
-/// Connections open at once. Beyond, a new one is closed at once, and counted.
+/// Connections open at once. Further ones are closed at once, and counted.
 pub const CONNECTIONS_MAX: usize = 256;
-/// How often connections are looked at when nothing happens.
+/// How often connections are checked when nothing happens.
 const TICK: Duration = Duration::from_secs(1);
 
 const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
 
-/// Keeps frames of collectors, each once.
+/// Keeps the frames of collectors, each once.
 pub trait NodeStore: Send + Sync {
     /// The store's node id.
     fn id(&self) -> u32;
-    /// Takes a collector up; gives the numbers that are there, those before `first` included. An
-    /// error is told to it.
+    /// Admits a collector; returns the numbers that are stored, which include all before `first`.
+    /// An error is sent to the collector.
     fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String>;
-    /// Makes a frame durable whose number did not come before. Waits as long as there is no room.
-    /// The numbers that [`admit`](Self::admit) gives have this one before `on_durable` is called.
+    /// Makes a frame with a new number durable. Waits as long as there is no room. The numbers that
+    /// [`admit`](Self::admit) returns include this one before `on_durable` is called.
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError>;
-    /// Notes that a connection of a collector that was admitted has ended: once for each time that
-    /// it was.
+    /// Notes that a connection of an admitted collector has ended: called once per admission.
     fn leave(&self, _node: u32) {}
-    /// Whether it takes lines at present.
+    /// Why lines are not taken at present, if so.
     fn refusal(&self) -> Option<KeepError>;
 }
 
-/// How collectors are listened for.
+/// Configuration of the listener for collectors.
 #[derive(Clone)]
 pub struct NodeListenConfig {
-    /// Where.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// What collectors must know, and are proved to be known. Without one, whoever connects is a
-    /// collector.
+    /// The secret that store and collectors prove to each other. Without one, anyone who connects
+    /// is a collector.
     pub secret: Option<Arc<Secret>>,
-    /// Tells which receive times cannot be.
+    /// Used to detect impossible receive times.
     pub clock: Arc<dyn Clock>,
 }
 
 impl NodeListenConfig {
-    /// Without a secret.
+    /// A configuration without a secret.
     pub fn new(address: SocketAddr) -> NodeListenConfig {
         NodeListenConfig { address, secret: None, clock: Arc::new(RealClock::new()) }
     }
 }
 
-/// Listens for collectors. Dropping it closes their connections, and returns when what was read is
-/// with the store.
+/// Listens for collectors. Dropping it closes their connections, and returns when all frames that
+/// were read are with the store.
 pub struct NodeListener {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -105,7 +104,7 @@ pub struct NodeListener {
 }
 
 impl NodeListener {
-    /// Begins to listen.
+    /// Starts to listen.
     pub fn start(
         config: NodeListenConfig,
         store: Arc<dyn NodeStore>,
@@ -138,7 +137,8 @@ impl NodeListener {
         let thread = |name: &'static str, work: Box<dyn FnOnce() + Send>| {
             let fails = Arc::clone(&shared);
             let caught = move || {
-                // What `work` owns is dropped with it; what it shares is behind locks, and whole.
+                // What `work` owns is dropped with it; what it shares is behind locks and
+                // consistent.
                 if catch_unwind(AssertUnwindSafe(work)).is_err() {
                     fails.has_panicked(name);
                 }
@@ -151,20 +151,20 @@ impl NodeListener {
         Ok(NodeListener { address, shared, threads: vec![serve, keep] })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
     /// Whether a thread has panicked, and a new listener may take its place.
     pub fn has_failed(&self) -> bool {
-        // The threads first: what they hand on is on its way before they end.
+        // The threads are checked first: their frames are counted as in flight before they end.
         self.shared.failed.load(Relaxed)
             && self.threads.iter().all(JoinHandle::is_finished)
             && self.shared.on_their_way.load(Acquire) == 0
     }
 
-    /// The collectors that were here since this listener was started, by id.
+    /// The collectors that connected since this listener was started, by id.
     pub fn collectors(&self) -> Vec<CollectorStatus> {
         lock(&self.shared.collectors).values().cloned().collect()
     }

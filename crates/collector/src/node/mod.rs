@@ -1,4 +1,4 @@
-//! Delivery between processes: collectors that keep nothing but what waits, and stores that keep
+//! Delivery between processes: collectors that only hold waiting frames, and stores that keep
 //! lines.
 //!
 //! ```text
@@ -13,16 +13,16 @@
 //!   [`directory`] are what it keeps on disk.
 //! - [`NodeListener`]: the store's side, over a [`NodeStore`].
 //!
-//! Each frame gets a number for the store it is sent to, and keeps it however often it is sent. The
-//! store keeps a number once, and says when it is durable. So: what a store acknowledged it has,
-//! once; what it did not acknowledge is sent to it again; what was never sent to it may go to
-//! another.
+//! Each frame gets a number for the store it is sent to, and keeps that number when it is resent.
+//! The store keeps each number once, and reports when it is durable. So a store has every frame
+//! that it acknowledged exactly once. A frame that it did not acknowledge is resent to it, and a
+//! frame that was never sent to it may go to another store.
 //!
-//! Stores and collectors prove to each other that they know a [`secret`]; without one, a store is
-//! to listen on loopback alone.
+//! Stores and collectors prove to each other that they know a [`secret`]. A store without a secret
+//! should only listen on loopback.
 //!
-//! Left out: encryption, and which collector it is that knows the secret. The protocol is for a
-//! trusted network, or a tunnel.
+//! Left out: encryption, and distinguishing the collectors that know the secret. The protocol is
+//! for a trusted network or a tunnel.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -50,8 +50,7 @@ pub use secret::Secret;
 pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};
 
-/// A poisoned lock means that a thread of ours panicked; what it guards is consistent between
-/// statements.
+/// A poisoned lock means that a thread panicked; the guarded data is consistent between statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,13 @@
-//! Where a frame goes that was just built: to a store with room, in turn; else it waits in memory.
+//! Decides where a new frame goes: to a store with room, in turn; otherwise it waits in memory.
 //!
 //! ```text
 //! deliver → lane of a store (its window: frames that wait and frames not acknowledged)
 //!         → waiting, taken by the first lane with room, or by the spool after some time
-//!         → nowhere: whoever brings it waits
+//!         → nowhere: the caller waits
 //! ```
 //!
-//! Invariant: bytes of a lane and of what waits stay within their limits, but for one frame each.
+//! Invariant: the bytes of each lane and of the waiting frames exceed their limits by at most one
+//! frame.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use record::Frame;
 
 use crate::deliver::OnDurable;
 
-/// A frame that no store has.
+/// A frame that no store has yet.
 pub(super) struct Waiting {
     pub(super) frame: Frame,
     pub(super) on_durable: OnDurable,
@@ -28,40 +29,40 @@ impl Waiting {
     }
 }
 
-/// Frames on their way to one store.
+/// Frames for one store.
 #[derive(Default)]
 struct Lane {
     open: bool,
     ready: VecDeque<Waiting>,
-    /// Bytes of `ready` and of what is sent and not acknowledged.
+    /// Bytes of `ready`, and of frames that are sent and not acknowledged.
     bytes: usize,
 }
 
-/// Frames on their way to all stores.
+/// Frames for all stores.
 pub(super) struct Queue {
     lanes: Vec<Lane>,
-    /// The lane whose turn it is.
+    /// The lane that is tried first for the next frame.
     turn: usize,
     waiting: VecDeque<Waiting>,
-    /// Of `waiting`, and of what the spool is writing.
+    /// Bytes of `waiting`, and of the frames the spool is writing.
     waiting_bytes: usize,
     window_bytes: usize,
     waiting_bytes_max: usize,
-    /// Everything goes through the spool.
+    /// Every frame goes through the spool.
     spool_always: bool,
-    /// Nobody waits for room any more.
+    /// New frames no longer wait for room.
     pub(super) closing: bool,
-    /// Lanes and spool end.
+    /// Lanes and spool must end.
     pub(super) closed: bool,
 }
 
-/// What became of a frame.
+/// Where a frame was placed.
 pub(super) enum Placed {
-    /// It is in this lane.
+    /// In this lane.
     Lane(usize),
-    /// It waits.
+    /// In the waiting frames.
     Waiting,
-    /// There is no room.
+    /// Nowhere: there is no room.
     Full(Waiting),
 }
 
@@ -85,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// Finds a place for a frame.
+    /// Places a frame.
     pub(super) fn push(&mut self, waiting: Waiting) -> Placed {
         if !self.spool_always
             && let Some(lane) = self.lane_with_room(waiting.bytes())
@@ -110,13 +111,13 @@ impl Queue {
         turns.into_iter().find(|&lane| self.lanes[lane].open && self.has_room(lane, bytes))
     }
 
-    /// Whether a lane takes so many bytes more.
+    /// Whether a lane has room for `bytes` more bytes.
     pub(super) fn has_room(&self, lane: usize, bytes: usize) -> bool {
         let used = self.lanes[lane].bytes;
         used == 0 || used + bytes <= self.window_bytes
     }
 
-    /// The next frame for a lane: its own, or one that waits.
+    /// The next frame for a lane: one of its own, or a waiting one.
     pub(super) fn take(&mut self, lane: usize) -> Option<Waiting> {
         if let Some(ready) = self.lanes[lane].ready.pop_front() {
             return Some(ready);
@@ -133,7 +134,7 @@ impl Queue {
         self.waiting.pop_front()
     }
 
-    /// Takes a frame back from a lane that could not send it.
+    /// Takes back a frame that a lane could not send.
     pub(super) fn give_back(&mut self, lane: usize, waiting: Waiting) {
         self.lanes[lane].ready.push_front(waiting);
     }
@@ -143,18 +144,18 @@ impl Queue {
         self.lanes[lane].bytes += bytes;
     }
 
-    /// Gives back the room of frames that left a lane.
+    /// Releases the room of frames that left a lane.
     pub(super) fn release(&mut self, lane: usize, bytes: usize) {
         self.lanes[lane].bytes -= bytes;
     }
 
-    /// A lane is connected.
+    /// Marks a lane as connected.
     pub(super) fn open(&mut self, lane: usize) {
         self.lanes[lane].open = true;
     }
 
-    /// A lane is not connected any more: its frames that were not sent wait again, before all
-    /// others. Of those that were, `kept` bytes stay with it.
+    /// Marks a lane as disconnected: its unsent frames go back to the front of the waiting frames.
+    /// Of its sent frames, `kept` bytes stay with the lane.
     pub(super) fn close(&mut self, lane: usize, kept: usize) {
         self.lanes[lane].open = false;
         while let Some(ready) = self.lanes[lane].ready.pop_back() {
@@ -164,8 +165,8 @@ impl Queue {
         self.lanes[lane].bytes = kept;
     }
 
-    /// Whether at most half of what may wait does: then a further frame has its place, whatever the
-    /// stores take.
+    /// Whether at most half of the waiting room is used, so that a further frame finds room
+    /// whatever the stores take.
     pub(super) fn has_room_to_wait(&self) -> bool {
         !self.closed && self.waiting_bytes <= self.waiting_bytes_max / 2
     }
@@ -175,13 +176,13 @@ impl Queue {
         self.lanes.iter().any(|lane| lane.open)
     }
 
-    /// When the first frame that waits came.
+    /// When the first waiting frame arrived.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         self.waiting.front().map(|waiting| waiting.since)
     }
 
-    /// Takes the first frames that wait, up to `bytes` and at least one, for the spool. Their room
-    /// is given back by [`spooled`](Self::spooled).
+    /// Takes the first waiting frames for the spool, up to `bytes` and at least one. Their room is
+    /// released by [`spooled`](Self::spooled).
     pub(super) fn take_for_spool(&mut self, bytes: usize) -> VecDeque<Waiting> {
         let mut sum = 0;
         let fits = |waiting: &&Waiting| {
@@ -192,19 +193,19 @@ impl Queue {
         self.waiting.drain(..count).collect()
     }
 
-    /// Frames are in the spool, or given up.
+    /// Releases the room of frames that are spooled or given up.
     pub(super) fn spooled(&mut self, bytes: usize) {
         self.waiting_bytes -= bytes;
     }
 
-    /// Frames could not be spooled: they wait on.
+    /// Takes back frames that could not be spooled.
     pub(super) fn put_back(&mut self, frames: &mut VecDeque<Waiting>) {
         while let Some(waiting) = frames.pop_back() {
             self.waiting.push_front(waiting);
         }
     }
 
-    /// Bytes that wait for a store or the spool.
+    /// Bytes of frames that wait for a store or the spool.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
@@ -214,7 +215,7 @@ impl Queue {
         self.lanes[lane].bytes
     }
 
-    /// Whether nothing is on its way.
+    /// Whether no frame is waiting or in a lane.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting_bytes == 0 && self.lanes.iter().all(|lane| lane.bytes == 0)
     }
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_spool_takes_counts_until_it_is_written() {
+    fn frames_taken_by_the_spool_count_until_written() {
         let mut queue = Queue::new(1, 600, 600, true);
         queue.open(0);
         (0..3).for_each(|_| assert_eq!(push(&mut queue), None, "always by the spool"));

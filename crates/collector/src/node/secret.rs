@@ -1,11 +1,11 @@
 //! The secret that stores share with their collectors, and how each side proves that it knows it.
 //!
-//! Neither side sends it: each proves it by an HMAC-SHA256 over both greetings, with a nonce of
-//! either side, and over what it says next. So a proof is of use on its connection alone, and one
-//! side's is none of the other's.
+//! The secret itself is never sent. Each side proves it by an HMAC-SHA256 over both greetings,
+//! which hold a nonce of each side, and over its next message. So a proof is valid only on its
+//! connection, and the proof of one side is not valid for the other.
 //!
-//! Left out: encryption, and protection of what comes behind the greeting. Whoever can change bytes
-//! on the way can do so; for that there are tunnels.
+//! Left out: encryption, and integrity of the data behind the greeting. An attacker who can change
+//! bytes in transit can change that data; use a tunnel against this.
 
 use std::fmt;
 
@@ -16,29 +16,29 @@ use ring::rand::{SecureRandom, SystemRandom};
 pub const NONCE_BYTES: usize = 16;
 /// Bytes of a proof.
 pub const PROOF_BYTES: usize = 32;
-/// The shortest secret: a proof that is overheard must not be found by trying.
+/// The shortest secret. An overheard proof must not allow finding the secret by brute force.
 pub const SECRET_BYTES_MIN: usize = 16;
-/// A longer one is none, but another file.
+/// A longer text is probably the wrong file.
 pub const SECRET_BYTES_MAX: usize = 4096;
 
 /// A number that is used once.
 pub type Nonce = [u8; NONCE_BYTES];
-/// What shows that a side knows the secret.
+/// The proof that a side knows the secret.
 pub type Proof = [u8; PROOF_BYTES];
 
-/// Which side proves; a collector's proof is no proof of a store.
+/// The side that proves; a proof of a collector is not valid for a store.
 #[derive(Clone, Copy, Debug)]
 pub enum Side {
-    /// A collector, over the number of its start.
+    /// A collector; the proof covers the first number it may send.
     Collector,
-    /// A store, over what it holds.
+    /// A store; the proof covers the number up to which it holds frames.
     Store,
 }
 
-/// A secret.
+/// The shared secret.
 pub struct Secret(hmac::Key);
 
-/// It is not shown.
+/// The secret is not printed.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
@@ -46,7 +46,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Takes it as it stands in a file or variable: without white space around it.
+    /// Takes the text of a file or variable, without the white space around it.
     pub fn new(text: &[u8]) -> Result<Secret, String> {
         let secret = text.trim_ascii();
         match secret.len() {
@@ -60,13 +60,13 @@ impl Secret {
         }
     }
 
-    /// A side's proof over the greetings and a number.
+    /// The proof of a side over the greetings and a number.
     pub fn prove(&self, side: Side, greetings: &[u8], number: u64) -> Proof {
         let tag = hmac::sign(&self.0, &message(side, greetings, number));
         tag.as_ref().try_into().expect("the tag of SHA-256 has 32 bytes")
     }
 
-    /// Whether it is that side's proof; it takes as long whichever byte differs.
+    /// Whether `proof` is the proof of that side. Runs in constant time.
     pub fn verify(&self, side: Side, greetings: &[u8], number: u64, proof: &Proof) -> bool {
         hmac::verify(&self.0, &message(side, greetings, number), proof).is_ok()
     }

@@ -1,9 +1,9 @@
-//! The collector's side of one connection, without input and output: bytes in, what happened out.
+//! The collector's side of one connection, without I/O: takes received bytes, returns events.
 //!
-//! A store is believed once it has proved that it knows the secret, if there is one: no frame is
-//! sent to another.
+//! A store is trusted once it has proved that it knows the secret, if there is one. No frame is
+//! sent before that.
 //!
-//! Invariants: an item is given back exactly once, when its frame is acknowledged, or by
+//! Invariants: each item is returned exactly once, either when its frame is acknowledged, or by
 //! [`Sender::into_unacknowledged`] when the connection ended; items are acknowledged in the order
 //! in which they were sent.
 
@@ -16,40 +16,40 @@ use super::wire::{
     ToCollector, WireError,
 };
 
-/// What became of the connection by bytes that came.
+/// An event that received bytes caused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard<T> {
-    /// The store named itself: the start is to be sent.
+    /// The store has identified itself: the start message must be sent.
     Welcome {
         /// Its node id.
         store: u32,
     },
-    /// Frames may be sent, and those through this number need not be.
+    /// Frames may be sent; those up to `through` need not be.
     Open {
-        /// The last that is there without a gap from the start's number on.
+        /// The last number that is stored without a gap from the first number on.
         through: u64,
     },
     /// Frames are durable.
     Acknowledged {
-        /// Theirs, in the order of sending.
+        /// The items of these frames, in the order of sending.
         items: Vec<T>,
-        /// Whether the store takes more.
+        /// Whether the store takes more frames.
         health: StoreHealth,
     },
 }
 
-/// Why a connection ends.
+/// Why a connection ended.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SenderError {
-    /// The bytes make no sense.
+    /// The bytes violate the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The store does not want it.
+    /// The store refused the connection.
     #[error("the store refuses: {0}")]
     Refused(String),
 }
 
-/// How far the greeting is.
+/// State of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Hello,
@@ -57,21 +57,21 @@ enum State {
     Open,
 }
 
-/// One connection to a store. `T` is what is to be kept of a frame until it is acknowledged.
+/// One connection to a store. `T` is the data kept per frame until it is acknowledged.
 #[derive(Debug)]
 pub struct Sender<T> {
     reader: CollectorReader,
     state: State,
     secret: Option<Arc<Secret>>,
-    /// As they were sent, the hello first; behind them the proof of the start.
+    /// The greetings as they were sent, the hello first; then the proof of the start message.
     greetings: Vec<u8>,
     sent: VecDeque<T>,
-    /// The last of them is not sent to its end.
+    /// The last frame of `sent` is not completely sent.
     under_way: bool,
     acknowledged: u64,
 }
 
-/// Without a secret, and without having greeted.
+/// A sender without a secret that has not greeted.
 impl<T> Default for Sender<T> {
     fn default() -> Self {
         let reader = CollectorReader::default();
@@ -82,7 +82,7 @@ impl<T> Default for Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// A connection, and the hello that is to be sent on it. The nonce was never used.
+    /// A connection, and the hello to send on it. The nonce must never have been used.
     pub fn new(
         identity: &NodeIdentity,
         secret: Option<Arc<Secret>>,
@@ -93,7 +93,7 @@ impl<T> Sender<T> {
         (Sender { secret, greetings: hello.to_vec(), ..Sender::default() }, hello)
     }
 
-    /// The start that is to be sent once the store has named itself.
+    /// The start message, to be sent once the store has identified itself.
     pub fn start(&mut self, first: u64) -> [u8; PROVEN_BYTES] {
         let proof: Proof = match &self.secret {
             Some(secret) => secret.prove(Side::Collector, &self.greetings, first),
@@ -108,7 +108,7 @@ impl<T> Sender<T> {
         self.state == State::Open
     }
 
-    /// Notes that a frame is begun to be sent.
+    /// Records that sending of a frame begins.
     pub fn begin(&mut self, item: T) {
         assert!(self.is_open(), "frames are sent when the store has said what it has");
         assert!(!self.under_way, "one frame is sent behind the other");
@@ -116,7 +116,7 @@ impl<T> Sender<T> {
         self.under_way = true;
     }
 
-    /// Notes that it is sent to its end: now it may be acknowledged.
+    /// Records that the frame is completely sent: now it may be acknowledged.
     pub fn finish(&mut self) {
         self.under_way = false;
     }
@@ -126,18 +126,18 @@ impl<T> Sender<T> {
         self.sent.back()
     }
 
-    /// How many wait for their acknowledgement.
+    /// How many frames wait for their acknowledgement.
     pub fn unacknowledged(&self) -> usize {
         self.sent.len()
     }
 
-    /// Takes bytes from the store, for [`hear`](Self::hear).
+    /// Adds bytes received from the store, for [`hear`](Self::hear).
     pub fn push(&mut self, bytes: &[u8]) {
         self.reader.push(bytes);
     }
 
-    /// What the next message comes to; none when no whole one is there. After an error the
-    /// connection is over.
+    /// The event of the next message; `None` while no message is complete. After an error the
+    /// connection is unusable.
     pub fn hear(&mut self) -> Result<Option<Heard<T>>, SenderError> {
         let Some(message) = self.reader.take()? else { return Ok(None) };
         Ok(Some(match (message, self.state) {
@@ -176,7 +176,7 @@ impl<T> Sender<T> {
         }))
     }
 
-    /// What was not acknowledged, in the order of sending, when the connection has ended.
+    /// The items that were not acknowledged, in the order of sending, after the connection ended.
     pub fn into_unacknowledged(self) -> VecDeque<T> {
         self.sent
     }
@@ -194,7 +194,7 @@ mod tests {
         ToCollector::Ack { frames, health: StoreHealth::Ok }.encode()
     }
 
-    /// All that the bytes come to.
+    /// All events that the bytes cause.
     fn receive<T>(sender: &mut Sender<T>, bytes: &[u8]) -> Result<Vec<Heard<T>>, SenderError> {
         sender.push(bytes);
         std::iter::from_fn(|| sender.hear().transpose()).collect()

@@ -1,13 +1,12 @@
-//! The store's side: one [`Session`] a connection, and the [`Ledger`] of what came from each
-//! collector. No input and output: bytes in, what is to be done out.
+//! The store's side: one [`Session`] per connection, and the [`Ledger`] of the numbers received
+//! from each collector. Without I/O: takes received bytes, returns actions.
 //!
-//! A collector is believed once it has proved that it knows the secret; what a frame says is
-//! checked all the same ([`check_frame`]), since a fault of one collector must not harm the lines
-//! of others.
+//! A collector is trusted once it has proved that it knows the secret. The claims of its frames are
+//! still checked ([`check_frame`]), since a bug in one collector must not harm the lines of others.
 //!
-//! Invariants: a number of a node is kept once, over however many connections it comes; a
-//! connection acknowledges its frames in the order in which they came on it, each once it is
-//! durable, also when another connection brought it first.
+//! Invariants: each number of a node is kept once, over however many connections it arrives. A
+//! connection acknowledges the frames it received in their order, each once it is durable, also if
+//! another connection delivered it first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,28 +21,28 @@ use super::wire::{
     WireError,
 };
 
-/// How far the numbers of one connection may jump: a store knows them by their low half.
+/// How far the numbers of one connection may jump: a store keeps only their low half.
 const JUMP_MAX: u64 = 1 << 30;
-/// Ranges of numbers that are remembered of a node. Beyond, those go that its next start says are
-/// of no use any more; with none such, its frames are refused. A crash of the collector leaves one
-/// gap, so that only a fault makes so many.
+/// Ranges of numbers that are remembered per node. Beyond this, the ranges are dropped that the
+/// node's next start declares obsolete; if there are none, its frames are refused. A crash of the
+/// collector leaves one gap, so only a bug makes this many.
 const RANGES_MAX: usize = 4096;
 
-/// Numbers that came from the collectors.
+/// The numbers received from the collectors.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    nodes: HashMap<u32, Came>,
+    nodes: HashMap<u32, ReceivedNumbers>,
 }
 
 #[derive(Debug, Default)]
-struct Came {
-    /// Taken, durable or on the way to it.
+struct ReceivedNumbers {
+    /// Numbers that were received, durable or not.
     taken: Numbers,
     durable: Numbers,
 }
 
 impl Ledger {
-    /// Adds what the store holds of a node.
+    /// Adds the numbers that the store holds of a node.
     pub fn add_held(&mut self, node: u32, held: &Numbers) {
         let came = self.nodes.entry(node).or_default();
         for (first, last) in held.ranges() {
@@ -52,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets what came of a node that is not here any more and has nothing in the store.
+    /// Forgets a node that is disconnected and has no frames in the store.
     pub fn forget_empty(&mut self, node: u32) {
         if self.nodes.get(&node).is_some_and(|came| came.taken.greatest().is_none()) {
             self.nodes.remove(&node);
@@ -64,7 +63,7 @@ impl Ledger {
         self.nodes.get(&node).is_none_or(|came| came.taken.ranges().len() < RANGES_MAX)
     }
 
-    /// Makes room by what a node will not send again: numbers below this one.
+    /// Makes room by forgetting numbers that a node will not send again: those below `first`.
     pub fn forget_below(&mut self, node: u32, first: u64) {
         if !self.has_room(node)
             && let Some(came) = self.nodes.get_mut(&node)
@@ -74,7 +73,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that a frame came; false when it came before.
+    /// Records that a frame arrived; returns false if it arrived before.
     pub fn take(&mut self, node: u32, number: u64) -> bool {
         let came = self.nodes.entry(node).or_default();
         let is_new = !came.taken.contains(number);
@@ -82,12 +81,13 @@ impl Ledger {
         is_new
     }
 
-    /// Notes that a frame is durable.
+    /// Records that a frame is durable.
     pub fn set_durable(&mut self, node: u32, number: u64) {
         self.nodes.entry(node).or_default().durable.insert(number);
     }
 
-    /// The last number that is durable without a gap from `first` on, or the one before `first`.
+    /// The last number that is durable without a gap from `first` on; `first` minus 1 if there is
+    /// none.
     pub fn through(&self, node: u32, first: u64) -> u64 {
         let through = self.nodes.get(&node).and_then(|came| came.durable.through(first));
         through.unwrap_or(first.saturating_sub(1))
@@ -98,21 +98,21 @@ impl Ledger {
     }
 }
 
-/// What a connection brought.
+/// A message that arrived on a connection.
 #[derive(Debug, PartialEq)]
 pub enum Brought {
-    /// A collector that is to be [welcomed](Session::welcome).
+    /// A collector that must be [welcomed](Session::welcome).
     Hello,
-    /// It may be [admitted](Session::admitted), or refused.
+    /// A collector that may be [admitted](Session::admitted), or refused.
     Start {
-        /// Who it is.
+        /// Its identity.
         identity: NodeIdentity,
         /// The least number it may still send.
         first: u64,
     },
-    /// A frame that is to be kept, unless the [`Ledger`] has its number.
+    /// A frame that must be kept, unless the [`Ledger`] has its number.
     Frame(Box<Frame>),
-    /// A sign of life.
+    /// A keep-alive message.
     Keepalive,
 }
 
@@ -128,21 +128,21 @@ enum State {
 /// One connection of a collector.
 #[derive(Debug)]
 pub struct Session {
-    /// Takes the bytes.
+    /// The parser of received bytes.
     pub reader: StoreReader,
     state: State,
     secret: Option<Arc<Secret>>,
-    /// As they were sent, the hello first.
+    /// The greetings as they were sent, the hello first.
     greetings: Vec<u8>,
-    /// The least number that may come, and the greatest that came.
+    /// The least number that is allowed, and the greatest received.
     first: u64,
     greatest: u64,
-    /// Numbers that came on this connection and are not acknowledged on it, in order.
+    /// Numbers that arrived on this connection and are not acknowledged on it, in order.
     unacknowledged: VecDeque<u64>,
     acknowledged: u64,
 }
 
-/// Without a secret.
+/// A session without a secret.
 impl Default for Session {
     fn default() -> Self {
         Session::new(None)
@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Who it is, once it is admitted.
+    /// The collector's node id, once it is admitted.
     pub fn node(&self) -> Option<u32> {
         match &self.state {
             State::Open(identity) => Some(identity.node),
@@ -172,7 +172,7 @@ impl Session {
         }
     }
 
-    /// What the bytes in the reader come to.
+    /// The next message in the reader.
     pub fn take(&mut self) -> Result<Option<Brought>, WireError> {
         let Some(message) = self.reader.take()? else { return Ok(None) };
         let brought = match (message, &self.state) {
@@ -193,7 +193,9 @@ impl Session {
                     return Err(WireError::WrongSecret);
                 }
                 if !(1..=NUMBER_MAX).contains(&first) {
-                    return Err(WireError::Order("it starts at a number that none begins with"));
+                    return Err(WireError::Order(
+                        "the first number of the start is not one that numbering can begin with",
+                    ));
                 }
                 (self.first, self.greatest) = (first, first);
                 self.state = State::Asked(identity, proof);
@@ -211,14 +213,14 @@ impl Session {
         Ok(Some(brought))
     }
 
-    /// A number below the one of the start would be one that the store may have forgotten; one far
-    /// above, one that it cannot tell from others.
+    /// Refuses a number below the one of the start, which the store may have forgotten, and a
+    /// number far above, which the store could not distinguish from others.
     fn check_number(&mut self, number: u64) -> Result<(), WireError> {
         if number < self.first {
-            return Err(WireError::Order("a number below the one of its start"));
+            return Err(WireError::Order("a frame number below the one of its start"));
         }
         if number > NUMBER_MAX || number > self.greatest.saturating_add(JUMP_MAX) {
-            return Err(WireError::Order("a number far above those before it"));
+            return Err(WireError::Order("a frame number far above the previous ones"));
         }
         self.greatest = self.greatest.max(number);
         Ok(())
@@ -246,7 +248,7 @@ impl Session {
         ToCollector::Held { through, proof }.encode()
     }
 
-    /// An acknowledgement, if more frames are durable than were told, or `always`.
+    /// An acknowledgement if more frames are durable than were acknowledged, or if `always`.
     pub fn ack(&mut self, ledger: &Ledger, health: StoreHealth, always: bool) -> Option<Vec<u8>> {
         let node = self.node()?;
         let before = self.acknowledged;
@@ -261,9 +263,9 @@ impl Session {
     }
 }
 
-/// Lines of Loginson itself are made by the store alone: what says how far they count would be
-/// wrong elsewhere. What else is said of lines, who sent them and by which way, is the collector's
-/// word.
+/// Checks a frame. Only the store itself may make Loginson's own lines: the watermarks in them
+/// would be wrong on another node. Other claims about lines, such as the sender and the transport,
+/// are trusted.
 fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
     if frame.header().node != node {
         return Err(WireError::Order("a frame of another node"));
@@ -273,20 +275,20 @@ fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
         .iter()
         .any(|origin| origin.transport == Transport::Internal || are_own(&origin.hints));
     if own || frame.header().flags & FRAME_INTERNAL != 0 {
-        return Err(WireError::Order("a frame of lines that only a store makes"));
+        return Err(WireError::Order("a frame of lines that only a store makes itself"));
     }
     let header = frame.header();
     let received = (header.received_min_ns, header.received_max_ns);
     if header.lines == 0 || frame.received_range_ns() != Some(received) {
-        return Err(WireError::Order("a frame whose header is not of its lines"));
+        return Err(WireError::Order("a frame whose header does not match its lines"));
     }
     if header.flags != 0 || header.number != 0 || header.sequence == 0 {
-        return Err(WireError::Order("a frame without a number of its node"));
+        return Err(WireError::Order("a frame without a frame number"));
     }
     Ok(())
 }
 
-/// Whether lines with these hints would pass for those of Loginson itself.
+/// Whether lines with these hints would look like Loginson's own lines.
 fn are_own(hints: &Hints) -> bool {
     let mut extra = hints.extra_fields.iter();
     hints.summarised_through.is_some()
@@ -338,10 +340,10 @@ mod tests {
     fn a_frame_on_two_connections_is_kept_once_and_acknowledged_on_both() {
         let mut ledger = Ledger::default();
         let mut both = [open(7, &ledger), open(7, &ledger)];
-        for (place, session) in both.iter_mut().enumerate() {
+        for (index, session) in both.iter_mut().enumerate() {
             for number in [1, 2] {
                 give(session, frame(Transport::SyslogTcp, 7, number).bytes()).unwrap();
-                assert_eq!(ledger.take(7, number), place == 0);
+                assert_eq!(ledger.take(7, number), index == 0);
             }
         }
         ledger.set_durable(7, 2);
@@ -357,12 +359,12 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_others_and_of_stores_are_refused() {
+    fn frames_of_other_nodes_and_internal_lines_are_refused() {
         let ledger = Ledger::default();
         for (frame, expected) in [
             (frame(Transport::SyslogTcp, 8, 1), "another node"),
             (frame(Transport::Internal, 7, 1), "only a store makes"),
-            (frame(Transport::SyslogTcp, 7, 0), "without a number"),
+            (frame(Transport::SyslogTcp, 7, 0), "without a frame number"),
         ] {
             let error = give(&mut open(7, &ledger), frame.bytes()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_frame_claims_is_checked() {
+    fn claims_of_a_frame_are_checked() {
         let built = |hints: Hints| {
             let mut builder = FrameBuilder::new();
             let origin = Origin {
@@ -423,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_knows_the_secret_is_admitted() {
+    fn only_collectors_with_the_secret_are_admitted() {
         let secret = |text: &[u8]| Arc::new(Secret::new(text).unwrap());
         let (ours, other) = (secret(b"0123456789abcdef"), secret(b"another secret 1"));
         let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
@@ -456,7 +458,7 @@ mod tests {
         };
         check(&proof(&other, &greetings, 9));
         check(&start(9, &NO_PROOF));
-        // What was overheard on another connection, or turned round, or with another number.
+        // A proof overheard on another connection, of the other side, or for another number.
         let mut again = Session::new(Some(Arc::clone(&ours)));
         greet(&mut again, true, 4).unwrap();
         assert_eq!(give(&mut again, &start_right).unwrap_err(), WireError::WrongSecret);

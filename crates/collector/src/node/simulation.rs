@@ -1,8 +1,9 @@
-//! Both sides of the protocol in one thread, from a seed: connections are cut at any byte, what is
-//! on its way arrives late or on a connection that the collector has given up, the store crashes
-//! and keeps any part of what was not acknowledged.
+//! Runs both sides of the protocol in one thread, from a seed: connections are cut at any byte,
+//! bytes in flight arrive late or on a connection that the collector has given up, and the store
+//! crashes and keeps any subset of the unacknowledged frames.
 //!
-//! The oracle is naive: a list of what the store has, and a set of what it acknowledged.
+//! The reference model is simple: a list of the frames the store has, and a set of those it
+//! acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use super::wire::{NodeIdentity, StoreHealth};
 const NODE: u32 = 7;
 const STORE: u32 = 9;
 
-/// A connection with what is on its way in it.
+/// A connection with the bytes in flight.
 #[derive(Default)]
 struct Connection {
     session: Session,
     to_store: VecDeque<u8>,
     to_collector: VecDeque<u8>,
-    /// The collector listens no more; what it sent may still arrive.
+    /// The collector no longer reads it; bytes it sent may still arrive.
     given_up: bool,
 }
 
@@ -33,7 +34,7 @@ struct Connection {
 struct Store {
     durable: Vec<u64>,
     held: Numbers,
-    /// Given to it, not durable.
+    /// Passed to the store, not durable yet.
     queue: VecDeque<u64>,
     ledger: Ledger,
 }
@@ -45,13 +46,13 @@ struct World {
     connection_next: u64,
     /// The collector's connection.
     current: Option<(u64, Sender<u64>)>,
-    /// Numbers that were sent or are to be sent, not acknowledged, and not on the current
-    /// connection.
+    /// Numbers that were assigned and are not acknowledged, and that the current connection did not
+    /// send.
     unsettled: VecDeque<u64>,
     number_next: u64,
     given: BTreeSet<u64>,
     acknowledged: BTreeSet<u64>,
-    /// No new frames come.
+    /// No more new frames.
     ending: bool,
 }
 
@@ -93,7 +94,7 @@ impl World {
             0..3 => self.cut(),
             3..6 => self.give_up(),
             6..8 => self.store_crashes(),
-            // Numbers that are never used: a crash of the collector leaves such gaps.
+            // Unused numbers: a crash of the collector leaves such gaps.
             _ => self.number_next += self.random.u64(1..5),
         }
     }
@@ -131,7 +132,7 @@ impl World {
         connection.to_store.extend(frame(number).bytes());
     }
 
-    /// The collector takes the connection for lost; the store may still read what is in it.
+    /// The collector considers the connection lost; the store may still read bytes in flight.
     fn give_up(&mut self) {
         let Some((id, sender)) = self.current.take() else { return };
         let mut again: Vec<u64> = sender.into_unacknowledged().into();
@@ -141,7 +142,7 @@ impl World {
         self.connections.get_mut(&id).expect("it is current").given_up = true;
     }
 
-    /// A connection ends for both sides; bytes on their way are lost.
+    /// The connection ends for both sides; bytes in flight are lost.
     fn cut(&mut self) {
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         let Some(&id) = self.random.choice(&ids) else { return };
@@ -156,8 +157,8 @@ impl World {
         if connections.is_empty() {
             return;
         }
-        let place = self.random.usize(..connections.len());
-        let connection = &mut connections[place];
+        let index = self.random.usize(..connections.len());
+        let connection = &mut connections[index];
         let count = self.random.usize(..=connection.to_store.len());
         for byte in connection.to_store.drain(..count).collect::<Vec<u8>>() {
             connection.session.reader.buffer().push(byte);
@@ -227,7 +228,7 @@ impl World {
         }
     }
 
-    /// Of what was not durable, any part may be found after a crash.
+    /// After a crash, any subset of the frames that were not durable may be found.
     fn store_crashes(&mut self) {
         self.give_up();
         self.connections.clear();
@@ -236,7 +237,7 @@ impl World {
                 self.store.durable.push(number);
             }
         }
-        // What it knows of numbers is what its frames say.
+        // The store knows only the numbers of its frames.
         self.store.held = Numbers::new();
         self.store.durable.iter().for_each(|number| self.store.held.insert(*number));
         self.store.ledger = Ledger::default();
@@ -266,7 +267,7 @@ fn each_frame_is_kept_once_whatever_happens_on_the_way() {
     for seed in seeds {
         let mut world = World::new(seed);
         println!("LOGINSON_SEED={seed}");
-        // From nearly quiet to hardly a connection that opens.
+        // Fault rates from almost none to so high that connections hardly open.
         let fault_rate = 0.03 * world.random.f64().powi(2);
         for _ in 0..3_000 {
             match world.random.f64() < fault_rate {

@@ -3,17 +3,17 @@
 //!
 //! | name | holds |
 //! |---|---|
-//! | `<id>.hot` | frames that were sent to no store; their sequence is their place in the file |
-//! | `<id>-<store>-<first>.hot` | frames *bound* to a store, which may have them: their number there is `first` plus their sequence |
+//! | `<id>.hot` | frames that were sent to no store; their sequence is their index in the file |
+//! | `<id>-<store>-<first>.hot` | frames *bound* to a store, which may have them already: their number there is `first` plus their sequence |
 //! | `<id>.part` | a file that was not finished; removed |
 //!
 //! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames
-//! go to no other store, because nobody could tell which of them the first one has.
+//! go to no other store, because nobody can know which of them the first one has.
 //!
-//! Invariants: what [`Spool::append`] and [`Spool::bind`] returned for is there after any crash,
-//! and what they returned an error for is not, once [`Spool::be_sure`] has succeeded; files
-//! together stay within the limit. Left out: frames in memory, and what becomes of frames when
-//! there is no room.
+//! Invariants: frames for which [`Spool::append`] and [`Spool::bind`] returned success survive any
+//! crash; frames for which they returned an error are not in the spool once
+//! [`Spool::ensure_consistent`] has succeeded; the files together stay within the limit. Left out:
+//! frames in memory, and what happens to frames when there is no room.
 
 #[cfg(test)]
 mod tests;
@@ -29,13 +29,13 @@ use segment::{
     read_frame, read_segment, write_index,
 };
 
-/// A file is closed at this size: what is bound to a store at once.
+/// A file is closed at this size, which is therefore the unit that is bound to a store.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// A file of frames that are bound to a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Names it in the spool.
+    /// Identifies the file in the spool.
     pub id: u64,
     /// Node id of the store.
     pub store: u32,
@@ -43,12 +43,12 @@ pub struct Bound {
     pub first: u64,
 }
 
-/// What is in a closed file.
+/// Size of a closed file.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     bytes: u64,
     lines: u64,
-    /// Numbers that it needs.
+    /// How many numbers it needs.
     frames: u64,
 }
 
@@ -62,15 +62,15 @@ impl Size {
     }
 }
 
-/// The file being written.
+/// The file that is being written.
 struct Active {
     id: u64,
     file: HotWriter,
-    /// Of frames that are durable.
+    /// Index entries of the durable frames.
     entries: Vec<FrameEntry>,
 }
 
-/// Frames on disk.
+/// The frames on disk.
 pub struct Spool {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -81,14 +81,14 @@ pub struct Spool {
     free: BTreeMap<u64, Size>,
     bound: BTreeMap<u64, (Bound, Size)>,
     id_next: u64,
-    /// A file was renamed, and that may not be durable.
+    /// A file was renamed, and the rename may not be durable yet.
     renames_pending: bool,
-    /// A write could not be taken back, or a thread panicked here: the files are to be looked at
-    /// before anything is done.
+    /// A failed write could not be rolled back, or a thread panicked here: the files must be
+    /// checked before any other operation.
     in_doubt: bool,
 }
 
-/// The frames of a bound file, read one after another.
+/// Reads the frames of a bound file, one after another.
 pub struct BoundReader {
     /// Which file.
     pub bound: Bound,
@@ -98,8 +98,8 @@ pub struct BoundReader {
 }
 
 impl Spool {
-    /// Opens a directory that is there and locked, and brings it in order after a crash. The second
-    /// value says what could not be read.
+    /// Opens an existing, locked directory, and repairs it after a crash. The second value lists
+    /// what could not be read.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -125,8 +125,8 @@ impl Spool {
             spool.id_next = spool.id_next.max(kind.id() + 1);
             spool.adopt(&name, kind, &mut warnings)?;
         }
-        // What is found, names given to files among it, may be seen and not be durable, when a sync
-        // failed before this start.
+        // Files and renames that are visible may not be durable, if a sync failed before this
+        // start.
         spool.sync_dir()?;
         Ok((spool, warnings))
     }
@@ -152,7 +152,7 @@ impl Spool {
         let mut bytes = contents.file_bytes;
         if matches!(contents.origin, Origin::Scan(_)) {
             let end = contents.data_end;
-            // Files are small: as far back as all of one is written again.
+            // Files are small, so the whole file is rewritten.
             let file = HotWriter::resume(&*self.disk, &path, id, end, end)?;
             bytes = close(file, &contents.frames);
         }
@@ -164,10 +164,10 @@ impl Spool {
         Ok(())
     }
 
-    /// Makes frames durable that were sent to no store. After an error none of them is here, once
-    /// it is [sure](Self::be_sure).
+    /// Makes frames durable that were sent to no store. After an error none of them is in the
+    /// spool, once [`ensure_consistent`](Self::ensure_consistent) has succeeded.
     pub fn append(&mut self, frames: &mut [&mut Frame]) -> Result<(), SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         let bytes: u64 = frames.iter().map(|frame| frame.bytes().len() as u64).sum();
         if self.active.as_ref().is_some_and(|a| a.file.end() + bytes > FILE_BYTES) {
             self.roll()?;
@@ -179,31 +179,31 @@ impl Spool {
                 self.id_next += 1;
                 let path = self.dir.join(format!("{id}.hot"));
                 let file = HotWriter::create(&*self.disk, &path, &header(self.node, id));
-                // It is tried again, under another name.
+                // The caller retries, and the next file has another name.
                 let file = file.inspect_err(|_| drop(self.disk.remove(&path)))?;
                 Active { id, file, entries: Vec::new() }
             }),
         };
         let Err(error) = write(active, frames) else { return Ok(()) };
-        // Nothing of these frames may be found later: they go elsewhere.
+        // None of these frames may be found later: the caller sends them elsewhere.
         if active.entries.is_empty() || active.file.rollback().is_err() {
             self.in_doubt = true;
-            if let Err(later) = self.be_sure() {
-                tracing::warn!("{later}; it is tried again");
+            if let Err(later) = self.ensure_consistent() {
+                tracing::warn!("{later}; will be retried");
             }
         }
         Err(error)
     }
 
-    /// Says that a thread panicked in the midst of something.
+    /// Records that a thread panicked during an operation.
     pub fn doubt(&mut self) {
         self.in_doubt = true;
     }
 
-    /// After a panic, or a failed write that could not be taken back: finds out what the files
-    /// hold, and takes frames out of them that nobody was told are here. Without doubt it does
-    /// nothing; all that changes or reads files calls it.
-    pub fn be_sure(&mut self) -> Result<(), SegmentError> {
+    /// After a panic, or after a failed write that could not be rolled back: checks what the files
+    /// hold, and removes frames whose storing was never confirmed. Otherwise does nothing. Every
+    /// operation that changes or reads files calls this first.
+    pub fn ensure_consistent(&mut self) -> Result<(), SegmentError> {
         if !self.in_doubt {
             return Ok(());
         }
@@ -235,7 +235,7 @@ impl Spool {
                         self.bound.insert(id, (bound, size));
                         self.renames_pending = true;
                     }
-                    // Whoever wanted its frames bound was not told that they are, and has them.
+                    // The caller of `bind` got no confirmation, and still has the frames.
                     None => self.remove_file(&self.dir.join(&name))?,
                 },
                 kind => self.adopt(&name, kind, &mut warnings)?,
@@ -243,7 +243,7 @@ impl Spool {
             there.insert(id);
         }
         self.sync_dir()?;
-        // Of a removal only the books were left.
+        // The files were removed, but the ledger was not updated.
         self.free.retain(|id, _| there.contains(id));
         self.bound.retain(|id, _| there.contains(id));
         for warning in warnings {
@@ -253,20 +253,21 @@ impl Spool {
         Ok(())
     }
 
-    /// Makes frames durable that may have been sent to a store, with their numbers there, in order.
+    /// Durably stores frames that may have been sent to a store, with their numbers there, in
+    /// order.
     pub fn bind(
         &mut self,
         store: u32,
         frames: &mut [(u64, &mut Frame)],
     ) -> Result<(), SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         let Some((first, _)) = frames.first() else { return Ok(()) };
         let bound = Bound { id: self.take_id(), store, first: *first };
         let part = self.dir.join(format!("{}.part", bound.id));
         let size = match self.write_bound(&bound, &part, frames) {
             Ok(size) => size,
             Err(error) => {
-                // Under one of its names; the frames stay with who brought them.
+                // The file may have either name; the frames stay with the caller.
                 let path = self.path(&bound);
                 let removed = [part, path].map(|path| self.remove_file(&path).is_ok());
                 self.in_doubt = removed.contains(&false);
@@ -297,17 +298,17 @@ impl Spool {
         Ok(Size::of(bytes, &active.entries))
     }
 
-    /// Numbers that the oldest file which is not bound needs; none when there is no such file.
+    /// How many numbers the oldest unbound file needs; `None` when there is no such file.
     pub fn free_frames(&mut self) -> Result<Option<u64>, SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         let closed = self.free.values().next().map(|size| size.frames);
         Ok(closed.or_else(|| self.active.as_ref().map(|active| active.entries.len() as u64)))
     }
 
-    /// Binds the oldest file that is not bound to a store, its frames with numbers from `first` on.
-    /// After an error it may be bound all the same; then [`Spool::read`] makes sure of it.
+    /// Binds the oldest unbound file to a store; its frames get numbers from `first` on. After an
+    /// error it may be bound all the same; [`Spool::read`] then makes sure of it.
     pub fn take(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         if self.free.is_empty() {
             self.roll()?;
         }
@@ -321,16 +322,16 @@ impl Spool {
         Ok(Some(bound))
     }
 
-    /// Files bound to a store, the oldest numbers first.
+    /// Files bound to a store, lowest numbers first.
     pub fn bound_to(&mut self, store: u32) -> Result<Vec<Bound>, SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         let mine = self.bound.values().map(|(bound, _)| bound).filter(|b| b.store == store);
         let mut files: Vec<Bound> = mine.cloned().collect();
         files.sort_by_key(|bound| bound.first);
         Ok(files)
     }
 
-    /// Stores that files are bound to, with the bytes of these.
+    /// Stores that files are bound to, with the bytes of these files.
     pub fn bytes_by_store(&self) -> BTreeMap<u32, u64> {
         let mut stores = BTreeMap::new();
         for (bound, size) in self.bound.values() {
@@ -339,8 +340,8 @@ impl Spool {
         stores
     }
 
-    /// Lets the frames bound to a store go to any: that store will not come back. Frames that it
-    /// has might be kept twice.
+    /// Releases the frames bound to a store that will not return, so that any store may take them.
+    /// Frames that the lost store has might be stored twice.
     pub fn unbind(&mut self, store: u32) -> Result<(), SegmentError> {
         for bound in self.bound_to(store)? {
             self.rename(&self.path(&bound), &self.dir.join(format!("{}.hot", bound.id)))?;
@@ -350,9 +351,9 @@ impl Spool {
         self.sync_dir()
     }
 
-    /// The frames of a bound file, which is certain to stay bound.
+    /// The frames of a bound file, after making sure that the binding is durable.
     pub fn read(&mut self, bound: &Bound) -> Result<BoundReader, SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         self.settle_renames()?;
         let path = self.path(bound);
         let entries = read_segment(&*self.disk, &path, bound.id, None)?.frames.into();
@@ -360,10 +361,10 @@ impl Spool {
         Ok(BoundReader { bound: bound.clone(), path, file, entries })
     }
 
-    /// Removes a bound file: all its frames are acknowledged. A crash may bring it back; its store
-    /// knows its numbers.
+    /// Removes a bound file: all its frames are acknowledged. A crash may restore the file; its
+    /// store knows its numbers.
     pub fn remove(&mut self, id: u64) -> Result<(), SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         let Some((bound, _)) = self.bound.get(&id) else { return Ok(()) };
         self.remove_file(&self.path(bound))?;
         self.bound.remove(&id);
@@ -387,16 +388,16 @@ impl Spool {
         self.free.values().copied().chain(self.bound.values().map(|(_, size)| *size))
     }
 
-    /// Whether frames of so many bytes are within the limit.
+    /// Whether `frames` frames of `bytes` bytes are within the limit.
     pub fn has_room(&self, frames: usize, bytes: u64) -> bool {
         let before = self.active.as_ref().map_or(0, |active| active.entries.len());
         let more = bytes + HEADER_BYTES as u64 + index_bytes(before + frames);
         self.bytes() + more <= self.bytes_max
     }
 
-    /// Closes the file being written.
+    /// Closes the file that is being written.
     pub fn roll(&mut self) -> Result<(), SegmentError> {
-        self.be_sure()?;
+        self.ensure_consistent()?;
         let Some(active) = self.active.take() else { return Ok(()) };
         let Active { id, file, entries } = active;
         let path = file.path().to_owned();
@@ -418,7 +419,7 @@ impl Spool {
         self.dir.join(format!("{}-{:08x}-{}.hot", bound.id, bound.store, bound.first))
     }
 
-    /// Not durable yet.
+    /// Renames a file; the rename is not durable yet.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), SegmentError> {
         self.disk.rename(from, to).map_err(SegmentError::io(from, "rename"))
     }
@@ -462,7 +463,7 @@ fn write(active: &mut Active, frames: &mut [&mut Frame]) -> Result<(), SegmentEr
     Ok(())
 }
 
-/// Ends a file with its index; returns its length. Without an index it is read by a scan.
+/// Ends a file with its index; returns its length. A file without an index is read by a scan.
 fn close(file: HotWriter, entries: &[FrameEntry]) -> u64 {
     let data_end = file.durable_end();
     file.roll(entries).unwrap_or_else(|error| {
@@ -472,13 +473,13 @@ fn close(file: HotWriter, entries: &[FrameEntry]) -> u64 {
 }
 
 impl BoundReader {
-    /// Leaves out the frames whose numbers are through this one.
+    /// Skips the frames whose numbers are at most `through`.
     pub fn skip_through(&mut self, through: u64) {
         self.entries.retain(|entry| self.bound.first + entry.sequence > through);
     }
 
-    /// The next frame, with its number in its header; an error for one that is damaged, with its
-    /// lines, and the next call gives the one behind it.
+    /// The next frame, with its number in its header. A damaged frame is an error with its number
+    /// of lines; the next call returns the frame behind it.
     pub fn next_frame(&mut self) -> Option<Result<Frame, (SegmentError, u64)>> {
         let entry = self.entries.pop_front()?;
         let number = self.bound.first + entry.sequence;
@@ -493,7 +494,7 @@ impl BoundReader {
     }
 }
 
-/// A name of ours.
+/// The parsed name of a spool file.
 #[derive(Debug, PartialEq, Eq)]
 enum Name {
     Free(u64),

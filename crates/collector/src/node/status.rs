@@ -1,28 +1,29 @@
-//! How delivery to other processes stands, on both sides: for metrics, pages and people.
+//! The state of delivery to other processes, on both sides: for metrics, pages and people.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::wire::StoreHealth;
 
-/// A collector's side.
+/// State of a collector.
 #[derive(Clone, Debug)]
 pub struct ForwardStatus {
     /// The collector's id.
     pub node: u32,
-    /// Bytes in memory that wait for a store with room, or for the disk.
+    /// Bytes in memory that wait for a store or for the disk.
     pub waiting_bytes: u64,
-    /// What waits on disk.
+    /// The frames that wait on disk.
     pub spool: SpoolStatus,
     /// Each store, in the order of the configuration.
     pub stores: Vec<StoreStatus>,
-    /// Bytes bound to stores, by their node id, that none of the addresses led to since the start.
+    /// Bytes bound to stores that none of the addresses led to since the start, by node id.
     pub bound_elsewhere: BTreeMap<u32, u64>,
-    /// Panics of its threads since the start, each a fault of ours; they go on a second later.
+    /// Panics of its threads since the start, each a bug in Loginson; a thread resumes after one
+    /// second.
     pub threads_failed: u64,
 }
 
-/// What waits on a collector's disk.
+/// The frames that wait on a collector's disk.
 #[derive(Clone, Copy, Debug)]
 pub struct SpoolStatus {
     /// Bytes of its files.
@@ -37,14 +38,14 @@ pub struct SpoolStatus {
     pub full: bool,
 }
 
-/// Whether a store is there.
+/// State of the connection to a store.
 #[derive(Clone, Debug)]
 pub enum Link {
-    /// It takes frames.
+    /// The store takes frames.
     Connected,
-    /// It is not reached.
+    /// The store cannot be reached.
     Away {
-        /// Why.
+        /// The reason.
         error: String,
     },
     /// Not known yet.
@@ -54,15 +55,15 @@ pub enum Link {
 /// One store, as a collector sees it.
 #[derive(Clone, Debug)]
 pub struct StoreStatus {
-    /// Where it should be.
+    /// Its configured address.
     pub address: String,
-    /// Its node id, once it told.
+    /// Its node id, once it has identified itself.
     pub store: Option<u32>,
-    /// Whether it is there.
+    /// State of the connection.
     pub link: Link,
-    /// Since when.
+    /// Since when the connection is in this state.
     pub since: Instant,
-    /// What it said of itself last.
+    /// The last health it reported.
     pub health: StoreHealth,
     /// Connections since the start.
     pub connects: u64,
@@ -70,9 +71,9 @@ pub struct StoreStatus {
     pub frames_acknowledged: u64,
     /// Lines in them.
     pub lines_acknowledged: u64,
-    /// Bytes sent, those sent again included.
+    /// Bytes sent, including those resent.
     pub bytes_sent: u64,
-    /// Bytes in memory that are sent or about to be, and not acknowledged.
+    /// Bytes in memory that are sent or about to be sent, and not acknowledged.
     pub bytes_in_memory: u64,
     /// Bytes in the spool that are bound to it.
     pub bytes_spooled: u64,
@@ -83,7 +84,7 @@ pub struct StoreStatus {
 pub struct CollectorStatus {
     /// Its id.
     pub node: u32,
-    /// Its address, with the last connection.
+    /// Its address at the last connection.
     pub address: std::net::SocketAddr,
     /// Connections open now.
     pub connections: usize,
@@ -93,8 +94,8 @@ pub struct CollectorStatus {
     pub lines: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Frames that came again, and were dropped.
+    /// Frames that arrived again and were dropped.
     pub duplicates: u64,
-    /// The last sign of life.
+    /// When a message last arrived.
     pub heard: Instant,
 }

@@ -1,20 +1,21 @@
-//! The messages between a collector and a store, byte by byte (`docs/format/node-protocol.md` draws
-//! them).
+//! The messages between a collector and a store, byte by byte (see the diagrams in
+//! `docs/format/node-protocol.md`).
 //!
 //! ```text
 //! collector                               store
 //!   hello: who it is, a nonce        →
 //!                                    ←     welcome: which store it is, a nonce
 //!   start: its least number, a proof →
-//!                                    ←     held: what is there already, a proof
+//!                                    ←     held: the numbers it has already, a proof
 //!   frame, frame, …                  →
 //!                                    ←     ack: so many of them are durable
 //! ```
 //!
-//! Before a start is taken no frame is: a stranger has no more than a greeting's bytes in memory.
+//! No frame is taken before the start message: an unauthenticated peer only uses memory for a
+//! greeting.
 //!
-//! Either side may end it at any time; a store says why by a refusal. All numbers are
-//! little-endian, all checksums CRC32C.
+//! Either side may end the connection at any time; a store sends the reason in a refusal. All
+//! numbers are little-endian, all checksums CRC32C.
 
 use record::frame::{FRAME_MAGIC, FrameHeader, HEADER_BYTES};
 use record::{Frame, FrameError};
@@ -29,11 +30,11 @@ pub const GREETING_BYTES: usize = 64;
 pub const NOTE_BYTES: usize = 24;
 /// Bytes of start and held.
 pub const PROVEN_BYTES: usize = NOTE_BYTES + PROOF_BYTES;
-/// The greatest number of a frame. A collector gives no greater ones in a thousand years.
+/// The greatest number of a frame. A collector does not reach it in a thousand years.
 pub const NUMBER_MAX: u64 = 1 << 48;
-/// How often a collector may have been started: once a second, this is 30,000 years.
+/// Upper limit on the starts of a collector: at one per second, this lasts 30,000 years.
 pub const STARTS_MAX: u64 = 1 << 40;
-/// The longest text of a refusal; what is longer is cut.
+/// The longest text of a refusal; a longer text is cut.
 const REFUSAL_TEXT_MAX: usize = 1000;
 const REFUSAL_BYTES: usize = 12;
 
@@ -45,25 +46,25 @@ const ACK: [u8; 4] = *b"LGNA";
 const KEEPALIVE: [u8; 4] = *b"LGNK";
 const REFUSAL: [u8; 4] = *b"LGNR";
 
-/// Who a collector is.
+/// The identity of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
-    /// Its id, in each of its frames; not 0.
+    /// Its id, which all its frames carry; not 0.
     pub node: u32,
-    /// Drawn together with the id: tells two collectors with the same id apart.
+    /// Drawn together with the id: distinguishes two collectors with the same id.
     pub key: u64,
     /// How often it was started.
     pub starts: u64,
-    /// Drawn at each start: tells a collector from a copy of its directory.
+    /// Drawn at each start: distinguishes a collector from a copy of its directory.
     pub run: u64,
 }
 
-/// How either side greets.
+/// What a side states about its authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarded {
     /// Whether it has a secret.
     pub has_secret: bool,
-    /// Its nonce; of no meaning without a secret.
+    /// Its nonce; meaningless without a secret.
     pub nonce: Nonce,
 }
 
@@ -71,7 +72,7 @@ pub struct Guarded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum StoreHealth {
-    /// It does.
+    /// It takes lines.
     Ok = 0,
     /// Its disk is full; frames wait.
     DiskFull = 1,
@@ -79,62 +80,62 @@ pub enum StoreHealth {
     Failing = 2,
 }
 
-/// What a collector says.
+/// A message from a collector.
 #[derive(Debug, PartialEq)]
 pub enum ToStore {
-    /// Who it is; the first message.
+    /// The collector's identity; the first message.
     Hello {
-        /// Who.
+        /// The identity.
         identity: NodeIdentity,
-        /// Whether it will prove that.
+        /// Whether the collector will prove that it knows the secret.
         guarded: Guarded,
     },
     /// The least number it may still send to this store; the second message.
     Start {
-        /// That number.
+        /// The number.
         first: u64,
-        /// That it knows the secret.
+        /// Proof that the collector knows the secret.
         proof: Proof,
     },
-    /// A frame; its header says node and number.
+    /// A frame; its header has the node and the number.
     Frame(Box<Frame>),
-    /// That it is there.
+    /// A keep-alive message.
     Keepalive,
 }
 
-/// What a store says.
+/// A message from a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToCollector {
-    /// Which store it is.
+    /// The store's identity.
     Welcome {
         /// Its node id.
         store: u32,
-        /// Whether it will prove that.
+        /// Whether the store will prove that it knows the secret.
         guarded: Guarded,
     },
-    /// What is there already: all numbers from the one of the start through this one; that one
-    /// minus 1 if none.
+    /// The frames the store has already: all numbers from the one of the start through `through`,
+    /// which is one less than the start's number if there are none.
     Held {
-        /// The last.
+        /// The last number.
         through: u64,
-        /// That it knows the secret.
+        /// Proof that the store knows the secret.
         proof: Proof,
     },
-    /// So many frames of this connection, from its beginning, are durable.
+    /// Acknowledges frames of this connection, counted from its beginning.
     Ack {
-        /// How many.
+        /// How many frames are durable.
         frames: u64,
-        /// Whether it takes more.
+        /// Whether the store takes more frames.
         health: StoreHealth,
     },
-    /// It ends the connection.
+    /// The store ends the connection.
     Refusal {
-        /// Why.
+        /// The reason.
         text: String,
     },
 }
 
-/// Why bytes are not of this protocol.
+/// Why bytes violate the protocol.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WireError {
     /// The first bytes are those of another protocol.
@@ -149,23 +150,23 @@ pub enum WireError {
     /// Bytes changed on the way.
     #[error("a message of the node protocol arrived damaged (checksum)")]
     Checksum,
-    /// A frame that is none.
+    /// An invalid frame.
     #[error("a frame arrived damaged: {0}")]
     Frame(#[from] FrameError),
-    /// A message out of turn, or one that nobody sends.
-    #[error("the other side does not keep to the node protocol: {0}")]
+    /// An unexpected or unknown message.
+    #[error("the other side violates the node protocol: {0}")]
     Order(&'static str),
     /// The collector has no secret, and the store has.
     #[error(
-        "this store takes frames only of collectors that know its secret, and this one has none; \
+        "this store takes frames only from collectors that know its secret, and this collector has none; \
          give the collector the same \
          node_secret_file (or LOGINSON_NODE_SECRET) as the store"
     )]
     NoSecret,
     /// The collector has a secret, and the store has none.
     #[error(
-        "the collector has a node secret, and this store has none to prove that it is the right \
-         one; give the store the same \
+        "the collector has a node secret, but this store has none and cannot prove that it is the \
+         right one; give the store the same \
          node_secret_file (or LOGINSON_NODE_SECRET) as the collector"
     )]
     NoSecretOfStore,
@@ -177,7 +178,7 @@ pub enum WireError {
     WrongSecret,
     /// The store does not know the secret.
     #[error(
-        "what answers there does not know the node secret of this collector; give both the same \
+        "the store does not know the node secret of this collector; give both the same \
          node_secret_file (or \
          LOGINSON_NODE_SECRET), or name another store"
     )]
@@ -185,7 +186,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// Whether the other side could not prove who it is.
+    /// Whether authentication failed.
     pub fn is_of_secret(&self) -> bool {
         use WireError::*;
         matches!(self, NoSecret | NoSecretOfStore | WrongSecret | WrongSecretOfStore)
@@ -217,7 +218,7 @@ fn greeting(
 
 /// Node, numbers and the rest of a greeting.
 fn read_greeting(bytes: &[u8]) -> Result<(u32, [u64; 3], Guarded), WireError> {
-    // The version first: another one may place its checksum elsewhere.
+    // The version is checked first: another version may place its checksum elsewhere.
     let version = u16::from_le_bytes(array(bytes, 4));
     if version != NODE_PROTOCOL_VERSION {
         return Err(WireError::Version(version));
@@ -287,7 +288,7 @@ pub fn keepalive() -> [u8; NOTE_BYTES] {
 }
 
 impl ToCollector {
-    /// As it is sent.
+    /// The encoded message.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             ToCollector::Welcome { store, guarded } => welcome(*store, guarded).to_vec(),
@@ -306,35 +307,34 @@ impl ToCollector {
     }
 }
 
-/// Takes the stream from a collector apart. Bytes are read straight to where a frame stays: ask for
-/// [`buffer`](Self::buffer) and [`wanted`](Self::wanted), append at most so many, call
-/// [`take`](Self::take).
+/// Parses the stream from a collector. Bytes are read directly to where a frame stays: append at
+/// most [`wanted`](Self::wanted) bytes to [`buffer`](Self::buffer), then call [`take`](Self::take).
 #[derive(Debug, Default)]
 pub struct StoreReader {
     buffer: Vec<u8>,
-    /// Bytes of the message, as far as is known; 0 before its first.
+    /// Length of the message, as far as it is known; 0 before its first byte.
     target: usize,
     /// Whether the collector may send frames.
     takes_frames: bool,
 }
 
 impl StoreReader {
-    /// Where bytes are to be appended.
+    /// The buffer to append bytes to.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// From now on frames are taken.
+    /// From now on frames are accepted.
     pub fn take_frames(&mut self) {
         self.takes_frames = true;
     }
 
-    /// Bytes of the frame that is being read, once its header is there; else 0.
+    /// Length of the frame that is being read, once its header is there; otherwise 0.
     pub fn frame_bytes(&self) -> usize {
         if self.target > HEADER_BYTES { self.target } else { 0 }
     }
 
-    /// How many bytes may be appended now; above zero.
+    /// How many bytes may be appended now; at least one.
     pub fn wanted(&self) -> usize {
         self.target.max(NOTE_BYTES) - self.buffer.len()
     }
@@ -388,14 +388,14 @@ impl StoreReader {
     }
 }
 
-/// Takes the stream from a store apart.
+/// Parses the stream from a store.
 #[derive(Debug, Default)]
 pub struct CollectorReader {
     buffer: Vec<u8>,
 }
 
 impl CollectorReader {
-    /// Adds bytes that came.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -477,10 +477,10 @@ fn guess_client(bytes: &[u8]) -> &'static str {
 fn guess_server(bytes: &[u8]) -> &'static str {
     match bytes {
         [b'H', b'T', b'T', b'P', ..] => {
-            "an HTTP server answers there; name the address of node_listen (port 9515), not that of http_listen"
+            "the peer is an HTTP server; configure the address of node_listen (port 9515), not that of http_listen"
         }
         _ => {
-            "what answers there is no store of Loginson; name the address of its node_listen (port 9515)"
+            "the peer is not a Loginson store; configure the address of a store's node_listen (port 9515)"
         }
     }
 }
@@ -571,7 +571,7 @@ mod tests {
             for at in 0..message.len() {
                 let mut changed = message.to_vec();
                 changed[at] ^= 0x20;
-                // Padding of a greeting has a checksum too; a longer frame is not complete.
+                // The checksum also covers a greeting's padding; a longer frame is not complete.
                 assert_ne!(read_all(&changed, 1 << 20).ok(), Some(expected()), "{at}");
             }
         }

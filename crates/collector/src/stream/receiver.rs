@@ -1,30 +1,30 @@
 //! One thread that serves connections.
 //!
-//! `epoll` says which connections have something, and each of those gives one bounded read a turn.
-//! A connection that was empty and has something again comes before those that were not emptied by
-//! their last turn, and `epoll` is asked again after every [`ROUND_BYTES`] of the latter: a trickle
-//! waits for one round of the floods, however many they are. All connections share the frame under
-//! construction. When delivery blocks, nothing is read, the kernel's buffers fill, and senders are
-//! pushed back: nothing is lost here.
+//! `epoll` reports which connections are readable, and each of them gets one bounded read per turn.
+//! A connection that was emptied and is readable again comes before those that their last turn did
+//! not empty, and `epoll` is called again after every [`ROUND_BYTES`] read from the latter. So a
+//! slow sender waits for one round of the fast ones, however many there are. All connections share
+//! the frame under construction. When delivery blocks, nothing is read, the kernel's buffers fill,
+//! and senders are pushed back: nothing is lost here.
 //!
-//! Decided:
-//! - A connection may be silent for as long as it likes, also in the middle of a line, unless
+//! Decisions:
+//! - A connection may be silent for any time, also in the middle of a line, unless
 //!   [`TcpConfig::idle_timeout`](super::TcpConfig::idle_timeout) is set: a quiet machine is not an
-//!   error. Peers that vanished are found by keep-alive after about two minutes.
-//! - A connection that ends in the middle of a line leaves what came of the line as a line. It is
-//!   counted as [`DropReason::Reset`] if it ended by an error, by our closing it, or inside a
-//!   counted message; a missing last newline alone is common and no loss.
+//!   error. Vanished peers are found by keep-alive after about two minutes.
+//! - If a connection ends in the middle of a line, the received part is kept as a line. It is
+//!   counted as [`DropReason::Reset`] if the connection ended by an error, because we closed it, or
+//!   inside a counted message; a missing last newline alone is common and no loss.
 //! - Beyond [`TcpConfig::connections_max`](super::TcpConfig::connections_max) a connection is
 //!   accepted and closed at once, counted, and logged.
 //! - A connection of another protocol ([`record::framing::foreign`]) is closed, counted as one line
-//!   ([`DropReason::WrongProtocol`]), and told in the log with the sender's address and the remedy;
-//!   nothing of it is kept.
-//! - Bytes that are held back until it is known what ends messages, or that nothing ends, become
-//!   messages when nothing more came for as long as [`LineSplitter::pause_after`] says. While
-//!   delivery blocks, no pause is noticed.
-//! - Memory for incomplete lines is bounded for each connection and for all: beyond the thread's
-//!   part of [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the
-//!   longest incomplete line is cut ([`DropReason::Oversized`]).
+//!   ([`DropReason::WrongProtocol`]), and logged with the sender's address and the remedy; none of
+//!   its bytes are kept.
+//! - Bytes are held back while it is unknown how messages are separated, or whether they are
+//!   separated at all. They become messages when nothing more arrived for as long as
+//!   [`LineSplitter::pause_after`] says. While delivery blocks, no pause is noticed.
+//! - Memory for incomplete lines is bounded per connection and in total: beyond the thread's share
+//!   of [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the longest
+//!   incomplete line is cut ([`DropReason::Oversized`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -46,20 +46,19 @@ use crate::accounting::{DropReason, SourceCounters};
 use crate::outlet::Outlet;
 use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal, canonical};
 
-/// Bytes read of one connection before it is another's turn.
+/// Bytes read from one connection before the next one's turn.
 const READ_BYTES_MAX: usize = 256 << 10;
-/// Room that a read has at least. A frame with less left is finished.
+/// Room for at least one read. A frame with less room left is finished.
 pub(crate) const READ_BYTES_MIN: usize = 64 << 10;
-/// Bytes read of connections that were not emptied before, between two looks at what else has come.
+/// Bytes read from connections that were not emptied, between two calls of `epoll`.
 const ROUND_BYTES: usize = 4 << 20;
-/// Events taken from the kernel at once. It keeps what is beyond for the next look.
+/// Events taken from the kernel at once; the kernel keeps further ones for the next call.
 const EVENTS_MAX: usize = 1024;
-/// Connections accepted before those that are open get their turn.
+/// Connections accepted before open connections get their turn.
 const ACCEPTS_MAX: usize = 64;
-/// When no connection can be accepted (no file descriptor is left), it is tried again this much
-/// later.
+/// If accepting fails (no file descriptor is left), it is retried after this time.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How often it is looked for connections that were silent for too long.
+/// Interval of checks for connections that were silent for too long.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
 
 struct Connection<S> {
@@ -70,17 +69,17 @@ struct Connection<S> {
     splitter: LineSplitter,
     /// Whether it waits in [`Receiver::fresh`] or [`Receiver::unemptied`].
     is_ready: bool,
-    /// Whether its end, or an error, has been seen coming: then it is read until that is there.
+    /// Whether its end, or an error, was signalled: then it is read until that is reached.
     is_ending: bool,
-    /// When something came last, or it was opened.
+    /// When it was opened, or data last arrived.
     active: Instant,
-    /// When its pause is looked for next; none while it is in [`Receiver::pauses`] no more.
+    /// When its pause is checked next; `None` while it has no entry in [`Receiver::pauses`].
     pause_at: Option<Instant>,
 }
 
 impl<S: Stream> Connection<S> {
-    /// Reads once, into the frame if the lines can stay there, and puts the lines that are complete
-    /// into the frame. Returns how much was read, and how much could have been.
+    /// Reads once, directly into the frame if the lines can stay there, and adds the complete lines
+    /// to the frame. Returns how many bytes were read, and how many could have been.
     fn read(
         &mut self,
         outlet: &mut Outlet,
@@ -119,9 +118,9 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// What a turn found.
+/// The result of a turn.
 enum Progress {
-    /// So many bytes, and perhaps more to come.
+    /// Bytes that were read; more may follow.
     More(usize),
     Emptied,
     Closed,
@@ -130,17 +129,17 @@ enum Progress {
 /// The state of one thread.
 pub(super) struct Receiver<A: Accept> {
     shared: Arc<Shared<A>>,
-    /// Which of the threads this is.
+    /// Index of the thread.
     lane: usize,
-    /// Of the accepting thread.
+    /// Only in the accepting thread.
     listener: Option<TcpListener>,
     poll: Poll,
     outlet: Outlet,
     stop: Arc<StopSignal>,
-    /// By token; free places are in `free`.
+    /// Connections by token; unused indexes are in `free`.
     connections: Vec<Option<Connection<A::Stream>>>,
     free: Vec<usize>,
-    /// Connections of which an event came since they were emptied, in the order of their turns.
+    /// Connections with an event since they were emptied, in the order of their turns.
     fresh: VecDeque<usize>,
     /// Connections that their last turn did not empty, in the order of their turns.
     unemptied: VecDeque<usize>,
@@ -148,18 +147,18 @@ pub(super) struct Receiver<A: Accept> {
     accept_at: Option<Instant>,
     /// When to look for connections that were silent for too long.
     overdue_at: Instant,
-    /// When and in which connections to look for a pause. An entry that is not what its connection
-    /// says is of no meaning.
+    /// When to check which connection for a pause. An entry is stale if it differs from its
+    /// connection's `pause_at`.
     pauses: BinaryHeap<Reverse<(Instant, usize)>>,
     /// The time of this round.
     now: Instant,
-    /// Bytes of incomplete lines of this thread's connections,
+    /// Bytes of incomplete lines of this thread's connections.
     carried_bytes: usize,
-    /// and how many there may be.
+    /// Limit of `carried_bytes`.
     carried_bytes_max: usize,
-    /// What cannot be left where it was read.
+    /// Data that cannot stay where it was read.
     buffer: Vec<u8>,
-    /// Of lines, but for the sender.
+    /// The origin of lines, without the sender.
     origin: Origin,
     accept_log: LogLimit,
     refused_log: LogLimit,
@@ -215,7 +214,7 @@ impl<A: Accept> Receiver<A> {
         self.drain();
     }
 
-    /// Waits until there is something to do, and notes what.
+    /// Waits until there is something to do, and records it.
     fn wait(&mut self, events: &mut Events) {
         let wait = match self.unemptied.is_empty() {
             false => Some(Duration::ZERO),
@@ -239,21 +238,21 @@ impl<A: Accept> Receiver<A> {
             match event.token() {
                 LISTENER => self.accept_at = Some(self.now),
                 WAKER => self.take_handed_over(),
-                Token(place) => {
-                    self.make_ready(place, event.is_read_closed() || event.is_error());
+                Token(index) => {
+                    self.make_ready(index, event.is_read_closed() || event.is_error());
                 }
             }
         }
     }
 
-    fn make_ready(&mut self, place: usize, is_ending: bool) {
-        // An event may be left over from a connection that is closed by now, even when its place is
-        // taken again: then reading finds nothing.
-        if let Some(Some(connection)) = self.connections.get_mut(place) {
+    fn make_ready(&mut self, index: usize, is_ending: bool) {
+        // An event may be left over from a connection that is already closed, even if its index is
+        // in use again: then the read finds nothing.
+        if let Some(Some(connection)) = self.connections.get_mut(index) {
             connection.is_ending |= is_ending;
             if !connection.is_ready {
                 connection.is_ready = true;
-                self.fresh.push_back(place);
+                self.fresh.push_back(index);
             }
         }
     }
@@ -268,7 +267,7 @@ impl<A: Accept> Receiver<A> {
                 return;
             }
             match self.listener.as_ref().expect("this thread accepts").accept() {
-                Ok((socket, sender)) => self.place(socket, canonical(sender)),
+                Ok((socket, sender)) => self.assign(socket, canonical(sender)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.accept_at = None;
                     return;
@@ -287,7 +286,7 @@ impl<A: Accept> Receiver<A> {
     }
 
     /// Opens a connection here, hands it to another thread, or refuses it.
-    fn place(&mut self, socket: TcpStream, sender: SocketAddr) {
+    fn assign(&mut self, socket: TcpStream, sender: SocketAddr) {
         let connections_max = self.shared.config.connections_max;
         if self.shared.connections() >= connections_max {
             self.counters().connections_refused.fetch_add(1, Relaxed);
@@ -296,7 +295,8 @@ impl<A: Accept> Receiver<A> {
             }
             return;
         }
-        // The other threads may have taken their last look when this one is told to stop.
+        // When this thread is told to stop, the other threads may have checked for handed-over
+        // connections for the last time.
         let stopping = self.stop.is_raised();
         let lane = if stopping { self.lane } else { self.shared.lane_with_fewest() };
         let of_lane = &self.shared.lanes[lane];
@@ -318,19 +318,19 @@ impl<A: Accept> Receiver<A> {
     }
 
     fn open(&mut self, socket: TcpStream, sender: SocketAddr) {
-        let place = self.free.pop().unwrap_or(self.connections.len());
-        if place == self.connections.len() {
+        let index = self.free.pop().unwrap_or(self.connections.len());
+        if index == self.connections.len() {
             self.connections.push(None);
         }
-        match self.make(socket, sender, place) {
+        match self.make(socket, sender, index) {
             Ok(connection) => {
-                self.connections[place] = Some(connection);
+                self.connections[index] = Some(connection);
                 self.counters().connections_total.fetch_add(1, Relaxed);
                 self.counters().connections_open.fetch_add(1, Relaxed);
             }
             Err(error) => {
                 tracing::error!(%sender, %error, "a syslog connection cannot be served");
-                self.free.push(place);
+                self.free.push(index);
                 self.shared.lanes[self.lane].connections.fetch_sub(1, Relaxed);
             }
         }
@@ -340,12 +340,12 @@ impl<A: Accept> Receiver<A> {
         &self,
         socket: TcpStream,
         sender: SocketAddr,
-        place: usize,
+        index: usize,
     ) -> io::Result<Connection<A::Stream>> {
         keep_alive(&socket)?;
         let mut stream = self.shared.accept.open(socket, sender)?;
         let interest = stream.interest();
-        self.poll.registry().register(stream.socket(), Token(place), interest)?;
+        self.poll.registry().register(stream.socket(), Token(index), interest)?;
         Ok(Connection {
             stream,
             interest,
@@ -358,45 +358,45 @@ impl<A: Accept> Receiver<A> {
         })
     }
 
-    /// A turn of each connection of which something new came, then of some of the others.
+    /// Gives a turn to each connection with a new event, then to some of the others.
     fn read_round(&mut self) {
         for _ in 0..self.fresh.len() {
-            let place = self.fresh.pop_front().expect("as many as counted");
-            self.turn(place);
+            let index = self.fresh.pop_front().expect("as many as counted");
+            self.turn(index);
         }
         let mut bytes = 0;
         while bytes < ROUND_BYTES
-            && let Some(place) = self.unemptied.pop_front()
+            && let Some(index) = self.unemptied.pop_front()
         {
-            bytes += self.turn(place);
+            bytes += self.turn(index);
         }
     }
 
-    /// One read of a connection. Returns the bytes that came.
-    fn turn(&mut self, place: usize) -> usize {
-        let progress = self.read(place).unwrap_or_else(|error| {
-            let sender = self.connections[place].as_ref().and_then(|c| c.origin.sender);
+    /// Reads once from a connection. Returns the number of bytes.
+    fn turn(&mut self, index: usize) -> usize {
+        let progress = self.read(index).unwrap_or_else(|error| {
+            let sender = self.connections[index].as_ref().and_then(|c| c.origin.sender);
             let sender = sender.map(tracing::field::display);
             tracing::debug!(sender, %error, "a syslog connection ended by an error");
-            self.close(place, true);
+            self.close(index, true);
             Progress::Closed
         });
         self.outlet.flush_if_old();
         match progress {
             Progress::More(bytes) => {
-                self.unemptied.push_back(place);
+                self.unemptied.push_back(index);
                 bytes
             }
             Progress::Emptied => {
-                self.connections[place].as_mut().expect("is open").is_ready = false;
+                self.connections[index].as_mut().expect("is open").is_ready = false;
                 0
             }
             Progress::Closed => 0,
         }
     }
 
-    fn read(&mut self, place: usize) -> io::Result<Progress> {
-        let connection = self.connections[place].as_mut().expect("a ready connection is open");
+    fn read(&mut self, index: usize) -> io::Result<Progress> {
+        let connection = self.connections[index].as_mut().expect("a ready connection is open");
         let carried_before = connection.splitter.carried_bytes();
         let (read, room) = connection.read(&mut self.outlet, &mut self.buffer, &*self.shared.clock);
         self.carried_bytes += connection.splitter.carried_bytes();
@@ -404,7 +404,7 @@ impl<A: Accept> Receiver<A> {
         let interest = connection.stream.interest();
         if interest != connection.interest {
             connection.interest = interest;
-            self.poll.registry().reregister(connection.stream.socket(), Token(place), interest)?;
+            self.poll.registry().reregister(connection.stream.socket(), Token(index), interest)?;
         }
         let bytes = match read {
             Ok(bytes) => bytes,
@@ -417,19 +417,19 @@ impl<A: Accept> Receiver<A> {
             Err(error) => return Err(error),
         };
         if bytes == 0 {
-            self.close(place, false);
+            self.close(index, false);
             return Ok(Progress::Closed);
         }
         connection.active = self.now;
         if let Some(foreign) = connection.splitter.foreign() {
-            self.refuse(place, foreign, carried_before + bytes);
+            self.refuse(index, foreign, carried_before + bytes);
             return Ok(Progress::Closed);
         }
         if let Some(pause) = connection.splitter.pause_after() {
             let at = self.now + pause;
             if connection.pause_at.is_none_or(|before| at < before) {
                 connection.pause_at = Some(at);
-                self.pauses.push(Reverse((at, place)));
+                self.pauses.push(Reverse((at, index)));
             }
         }
         let has_more = connection.stream.has_more(bytes, room) || connection.is_ending;
@@ -440,8 +440,8 @@ impl<A: Accept> Receiver<A> {
     }
 
     /// Closes a connection of another protocol.
-    fn refuse(&mut self, place: usize, foreign: Foreign, bytes: usize) {
-        let connection = self.connections[place].as_mut().expect("is open");
+    fn refuse(&mut self, index: usize, foreign: Foreign, bytes: usize) {
+        let connection = self.connections[index].as_mut().expect("is open");
         let (name, remedy, what) = (foreign.name(), foreign.remedy(), self.shared.identity.what);
         if foreign == Foreign::Http {
             let text = format!("this port takes {what}, not HTTP: {remedy}\n");
@@ -461,29 +461,29 @@ impl<A: Accept> Receiver<A> {
             );
         }
         self.counters().wrong_protocol(bytes as u64);
-        self.close(place, false);
+        self.close(index, false);
     }
 
-    /// Takes for whole messages what is held back of connections on which nothing more came.
+    /// Completes the held-back messages of connections on which nothing more arrived.
     fn look_for_pauses(&mut self) {
-        while let Some(&Reverse((at, place))) = self.pauses.peek()
+        while let Some(&Reverse((at, index))) = self.pauses.peek()
             && at <= self.now
         {
             self.pauses.pop();
-            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
             if connection.pause_at != Some(at) {
                 continue;
             }
             connection.pause_at = None;
             let Some(pause) = connection.splitter.pause_after() else { continue };
-            // One that is ready has something, and is read first.
+            // A ready connection has data, and is read first.
             let due = match connection.is_ready {
                 true => self.now + pause,
                 false => connection.active + pause,
             };
             if due > self.now {
                 connection.pause_at = Some(due);
-                self.pauses.push(Reverse((due, place)));
+                self.pauses.push(Reverse((due, index)));
                 continue;
             }
             let carried_before = connection.splitter.carried_bytes();
@@ -493,7 +493,7 @@ impl<A: Accept> Receiver<A> {
         }
     }
 
-    /// Makes room for the start of other lines by cutting the longest that is not complete.
+    /// Makes room for the start of other lines by cutting the longest incomplete one.
     fn cut_longest(&mut self) {
         let connections = self.connections.iter_mut().flatten();
         let longest = connections.max_by_key(|c| c.splitter.carried_bytes());
@@ -504,9 +504,9 @@ impl<A: Accept> Receiver<A> {
         self.carried_bytes -= carried_before - longest.splitter.carried_bytes();
     }
 
-    fn close(&mut self, place: usize, by_error: bool) {
-        let connection = self.connections[place].take().expect("is open");
-        self.free.push(place);
+    fn close(&mut self, index: usize, by_error: bool) {
+        let connection = self.connections[index].take().expect("is open");
+        self.free.push(index);
         self.shared.lanes[self.lane].connections.fetch_sub(1, Relaxed);
         self.counters().connections_open.fetch_sub(1, Relaxed);
         self.carried_bytes -= connection.splitter.carried_bytes();
@@ -518,36 +518,35 @@ impl<A: Accept> Receiver<A> {
         }
     }
 
-    /// Whether some connection may have to be closed because of the time.
+    /// Whether some connection may have to be closed by a time limit.
     fn has_deadlines(&self) -> bool {
         let any_open = self.connections.len() > self.free.len();
         any_open && (A::Stream::HAS_HANDSHAKE || self.shared.config.idle_timeout.is_some())
     }
 
-    /// Closes connections that were silent for too long, or did not come to an end with their
-    /// handshake.
+    /// Closes connections that were silent for too long, or did not finish their handshake in time.
     fn close_overdue(&mut self) {
         if self.now < self.overdue_at {
             return;
         }
         self.overdue_at = self.now + OVERDUE_INTERVAL;
-        for place in 0..self.connections.len() {
-            let Some(connection) = &self.connections[place] else { continue };
+        for index in 0..self.connections.len() {
+            let Some(connection) = &self.connections[index] else { continue };
             let timeout = match connection.stream.is_established() {
                 true => self.shared.config.idle_timeout,
                 false => Some(self.shared.config.handshake_timeout),
             };
-            // One that is ready has something, and is read first.
+            // A ready connection has data, and is read first.
             let is_overdue = !connection.is_ready
                 && timeout.is_some_and(|timeout| self.now - connection.active >= timeout);
             if is_overdue {
                 self.counters().connections_timed_out.fetch_add(1, Relaxed);
-                self.close(place, true);
+                self.close(index, true);
             }
         }
     }
 
-    /// Takes what has arrived, and ends.
+    /// Reads what has arrived, and ends.
     fn drain(mut self) {
         let deadline = Instant::now() + STOP_DRAIN_MAX;
         self.now = Instant::now();
@@ -556,7 +555,7 @@ impl<A: Accept> Receiver<A> {
         while self.accept_at.is_some_and(|at| at <= self.now) && Instant::now() < deadline {
             self.accept_some();
         }
-        (0..self.connections.len()).for_each(|place| self.make_ready(place, true));
+        (0..self.connections.len()).for_each(|index| self.make_ready(index, true));
         while !(self.fresh.is_empty() && self.unemptied.is_empty()) && Instant::now() < deadline {
             self.read_round();
         }
@@ -564,9 +563,9 @@ impl<A: Accept> Receiver<A> {
         if connections > 0 {
             tracing::warn!(connections, "closed while their senders were still sending");
         }
-        for place in 0..self.connections.len() {
-            if self.connections[place].is_some() {
-                self.close(place, true);
+        for index in 0..self.connections.len() {
+            if self.connections[index].is_some() {
+                self.close(index, true);
             }
         }
         self.outlet.flush();

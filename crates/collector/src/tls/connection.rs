@@ -1,25 +1,25 @@
-//! One TLS connection, read without blocking: handshake, decryption, and the end.
+//! One TLS connection, read without blocking: handshake, decryption, and closing.
 //!
-//! What is read from the socket goes straight into the caller's buffer, [`GAP_BYTES`] behind its
-//! start. The library decrypts each record there, and its content moves to the front, where there
-//! is always room for it: a record's content is shorter than the record, and no longer than the
-//! gap. So one system call brings as much as the buffer holds, and a connection keeps nothing
-//! between reads but the start of a record that is not complete. The library's buffered interface,
-//! which reads 4 KiB at a time and copies once more, is a fifth slower (`bulk` and `bulk-buffered`
-//! of `examples/tls_limit.rs`).
+//! Data is read from the socket directly into the caller's buffer, [`GAP_BYTES`] behind its start.
+//! The library decrypts each record there, and its content moves to the front. There is always room
+//! for it, since a record's content is shorter than the record and no longer than the gap. So one
+//! system call reads as much as the buffer holds, and between reads a connection only keeps the
+//! start of an incomplete record. The library's buffered interface, which reads 4 KiB at a time and
+//! copies once more, is a fifth slower (`bulk` and `bulk-buffered` of `examples/tls_limit.rs`).
 //!
-//! Invariants: what the caller gets does not depend on how the stream was split into reads; what
-//! was sent before an error, an alert or a cut is handed out first; nothing that a peer sends makes
-//! more than [`CARRY_BYTES_MAX`] wait.
+//! Invariants: the content does not depend on how the stream was split into reads; data sent before
+//! an error, an alert or a cut is returned first; a peer cannot make more than [`CARRY_BYTES_MAX`]
+//! wait.
 //!
-//! Decided:
-//! - A connection that ends without `close_notify` ends by an error
-//!   ([`io::ErrorKind::UnexpectedEof`]): the network, or somebody in it, may have cut it (RFC 5425,
-//!   §4.4).
-//! - What cannot be sent at once (the server's part of the handshake, an alert) is sent when the
-//!   socket takes it, and nothing is read before: a peer cannot make answers pile up.
+//! Decisions:
+//! - A connection that ends without `close_notify` ends with an error
+//!   ([`io::ErrorKind::UnexpectedEof`]): the network, or an attacker in it, may have cut it (RFC
+//!   5425, §4.4).
+//! - Output that cannot be sent at once (the server's part of the handshake, an alert) is sent when
+//!   the socket takes it, and nothing is read before that: a peer cannot make answers pile up.
 //!
-//! Left out: kernel TLS, see docs/decisions; lines back to the sender, which syslog has not.
+//! Left out: kernel TLS, see docs/decisions; sending to the peer after the handshake, which syslog
+//! does not do.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -31,50 +31,50 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus, WriteTraffic,
 };
 
-/// The content of a record is not longer (RFC 8446, §5.1).
+/// The content of a record is at most this long (RFC 8446, §5.1).
 const GAP_BYTES: usize = 16 << 10;
-/// What waits for the rest of a record, or of a message of the handshake, in a connection. A
-/// message that is longer ends the connection; certificates of clients take a few KiB.
+/// Bytes of an incomplete record or handshake message that a connection may hold. A longer message
+/// ends the connection; client certificates take a few KiB.
 const CARRY_BYTES_MAX: usize = 32 << 10;
-/// There is room for the gap, for what waits, and to go on.
+/// There is room for the gap, for the held bytes, and for further reading.
 const _: () = assert!(GAP_BYTES + CARRY_BYTES_MAX < READ_BYTES_MIN);
-/// The first bytes that are kept to say what a peer sends that does not speak TLS.
+/// How many of the first bytes are kept, to report what a peer sends that does not speak TLS.
 const FIRST_BYTES: usize = 64;
 /// Room for an alert.
 const ALERT_BYTES_MAX: usize = 256;
 
-/// A server's end of a connection.
+/// The server's end of a connection.
 pub(super) struct Connection<S> {
     socket: S,
     tls: UnbufferedServerConnection,
-    /// Read and not processed: the start of a record, or of a message of the handshake.
+    /// Bytes read and not processed: the start of a record, or of a handshake message.
     carry: Vec<u8>,
-    /// To be sent.
+    /// Bytes to be sent.
     output: Vec<u8>,
     is_established: bool,
-    /// Set once nothing more is to be read; told when all that came before has been handed out.
+    /// Set once nothing more will be read; returned when all earlier data has been returned.
     end: Option<End>,
-    /// Whether the socket may have more than was read.
+    /// Whether the socket may have more data.
     has_more: bool,
-    /// The first bytes that came, as far as they tell a protocol.
+    /// The first bytes received, as many as are needed to identify a protocol.
     first: Vec<u8>,
 }
 
 /// How a connection ended.
 #[derive(Clone, Debug)]
 enum End {
-    /// By `close_notify`.
+    /// With `close_notify`.
     Closed,
-    /// Without.
+    /// Without `close_notify`.
     Truncated,
-    /// By what the peer sent.
+    /// Because of data the peer sent.
     Failed(rustls::Error),
-    /// By what the peer sent, which was too much.
+    /// Because a handshake message of the peer was too long.
     TooLong,
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// For a connection that was accepted.
+    /// A connection that was just accepted.
     pub fn new(socket: S, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Connection {
             socket,
@@ -93,29 +93,29 @@ impl<S: Read + Write> Connection<S> {
         &mut self.socket
     }
 
-    /// Whether the handshake is over.
+    /// Whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.is_established
     }
 
-    /// The first bytes that the peer sent; none when it sent nothing at all.
+    /// The first bytes that the peer sent; empty when it sent nothing at all.
     pub fn first(&self) -> &[u8] {
         &self.first
     }
 
-    /// Whether something waits for the socket to take it.
+    /// Whether output waits for the socket.
     pub fn wants_write(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Whether reading again may bring something without an event of the socket.
+    /// Whether another read may return data without an event of the socket.
     pub fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// Reads once from the socket and decrypts. 0: the peer has closed the connection as it should.
-    /// [`io::ErrorKind::WouldBlock`]: nothing is there; [`io::ErrorKind::Interrupted`]: what was
-    /// there is not for the caller, and there may be more.
+    /// Reads once from the socket and decrypts. `Ok(0)`: the peer has closed the connection
+    /// properly. [`io::ErrorKind::WouldBlock`]: no data is available.
+    /// [`io::ErrorKind::Interrupted`]: the data was not content, and there may be more.
     ///
     /// # Panics
     /// When the buffer is smaller than [`READ_BYTES_MIN`].
@@ -124,7 +124,7 @@ impl<S: Read + Write> Connection<S> {
         self.send()?;
         if let Some(end) = self.end.clone() {
             self.has_more = false;
-            return end.told();
+            return end.into_result();
         }
         let carried = self.carry.len();
         let free_from = GAP_BYTES + carried;
@@ -132,7 +132,7 @@ impl<S: Read + Write> Connection<S> {
         self.has_more = free_from + read == into.len();
         if read == 0 {
             self.end = Some(End::Truncated);
-            return End::Truncated.told();
+            return End::Truncated.into_result();
         }
         if self.first.is_empty() {
             self.first = into[free_from..free_from + read.min(FIRST_BYTES)].to_vec();
@@ -143,15 +143,15 @@ impl<S: Read + Write> Connection<S> {
         self.has_more |= self.end.is_some();
         let sent = self.send();
         match content_bytes {
-            // What has been decrypted is handed out first; the next read tells this again.
+            // Decrypted content is returned first; the next read returns this error again.
             1.. => Ok(content_bytes),
-            // Its end may have come with it, of which no further event would tell.
+            // The end may have arrived with it, and no further event would announce it.
             0 => Err(sent.err().unwrap_or_else(|| io::ErrorKind::Interrupted.into())),
         }
     }
 
-    /// Has the library process what lies behind the gap. Returns how many bytes of content there
-    /// are now at the front, and how many behind the gap are done with.
+    /// Lets the library process the data behind the gap. Returns how many bytes of content are now
+    /// at the front, and how many bytes behind the gap are consumed.
     fn process(&mut self, buffer: &mut [u8]) -> (usize, usize) {
         let (mut content_bytes, mut from) = (0, GAP_BYTES);
         loop {
@@ -177,7 +177,7 @@ impl<S: Read + Write> Connection<S> {
                     }
                 }
                 Ok(ConnectionState::EncodeTlsData(data)) => encode(data, &mut self.output),
-                // It is sent before anything else is read.
+                // Output is sent before anything else is read.
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::BlockedHandshake) => done = true,
                 Ok(ConnectionState::WriteTraffic(traffic)) => {
@@ -189,7 +189,7 @@ impl<S: Read + Write> Connection<S> {
                 Ok(ConnectionState::PeerClosed) => {
                     self.end.get_or_insert(End::Closed);
                 }
-                // Closed, by both sides; early data is never accepted.
+                // Closed by both sides; early data is never accepted.
                 Ok(_) => done = true,
                 Err(error) => {
                     self.end = Some(End::Failed(error));
@@ -205,8 +205,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Takes over what tells the peer of an error. The library must not be asked for more than
-    /// that: what it would process next is not there any more.
+    /// Takes the library's alert for the peer. Nothing else may be requested from the library: the
+    /// input it would process next is gone.
     fn take_alert(&mut self) {
         while self.tls.wants_write()
             && let Ok(ConnectionState::EncodeTlsData(data)) =
@@ -216,7 +216,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Keeps what is not processed until more comes.
+    /// Keeps unprocessed bytes until more arrive.
     fn keep(&mut self, rest: &[u8]) {
         if rest.is_empty() || self.end.is_some() {
             self.carry = Vec::new();
@@ -229,7 +229,7 @@ impl<S: Read + Write> Connection<S> {
         self.carry.extend_from_slice(rest);
     }
 
-    /// Sends what waits.
+    /// Sends the waiting output.
     fn send(&mut self) -> io::Result<()> {
         let mut sent = 0;
         let result = loop {
@@ -245,7 +245,8 @@ impl<S: Read + Write> Connection<S> {
         };
         self.output.drain(..sent);
         match result {
-            // What a peer that is gone would have been told does not matter; what it sent does.
+            // It does not matter that the alert cannot be sent to a vanished peer; the data it sent
+            // does.
             Err(error)
                 if self.end.is_some()
                     || (self.is_established && error.kind() != io::ErrorKind::WouldBlock) =>
@@ -257,7 +258,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Tells the peer that we end the connection, as far as the socket takes it now.
+    /// Tells the peer that we end the connection, as far as the socket takes it without blocking.
     pub fn close(&mut self) {
         if !self.is_established || self.end.is_some() {
             return;
@@ -268,13 +269,13 @@ impl<S: Read + Write> Connection<S> {
         {
             answer_close(traffic, &mut self.output);
         }
-        // What cannot be sent now is not waited for; the peer sees the connection end in any case.
+        // Output that cannot be sent now is dropped; the peer still sees the connection end.
         let _ = self.send();
     }
 }
 
 impl End {
-    fn told(self) -> io::Result<usize> {
+    fn into_result(self) -> io::Result<usize> {
         match self {
             End::Closed => Ok(0),
             End::Truncated => Err(io::Error::new(
@@ -290,7 +291,7 @@ impl End {
     }
 }
 
-/// Takes over what the library has to send.
+/// Takes the output of the library.
 fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, output: &mut Vec<u8>) {
     let start = output.len();
     if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
@@ -300,7 +301,7 @@ fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, output: &mut Vec<u8
     }
 }
 
-/// Says that nothing more will come from us. A connection whose keys are used up says nothing.
+/// Announces that we send nothing more. A connection whose keys are used up announces nothing.
 fn answer_close(mut traffic: WriteTraffic<'_, ServerConnectionData>, output: &mut Vec<u8>) {
     let start = output.len();
     output.resize(start + ALERT_BYTES_MAX, 0);
@@ -321,11 +322,11 @@ mod tests {
     /// A socket in memory.
     #[derive(Default)]
     struct Pipe {
-        /// What the peer sent and the server has not read.
+        /// Bytes the peer sent and the server has not read.
         to_server: Vec<u8>,
-        /// What the server wrote.
+        /// Bytes the server wrote.
         to_client: Vec<u8>,
-        /// Bytes that one write takes; none: it blocks.
+        /// Bytes that one write takes; 0: it blocks.
         write_bytes_max: usize,
         is_ended: bool,
     }
@@ -389,7 +390,7 @@ mod tests {
     }
 
     impl Ends {
-        /// What the client has to send.
+        /// Bytes the client has to send.
         fn sent(&mut self) -> Vec<u8> {
             let mut wire = Vec::new();
             while self.client.wants_write() {
@@ -398,7 +399,7 @@ mod tests {
             wire
         }
 
-        /// Reads until there is nothing. Appends the content.
+        /// Reads until nothing is left. Appends the content.
         fn read_all(&mut self, content: &mut Vec<u8>) -> io::Result<usize> {
             loop {
                 match self.server.read(&mut self.buffer) {
@@ -449,7 +450,7 @@ mod tests {
                 let (mut written, mut received) = (0, Vec::new());
                 let mut is_closing = false;
                 let end = loop {
-                    // The handshake is split as well, and the writes of the server with it.
+                    // The handshake is split as well, and the writes of the server too.
                     ends.server.socket.write_bytes_max = random.usize(1..=piece_bytes_max);
                     if !ends.client.is_handshaking() && written < content.len() {
                         let more = random.usize(1..=content.len() - written);
@@ -490,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_the_end_is_handed_out_and_the_end_is_told() {
+    fn data_before_the_end_is_returned_then_the_end() {
         let check = |change: fn(&mut Ends, Vec<u8>),
                      expected: &[u8],
                      kind: Option<io::ErrorKind>| {
@@ -508,7 +509,7 @@ mod tests {
                 let end = ends.read_all(&mut content);
                 assert_eq!(content, expected);
                 assert_eq!(end.map_err(|error| error.kind()).err(), kind);
-                // And so it stays.
+                // Further reads return the same.
                 assert_eq!(ends.read_all(&mut content).map_err(|error| error.kind()).err(), kind);
             }
         };
@@ -523,7 +524,7 @@ mod tests {
             let close = ends.sent();
             ends.server.socket.to_server.extend([close, second].concat());
         };
-        // Out of order, so that it cannot be decrypted.
+        // Out of order, so that decryption fails.
         check(behind_the_close, b"first", Some(io::ErrorKind::InvalidData));
         let cut = |ends: &mut Ends, second: Vec<u8>| ends.server.socket.to_server.extend(second);
         check(cut, b"firstsecond", Some(io::ErrorKind::UnexpectedEof));
@@ -552,7 +553,7 @@ mod tests {
             ends.answer();
             assert!(ends.client.process_new_packets().unwrap().peer_has_closed());
 
-            // Ours, with half a record waiting.
+            // We close while half a record waits.
             let mut ends = self::ends(versions);
             ends.handshake();
             ends.client.writer().write_all(b"cut").unwrap();
@@ -580,7 +581,7 @@ mod tests {
         };
         let server = check(b"<13>1 2026-01-31T12:00:00Z host app - - - hello\n".to_vec());
         assert_eq!(server.socket.to_client[..1], [21], "an alert");
-        // A message of the handshake that is announced as longer than we keep, in many records.
+        // A handshake message whose announced length exceeds the limit, in many records.
         let record = [[22, 3, 1, 0x40, 0].as_slice(), &[1, 0, 0xff, 0xff], &[0; 0x3ffc]].concat();
         check(
             [record.as_slice(), &[[22, 3, 1, 0x40, 0].as_slice(), &[0; 0x4000]].concat().repeat(5)]

@@ -1,22 +1,22 @@
-//! What a TLS server shows and believes: its certificate and key, and whose client certificates it
-//! accepts. Read from PEM files (RFC 7468), and read again while connections go on.
+//! The credentials of a TLS server: its certificate and key, and the CAs of accepted client
+//! certificates. Read from PEM files (RFC 7468), and reloaded while connections stay open.
 //!
-//! Invariants: what is in use was read as a whole and fits together. When the files do not, what
-//! was in use before stays, and the status says why. A connection keeps what was in use when it
-//! began; sessions are resumed only under the credentials they began under, so that nobody gets in
-//! by a CA that is no longer believed.
+//! Invariants: the credentials in use were read as a whole and match each other. If the files do
+//! not, the previous credentials stay in use, and the status says why. A connection keeps the
+//! credentials that were in use when it began. Sessions are resumed only under the credentials they
+//! began under, so that nobody gets in by a CA that is no longer trusted.
 //!
-//! Decided:
-//! - The files are looked at every [`LOOK_INTERVAL`], and read when they have changed and rested
-//!   for one interval: programs that renew certificates write one file after the other.
+//! Decisions:
+//! - The files are checked every [`LOOK_INTERVAL`], and read when they have changed and then stayed
+//!   unchanged for one interval: programs that renew certificates write one file after the other.
 //!   [`Credentials::reload`] reads them at once.
-//! - TLS 1.3 sessions are not resumed. Tickets for that are sent by the server when the handshake
-//!   is over; syslog senders never read, and the kernel of a sender that closes with unread bytes
-//!   throws away what it has not sent yet. TLS 1.2 resumes within the handshake, from a cache of
-//!   [`SESSIONS_MAX`].
-//! - No ALPN: RFC 5425 has none.
+//! - TLS 1.3 sessions are not resumed. The server would send tickets for that after the handshake.
+//!   Syslog senders never read, and when a sender closes its socket with unread bytes, its kernel
+//!   discards data that it has not sent yet. TLS 1.2 resumes within the handshake, from a cache of
+//!   [`SESSIONS_MAX`] sessions.
+//! - No ALPN: RFC 5425 does not define one.
 //!
-//! Left out: revocation lists, OCSP stapling, encrypted keys, keys in hardware, several names with
+//! Left out: revocation lists, OCSP stapling, encrypted keys, hardware keys, and several names with
 //! a certificate each.
 
 use std::fs::Metadata;
@@ -34,98 +34,99 @@ use rustls::{RootCertStore, ServerConfig};
 
 use super::validity::not_after_s;
 
-/// How often the files are looked at.
+/// How often the files are checked for changes.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Sessions of TLS 1.2 that can be resumed. Beyond, the oldest is forgotten and its sender
-/// negotiates anew.
+/// TLS 1.2 sessions that can be resumed. Beyond this, the oldest is forgotten and its sender does a
+/// full handshake.
 const SESSIONS_MAX: usize = 1024;
-/// A file larger than this is not read: it is something else.
+/// A larger file is not read: it cannot be a certificate or key.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// A certificate that is valid for less than this is warned of when it is read.
+/// When a certificate is read that is valid for less than this, a warning is logged.
 const EXPIRES_SOON_S: i64 = 14 * 86_400;
 
 /// The files of a TLS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, then those that lead to its CA.
+    /// The server's certificate, then those of its chain up to the CA.
     pub certificate: PathBuf,
     /// The private key of the first certificate.
     pub key: PathBuf,
-    /// What is asked of clients.
+    /// Whether clients must present a certificate.
     pub clients: ClientCertificates,
-    /// The section of the configuration that names the files, for messages.
+    /// The configuration section that names the files, for messages.
     pub section: &'static str,
 }
 
-/// Whether senders show a certificate.
+/// Whether senders present a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// None is asked for.
+    /// None is requested.
     Off,
-    /// One is asked for; a sender that shows none is let in, one that shows a wrong one is not.
+    /// One is requested: a sender without a certificate is accepted, one with an invalid
+    /// certificate is not.
     Optional {
-        /// Certificates of the CAs that are believed.
+        /// Certificates of the trusted CAs.
         ca: PathBuf,
     },
-    /// A sender that shows none is refused.
+    /// A sender without a certificate is refused.
     Required {
-        /// Certificates of the CAs that are believed.
+        /// Certificates of the trusted CAs.
         ca: PathBuf,
     },
 }
 
-/// Why files cannot be used for TLS. No message contains anything of a key.
+/// Why files cannot be used for TLS. No message contains any part of a key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Not there, or not a file that can be read.
+    /// The file is missing or cannot be read.
     #[error("cannot read {}, the {what}: {error}; correct the path in {setting}", path.display())]
     Unreadable {
-        /// What it would be.
+        /// What the file should contain.
         what: &'static str,
-        /// The setting that names it.
+        /// The setting that names the file.
         setting: String,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// There, but not for us.
+    /// The file exists, but this process may not read it.
     #[error(
         "may not read {}, the {what}: the user that Loginson runs as needs the right to read it and to enter its \
          directories; for example chgrp it to that user's group and chmod 640", path.display()
     )]
     Forbidden {
-        /// What it would be.
+        /// What the file should contain.
         what: &'static str,
         /// The file.
         path: PathBuf,
     },
-    /// Without what it should hold.
+    /// The file does not contain the expected PEM section.
     #[error(
         "there is no {what} in {}: a PEM file with a line '-----BEGIN {label}-----' is expected{remedy}",
         path.display()
     )]
     NotInside {
-        /// What it should hold.
+        /// What the file should contain.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// The label of the PEM section.
         label: &'static str,
-        /// What to do, beginning with a separator; empty when there is no better hint.
+        /// The remedy, beginning with a separator; empty when there is no better hint.
         remedy: String,
     },
-    /// PEM that is damaged.
-    #[error("{}, the {what}, is damaged: {error}; copy it anew", path.display())]
+    /// Damaged PEM.
+    #[error("{}, the {what}, is damaged: {error}; copy it again", path.display())]
     Damaged {
-        /// What it would be.
+        /// What the file should contain.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         error: String,
     },
-    /// The key is of another certificate.
+    /// The key belongs to another certificate.
     #[error(
         "the key in {} does not belong to the first certificate in {}: `openssl pkey -pubout -in KEY` and \
          `openssl x509 -noout -pubkey -in CERTIFICATE` must print the same; the server's own certificate comes \
@@ -137,7 +138,7 @@ pub enum TlsError {
         /// The file of the key.
         key: PathBuf,
     },
-    /// The TLS library takes neither certificate nor key so.
+    /// The TLS library does not accept this certificate and key.
     #[error(
         "the certificate in {} with the key in {} cannot be used: {error}; certificates of version 3 with keys of \
          RSA (2048 bits or more), ECDSA (P-256, P-384) and Ed25519 can", certificate.display(), key.display()
@@ -147,7 +148,7 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// What the library said.
+        /// The error of the TLS library.
         error: String,
     },
     /// A CA's certificate cannot be used.
@@ -155,27 +156,27 @@ pub enum TlsError {
     UnusableCa {
         /// The file.
         path: PathBuf,
-        /// What the library said.
+        /// The error of the TLS library.
         error: String,
     },
 }
 
-/// How the credentials are, to be shown.
+/// State of the credentials, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsStatus {
-    /// When the certificate expires, or the first of those that lead to its CA: seconds since 1970.
+    /// When the certificate, or the first certificate of its chain, expires: seconds since 1970.
     pub expires_s: i64,
-    /// When what is in use was read: nanoseconds since 1970.
+    /// When the credentials in use were read: nanoseconds since 1970.
     pub loaded_ns: i64,
-    /// Times that files were read anew and used.
+    /// How often changed files were read and used.
     pub reloads: u64,
-    /// Times that files were read anew and could not be used.
+    /// How often changed files were read and could not be used.
     pub reload_failures: u64,
-    /// Why the files as they are now cannot be used, if so.
+    /// Why the current files cannot be used, if so.
     pub error: Option<String>,
 }
 
-/// Credentials in use.
+/// The credentials in use, and where they come from.
 pub struct Credentials {
     files: TlsFiles,
     clock: Arc<dyn Clock>,
@@ -185,19 +186,19 @@ pub struct Credentials {
 struct State {
     config: Arc<ServerConfig>,
     status: TlsStatus,
-    /// The files as they were when they were read.
+    /// Stamps of the files when they were read.
     read: Stamps,
-    /// The files as they were when they were looked at.
+    /// Stamps of the files when they were last checked.
     seen: Stamps,
 }
 
-/// What tells that a file is another than before. `None` for one that is not there.
+/// Data that changes when a file changes. `None` for a missing file.
 type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
 
 impl Credentials {
     /// Reads the files.
     pub fn load(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Credentials>, TlsError> {
-        // Looked at before they are read: what changes in between is seen the next time.
+        // Stamps are taken before reading, so that a change in between is noticed the next time.
         let stamps = files.stamps();
         let (config, expires_s) = files.read()?;
         let status = TlsStatus {
@@ -213,18 +214,18 @@ impl Credentials {
         Ok(Arc::new(credentials))
     }
 
-    /// For a connection that begins now.
+    /// The configuration for a connection that begins now.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.lock().config)
     }
 
-    /// How they are.
+    /// The current state.
     pub fn status(&self) -> TlsStatus {
         self.lock().status.clone()
     }
 
-    /// Reads the files now. When they cannot be used, what was in use stays. Returns whether they
-    /// are used.
+    /// Reads the files now. If they cannot be used, the previous credentials stay in use. Returns
+    /// whether the files are used.
     pub fn reload(&self) -> bool {
         let stamps = self.files.stamps();
         let read = self.files.read();
@@ -244,7 +245,7 @@ impl Credentials {
                 state.status.error = Some(error.to_string());
                 drop(state);
                 tracing::error!(
-                    "the TLS certificate in use stays, as the new one cannot be used: {error}"
+                    "the TLS certificate in use is kept, because the new one cannot be used: {error}"
                 );
                 return false;
             }
@@ -255,7 +256,7 @@ impl Credentials {
         true
     }
 
-    /// Reads the files if they have changed, and not since the last look.
+    /// Reads the files if they have changed, but not since the last check.
     pub fn look(&self) {
         let stamps = self.files.stamps();
         let mut state = self.lock();
@@ -283,7 +284,7 @@ impl Credentials {
 }
 
 impl TlsFiles {
-    /// The library's configuration and when the certificates expire.
+    /// The configuration for the library, and when the certificates expire.
     fn read(&self) -> Result<(ServerConfig, i64), TlsError> {
         let chain = certificates(&self.certificate, "certificate", &self.setting("certificate"))?;
         let key = private_key(&self.key, &self.setting("key"))?;
@@ -349,7 +350,7 @@ impl ClientCertificates {
     }
 }
 
-/// The certificates in a file, one at least.
+/// The certificates in a file, at least one.
 fn certificates(
     path: &Path,
     what: &'static str,
@@ -379,11 +380,9 @@ fn private_key(path: &Path, setting: &str) -> Result<PrivateKeyDer<'static>, Tls
     }
     let is_encrypted = text.windows(21).any(|window| window == b"ENCRYPTED PRIVATE KEY");
     let remedy = match text.first() {
-        _ if is_encrypted => {
-            "; it is encrypted, and nobody is there to be asked for the password: store it \
+        _ if is_encrypted => "; it is encrypted, and a server cannot ask for a password: store it \
              decrypted, with `openssl pkey -in FILE -out FILE.pem`, readable by Loginson alone"
-                .into()
-        }
+            .into(),
         Some(0x30) => "; convert it with `openssl pkey -inform der -in FILE -out FILE.pem`".into(),
         _ => other_section(&text),
     };
@@ -419,7 +418,7 @@ fn read_file(path: &Path, what: &'static str, setting: &str) -> Result<Vec<u8>, 
     })
 }
 
-/// Names what a file holds instead, without its content.
+/// Names what a file contains instead, without revealing its content.
 fn other_section(text: &[u8]) -> String {
     let sections: Result<Vec<(SectionKind, Vec<u8>)>, _> =
         PemObject::pem_slice_iter(text).collect();
@@ -432,7 +431,7 @@ fn other_section(text: &[u8]) -> String {
 
 fn damaged(path: &Path, what: &'static str, error: &rustls::pki_types::pem::Error) -> TlsError {
     use rustls::pki_types::pem::Error;
-    // What the library would print may be a line of the key.
+    // The library's message might contain a line of the key.
     let error = match error {
         Error::MissingSectionEnd { .. } => "a section has no end",
         Error::Base64Decode(_) => "a section is not base64",
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_told_with_a_remedy() {
+    fn invalid_files_are_errors_with_a_remedy() {
         let authority = Authority::new();
         let (issued, other) = (authority.issue("a"), authority.issue("b"));
         let text = |path: &Path| std::fs::read_to_string(path).unwrap();
@@ -512,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_anew_when_they_have_changed_and_rest() {
+    fn changed_files_are_reloaded_once_stable() {
         let authority = Authority::new();
         let issued = authority.issue_until("server", (2031, 2, 3));
         let credentials = load(files(&issued, ClientCertificates::Off)).unwrap();
@@ -531,7 +530,7 @@ mod tests {
         let second = credentials.config();
         assert!(!Arc::ptr_eq(&first, &second));
 
-        // A broken one: told once, and what was there stays.
+        // A broken file: reported once, and the previous credentials stay.
         std::fs::write(&issued.key, "nothing").unwrap();
         (0..4).for_each(|_| credentials.look());
         assert_eq!((status().reloads, status().reload_failures), (1, 1));

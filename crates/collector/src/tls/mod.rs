@@ -1,22 +1,22 @@
 //! Syslog over TLS (RFC 5425): TLS 1.2 and 1.3, with rustls.
 //!
-//! How connections are served, and what bounds them, is in [`crate::stream`]; framing is as over
-//! TCP: octet counting as the RFC asks for, and newlines as senders do. Here is what TLS adds:
-//! [`credentials`], and a connection that is decrypted.
+//! How connections are served, and their limits, is in [`crate::stream`]. Framing is as over TCP:
+//! octet counting as the RFC requires, and newlines as senders use them. This module adds
+//! [`credentials`] and decryption.
 //!
-//! Decided:
-//! - Handshakes are done by the threads that read, a step a turn. No more than [`HANDSHAKES_MAX`]
-//!   are under way; further connections wait in the kernel until one of those is done or has run
-//!   into its time limit, and nobody is refused when all senders come back at once.
-//! - A peer that sends something else than TLS is counted as of a wrong protocol besides, and told
-//!   what to do.
-//! - A failed handshake is counted and logged with the peer's address, each peer once in ten
-//!   seconds. A peer that connects and goes without a byte, as health checks do, has not failed.
+//! Decisions:
+//! - The threads that read also do the handshakes, one step per turn. At most [`HANDSHAKES_MAX`]
+//!   run at once; further connections wait in the kernel until one of those finishes or times out,
+//!   so that nobody is refused when all senders reconnect at once.
+//! - A peer that does not send TLS is also counted as wrong protocol, and told what to do.
+//! - A failed handshake is counted and logged with the peer's address, at most once in ten seconds
+//!   per peer. A peer that connects and disconnects without sending a byte, as health checks do,
+//!   has not failed.
 //! - A connection that ends without `close_notify` is counted as truncated, and a line that it cut
-//!   as [`DropReason::Reset`](crate::DropReason::Reset).
+//!   off as [`DropReason::Reset`](crate::DropReason::Reset).
 //!
 //! Left out: the subject of a client's certificate is not kept with its lines (every line of a
-//! connection would carry it; the sender's address is there).
+//! connection would carry it; the sender's address is kept).
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,13 +44,13 @@ pub use credentials::{
     ClientCertificates, Credentials, LOOK_INTERVAL, TlsError, TlsFiles, TlsStatus,
 };
 
-/// Handshakes under way at once. Further connections wait to be accepted. Each takes some 100 KiB
-/// at most.
+/// Handshakes in progress at once. Further connections wait to be accepted. A handshake takes at
+/// most about 100 KiB.
 const HANDSHAKES_MAX: usize = 1024;
 
-/// The first byte of a record of a handshake (RFC 8446, §5.1),
+/// The first byte of a handshake record (RFC 8446, §5.1).
 const TLS_HANDSHAKE: u8 = 22;
-/// and of an alert.
+/// The first byte of an alert.
 const TLS_ALERT: u8 = 21;
 
 const IDENTITY: Identity = Identity {
@@ -61,11 +61,11 @@ const IDENTITY: Identity = Identity {
     thread_name: "syslog-tls",
 };
 
-/// A listener for syslog over TLS. Dropping it is as [`TlsSource::stop`].
+/// A listener for syslog over TLS. Dropping it stops it, as [`TlsSource::stop`] does.
 pub struct TlsSource {
     source: StreamSource,
     credentials: Arc<Credentials>,
-    _looking: Looking,
+    _looking: FileChecker,
 }
 
 impl TlsSource {
@@ -78,7 +78,7 @@ impl TlsSource {
         accounting: Arc<Accounting>,
         clock: Arc<dyn Clock>,
     ) -> Result<TlsSource, SourceError> {
-        let looking = Looking::start(&credentials)
+        let looking = FileChecker::start(&credentials)
             .map_err(|error| SourceError::new(IDENTITY.what, IDENTITY.flag, address, error))?;
         let accept = Tls(Arc::new(Shared {
             credentials: Arc::clone(&credentials),
@@ -91,37 +91,37 @@ impl TlsSource {
         Ok(TlsSource { source, credentials, _looking: looking })
     }
 
-    /// The address it listens on, with the port the kernel chose if port 0 was asked for.
+    /// The address it listens on, with the port the kernel chose if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.source.local_addr()
     }
 
-    /// The certificate in use, which can be read anew.
+    /// The credentials in use, which can be reloaded.
     pub fn credentials(&self) -> &Arc<Credentials> {
         &self.credentials
     }
 
-    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started
+    /// Whether one of the threads ended by a panic. The caller then drops the source and starts it
     /// again.
     pub fn has_failed(&self) -> bool {
         self.source.has_failed()
     }
 
-    /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes
-    /// the connections, and ends the threads.
+    /// Stops the source: stops accepting, reads what has arrived (for at most a second), delivers
+    /// that, closes the connections, and ends the threads.
     pub fn stop(self) {
         drop(self.source);
     }
 }
 
-/// The thread that looks whether the files have changed: apart, as a file system may hang.
-struct Looking {
+/// The thread that checks the files for changes: a separate one, since a file system may hang.
+struct FileChecker {
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Looking {
-    fn start(credentials: &Arc<Credentials>) -> io::Result<Looking> {
+impl FileChecker {
+    fn start(credentials: &Arc<Credentials>) -> io::Result<FileChecker> {
         let stop = Arc::new(StopSignal::default());
         let (stopping, credentials) = (Arc::clone(&stop), Arc::clone(credentials));
         let work = move || {
@@ -130,11 +130,11 @@ impl Looking {
             }
         };
         let thread = std::thread::Builder::new().name("tls-files".into()).spawn(work)?;
-        Ok(Looking { stop, thread: Some(thread) })
+        Ok(FileChecker { stop, thread: Some(thread) })
     }
 }
 
-impl Drop for Looking {
+impl Drop for FileChecker {
     fn drop(&mut self) {
         self.stop.raise();
         let ended = self.thread.take().expect("taken only here").join();
@@ -142,14 +142,14 @@ impl Drop for Looking {
     }
 }
 
-/// Makes connections that are decrypted.
+/// Makes TLS connections.
 struct Tls(Arc<Shared>);
 
-/// What the connections share.
+/// State shared by the connections.
 struct Shared {
     credentials: Arc<Credentials>,
     accounting: Arc<Accounting>,
-    /// Under way.
+    /// Handshakes in progress.
     handshakes: AtomicUsize,
     log: Mutex<PeerLog>,
 }
@@ -176,7 +176,7 @@ impl Accept for Tls {
     }
 }
 
-/// A connection that is counted.
+/// A connection whose outcome is counted.
 struct TlsStream {
     connection: Connection<TcpStream>,
     sender: SocketAddr,
@@ -188,12 +188,12 @@ struct TlsStream {
 enum Phase {
     Handshake,
     Established,
-    /// What is to be counted is counted.
+    /// The outcome was counted.
     Ended,
 }
 
 impl TlsStream {
-    /// Counts what came of the handshake, and how the connection ended.
+    /// Counts the outcome of the handshake, and how the connection ended.
     fn account(&mut self, read: &io::Result<usize>) {
         if self.phase == Phase::Handshake && self.connection.is_established() {
             self.leave_handshake(Phase::Established);
@@ -227,7 +227,7 @@ impl TlsStream {
         self.shared.handshakes.fetch_sub(1, Relaxed);
     }
 
-    /// Why the handshake failed. What does not speak TLS is counted apart.
+    /// Why the handshake failed. Peers that do not speak TLS are counted separately.
     fn reason(&self, error: &io::Error) -> String {
         let first = self.connection.first();
         let is_tls = first.starts_with(&[TLS_HANDSHAKE]) || first.starts_with(&[TLS_ALERT]);
@@ -295,18 +295,18 @@ impl Drop for TlsStream {
     }
 }
 
-/// Whether it only says that there is nothing at present.
+/// Whether the error only means that no data is available at present.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Whether the library could make nothing of what came.
+/// Whether the library could not parse the received data.
 fn is_not_tls(error: &io::Error) -> bool {
     let cause = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     matches!(cause, Some(rustls::Error::InvalidMessage(_)))
 }
 
-/// Why a handshake failed, with what to do where that is known.
+/// Why a handshake failed, with the remedy if it is known.
 fn reason(error: &io::Error) -> String {
     use rustls::{AlertDescription, Error};
     let hint = match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {

@@ -1,5 +1,5 @@
-//! Until when a certificate is valid: the one thing about certificates that the TLS library does
-//! not tell. Left out: every other field.
+//! Reads the expiry time of a certificate, which the TLS library does not report. Left out: every
+//! other field.
 
 use x509_parser::certificate::X509CertificateParser;
 use x509_parser::nom::Parser;
@@ -7,7 +7,8 @@ use x509_parser::nom::Parser;
 /// `notAfter` (RFC 5280, section 4.1.2.5) of a certificate in DER, in seconds since 1970; `None`
 /// when the bytes are not a certificate.
 pub fn not_after_s(certificate: &[u8]) -> Option<i64> {
-    // Extensions stay unread, so that a strange one refuses no certificate that `rustls` takes.
+    // Extensions are not parsed, so that an unusual one does not fail a certificate that `rustls`
+    // accepts.
     let mut parser = X509CertificateParser::new().with_deep_parse_extensions(false);
     let (_, certificate) = parser.parse(certificate).ok()?;
     Some(certificate.validity().not_after.timestamp())
@@ -29,7 +30,7 @@ mod tests {
         ASN1Time::from_der(&der).ok().map(|(_, time)| time.timestamp())
     }
 
-    /// What the library makes of times: years of two digits, and texts that are no times.
+    /// How the library parses times: two-digit years, and invalid texts.
     #[test]
     fn times() {
         let check = |tag, text: &str, expected| {
@@ -42,7 +43,7 @@ mod tests {
         check(GENERALIZED_TIME, "99991231235959Z", Some(253_402_300_799));
         check(UTC_TIME, "20500101000000Z", None);
         check(GENERALIZED_TIME, "500101000000Z", None);
-        // RFC 5280 wants seconds; the library takes a time without them as the whole minute.
+        // RFC 5280 requires seconds; the library treats a time without them as the full minute.
         check(UTC_TIME, "7001010000Z", Some(0));
         for wrong in ["", "Z", "700101000000", "7O0101000000Z", "701301000000Z"] {
             check(UTC_TIME, wrong, None);
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn of_certificates_and_of_what_is_left_of_them() {
+    fn certificates_whole_and_truncated() {
         let key = rcgen::KeyPair::generate().unwrap();
         for (not_after, expected) in [
             ((2031, 2, 3), 1_927_843_200),

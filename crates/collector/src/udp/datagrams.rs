@@ -1,16 +1,17 @@
-//! Room for the datagrams of one recvmmsg(2): one call of the kernel for up to
+//! Buffers for the datagrams of one recvmmsg(2): a single system call receives up to
 //! [`BATCH_DATAGRAMS_MAX`] of them.
 //!
-//! Each has a slot as long as a datagram can be, since nobody knows the lengths beforehand. For the
-//! same reason they are not read into the frame itself: the gaps between them would have to be
-//! closed by moving them, and one copy out of a slot, while it is in the cache, is no more than
-//! that. Pages of a slot that no datagram reached are never touched, so that the room costs as much
-//! memory as the datagrams are long, 4.2 MiB at most.
+//! Each datagram has a slot of the largest datagram's length, since the lengths are not known
+//! beforehand. For the same reason they are not read into the frame itself: the gaps between them
+//! would have to be closed by moving data, which costs as much as one copy out of a slot that is
+//! still in the cache. Pages of a slot that no datagram reached are never touched, so the buffers
+//! use only as much memory as the datagrams are long, at most 4.2 MiB.
 //!
 //! Left out: generic receive offload (UDP_GRO). It joins datagrams of one sender and one size
-//! before they are queued; senders of logs are many and their lines differ. And what was joined
-//! counts as one when the receive buffer is full: of 10,000 datagrams sent in stretches of 50 to a
-//! full socket, 1,250 were received and 175 counted as dropped. The rest would be lost unseen.
+//! before they are queued, but log senders are many and their lines differ in length. In addition,
+//! joined datagrams count as one drop when the receive buffer is full: of 10,000 datagrams sent in
+//! bursts of 50 to a full socket, 1,250 were received and 175 counted as dropped. The rest would be
+//! lost without being counted.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -20,27 +21,28 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
 
 use crate::source::canonical;
 
-/// Datagrams of one call. More would save little (the call is a hundredth of their cost), and cost
-/// cache.
+/// Datagrams per call. More would save little (the call is a hundredth of their cost) and use more
+/// of the cache.
 pub(crate) const BATCH_DATAGRAMS_MAX: usize = 64;
-/// Longest datagram, more than IPv4 or IPv6 without jumbograms can carry: none is cut.
+/// The longest datagram, more than IPv4 or IPv6 without jumbograms can carry: none is cut.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
-/// From slot to slot. An odd number of cache lines beyond a power of two, so that the slots, of
-/// which mostly only the beginning is used, do not share the same few sets of the caches.
+/// Distance between slots. An odd number of cache lines more than a power of two, because mostly
+/// only the beginning of a slot is used, and the beginnings should not share the same few cache
+/// sets.
 const SLOT_BYTES: usize = DATAGRAM_BYTES_MAX + 33 * 64;
 
-/// One that was received.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram<'a> {
-    /// Where it came from.
+    /// The sender's address.
     pub sender: SocketAddr,
-    /// What was in it.
+    /// The content.
     pub bytes: &'a [u8],
-    /// Whether it was longer than its slot, and the rest is lost.
+    /// Whether it was longer than its slot, so that the rest is lost.
     pub cut: bool,
 }
 
-/// Room for a batch, used again for each.
+/// Buffers for a batch, reused for each.
 pub(crate) struct Datagrams {
     headers: MultiHeaders<SockaddrStorage>,
     buffer: Vec<u8>,
@@ -48,7 +50,7 @@ pub(crate) struct Datagrams {
     received: Vec<Received>,
 }
 
-/// What is known of the datagram in a slot.
+/// Metadata of the datagram in a slot.
 struct Received {
     sender: SocketAddr,
     bytes: usize,
@@ -69,8 +71,8 @@ impl Datagrams {
         }
     }
 
-    /// Takes what the kernel holds, up to [`BATCH_DATAGRAMS_MAX`], in the order of arrival: as many
-    /// as there are, or [`io::ErrorKind::WouldBlock`]. Does not wait and does not allocate.
+    /// Receives the queued datagrams, up to [`BATCH_DATAGRAMS_MAX`], in the order of arrival;
+    /// [`io::ErrorKind::WouldBlock`] if there are none. Does not wait and does not allocate.
     pub fn receive<'a>(
         &'a mut self,
         socket: BorrowedFd<'_>,
@@ -98,7 +100,8 @@ impl Datagrams {
     }
 }
 
-/// An IPv4 sender of a socket for both families is an IPv4 address, as it is shown.
+/// The address of the sender. An IPv4-mapped address (from a dual-stack socket) becomes an IPv4
+/// address.
 fn sender(address: &SockaddrStorage) -> Option<SocketAddr> {
     if let Some(&v4) = address.as_sockaddr_in() {
         return Some(v4.into());

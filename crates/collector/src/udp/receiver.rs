@@ -1,9 +1,9 @@
 //! The thread of one socket: reads batches of datagrams into a frame until nothing is left, then
 //! waits.
 //!
-//! To be woken costs more than to take a datagram, for this thread and for whoever brings the
-//! datagram. So where they come one by one the thread is woken for each, and where they come faster
-//! than that, it looks again after a short pause.
+//! A wake-up costs more than receiving a datagram, for this thread and for the sending one. So if
+//! datagrams arrive one by one, the thread is woken for each; if they arrive faster, it polls again
+//! after a short pause.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -24,23 +24,23 @@ use crate::kernel_drops::KernelDrops;
 use crate::outlet::Outlet;
 use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal};
 
-/// How often the kernel's count of drops is read.
+/// How often the kernel's drop count is read.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
-/// The pause while datagrams come fast. The smallest receive buffer that a kernel gives unasked
-/// (208 KiB, without its overhead) holds what comes in it: 500 datagrams of 300 bytes, 50 of 4 KiB.
+/// The pause while datagrams arrive fast. The smallest default receive buffer of a kernel (208 KiB,
+/// without its overhead) holds what arrives during it: 500 datagrams of 300 bytes, 50 of 4 KiB.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The state of the receiving thread.
 pub(super) struct Receiver {
     number: usize,
     socket: UdpSocket,
-    /// Only for the waker. The socket is not registered: for each datagram that arrives the kernel
-    /// would tell the poll of it, although the thread nearly never waits when they are many.
+    /// Only for the waker. The socket is not registered: the kernel would notify the poll of each
+    /// datagram, although the thread hardly ever waits when there are many.
     poll: Poll,
     stop: Arc<StopSignal>,
     clock: Arc<dyn Clock>,
     outlet: Outlet,
-    /// Of the last datagram.
+    /// The origin of the last datagram.
     origin: Origin,
     accounting: Arc<Accounting>,
     drops: KernelDrops,
@@ -50,7 +50,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// For the socket of that number, from 0.
+    /// The receiver of the socket with this number, counted from 0.
     pub fn new(
         (number, socket): (usize, UdpSocket),
         stop: Arc<StopSignal>,
@@ -74,7 +74,7 @@ impl Receiver {
         })
     }
 
-    /// Ends any wait of the thread.
+    /// A waker that interrupts any wait of the thread.
     pub fn waker(&self) -> io::Result<Waker> {
         Waker::new(self.poll.registry(), Token(0))
     }
@@ -100,22 +100,21 @@ impl Receiver {
         }
         self.drain(&mut datagrams);
         self.outlet.flush();
-        // One that was between its lookup and the queue while the socket was connected has come by
-        // now.
+        // A datagram that was between its socket lookup and the queue while the socket was
+        // connected has arrived by now.
         self.receive(&mut datagrams);
         self.outlet.flush();
         self.count_kernel_drops();
     }
 
-    /// Waits for a datagram, until the frame is old or the drops are to be read, or the source
+    /// Waits until a datagram arrives, the frame is old, the drop count must be read, or the source
     /// stops.
     fn wait(&mut self) {
         let drops_due = DROPS_INTERVAL.saturating_sub(self.drops_read.elapsed());
         let time = self.outlet.due_in().map_or(drops_due, |due| due.min(drops_due));
         let mut waited = [self.socket.as_fd(), self.poll.registry().as_fd()]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        // Rounded up: rounded down, the last part of a millisecond would be spent in asking again
-        // and again.
+        // Rounded up: rounded down, the last part of a millisecond would be spent polling.
         let time_ms = time.as_micros().div_ceil(1000) as u16;
         match poll(&mut waited, time_ms) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -123,9 +122,8 @@ impl Receiver {
         }
     }
 
-    /// Takes what the kernel holds. A socket that is connected to itself gets nothing more from
-    /// others, so that this comes to an end under any flood, and nothing that was accepted is
-    /// thrown away uncounted.
+    /// Receives what the kernel still holds. A socket that is connected to itself gets nothing more
+    /// from others, so this ends under any flood, and no queued datagram is discarded uncounted.
     fn drain(&mut self, datagrams: &mut Datagrams) {
         let connected = self.socket.local_addr().and_then(|itself| self.socket.connect(itself));
         if let Err(error) = &connected {
@@ -135,7 +133,7 @@ impl Receiver {
         while self.receive(datagrams) > 0 && (connected.is_ok() || Instant::now() < deadline) {}
     }
 
-    /// Takes a batch. Returns how many datagrams were there.
+    /// Receives a batch. Returns how many datagrams it had.
     fn receive(&mut self, datagrams: &mut Datagrams) -> usize {
         let received_ns = self.clock.now_ns();
         let datagrams = match datagrams.receive(self.socket.as_fd()) {
@@ -184,7 +182,7 @@ impl Receiver {
     }
 }
 
-/// Tells of a datagram of another protocol, of which nothing is kept.
+/// Logs a datagram of another protocol, of which nothing is kept.
 #[cold]
 fn refuse(foreign: Foreign, sender: SocketAddr, log: &mut PeerLog) {
     if let Some(held_back) = log.pass(sender.ip()) {

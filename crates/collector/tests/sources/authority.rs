@@ -1,5 +1,4 @@
-//! A certificate authority for tests: made anew for each, in files of a directory that goes with
-//! it.
+//! A certificate authority for tests: each test makes a new one, in files of a temporary directory.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +16,7 @@ pub struct Issued {
 }
 
 impl Authority {
-    /// An authority that only its own certificate vouches for.
+    /// A self-signed authority.
     pub fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -39,13 +38,13 @@ impl Authority {
         self.file("ca.pem")
     }
 
-    /// Issues a certificate for 127.0.0.1 and localhost, to files of that name. Those of the same
-    /// name before are replaced.
+    /// Issues a certificate for 127.0.0.1 and localhost, to files with this name. Earlier files
+    /// with the same name are replaced.
     pub fn issue(&self, name: &str) -> Issued {
         self.issue_until(name, (2049, 12, 31))
     }
 
-    /// As [`Authority::issue`], with year, month and day of its end.
+    /// As [`Authority::issue`], with year, month and day of expiry.
     pub fn issue_until(&self, name: &str, (year, month, day): (i32, u8, u8)) -> Issued {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).unwrap();
@@ -61,7 +60,7 @@ impl Authority {
     }
 }
 
-/// Writes a file as programs that renew certificates do: beside, then renamed.
+/// Writes a file as programs that renew certificates do: to a temporary name, then renamed.
 fn replace(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     let part = path.with_extension("part");

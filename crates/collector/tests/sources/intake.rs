@@ -1,4 +1,4 @@
-//! Frames from calls of many threads, and the tickets of those calls.
+//! Frames from pushes of many threads, and the tickets of these pushes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use record::{Format, Origin, Transport};
 
 use crate::recorder::{Recorder, check_counts};
 
-/// A frame age that never comes in a test.
+/// A frame age that is never reached in a test.
 const NEVER_MS: u64 = 3_600_000;
 
 fn origin() -> Origin {
@@ -30,7 +30,7 @@ fn push(intake: &Intake, received_ns: i64, lines: &[u8]) -> Ticket {
     ticket
 }
 
-/// Pushes all lines; a ticket for each frame they went into.
+/// Pushes all lines; returns a ticket for each frame they went into.
 fn push_all(intake: &Intake, received_ns: i64, mut lines: &[u8]) -> Vec<Ticket> {
     let mut tickets: Vec<Ticket> = Vec::new();
     while !lines.is_empty() {
@@ -72,7 +72,7 @@ fn small_pushes_share_the_frame_after_the_one_that_is_on_its_way() {
     check_counts(&accounting, SourceKind::Http, 4, 0, &[]);
     recorder.let_become_durable();
     assert_eq!(first.wait(), Ok(()));
-    // The intake's thread may miss that the first is durable: any push finds out.
+    // The intake's thread may miss that the first frame is durable; any push notices it.
     let last = push(&intake, 3, b"d\n");
     for ticket in tickets.into_iter().chain([last]) {
         assert_eq!(ticket.wait(), Ok(()));
@@ -95,7 +95,7 @@ fn a_frame_leaves_when_it_is_old() {
 }
 
 #[test]
-fn what_waits_leaves_when_the_intake_stops() {
+fn waiting_lines_are_delivered_when_the_intake_stops() {
     let (intake, recorder, _) = start(NEVER_MS);
     recorder.hold();
     let tickets = [push(&intake, 1, b"a\n"), push(&intake, 2, b"b\n")];
@@ -215,7 +215,7 @@ fn many_threads_push_while_delivery_blocks_and_nothing_is_lost() {
     }
 }
 
-/// Brings down whoever delivers next, at one of two places.
+/// Panics in the next delivery, at one of two points.
 #[derive(Default)]
 struct Faulty {
     recorder: Arc<Recorder>,
@@ -269,7 +269,7 @@ fn a_thread_that_panics_loses_the_lines_it_has_and_goes_on() {
     for fault in FAULTS {
         let (intake, faulty, accounting) = start_faulty(0);
         let failed = || accounting.source(SourceKind::Http).counts().threads_failed;
-        // The first is on its way, so that the next waits for the thread.
+        // The first frame is in flight, so that the next waits for the thread.
         faulty.recorder.hold();
         let first = push(&intake, 1, b"a\n");
         faulty.fail(fault);
@@ -280,7 +280,7 @@ fn a_thread_that_panics_loses_the_lines_it_has_and_goes_on() {
         while failed() == 0 {
             std::thread::yield_now();
         }
-        // It is the thread again that sees to this one.
+        // Again the intake's thread delivers this one.
         faulty.recorder.hold();
         let first = push(&intake, 1, b"c\n");
         let second = push(&intake, 1, b"d\n");
@@ -304,7 +304,7 @@ fn a_caller_that_panics_takes_no_other_down() {
         let alone = || drop(intake.deliver_alone(&origin(), 1, b"b\n"));
         assert!(catch_unwind(AssertUnwindSafe(alone)).is_err());
         assert_eq!(push(&intake, 1, b"c\n").wait(), Ok(()));
-        // At the end as well.
+        // The same at the end.
         faulty.recorder.hold();
         let first = push(&intake, 1, b"d\n");
         let second = push(&intake, 1, b"e\n");

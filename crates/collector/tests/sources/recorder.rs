@@ -1,4 +1,4 @@
-//! Keeps frames in memory. Every wait has an end, so that a failing test fails.
+//! Keeps frames in memory. Every wait has a time limit, so that a failing test ends.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use collector::{Accounting, Deliver, DropReason, KeepError, OnDurable, Patience, SourceKind};
 use record::{Frame, Origin, Transport};
 
-/// After this a test has failed.
+/// A test that waits longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -19,15 +19,15 @@ pub struct Recorder {
 struct State {
     frames: Vec<Frame>,
     lines: usize,
-    /// Keeps nothing, and counts the lines that contain this.
+    /// Keeps nothing, and counts the lines that contain this text.
     counted: Option<Vec<u8>>,
     lines_counted: usize,
     sequence: u64,
     /// Deliveries block.
     blocked: bool,
-    /// Deliveries that are blocked.
+    /// Number of deliveries that are blocked.
     blocked_now: usize,
-    /// Frames become durable only when this is false again.
+    /// While true, frames do not become durable.
     hold: bool,
     held: Vec<OnDurable>,
     error: Option<KeepError>,
@@ -76,7 +76,7 @@ impl Recorder {
     }
 
     pub fn wait_until_asked_while_full(&self) {
-        self.wait_until("question whether there is room", |state| state.asked_while_full > 2);
+        self.wait_until("check whether there is room", |state| state.asked_while_full > 2);
     }
 
     pub fn hold(&self) {
@@ -96,8 +96,8 @@ impl Recorder {
         self.wait_until(&format!("{lines} lines"), |state| state.lines >= lines);
     }
 
-    /// From now on keeps nothing, and counts the lines that contain `text`: for more than fits into
-    /// memory.
+    /// From now on keeps nothing, and counts the lines that contain `text`: for more lines than fit
+    /// into memory.
     pub fn count_lines_with(&self, text: &[u8]) {
         self.change(|state| {
             state.frames.clear();
@@ -109,7 +109,7 @@ impl Recorder {
         self.wait_until("line of those looked for", |state| state.lines_counted >= lines);
     }
 
-    /// Waits until so many lines of one sender are there.
+    /// Waits until `lines` lines of one sender have arrived.
     pub fn wait_for_sender(&self, sender: std::net::SocketAddr, lines: usize) {
         let of_sender =
             |frame: &Frame| frame.lines().filter(|line| line.origin.sender == Some(sender)).count();
@@ -150,11 +150,11 @@ impl Deliver for Recorder {
         on_durable: OnDurable,
         patience: Patience,
     ) -> Result<(), KeepError> {
-        // Only requests are told, and can come again.
+        // Only request senders get the error, and can send again.
         let transport = frame.origins()[0].transport;
         let from_network = !matches!(transport, Transport::Http | Transport::Internal);
         assert_eq!(patience == Patience::Unlimited, from_network);
-        // As a store would read it.
+        // Reads the frame as a store would.
         assert_eq!(Frame::decode(frame.bytes().to_vec()).as_ref(), Ok(&frame));
         let mut state = self.lock();
         state.blocked_now += 1;
@@ -197,7 +197,7 @@ impl Deliver for Recorder {
     }
 }
 
-/// Received and kept lines, as counted, then the drops that are not zero.
+/// The counted lines received and kept, then the drops that are not zero.
 #[track_caller]
 pub fn check_counts(
     accounting: &Accounting,
@@ -211,6 +211,6 @@ pub fn check_counts(
     let drops: Vec<_> = DropReason::ALL.iter().map(count).filter(|drop| drop.1 > 0).collect();
     let counted = (counts.lines_received, counts.lines_kept);
     assert_eq!((counted, drops.as_slice()), ((received, kept), dropped));
-    // With no line on its way no byte is either.
+    // Without lines in flight there are no bytes in flight either.
     assert_eq!(counts.lines_missing() == 0, counts.bytes_missing() == 0, "{counts:?}");
 }

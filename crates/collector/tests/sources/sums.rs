@@ -1,6 +1,6 @@
-//! The invariant of the accounting: with every source busy, deliveries that fail, a disk that fills
-//! up, and a stop in the middle, what was received is what was kept and dropped, for each source,
-//! at rest; and no look at any moment shows more kept and dropped than received.
+//! The invariant of the accounting: with every source busy, failing deliveries, a disk that fills
+//! up, and a stop in the middle, received equals kept plus dropped for each source once it is idle;
+//! and no reading at any moment shows more kept and dropped than received.
 
 use std::net::{TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -16,13 +16,13 @@ use record::frame::LINE_BYTES_MAX;
 use record::{Format, Frame, Origin, Transport};
 use std::io::Write;
 
-/// Frames on their way. Beyond, delivering blocks.
+/// Frames in flight. Beyond this, delivery blocks.
 const WAITING_FRAMES_MAX: usize = 8;
 /// Rounds, each with seeds of its own.
 const ROUNDS: u64 = 6;
 
-/// Takes frames and decides by chance, on a thread of its own, what becomes of them. The lines that
-/// it says are kept are the truth that the accounting is compared with.
+/// Takes frames and decides their outcome at random, on a thread of its own. The lines it reports
+/// as kept are the truth that the accounting is compared with.
 struct Unreliable {
     waiting: Mutex<Option<mpsc::SyncSender<(Frame, OnDurable)>>>,
     full: AtomicBool,
@@ -54,7 +54,7 @@ impl Unreliable {
                     kept += u64::from(frame.header().lines);
                 }
                 on_durable(result);
-                // Nobody may wait for a disk to which no frame comes any more.
+                // Nobody may wait for a disk that gets no more frames.
                 store.full.store(false, SeqCst);
             }
             kept
@@ -63,7 +63,7 @@ impl Unreliable {
         unreliable
     }
 
-    /// Takes no more. Returns the lines that were kept.
+    /// Stops taking frames. Returns the lines that were kept.
     fn close(&self) -> u64 {
         *self.waiting.lock().unwrap() = None;
         self.writer.lock().unwrap().take().unwrap().join().unwrap()
@@ -94,7 +94,7 @@ impl Deliver for Unreliable {
     }
 }
 
-/// Lines of many lengths, one in a hundred very long.
+/// Lines of many lengths, one in a hundred of them very long.
 fn some_lines(random: &mut fastrand::Rng) -> Vec<u8> {
     let mut lines = Vec::new();
     for _ in 0..random.usize(1..200) {
@@ -110,7 +110,7 @@ fn push(intake: &Intake, transport: Transport, mut lines: &[u8]) {
     let origin = Origin::new(transport, Format::Auto, None);
     while !lines.is_empty() {
         let (ticket, rest) = intake.push(&origin, 1, lines);
-        // Most do not wait, some do; whatever comes of it is counted.
+        // Most pushes do not wait for their ticket, some do; either way the outcome is counted.
         if fastrand::u8(..10) == 0 {
             let _ = ticket.wait();
         }
@@ -134,7 +134,7 @@ fn round(seed: u64) {
     let ended = AtomicBool::default();
     let mut random = fastrand::Rng::with_seed(seed);
     let stop_early = random.bool();
-    /// Ends the watcher also when a check fails.
+    /// Ends the watcher even if a check fails.
     struct End<'a>(&'a AtomicBool);
     impl Drop for End<'_> {
         fn drop(&mut self) {
@@ -158,7 +158,7 @@ fn round(seed: u64) {
         let senders = [0, 1, 2, 3].map(|which| {
             let mut random = random.fork();
             let (http, internal) = (&http, &internal);
-            // Before anything is stopped.
+            // Before any source is stopped.
             let mut stream = TcpStream::connect(tcp_address).unwrap();
             scope.spawn(move || {
                 let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -209,7 +209,7 @@ fn round(seed: u64) {
 }
 
 #[test]
-fn they_agree_at_rest_and_at_any_moment() {
+fn sums_agree_at_rest_and_at_any_moment() {
     let seed = fastrand::u64(..);
     (0..ROUNDS).for_each(|n| round(seed.wrapping_add(n)));
 }

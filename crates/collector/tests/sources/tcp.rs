@@ -40,13 +40,14 @@ fn connect(source: &TcpSource) -> TcpStream {
     stream
 }
 
-/// Ends the sender's side and waits until the source has closed, so that all it sent is in frames.
+/// Ends the sender's side and waits until the source has closed, so that everything sent is in
+/// frames.
 fn finish(mut stream: TcpStream) {
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
 
-/// Ends the connection by a reset.
+/// Ends the connection with a reset.
 fn reset(stream: TcpStream) {
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
 }
@@ -130,7 +131,7 @@ fn incomplete_lines_of_all_connections_are_bounded_together() {
     let config = TcpConfig { carry_bytes_total_max: 100_000, ..TcpConfig::default() };
     let (source, recorder, accounting) = start_with(config);
     let mut senders: Vec<_> = (0..3).map(|_| connect(&source)).collect();
-    // One after the other, so that it is known which is the longest when the limit is passed.
+    // One after the other, so that it is known which is the longest when the limit is exceeded.
     senders[0].write_all(&[b'a'; 60_000]).unwrap();
     senders[1].write_all(&[b'b'; 30_000]).unwrap();
     senders[2].write_all(&[b'c'; 20_000]).unwrap();
@@ -149,7 +150,7 @@ fn incomplete_lines_of_all_connections_are_bounded_together() {
 }
 
 #[test]
-fn silent_and_slow_senders_do_not_hold_up_a_fast_one() {
+fn silent_and_slow_senders_do_not_delay_a_fast_one() {
     let (source, recorder, accounting) = start();
     let silent = connect(&source);
     let mut half_line = connect(&source);
@@ -189,7 +190,7 @@ fn silent_and_slow_senders_do_not_hold_up_a_fast_one() {
 
 #[test]
 fn a_trickle_arrives_while_a_flood_goes_on() {
-    // One thread, so that both share it.
+    // One thread, so that both connections share it.
     let (source, recorder, _) = start_with(threads(1));
     let floods: Vec<_> = (0..4)
         .map(|_| {
@@ -353,7 +354,7 @@ fn one_connection_more_than_allowed_is_closed_and_counted() {
     assert!(matches!(refused.read(&mut [0]), Ok(0) | Err(_)), "the connection is closed");
     let counters = accounting.source(SourceKind::SyslogTcp);
     assert_eq!(counters.connections_refused.load(Relaxed), 1);
-    // Its place is free again once another is gone.
+    // A slot is free again once another connection has closed.
     let [first, mut second] = senders;
     finish(first);
     let mut third = connect(&source);
@@ -373,7 +374,7 @@ fn blocked_delivery_pushes_the_sender_back_and_loses_nothing() {
     let mut sent = 0;
     sender.set_nonblocking(true).unwrap();
     let lines = b"<13>a line that is sent over and over again\n".repeat(1000);
-    // More than any buffer on the way holds: at some point the sender cannot go on.
+    // More than all buffers on the way hold: at some point the sender blocks.
     let error = loop {
         match sender.write(&lines[sent % lines.len()..]) {
             Ok(bytes) => sent += bytes,
@@ -383,8 +384,8 @@ fn blocked_delivery_pushes_the_sender_back_and_loses_nothing() {
     };
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     recorder.wait_until_blocked();
-    // What was sent is in the kernel's buffers and in the two frames: the one that is delivered,
-    // and the next.
+    // The sent lines are in the kernel's buffers and in two frames: the one being delivered, and
+    // the next.
     let kernel_bytes = kernel_limit("tcp_wmem") + kernel_limit("tcp_rmem");
     assert!(sent < kernel_bytes + 2 * PAYLOAD_BYTES_TARGET, "{sent} bytes were taken");
     recorder.block(false);
@@ -470,14 +471,14 @@ fn a_port_in_use_is_an_error_with_a_remedy() {
 /// What the standard library of Python sends by `SysLogHandler` with `SOCK_STREAM`, log4j2 and
 /// winston without a newline, and GELF: each message in a write of its own, or several in one.
 #[test]
-fn messages_that_end_in_nul_or_in_nothing_are_told_apart() {
+fn messages_separated_by_nul_or_by_pauses_are_split() {
     let check = |writes: &[&[u8]], expected: &[&[u8]]| {
         let (source, recorder, accounting) = start();
         let mut sender = connect(&source);
         for write in writes {
             sender.write_all(write).unwrap();
         }
-        // They are there without the end of the connection.
+        // They arrive before the end of the connection.
         recorder.wait_for_lines(expected.len());
         finish(sender);
         source.stop();
@@ -554,7 +555,7 @@ fn connections_of_other_protocols_are_refused_and_counted() {
 }
 
 #[test]
-fn many_connections_that_decide_nothing_are_bounded_and_do_not_hold_up_others() {
+fn many_undecided_connections_are_bounded_and_do_not_delay_others() {
     let config = TcpConfig { carry_bytes_total_max: 100_000, ..TcpConfig::default() };
     let (source, recorder, accounting) = start_with(config);
     let held = b"<14>held ".iter().copied().chain([b'x'; 3_000]).collect::<Vec<u8>>();

@@ -1,5 +1,5 @@
-//! Syslog over TLS: what it adds to TCP. Who gets in, how connections end, and certificates that
-//! change meanwhile.
+//! What TLS adds to syslog over TCP: client authentication, how connections end, and certificates
+//! that change meanwhile.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -95,7 +95,7 @@ fn key(path: &Path) -> PrivateKeyDer<'static> {
     PrivateKeyDer::from_pem_file(path).unwrap()
 }
 
-/// Ends the sender's side as it should, and waits until the source has closed.
+/// Ends the sender's side properly, and waits until the source has closed.
 fn finish(mut client: Client) {
     client.conn.send_close_notify();
     client.flush().unwrap();
@@ -193,8 +193,8 @@ fn a_sender_that_never_reads_and_just_closes_loses_nothing() {
     let text = b"<13>one of many\n".repeat(10_000);
     client.write_all(&text).unwrap();
     rig.recorder.wait_until_blocked();
-    // Nothing that we sent lies there unread: then the kernel would answer with a reset, and drop
-    // what it has not sent.
+    // The client has no unread data from the server; with unread data its kernel would answer with
+    // a reset, and drop data it has not sent yet.
     client.conn.send_close_notify();
     client.flush().unwrap();
     drop(client);
@@ -246,7 +246,7 @@ fn who_gets_in() {
 }
 
 #[test]
-fn what_is_not_tls_is_refused_and_counted() {
+fn non_tls_peers_are_refused_and_counted() {
     let rig = start();
     let mut plain = rig.connect_plain();
     plain.write_all(b"<13>1 - - - - - not TLS\n").unwrap();
@@ -256,18 +256,18 @@ fn what_is_not_tls_is_refused_and_counted() {
     let counts = rig.accounting.source(SourceKind::SyslogTls).counts();
     assert_eq!(counts.dropped(DropReason::WrongProtocol).lines, 1);
     assert_eq!((counts.lines_missing(), counts.bytes_missing()), (0, 0));
-    // One that leaves in the middle.
+    // A client that disconnects in the middle.
     let mut leaves = rig.connect_plain();
     leaves.write_all(&[22, 3, 1, 1, 0, 1]).unwrap();
     leaves.shutdown(Shutdown::Write).unwrap();
     leaves.read_to_end(&mut Vec::new()).unwrap_or_default();
     assert_eq!(rig.handshakes_failed(), 2);
-    // One that only looks whether somebody is there.
+    // A client that only checks whether the port is open.
     let mut looks = rig.connect_plain();
     looks.shutdown(Shutdown::Write).unwrap();
     looks.read_to_end(&mut Vec::new()).unwrap_or_default();
     assert_eq!(rig.handshakes_failed(), 2);
-    // A silent one, until we stop.
+    // A silent client, until the source stops.
     let silent = rig.connect_plain();
     let mut client = rig.connect();
     client.write_all(b"line\n").unwrap();
@@ -280,7 +280,7 @@ fn what_is_not_tls_is_refused_and_counted() {
 }
 
 #[test]
-fn a_handshake_that_comes_to_no_end_is_ended_also_when_nothing_else_happens() {
+fn an_unfinished_handshake_times_out_without_other_events() {
     let handshake_timeout = Duration::from_millis(200);
     let config = TcpConfig { handshake_timeout, ..TcpConfig::default() };
     let rig = start_with(|_| ClientCertificates::Off, config);
@@ -298,7 +298,7 @@ fn a_handshake_that_comes_to_no_end_is_ended_also_when_nothing_else_happens() {
         assert_eq!(counters.connections_timed_out.load(Relaxed), ended as u64 + 1);
         assert_eq!(rig.handshakes_failed(), ended as u64 + 1);
     }
-    // One that has done its handshake may be silent.
+    // A client with a completed handshake may be silent.
     established.write_all(b"behind\n").unwrap();
     finish(established);
     rig.source.stop();
@@ -306,7 +306,7 @@ fn a_handshake_that_comes_to_no_end_is_ended_also_when_nothing_else_happens() {
 }
 
 #[test]
-fn a_handshake_in_single_bytes_comes_to_its_end() {
+fn a_handshake_in_single_bytes_completes() {
     let rig = start();
     let mut client = rig.client(None);
     let mut socket = rig.connect_plain();
@@ -352,7 +352,7 @@ fn certificates_change_under_load_and_nothing_is_lost() {
         for n in 0..RELOADS {
             rig.authority.issue("server");
             assert!(credentials.reload());
-            // A broken one in between changes nothing.
+            // A broken file in between changes nothing.
             std::fs::write(rig.authority.file("server.key.pem"), "broken").unwrap();
             assert!(!credentials.reload());
             assert_eq!(credentials.status().reloads, n as u64 + 1);

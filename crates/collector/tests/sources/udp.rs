@@ -1,4 +1,4 @@
-//! Syslog datagrams: byte for byte, and every lost one counted.
+//! Syslog datagrams: kept byte for byte, and every lost one counted.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn datagrams_of_other_protocols_are_refused_and_counted() {
     for datagram in foreign {
         sender.send(datagram).unwrap();
     }
-    // Python's SysLogHandler ends a datagram by NUL, too; the parser takes it off.
+    // Python's SysLogHandler also ends a datagram with NUL; the parser removes it.
     sender.send(b"<14>app: one\0").unwrap();
     source.stop();
     assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), [b"<14>app: one\0"]);
@@ -169,7 +169,7 @@ fn several_sockets_share_the_senders_and_count_their_drops() {
         let dropped = (SENDERS * EACH) as u64 - kept;
         let drops = [(DropReason::Kernel, dropped)];
         check_counts(&accounting, SourceKind::SyslogUdp, kept, kept, &drops);
-        // How many of them drop depends on which threads run.
+        // How many of them drop depends on thread scheduling.
         let by_socket: Vec<u64> = accounting.udp_sockets.counts().collect();
         assert_eq!((by_socket.len(), by_socket.iter().sum()), (SOCKETS, dropped));
     }
@@ -186,7 +186,7 @@ fn ten_thousand_senders_in_turn_have_their_lines() {
         let sender = UdpSocket::bind((from, 0)).unwrap();
         sender.send_to(from.to_string().as_bytes(), to).unwrap();
         sent.push((from.to_string().into_bytes(), sender.local_addr().unwrap()));
-        // Not more than the smallest receive buffer holds.
+        // No more than the smallest receive buffer holds.
         if n % 100 == 0 {
             recorder.wait_for_lines(n as usize);
         }
@@ -228,7 +228,7 @@ fn the_kernel_holds_bursts_while_delivery_blocks() {
     recorder.block(true);
     sender.send(b"first").unwrap();
     recorder.wait_until_blocked();
-    // Within any buffer that a kernel gives.
+    // As many as fit into any kernel's default buffer.
     for _ in 0..200 {
         sender.send(b"next").unwrap();
     }

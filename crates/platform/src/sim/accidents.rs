@@ -1,4 +1,4 @@
-//! What goes wrong on a simulated disk, and when: failures, power cuts, flipped bits.
+//! Failures of a simulated disk and when they happen: errors, power cuts, flipped bits.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use std::io;
 pub enum Operation {
     /// [`DiskFile::write_at`](crate::DiskFile::write_at); half of the bytes are written.
     Write,
-    /// [`DiskFile::sync_data`](crate::DiskFile::sync_data); what was pending is lost in part at the
-    /// next power cut, though it is still read.
+    /// [`DiskFile::sync_data`](crate::DiskFile::sync_data); pending data is partly lost at the next
+    /// power cut, though it can still be read before that.
     Sync,
     /// [`DiskFile::read_at`](crate::DiskFile::read_at).
     Read,
@@ -18,7 +18,7 @@ pub enum Operation {
     Truncate,
     /// [`Disk::open`](crate::Disk::open) with [`Access::Create`](crate::Access::Create).
     Create,
-    /// [`Disk::open`](crate::Disk::open) of a file that is there.
+    /// [`Disk::open`](crate::Disk::open) of an existing file.
     Open,
     /// [`Disk::rename`](crate::Disk::rename).
     Rename,
@@ -31,7 +31,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Operation; 11] = [
         Operation::Write,
         Operation::Sync,
@@ -46,7 +46,7 @@ impl Operation {
         Operation::SyncDir,
     ];
 
-    /// Whether the disk is another one after it.
+    /// Whether the operation changes the disk.
     fn is_change(self) -> bool {
         !matches!(self, Operation::Read | Operation::Open)
     }
@@ -56,45 +56,45 @@ impl Operation {
     }
 }
 
-/// A failure to come.
+/// A scheduled failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// What fails.
+    /// The operation that fails.
     pub operation: Operation,
-    /// How many of these still succeed before.
+    /// How many such operations still succeed before.
     pub skip: u64,
-    /// How many fail then.
+    /// How many then fail.
     pub times: u64,
     /// Error number of the operating system, such as 5 for EIO.
     pub errno: i32,
 }
 
-/// Failures that come by chance.
+/// Random failures.
 struct Chance {
     operations: Vec<Operation>,
     one_in: u32,
     errno: i32,
 }
 
-/// When the power is cut, counted in operations from the start.
+/// When the power is cut, as a number of operations since the start.
 #[derive(Clone, Copy)]
 enum Cut {
     AtSync(u64),
     AtChange(u64),
 }
 
-/// What becomes of an operation that begins.
+/// The outcome of an operation that begins.
 pub(super) enum Fate {
     /// It is carried out, or fails if an error is given.
     Done(io::Result<()>),
-    /// The power is cut before it, or behind it without an answer.
+    /// The power is cut before or after the operation; the caller gets no answer.
     Cut {
-        /// Whether it was carried out.
+        /// Whether the operation took effect.
         done: bool,
     },
-    /// Whoever asked for it panics before it, or behind it.
+    /// The caller panics before or after the operation.
     Panic {
-        /// Whether it was carried out.
+        /// Whether the operation took effect.
         done: bool,
     },
 }
@@ -104,14 +104,14 @@ pub(super) struct Accidents {
     faults: Vec<Fault>,
     chances: Vec<Chance>,
     cut: Option<Cut>,
-    /// The number of the change over which its thread panics.
+    /// The number of the change that makes its thread panic.
     panic_at: Option<u64>,
-    /// Syncs of files and directories that began.
+    /// Syncs of files and directories that were started.
     pub(super) syncs: u64,
-    /// Operations that change something and that began, syncs among them.
+    /// Changing operations that were started, including syncs.
     pub(super) changes: u64,
     flip_one_in: u32,
-    /// Bits flipped in what was read or is stored.
+    /// Bits flipped in data that was read or is stored.
     pub(super) flips: u64,
 }
 
@@ -125,7 +125,7 @@ impl Accidents {
         self.chances.push(Chance { operations: operations.to_vec(), one_in, errno });
     }
 
-    /// Forgets all that has not come yet, but for flipped bits.
+    /// Cancels everything that has not happened yet, except flipped bits.
     pub(super) fn clear(&mut self) {
         self.faults.clear();
         self.chances.clear();
@@ -190,7 +190,7 @@ impl Accidents {
         self.flip_one_in = one_in;
     }
 
-    /// Perhaps flips a bit of what was read.
+    /// Randomly flips a bit of data that was read.
     pub(super) fn flip(&mut self, read: &mut [u8], rng: &mut fastrand::Rng) {
         if self.flip_one_in > 0 && !read.is_empty() && rng.u32(..self.flip_one_in) == 0 {
             read[rng.usize(..read.len())] ^= 1 << rng.u8(..8);

@@ -1,10 +1,10 @@
-//! The bytes of one simulated file: as a process reads them, and as they are on the medium.
+//! The bytes of one simulated file: as processes read them, and as they are on the medium.
 //!
-//! Writes and changes of length are pending until a sync. A power cut leaves none of them, all, or
-//! any subset in which writes are torn into sectors: what a volatile write cache may do, which
-//! keeps no order.
+//! Writes and changes of length are pending until a sync. After a power cut, none of them remain,
+//! or all, or any subset in which writes may be torn at sectors, as with a volatile write cache,
+//! which keeps no order.
 
-/// What a torn write is torn into. A sector is written whole or not at all.
+/// Unit in which writes are torn. A sector is written completely or not at all.
 const SECTOR_BYTES: usize = 512;
 
 enum Pending {
@@ -18,12 +18,12 @@ pub(super) struct Contents {
     live: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<Pending>,
-    /// Open files that refer to it: it stays without a name until they are closed.
+    /// Number of open handles: a file without a name exists until they are closed.
     pub(super) open: usize,
 }
 
 impl Contents {
-    /// What a process reads.
+    /// The bytes that processes read.
     pub(super) fn live(&self) -> &[u8] {
         &self.live
     }
@@ -38,7 +38,7 @@ impl Contents {
         self.pending.push(Pending::Length(bytes));
     }
 
-    /// Makes it at least `bytes` long.
+    /// Makes the file at least `bytes` long.
     pub(super) fn grow(&mut self, bytes: usize) {
         if bytes > self.live.len() {
             set_length(&mut self.live, bytes);
@@ -52,8 +52,8 @@ impl Contents {
         }
     }
 
-    /// Some of what is pending reaches the medium. The rest never will, though it is still read:
-    /// Linux marks pages whose writing failed as clean.
+    /// Some of the pending changes reach the medium. The others never will, though they can still
+    /// be read: Linux marks pages whose writing failed as clean.
     pub(super) fn fail_sync(&mut self, rng: &mut fastrand::Rng) {
         survive(&mut self.durable, std::mem::take(&mut self.pending), rng);
     }
@@ -63,14 +63,14 @@ impl Contents {
         self.live.clone_from(&self.durable);
     }
 
-    /// Replaces everything, durably.
+    /// Replaces the whole content, durably.
     pub(super) fn replace(&mut self, bytes: Vec<u8>) {
         self.pending.clear();
         self.durable.clone_from(&bytes);
         self.live = bytes;
     }
 
-    /// Changes bits of a byte where it is stored; nothing beyond the end.
+    /// Flips bits of a stored byte; does nothing beyond the end.
     pub(super) fn flip(&mut self, offset: usize, mask: u8) {
         let written = self.pending.iter_mut().filter_map(|pending| match pending {
             Pending::Write { offset: start, bytes } => bytes.get_mut(offset.checked_sub(*start)?),
@@ -83,7 +83,7 @@ impl Contents {
     }
 }
 
-/// Applies to what is durable the part of the pending changes that is left.
+/// Applies a random part of the pending changes to the durable bytes.
 fn survive(durable: &mut Vec<u8>, pending: Vec<Pending>, rng: &mut fastrand::Rng) {
     let lot = rng.u8(..4);
     for pending in pending {
@@ -127,7 +127,7 @@ fn write(file: &mut Vec<u8>, bytes: &[u8], offset: usize) {
     file[offset..end].copy_from_slice(bytes);
 }
 
-/// As `resize` with zeros, but quick in tests that are not optimised.
+/// As `resize` with zeros, but fast in unoptimised tests.
 fn set_length(file: &mut Vec<u8>, bytes: usize) {
     file.truncate(bytes);
     file.extend_from_slice(&vec![0; bytes - file.len()]);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What is left of a synced file after more was done to it, over many power cuts.
+    /// All contents that can remain of a synced file after further changes and a power cut.
     fn left(synced: &[u8], change: impl Fn(&mut Contents)) -> BTreeSet<Vec<u8>> {
         let cut = |seed| {
             let mut rng = fastrand::Rng::with_seed(seed);
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn writes_are_lost_whole_or_torn_between_sectors() {
         let left = left(&[1; 1536], |c| c.write(&[2; 1024], 256));
-        // Three sectors are touched: the first and the last in part. Each is new or not.
+        // Three sectors are touched, the first and the last partly. Each is new or old.
         let sectors = |bytes: &[u8]| [bytes[256], bytes[512], bytes[1024]];
         assert_eq!(left.iter().map(|bytes| sectors(bytes)).collect::<BTreeSet<_>>().len(), 8);
         for bytes in left {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_sync_lost_does_not_come_back_with_the_next() {
+    fn data_lost_by_a_failed_sync_is_not_restored_by_the_next() {
         let mut outcomes = BTreeSet::new();
         for seed in 0..64 {
             let mut rng = fastrand::Rng::with_seed(seed);

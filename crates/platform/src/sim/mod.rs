@@ -1,17 +1,17 @@
-//! A disk in memory that loses power, fills up, fails and decays, from a seed.
+//! A simulated disk in memory that loses power, fills up, fails and decays, controlled by a seed.
 //!
-//! | lie | here |
+//! | behaviour | module |
 //! |---|---|
-//! | what was not synced is lost, torn, or kept without what was written before it | [`contents`] |
-//! | creations, links, renames and removals that were not synced likewise | [`names`] |
-//! | operations fail, once or by chance; the power is cut at any of them; bits flip | [`accidents`] |
+//! | data that was not synced is lost, torn, or kept without earlier data | [`contents`] |
+//! | the same for creations, links, renames and removals that were not synced | [`names`] |
+//! | operations fail, once or at random; the power is cut at any of them; bits flip | [`accidents`] |
 //! | the disk is full: [`SimDisk::set_capacity`] | here |
 //!
 //! After a power cut every operation fails until [`SimDisk::restart`]; files and locks from before
-//! stay dead. A disk does the same again for the same seed and the same operations in the same
-//! order; threads that race change that order.
+//! stay dead. A disk behaves the same for the same seed and the same operations in the same order;
+//! racing threads change that order.
 //!
-//! Left out: latency, and anything but one machine. Bits flip only where a test asks for it, and
+//! Left out: latency, and anything beyond one machine. Bits flip only if a test requests it, and
 //! are counted.
 
 mod accidents;
@@ -41,7 +41,7 @@ struct State {
     accidents: Accidents,
     crashed: bool,
     on_crash: Option<Box<dyn Fn() + Send>>,
-    /// Counts power cuts; files and locks from before one are dead.
+    /// Counts power cuts; files and locks from before the last one are dead.
     life: u64,
 }
 
@@ -88,7 +88,7 @@ impl Drop for SimLock {
 }
 
 impl SimDisk {
-    /// An empty disk of 1 TiB whose accidents follow from `seed`.
+    /// An empty disk of 1 TiB whose failures depend on `seed`.
     pub fn new(seed: u64) -> Self {
         let state = State {
             rng: fastrand::Rng::with_seed(seed),
@@ -105,18 +105,18 @@ impl SimDisk {
         SimDisk { state: Arc::new(Mutex::new(state)), os_dir: None }
     }
 
-    /// Lets libraries that open files themselves have them in a real directory, by file name.
+    /// Maps file names to a real directory, for libraries that open files themselves.
     pub fn with_os_dir(mut self, dir: PathBuf) -> Self {
         self.os_dir = Some(dir);
         self
     }
 
-    /// Sets the size of the disk. A smaller one than what is used leaves no room.
+    /// Sets the size of the disk. If it is smaller than the used space, there is no room.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity_bytes = bytes;
     }
 
-    /// Bytes taken by files.
+    /// Bytes used by files.
     pub fn used_bytes(&self) -> u64 {
         self.state().used_bytes()
     }
@@ -126,18 +126,18 @@ impl SimDisk {
         self.state().accidents.syncs
     }
 
-    /// Operations so far that change something: all but opening, reading and listing.
+    /// Changing operations so far: all except opening, reading and listing.
     pub fn changes(&self) -> u64 {
         self.state().accidents.changes
     }
 
-    /// Cuts the power at sync number `n` from now, counted from 1: perhaps it is carried out, never
-    /// answered.
+    /// Cuts the power at sync number `n` from now, counted from 1. The sync may take effect, but is
+    /// never answered.
     pub fn crash_at_sync(&self, n: u64) {
         self.state().accidents.cut_at_sync(n);
     }
 
-    /// As [`crash_at_sync`](Self::crash_at_sync), at any operation that changes something.
+    /// As [`crash_at_sync`](Self::crash_at_sync), for any changing operation.
     pub fn crash_at_change(&self, n: u64) {
         self.state().accidents.cut_at_change(n);
     }
@@ -147,8 +147,8 @@ impl SimDisk {
         self.state().crash();
     }
 
-    /// Has `look` called at each power cut, before any operation fails of it. It must not use the
-    /// disk.
+    /// Calls `look` at each power cut, before any operation fails because of it. `look` must not
+    /// use the disk.
     pub fn on_crash(&self, look: impl Fn() + Send + 'static) {
         self.state().on_crash = Some(Box::new(look));
     }
@@ -158,14 +158,14 @@ impl SimDisk {
         self.state().crashed
     }
 
-    /// Power comes back: what is left is read from now on. Also cuts it first if it was not.
-    /// Failures to come are forgotten.
+    /// Restores power: from now on reads return what survived. Cuts the power first if it is on.
+    /// Scheduled failures are cancelled.
     pub fn restart(&self) {
         self.state().restart();
     }
 
-    /// The process ends, not the machine: whatever was written is there, durable or not. Else as
-    /// [`restart`](Self::restart).
+    /// Simulates the end of the process, not of the machine: everything written is still there,
+    /// durable or not. Otherwise as [`restart`](Self::restart).
     pub fn restart_process(&self) {
         let mut state = self.state();
         state.crash();
@@ -174,35 +174,35 @@ impl SimDisk {
         state.restart();
     }
 
-    /// Whoever asks for the `n`-th change from now, syncs among them, panics before it or behind
-    /// it: a fault of the program that a thread of it outlives.
+    /// The caller of the `n`-th change from now (including syncs) panics before or after it. This
+    /// simulates a bug in a thread whose process survives.
     pub fn panic_at_change(&self, n: u64) {
         self.state().accidents.panic_at_change(n);
     }
 
-    /// Adds a failure to come.
+    /// Schedules a failure.
     pub fn fail(&self, fault: Fault) {
         self.state().accidents.fail(fault);
     }
 
-    /// From now on one in `one_in` of these operations fails with that error number.
+    /// From now on one in `one_in` of these operations fails at random with that error number.
     pub fn fail_by_chance(&self, operations: &[Operation], one_in: u32, errno: i32) {
         self.state().accidents.fail_by_chance(operations, one_in, errno);
     }
 
-    /// Whether nothing is ordered to fail.
+    /// Whether no failure is scheduled.
     pub fn is_healthy(&self) -> bool {
         let state = self.state();
         !state.crashed && !state.accidents.is_any_ordered()
     }
 
-    /// Forgets the failures and the power cut that have not come yet.
+    /// Cancels the scheduled failures and power cut.
     pub fn clear_faults(&self) {
         self.state().accidents.clear();
     }
 
-    /// From now on one in `one_in` reads shows one bit flipped, and the next read of it perhaps
-    /// not. 0: none.
+    /// From now on one in `one_in` reads returns one flipped bit; reading again may return the
+    /// right one. 0: none.
     pub fn flip_reads(&self, one_in: u32) {
         self.state().accidents.flip_reads(one_in);
     }
@@ -212,7 +212,8 @@ impl SimDisk {
         self.state().accidents.flips
     }
 
-    /// Flips a random bit of a file where it is stored; says of which byte. None: there is no byte.
+    /// Flips a random stored bit of a file; returns the offset of its byte. `None`: the file is
+    /// missing or empty.
     pub fn rot(&self, path: &Path) -> Option<u64> {
         let mut state = self.state();
         let State { rng, files, names, accidents, .. } = &mut *state;
@@ -230,7 +231,7 @@ impl SimDisk {
         Some(state.files[&state.names.get(path)?].live().to_vec())
     }
 
-    /// Replaces the bytes of a file, durably: a file damaged or cut by hand.
+    /// Replaces the bytes of a file, durably: simulates a file that was damaged or cut.
     pub fn corrupt(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.state();
         let inode = state.names.get(path).expect("the file is there");
@@ -246,7 +247,7 @@ impl SimDisk {
         if state.crashed { Err(power_cut()) } else { Ok(state) }
     }
 
-    /// Carries out an operation that fails whole or not at all.
+    /// Executes an operation that either takes full effect or fails.
     fn attempt<R>(
         &self,
         operation: Operation,
@@ -255,8 +256,7 @@ impl SimDisk {
         self.attempt_in_part(operation, |state, failure| failure.and_then(|()| f(state)))
     }
 
-    /// Carries out an operation that may leave something behind when it fails: `f` is given the
-    /// failure.
+    /// Executes an operation that may leave partial effects when it fails: `f` gets the failure.
     fn attempt_in_part<R>(
         &self,
         operation: Operation,
@@ -269,7 +269,7 @@ impl SimDisk {
             Fate::Cut { done } => {
                 let unanswered = done.then(|| f(&mut state, Ok(())));
                 state.crash();
-                // A file that was opened is closed, which takes the lock.
+                // A file that was opened gets closed, which takes the lock.
                 drop(state);
                 drop(unanswered);
                 Err(power_cut())
@@ -352,7 +352,7 @@ impl Disk for SimDisk {
     }
 
     fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
-        // Directories are there as soon as a file is in them.
+        // A directory exists as soon as a file is in it.
         self.alive().map(|_| ())
     }
 
@@ -426,7 +426,7 @@ impl Disk for SimDisk {
 }
 
 impl SimFile {
-    /// The file, as long as its disk has had power since it was opened.
+    /// The file, if its disk has had power since it was opened.
     fn contents<'a>(&self, state: &'a mut State) -> io::Result<&'a mut Contents> {
         if state.life != self.life {
             return Err(power_cut());
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn when_only_the_process_ends_everything_is_left() {
+    fn everything_remains_when_only_the_process_ends() {
         for seed in 0..16 {
             let disk = SimDisk::new(seed);
             let f = file(&disk);
@@ -560,8 +560,8 @@ mod tests {
         }
     }
 
-    /// Creates, writes, syncs, links, renames and removes: each operation that changes something,
-    /// once or twice.
+    /// Creates, writes, syncs, links, renames and removes: each changing operation occurs once or
+    /// twice.
     fn scenario(disk: &SimDisk) -> io::Result<()> {
         let (dir, second, third) = (Path::new("/d"), Path::new("/d/g"), Path::new("/d/h"));
         let f = disk.open(Path::new(FILE), Access::Create)?;
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_at_a_crash_sees_it_once_and_before_it_shows() {
+    fn on_crash_is_called_once_before_the_crash_takes_effect() {
         let disk = SimDisk::new(1);
         let looks = Arc::new(Mutex::new(0));
         let count = looks.clone();
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_is_read_by_whoever_has_it_open_and_takes_space_until_then() {
+    fn a_removed_file_stays_readable_and_takes_space_while_open() {
         let disk = SimDisk::new(1);
         let f = file(&disk);
         f.write_at(&[1; 100], 0).unwrap();
@@ -669,7 +669,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_come_when_ordered() {
+    fn scheduled_faults_happen() {
         let disk = SimDisk::new(1);
         disk.fail(Fault { operation: Operation::Sync, skip: 1, times: 1, errno: 5 });
         let f = file(&disk);
@@ -719,7 +719,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_by_chance_come_at_their_rate_until_cleared() {
+    fn random_failures_happen_at_their_rate_until_cleared() {
         let disk = SimDisk::new(1);
         let f = file(&disk);
         disk.fail_by_chance(&[Operation::Write], 4, 28);
@@ -731,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_flip_only_when_asked_and_are_counted() {
+    fn bits_flip_only_on_request_and_are_counted() {
         let disk = SimDisk::new(1);
         let f = file(&disk);
         f.write_at(&[0; 64], 0).unwrap();
@@ -747,13 +747,13 @@ mod tests {
         assert!((50..200).contains(&flipped), "{flipped}");
         disk.flip_reads(0);
         assert_eq!(bits(&f), 0, "it is stored as it was");
-        let place = disk.rot(Path::new(FILE)).unwrap();
+        let offset = disk.rot(Path::new(FILE)).unwrap();
         assert_eq!(bits(&f), 1);
         disk.sync_dir(Path::new("/d")).unwrap();
         f.sync_data().unwrap();
         disk.restart();
         let left = disk.contents(Path::new(FILE)).unwrap();
-        assert_eq!(left[place as usize].count_ones(), 1);
+        assert_eq!(left[offset as usize].count_ones(), 1);
         assert_eq!(disk.flips(), u64::from(flipped) + 1);
         assert_eq!(disk.rot(Path::new("/d/none")), None);
     }

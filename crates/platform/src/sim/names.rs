@@ -1,8 +1,8 @@
-//! Names of simulated files: as a process sees them, and as they are on the medium.
+//! Names of simulated files: as processes see them, and as they are on the medium.
 //!
-//! Creations, links, renames and removals are pending until their directory is synced. A power cut
-//! leaves none of them, all, the first few (a file system with a journal), or any subset in order
-//! (one that writes directories apart). A rename is never seen half done.
+//! Creations, links, renames and removals are pending until their directory is synced. After a
+//! power cut, none of them remain, or all, the first few (a journalling file system), or any subset
+//! in order (a file system that writes directories separately). A rename is never half done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Names {
         self.live.get(path).copied()
     }
 
-    /// Gives a file a name that is free.
+    /// Gives a file a name that is not in use.
     pub(super) fn link(&mut self, path: &Path, inode: u64) {
         self.make(Change::Link(path.to_owned(), inode));
     }
@@ -63,11 +63,11 @@ impl Names {
     pub(super) fn cut_power(&mut self, rng: &mut fastrand::Rng) {
         let pending = std::mem::take(&mut self.pending);
         let (lot, first) = (rng.u8(..4), rng.usize(..=pending.len()));
-        for (place, change) in pending.iter().enumerate() {
+        for (index, change) in pending.iter().enumerate() {
             let is_left = match lot {
                 0 => false,
                 1 => true,
-                2 => place < first,
+                2 => index < first,
                 _ => rng.bool(),
             };
             if is_left {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The directory after changes and a power cut, over many of them: "name=inode" joined.
+    /// The directories that can remain after changes and a power cut, as joined "name=inode".
     fn left(change: impl Fn(&mut Names)) -> BTreeSet<String> {
         let cut = |seed| {
             let mut names = Names::default();

@@ -57,7 +57,8 @@ impl RawLines {
 
     /// The needles as an expression.
     pub fn shown(&self) -> String {
-        let texts: Vec<String> = self.needles.texts.iter().map(|text| format!("{text:?}")).collect();
+        let texts: Vec<String> =
+            self.needles.texts.iter().map(|text| format!("{text:?}")).collect();
         let case = if self.needles.any_case { " in any case" } else { "" };
         format!("{}{case}", texts.join(" or "))
     }
@@ -95,7 +96,9 @@ impl Needles {
     fn of(filter: &Filter) -> Option<Needles> {
         match filter {
             Filter::Field { name, test } if name == MSG => Needles::of_test(test),
-            Filter::And(filters) => filters.iter().filter_map(Needles::of).max_by_key(Needles::worth),
+            Filter::And(filters) => {
+                filters.iter().filter_map(Needles::of).max_by_key(Needles::worth)
+            }
             Filter::Or(filters) => Needles::any_of(filters.iter().map(Needles::of)),
             _ => None,
         }
@@ -171,9 +174,18 @@ mod tests {
         check("größe", &["gr"], false);
         check("in(a, b)", &["a", "b"], false);
         check("error !warn", &["error"], false);
-        for query in
-            ["*", "!a", "a or !b", "hostname:a", "*:a", "_time:5m", "é", "\"\"", "in(a, \"\")", "~\"a|b*\""]
-        {
+        for query in [
+            "*",
+            "!a",
+            "a or !b",
+            "hostname:a",
+            "*:a",
+            "_time:5m",
+            "é",
+            "\"\"",
+            "in(a, \"\")",
+            "~\"a|b*\"",
+        ] {
             assert_eq!(needles(query), None, "{query}");
         }
     }
@@ -209,7 +221,8 @@ mod tests {
         assert_eq!(lines("error", &joined, Hints::default()), Some(vec![0]));
         let decolorize = Hints { decolorize_fields: vec!["_msg".into()], ..Hints::default() };
         assert_eq!(lines("error", &texts, decolorize), None);
-        let extra = Hints { extra_fields: vec![("_msg".into(), "error".into())], ..Hints::default() };
+        let extra =
+            Hints { extra_fields: vec![("_msg".into(), "error".into())], ..Hints::default() };
         assert_eq!(lines("error", &texts, extra), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Batches of frames that were just parsed, built by the parsers.
+//! Builds batches of frames; used by the parsers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::{
 };
 use crate::frame::Frame;
 
-/// A value kept in a batch for any number of rows; made by [`BatchBuilder::keep`] and good for that
-/// batch only.
+/// A value kept in a batch for any number of rows; made by [`BatchBuilder::keep`] and valid for
+/// that batch only.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     at: u32,
@@ -32,18 +32,18 @@ pub struct BatchBuilder {
     batch: Batch,
     /// Row being built.
     head: RowHead,
-    /// Its own fields, when it has been given a stem.
+    /// The number of its own fields, once it has a stem.
     own: Option<u16>,
     overflowed: bool,
-    /// Bit `name % 64` is set for each field of the row, so that a new name is mostly seen without
-    /// a search.
+    /// Bit `name % 64` is set for each field of the row, so that a new name is mostly recognised
+    /// without a search.
     names_seen: u64,
     statics: HashMap<&'static str, u32, foldhash::fast::RandomState>,
-    /// The values of `statics` met last, found by address without hashing.
+    /// The most recent values of `statics`, found by address without hashing.
     recent: [Recent; RECENT_STATICS],
 }
 
-/// Address, length and place of a static value; nothing when the length is 0.
+/// Address, length and position of a static value; unused if the length is 0.
 type Recent = (usize, usize, u32);
 const RECENT_STATICS: usize = 64;
 
@@ -51,7 +51,7 @@ impl BatchBuilder {
     /// A batch over `frame`, without rows yet.
     pub fn new(frame: Arc<Frame>) -> Self {
         let lines = frame.header().lines as usize;
-        // As many as a line without stem usually has.
+        // As many fields as a line without stem usually has.
         Self::with_fields(frame, lines * 10)
     }
 
@@ -61,8 +61,8 @@ impl BatchBuilder {
         Self::over(&frame, part, lines, lines * 10)
     }
 
-    /// As [`new`](Self::new), with room for `fields`, which the rows with their stems are thought
-    /// to have.
+    /// As [`new`](Self::new), with room for `fields`, the expected number of fields of rows and
+    /// stems.
     pub fn with_fields(frame: Arc<Frame>, fields: usize) -> Self {
         let lines = frame.header().lines as usize;
         Self::over(&frame, Text::Frame(frame.clone()), lines, fields)
@@ -83,11 +83,11 @@ impl BatchBuilder {
             stems: stems_of(frame.origins()),
             text,
             rows: Vec::with_capacity(rows),
-            // No more than the bytes can have: lines may be empty.
+            // No more than the bytes can have, except that lines may be empty.
             fields: Vec::with_capacity(fields.min(payload_bytes / 6 + 16)),
             arena: Vec::new(),
             names: Vec::new(),
-            places: HashMap::default(),
+            name_ids: HashMap::default(),
             time_min_ns: i64::MAX,
             time_max_ns: i64::MIN,
         };
@@ -103,9 +103,10 @@ impl BatchBuilder {
         }
     }
 
-    /// The number of `name`, given on first use. None when there are [`BATCH_NAMES_MAX`] already.
+    /// The number of `name`, assigned at first use. `None` if there are [`BATCH_NAMES_MAX`] names
+    /// already.
     pub fn field_id(&mut self, name: &str) -> Option<FieldId> {
-        if let Some(&id) = self.batch.places.get(name) {
+        if let Some(&id) = self.batch.name_ids.get(name) {
             return Some(id);
         }
         if self.batch.names.len() >= BATCH_NAMES_MAX {
@@ -114,12 +115,12 @@ impl BatchBuilder {
         let id = FieldId(self.batch.names.len() as u16);
         let name: Arc<str> = name.into();
         self.batch.names.push(name.clone());
-        self.batch.places.insert(name, id);
+        self.batch.name_ids.insert(name, id);
         Some(id)
     }
 
-    /// Begins the row of the next line: where it stands in the frame, when it arrived, and its
-    /// origin's place.
+    /// Begins the row of the next line: its position in the frame, its arrival time, and the index
+    /// of its origin.
     pub fn begin_row(&mut self, line: &crate::frame::Line<'_>) {
         if let Text::Part(_, lines) = &mut self.batch.text {
             lines.push(line.index);
@@ -138,8 +139,8 @@ impl BatchBuilder {
         };
     }
 
-    /// Makes a stem of the fields of the row being built from the `own`-th on, and gives it to the
-    /// row, which gets no more fields. None when there are [`STEMS_MAX`] already.
+    /// Makes a stem of the fields of the row being built from the `own`-th on, and assigns it to
+    /// the row, which gets no more fields. `None` if there are [`STEMS_MAX`] already.
     pub fn share_from(&mut self, own: usize) -> Option<StemId> {
         let fields_at = self.head.fields_at + own as u32;
         let fields = (self.batch.fields.len() - fields_at as usize) as u16;
@@ -154,15 +155,15 @@ impl BatchBuilder {
         Some(stem)
     }
 
-    /// Gives the row being built a stem of its origin, whose fields have none of the names of the
-    /// row's own; it gets no more fields.
+    /// Assigns a stem of its origin to the row being built. The stem's fields must have other names
+    /// than the row's own; the row gets no more fields.
     #[inline]
     pub fn use_stem(&mut self, stem: StemId) {
         self.own = Some(self.row_fields() as u16);
         self.head.stem = stem;
     }
 
-    /// Sets the event time, nanoseconds since 1970 UTC; without it the arrival is taken.
+    /// Sets the event time, nanoseconds since 1970 UTC; without it, the arrival time is used.
     pub fn set_time(&mut self, time_ns: i64) {
         self.head.time_ns = time_ns;
     }
@@ -172,21 +173,21 @@ impl BatchBuilder {
         self.head.time_ns
     }
 
-    /// Adds a field whose value stands in the line, as `offset..offset + length` of the line.
+    /// Adds a field whose value is in the line, at `offset..offset + length`.
     #[inline]
     pub fn push_slice(&mut self, name: FieldId, offset: usize, length: usize) {
         assert!(offset + length <= self.head.line_length as usize, "a field lies in its line");
         self.push(name, offset as u32, length as u32);
     }
 
-    /// Adds a field with a value that is made, not in the line. Copied.
+    /// Adds a field with a value that is not in the line. The value is copied.
     pub fn push_made(&mut self, name: FieldId, value: &[u8]) {
         let value = self.keep_made(value);
         self.push_kept(name, value);
     }
 
-    /// Adds a field with one of few values known beforehand (`error`, `rfc5424`); kept once a
-    /// batch.
+    /// Adds a field with one of few values known beforehand (`error`, `rfc5424`), which is stored
+    /// once per batch.
     pub fn push_static(&mut self, name: FieldId, value: &'static str) {
         let address = value.as_ptr().addr();
         let slot = (address / 4) % RECENT_STATICS;
@@ -212,7 +213,7 @@ impl BatchBuilder {
         Kept { at: kept.at | SHARED, ..kept }
     }
 
-    /// Keeps a value for the row being built, which may yet be given another name or none.
+    /// Keeps a value for the row being built, whose field name is not decided yet.
     pub fn keep_made(&mut self, value: &[u8]) -> Kept {
         let at = self.batch.arena.len() as u32 | IN_ARENA;
         self.batch.arena.extend_from_slice(value);
@@ -234,14 +235,14 @@ impl BatchBuilder {
         self.batch.fields.len() - self.head.fields_at as usize
     }
 
-    /// Names that can still be given before [`BATCH_NAMES_MAX`] is reached.
+    /// How many names can still be added before [`BATCH_NAMES_MAX`] is reached.
     pub fn names_left(&self) -> usize {
         BATCH_NAMES_MAX - self.batch.names.len()
     }
 
-    /// The number of `name` if it has one already.
+    /// The number of `name`, if it has one already.
     pub fn known_id(&self, name: &str) -> Option<FieldId> {
-        self.batch.places.get(name).copied()
+        self.batch.name_ids.get(name).copied()
     }
 
     /// The value of a field of the row being built.
@@ -253,26 +254,26 @@ impl BatchBuilder {
         fields.iter().find(|f| f.name == name).map(|f| self.batch.value(&self.head, f))
     }
 
-    /// Gives each field of the row being built, that is not of its stem, the value that `change`
-    /// makes of its name and value; none: it keeps the one it has.
+    /// Replaces values of the row's own fields: `change` gets name and value, and returns the new
+    /// value, or `None` to keep the old one.
     pub fn rewrite_values(&mut self, mut change: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>) {
         let begin = self.head.fields_at as usize;
         let end = begin + usize::from(self.own.unwrap_or(self.row_fields() as u16));
-        for place in begin..end {
-            let field = self.batch.fields[place];
+        for index in begin..end {
+            let field = self.batch.fields[index];
             let name = &self.batch.names[usize::from(field.name.0)];
             let Some(value) = change(name, self.batch.value(&self.head, &field)) else { continue };
             let Kept { at, length } = self.keep_made(&value);
-            self.batch.fields[place] = Field { at, length, ..field };
+            self.batch.fields[index] = Field { at, length, ..field };
         }
     }
 
-    /// Whether a field was left out of the row being built because of [`ROW_FIELDS_MAX`].
+    /// Whether a field of the row being built was dropped because of [`ROW_FIELDS_MAX`].
     pub fn overflowed(&self) -> bool {
         self.overflowed
     }
 
-    /// Takes the fields of the row being built back, to parse the line in another way.
+    /// Removes the fields of the row being built, to parse the line in another way.
     pub fn clear_fields(&mut self) {
         self.batch.fields.truncate(self.head.fields_at as usize);
         self.head.time_ns = self.head.received_ns;
@@ -297,7 +298,7 @@ impl BatchBuilder {
             let lines = frame.header().lines as usize;
             assert_eq!(self.batch.rows.len(), lines, "a row for each line");
         }
-        // Giving back a little is not worth a copy.
+        // Freeing a little memory is not worth a copy.
         if self.batch.fields.len() < self.batch.fields.capacity() / 8 * 7 {
             self.batch.fields.shrink_to_fit();
         }
@@ -305,7 +306,7 @@ impl BatchBuilder {
         self.batch
     }
 
-    /// Adds or replaces a field of the row being built: the last value of a repeated key counts.
+    /// Adds or replaces a field of the row being built: the last value of a repeated key wins.
     #[inline]
     fn push(&mut self, name: FieldId, at: u32, length: u32) {
         debug_assert!(self.own.is_none(), "a row with a stem gets no more fields");

@@ -1,8 +1,8 @@
-//! Batches of small frames put together into one, so that a query looks at one batch instead of
+//! Merges the batches of small frames into one, so that a query reads one batch instead of
 //! hundreds.
 //!
-//! Rows are in the order of the batches, each with its own name, origin, line and fields. The
-//! fields of stems stay shared. What comes out has copies of everything, and no frame.
+//! Rows are in the order of the batches, each with its own id, origin, line and fields. Fields of
+//! stems stay shared. The result has copies of everything, and no frame.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,8 +12,8 @@ use super::{BATCH_NAMES_MAX, Batch, FieldId, PLACE, Place, RestoredBuilder, Stem
 use crate::frame::Origin;
 
 impl Batch {
-    /// The rows of all of `batches`. None where they have more names or origins than a batch may
-    /// have, or more text.
+    /// Merges all rows of `batches`. `None` if they have more names, origins or text than a batch
+    /// may have.
     pub fn merged(batches: &[Arc<Batch>]) -> Option<Batch> {
         let (mut names, mut origins) = (Vec::new(), Vec::<Origin>::new());
         let mut ids: HashMap<&str, FieldId, foldhash::fast::RandomState> = HashMap::default();
@@ -56,19 +56,19 @@ impl Batch {
     }
 }
 
-/// Adds the rows of a batch, whose names and origins have these numbers.
+/// Adds the rows of a batch; `ids` and `origins` map its names and origins.
 fn append(batch: &Batch, ids: &[FieldId], origins: &[u16], builder: &mut RestoredBuilder) {
     let from = builder.arena().len() as u32;
     builder.arena().extend_from_slice(&batch.arena);
-    let push = |builder: &mut RestoredBuilder, (name, place, length): (FieldId, Place, u32)| {
-        let place = match place {
+    let push = |builder: &mut RestoredBuilder, (name, position, length): (FieldId, Place, u32)| {
+        let position = match position {
             Place::Line(at) => Place::Line(at),
             Place::Made(at) => Place::Made(at + from),
             Place::Shared(at) => Place::Shared(at + from),
         };
-        builder.push_field(ids[usize::from(name.0)], place, length);
+        builder.push_field(ids[usize::from(name.0)], position, length);
     };
-    // What became of stems: none, where there are too many.
+    // The new stem of each old one; `None` if there are too many.
     let mut stems: HashMap<StemId, Option<StemId>, foldhash::fast::RandomState> =
         HashMap::default();
     for row in batch.rows() {
@@ -99,13 +99,13 @@ mod tests {
 
     fn parsed(sequence: u64, lines: &[(bool, String)]) -> Arc<Batch> {
         let mut frame = FrameBuilder::new();
-        for (place, (is_json, line)) in lines.iter().enumerate() {
+        for (index, (is_json, line)) in lines.iter().enumerate() {
             let (transport, format) = match is_json {
                 true => (Transport::Http, Format::Json),
                 false => (Transport::SyslogTcp, Format::Syslog),
             };
             let origin = Origin::new(transport, format, None);
-            frame.push_line(&origin, place as i64, line.as_bytes(), false);
+            frame.push_line(&origin, index as i64, line.as_bytes(), false);
         }
         let frame = frame.finish(1, sequence).expect("it has lines");
         let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: 0 };
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_stay_what_they_are(
+        fn merged_rows_are_unchanged(
             frames in prop::collection::vec(
                 prop::collection::vec(
                     prop_oneof![

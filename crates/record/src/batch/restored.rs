@@ -1,6 +1,6 @@
-//! Batches of sealed blocks: rows that were taken apart into columns, put together again.
+//! Batches of sealed blocks: rows that were split into columns and are assembled again.
 //!
-//! Left out: checks of what the block says; that is for the reader of the block.
+//! Left out: validation of the block; its reader does that.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::frame::{LineId, Origin};
 
-/// Puts the records of a sealed block together again. Trusts its caller, who checked the block:
-/// places must lie in what was given before.
+/// Assembles the records of a sealed block. Trusts its caller, who validated the block: positions
+/// must be in data that was written before.
 pub struct RestoredBuilder {
     batch: Batch,
     bytes: Vec<u8>,
@@ -24,9 +24,9 @@ pub struct RestoredBuilder {
 }
 
 impl RestoredBuilder {
-    /// A batch without rows. `names` are numbered in their order, all different and at most
-    /// [`BATCH_NAMES_MAX`]; `rows`, `fields` (those of stems once) and `text_bytes` say for how
-    /// much to make room.
+    /// A batch without rows. `names` are numbered in their order, all distinct and at most
+    /// [`BATCH_NAMES_MAX`]; `rows`, `fields` (those of stems once) and `text_bytes` are used to
+    /// reserve memory.
     pub fn new(
         names: Vec<Arc<str>>,
         origins: Arc<[Origin]>,
@@ -35,8 +35,8 @@ impl RestoredBuilder {
         text_bytes: usize,
     ) -> Self {
         assert!(names.len() <= BATCH_NAMES_MAX, "a block has no more names than a batch");
-        let ids = (0..names.len()).map(|place| FieldId(place as u16));
-        let places = names.iter().cloned().zip(ids).collect();
+        let ids = (0..names.len()).map(|id| FieldId(id as u16));
+        let name_ids = names.iter().cloned().zip(ids).collect();
         let batch = Batch {
             text: Text::Block {
                 bytes: Vec::new(),
@@ -49,7 +49,7 @@ impl RestoredBuilder {
             fields: Vec::with_capacity(fields),
             arena: Vec::new(),
             names,
-            places,
+            name_ids,
             time_min_ns: i64::MAX,
             time_max_ns: i64::MIN,
         };
@@ -64,22 +64,23 @@ impl RestoredBuilder {
         }
     }
 
-    /// Where [`Place::Made`] and [`Place::Shared`] point to; written before the fields that do.
+    /// The target of [`Place::Made`] and [`Place::Shared`]; must be written before fields that
+    /// point to it.
     #[inline]
     pub fn arena(&mut self) -> &mut Vec<u8> {
         &mut self.batch.arena
     }
 
-    /// Where the line of the next row is written, behind what is there.
+    /// The buffer to which the line of the next row is appended.
     #[inline]
     pub fn line(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Adds a field of the next row; a place in the line counts from the line's first byte.
+    /// Adds a field of the next row; a position in the line is relative to the line's first byte.
     #[inline]
-    pub fn push_field(&mut self, name: FieldId, place: Place, length: u32) {
-        let at = match place {
+    pub fn push_field(&mut self, name: FieldId, position: Place, length: u32) {
+        let at = match position {
             Place::Line(at) => at,
             Place::Made(at) => at | IN_ARENA,
             Place::Shared(at) => at | IN_ARENA | SHARED,
@@ -87,9 +88,9 @@ impl RestoredBuilder {
         self.batch.fields.push(Field { name, at, length });
     }
 
-    /// Makes a stem of the fields added since the last row or stem. As for [`Row::stem`], they have
-    /// to stand in each line of the rows it is given to. None, and the fields are dropped, when
-    /// there are [`STEMS_MAX`] already.
+    /// Makes a stem of the fields added since the last row or stem. As for [`Row::stem`], they must
+    /// be valid for every line of its rows. If there are [`STEMS_MAX`] already, returns `None` and
+    /// drops the fields.
     pub fn share(&mut self, origin: u16) -> Option<StemId> {
         debug_assert!(usize::from(origin) < self.origins.len());
         if self.batch.stems.len() >= STEMS_MAX {
@@ -103,15 +104,15 @@ impl RestoredBuilder {
         Some(stem)
     }
 
-    /// The stem of the rows of an origin that share nothing.
+    /// The stem of an origin's rows that share nothing else.
     pub fn stem_of(&self, origin: u16) -> StemId {
         debug_assert!(usize::from(origin) < self.origins.len());
         StemId(origin)
     }
 
-    /// Closes the row, whose line is what was written since the row before. Its fields are those
-    /// added since then, and those of its stem. `id` is its name, `sequence` the number of its
-    /// frame where it is kept.
+    /// Closes the row, whose line is the text written since the previous row. Its fields are those
+    /// added since then, and those of its stem. `id` is the line id, `sequence` the number of its
+    /// frame in this store.
     #[inline]
     pub fn end_row(
         &mut self,
@@ -137,8 +138,8 @@ impl RestoredBuilder {
         self.fields_at = self.batch.fields.len();
     }
 
-    /// The batch, in which each row that has the field `from`, and room, has its value also under
-    /// the name `to`, which no row has.
+    /// Returns the batch; each row with the field `from` also gets its value under the name `to`,
+    /// which no row has, if the row has room.
     pub fn finish_copying(self, from: FieldId, to: FieldId) -> Batch {
         let mut batch = self.finish();
         let mut fields: Vec<Field> = Vec::with_capacity(batch.fields.len() + batch.rows.len());

@@ -1,4 +1,4 @@
-//! Builds frames; see the module above for what they are.
+//! Builds frames; see the parent module for their format.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use super::{
     Run, Transport, encode_origin, padded,
 };
 
-/// Memory that a builder is given at its first line; it grows with what comes.
+/// Memory a builder allocates at its first line; it grows as needed.
 const MEMORY_BYTES_FIRST: usize = 16 << 10;
 /// Memory of a full frame: header, payload, and room for about 2,000 runs and origins.
 const MEMORY_BYTES_FULL: usize = PAYLOAD_BYTES_TARGET + (64 << 10);
 
-/// Builds frames while lines arrive. One a collector thread; no locks but one a frame.
+/// Builds frames while lines arrive. One per collector thread; takes a lock only once per frame.
 ///
-/// The memory of a full frame is used again once the frame is dropped, so that a stream of frames
+/// The memory of a full frame is reused once the frame is dropped, so that a stream of frames
 /// touches no fresh memory.
 pub struct FrameBuilder {
-    /// Room for the header, then the payload, then what was in this memory before.
+    /// Room for the header, then the payload, then remains of earlier content.
     memory: Vec<u8>,
     /// Bytes of `memory` in use; 0 before the first line.
     filled: usize,
     pool: Arc<Pool>,
     runs: Vec<Run>,
     origins: Vec<Origin>,
-    origin_places: HashMap<Origin, u16, foldhash::fast::RandomState>,
+    origin_indexes: HashMap<Origin, u16, foldhash::fast::RandomState>,
     lines: u32,
 }
 
@@ -38,7 +38,7 @@ impl Default for FrameBuilder {
 }
 
 impl FrameBuilder {
-    /// An empty frame. Allocates once the first line comes.
+    /// An empty frame. Allocates when the first line comes.
     pub fn new() -> Self {
         FrameBuilder {
             memory: Vec::new(),
@@ -46,7 +46,7 @@ impl FrameBuilder {
             pool: Pool::new(MEMORY_BYTES_FULL),
             runs: Vec::new(),
             origins: Vec::new(),
-            origin_places: HashMap::default(),
+            origin_indexes: HashMap::default(),
             lines: 0,
         }
     }
@@ -56,7 +56,7 @@ impl FrameBuilder {
         self.lines
     }
 
-    /// Whether no line is in it.
+    /// Whether it has no line.
     pub fn is_empty(&self) -> bool {
         self.lines == 0
     }
@@ -72,11 +72,11 @@ impl FrameBuilder {
         self.payload_bytes() >= PAYLOAD_BYTES_TARGET || self.origins.len() >= ORIGINS_MAX
     }
 
-    /// Adds whole lines that contain no newline but the one behind each; `bytes` ends in a newline.
-    /// One copy for all of them.
+    /// Adds whole lines that contain no newline except the one behind each; `bytes` must end with a
+    /// newline. Copies all of them at once.
     ///
     /// # Panics
-    /// When `bytes` does not end in a newline, or the frame would pass [`FRAME_BYTES_MAX`].
+    /// If `bytes` does not end with a newline, or the frame would exceed [`FRAME_BYTES_MAX`].
     pub fn push_lines(&mut self, origin: &Origin, received_ns: i64, bytes: &[u8]) {
         assert_eq!(bytes.last(), Some(&b'\n'), "lines end in a newline");
         let lines = memchr::memchr_iter(b'\n', bytes).count() as u32;
@@ -85,11 +85,11 @@ impl FrameBuilder {
         self.push_run(origin, received_ns, bytes.len(), lines, 0);
     }
 
-    /// Adds one line that may contain anything, newlines included. `cut` says that its source cut
+    /// Adds one line that may contain anything, including newlines. `cut` means that its source cut
     /// it at [`LINE_BYTES_MAX`].
     ///
     /// # Panics
-    /// When the line is longer than [`LINE_BYTES_MAX`], or the frame would pass
+    /// If the line is longer than [`LINE_BYTES_MAX`], or the frame would exceed
     /// [`FRAME_BYTES_MAX`].
     pub fn push_line(&mut self, origin: &Origin, received_ns: i64, line: &[u8], cut: bool) {
         assert!(line.len() <= LINE_BYTES_MAX, "a source cuts lines that are too long");
@@ -106,20 +106,20 @@ impl FrameBuilder {
         self.push_run(origin, received_ns, bytes, 1, flags);
     }
 
-    /// Room behind the payload, up to [`PAYLOAD_BYTES_TARGET`], for a source to read into, and then
-    /// to tell [`commit_lines`](Self::commit_lines) how much of it is lines. What is in it
-    /// otherwise has no meaning, and is lost with the next call. Empty when the frame is full.
+    /// Room behind the payload, up to [`PAYLOAD_BYTES_TARGET`], for a source to read into;
+    /// [`commit_lines`](Self::commit_lines) then takes the part that is lines. The other bytes are
+    /// meaningless, and lost with the next call. Empty when the frame is full.
     pub fn spare(&mut self) -> &mut [u8] {
         let full = HEADER_BYTES + PAYLOAD_BYTES_TARGET;
         self.reserve(full.saturating_sub(self.filled.max(HEADER_BYTES)));
         &mut self.memory[self.filled..full.max(self.filled)]
     }
 
-    /// Takes the first bytes of the [`spare`](Self::spare) room as so many whole lines, as
-    /// [`push_lines`](Self::push_lines) without the copy and the count.
+    /// Takes the first `bytes` of the [`spare`](Self::spare) room as `lines` whole lines: as
+    /// [`push_lines`](Self::push_lines), without copying and counting.
     ///
     /// # Panics
-    /// When they do not end in a newline, or were not in the spare room.
+    /// If they do not end with a newline, or were not in the spare room.
     pub fn commit_lines(&mut self, origin: &Origin, received_ns: i64, bytes: usize, lines: u32) {
         let spare = &self.memory[self.filled..];
         assert_eq!(spare[..bytes].last(), Some(&b'\n'), "lines end in a newline");
@@ -128,14 +128,14 @@ impl FrameBuilder {
         self.push_run(origin, received_ns, bytes, lines, 0);
     }
 
-    /// Closes the frame and leaves the builder empty. None when no line came.
+    /// Closes the frame and empties the builder. `None` if there is no line.
     pub fn finish(&mut self, node: u32, sequence: u64) -> Option<Frame> {
         if self.lines == 0 {
             return None;
         }
         let runs = std::mem::take(&mut self.runs);
         let origins = std::mem::take(&mut self.origins);
-        self.origin_places.clear();
+        self.origin_indexes.clear();
         let payload_bytes = self.payload_bytes() as u32;
         self.pad();
         let mut tables = Vec::with_capacity(runs.len() * RUN_BYTES);
@@ -173,8 +173,8 @@ impl FrameBuilder {
         Some(Frame { header, bytes: self.take_bytes(), origins, runs })
     }
 
-    /// The frame's bytes. Those of a small frame are copied, and the builder keeps the memory: a
-    /// quiet system makes frames of a few lines, and many of them are kept.
+    /// The frame's bytes. The bytes of a small frame are copied, and the builder keeps its memory:
+    /// a quiet system makes frames of few lines, and many of them are kept.
     fn take_bytes(&mut self) -> Memory {
         let bytes = std::mem::take(&mut self.filled);
         if bytes < self.memory.len() / 4 * 3 {
@@ -205,7 +205,7 @@ impl FrameBuilder {
             _ => needed.max(2 * have).max(MEMORY_BYTES_FIRST),
         };
         if have == 0 {
-            // Untouched until it is used.
+            // Zeroed memory is not touched until it is used.
             self.memory = vec![0; bytes];
         } else {
             self.memory.reserve_exact(bytes - have);
@@ -220,7 +220,7 @@ impl FrameBuilder {
         self.filled = end;
     }
 
-    /// Fills up to a multiple of 8 bytes with zeros.
+    /// Pads with zeros to a multiple of 8 bytes.
     fn pad(&mut self) {
         self.append(&[0; 8][..padded(self.filled) - self.filled]);
     }
@@ -234,32 +234,32 @@ impl FrameBuilder {
         flags: u16,
     ) {
         self.lines += lines;
-        let place = self.origin_place(origin);
+        let index = self.origin_index(origin);
         if let Some(last) = self.runs.last_mut()
-            && (last.origin, last.received_ns, last.flags, flags) == (place, received_ns, 0, 0)
+            && (last.origin, last.received_ns, last.flags, flags) == (index, received_ns, 0, 0)
         {
             last.bytes += bytes as u32;
             last.lines += lines;
             return;
         }
-        self.runs.push(Run { received_ns, bytes: bytes as u32, lines, origin: place, flags });
+        self.runs.push(Run { received_ns, bytes: bytes as u32, lines, origin: index, flags });
     }
 
-    fn origin_place(&mut self, origin: &Origin) -> u16 {
-        // Nearly always the sender of the line before.
+    fn origin_index(&mut self, origin: &Origin) -> u16 {
+        // Nearly always the sender of the previous line.
         if let Some(last) = self.runs.last()
             && self.origins[last.origin as usize] == *origin
         {
             return last.origin;
         }
-        if let Some(&place) = self.origin_places.get(origin) {
-            return place;
+        if let Some(&index) = self.origin_indexes.get(origin) {
+            return index;
         }
         assert!(self.origins.len() < ORIGINS_MAX, "a full frame is finished first");
-        let place = self.origins.len() as u16;
+        let index = self.origins.len() as u16;
         self.origins.push(origin.clone());
-        self.origin_places.insert(origin.clone(), place);
-        place
+        self.origin_indexes.insert(origin.clone(), index);
+        index
     }
 }
 
@@ -272,7 +272,7 @@ mod tests {
         Origin::new(Transport::SyslogTcp, Format::Syslog, None)
     }
 
-    /// Reads these lines into the spare room, with something behind them.
+    /// Reads these lines into the spare room, with other bytes behind them.
     fn read(builder: &mut FrameBuilder, lines: &[u8]) {
         let spare = builder.spare();
         spare[..lines.len()].copy_from_slice(lines);
@@ -314,18 +314,18 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_full_frames_is_used_again_and_small_frames_hold_no_more_than_they_need() {
+    fn memory_of_full_frames_is_reused_and_small_frames_hold_only_what_they_need() {
         let mut builder = FrameBuilder::new();
         let lines = [vec![b'x'; PAYLOAD_BYTES_TARGET - 1].as_slice(), b"\n"].concat();
         read(&mut builder, &lines);
         let full = builder.finish(1, 1).unwrap();
-        let place = full.bytes().as_ptr();
+        let address = full.bytes().as_ptr();
         read(&mut builder, &lines);
-        assert_ne!(builder.memory.as_ptr(), place, "in use");
+        assert_ne!(builder.memory.as_ptr(), address, "in use");
         drop(full);
         drop(builder.finish(1, 2).unwrap());
-        let places = [builder.pool.take().unwrap(), builder.pool.take().unwrap()];
-        assert!(places.iter().any(|memory| memory.as_ptr() == place));
+        let buffers = [builder.pool.take().unwrap(), builder.pool.take().unwrap()];
+        assert!(buffers.iter().any(|memory| memory.as_ptr() == address));
         read(&mut builder, b"little\n");
         let small = builder.finish(1, 3).unwrap();
         assert!(small.memory_bytes() < 1000, "{} bytes", small.memory_bytes());

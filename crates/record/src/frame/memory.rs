@@ -1,32 +1,31 @@
-//! Memory of frames, used again.
+//! Reusable memory of frames.
 //!
-//! A frame's megabyte of fresh memory costs 256 page faults, and zeros written by the kernel, about
-//! as much as reading the lines into it. So the memory of a full frame goes back to its builder's
-//! pool when the last reader drops the frame, with whatever is in it, and the next frame overwrites
-//! it.
+//! A frame's megabyte of fresh memory costs 256 page faults, and zeroing by the kernel, about as
+//! much as reading the lines into it. So the memory of a full frame returns to its builder's pool
+//! when the last reader drops the frame, with its old content, and the next frame overwrites it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-/// Buffers that a pool keeps for later, as many as a burst of frames has in flight. Beyond, memory
-/// is freed. A pool is empty until full frames were made.
+/// Buffers that a pool keeps for later, as many as a burst of frames has in flight. Beyond this,
+/// memory is freed. A pool is empty until there were full frames.
 const IDLE_MAX: usize = 32;
 
 /// Buffers that wait for the next frame of one builder.
 #[derive(Debug)]
 pub(super) struct Pool {
     idle: Mutex<Vec<Vec<u8>>>,
-    /// Length of the buffers worth keeping.
+    /// Size of the buffers worth keeping.
     buffer_bytes: usize,
 }
 
 impl Pool {
-    /// An empty pool for buffers of `buffer_bytes`, and those up to twice as long.
+    /// An empty pool for buffers from `buffer_bytes` up to twice as long.
     pub fn new(buffer_bytes: usize) -> Arc<Pool> {
         Arc::new(Pool { idle: Mutex::default(), buffer_bytes })
     }
 
-    /// A buffer, if one is idle. Anything may be in it.
+    /// A buffer, if one is idle. It has arbitrary content.
     pub fn take(&self) -> Option<Vec<u8>> {
         self.idle.lock().expect("nothing panics").pop()
     }
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_comes_back_once_and_only_of_the_right_size() {
+    fn memory_returns_once_and_only_of_the_right_size() {
         let pool = Pool::new(100);
         for (bytes, is_kept) in [(99, false), (100, true), (200, true), (201, false)] {
             let memory = Memory::pooled(vec![7; bytes], 10, Arc::clone(&pool));
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_keeps_so_many_and_no_more() {
+    fn a_pool_keeps_a_limited_number() {
         let pool = Pool::new(1);
         let frames: Vec<Memory> =
             (0..=IDLE_MAX).map(|_| Memory::pooled(vec![0], 1, Arc::clone(&pool))).collect();

@@ -1,13 +1,12 @@
-//! Origins as bytes: what frames and sealed blocks store of where lines came from.
+//! Encodes origins: the bytes that frames and sealed blocks store about where lines came from.
 //!
-//! An origin is a list of fields, each a tag, a length and a value, behind the length of the whole;
-//! numbers are in base 128, low digits first. Tags ascend. A field with a tag that this program
-//! does not know, or with a value that it does not know, is passed over and kept in
-//! [`Hints::unknown`]: it is written again where the origin is copied, so that a newer program
-//! finds what it wrote.
+//! An origin is a list of fields, each a tag, a length and a value, preceded by the length of the
+//! whole; numbers are in base 128, low digits first. Tags ascend. A field whose tag or value this
+//! program does not know is kept in [`Hints::unknown`]: it is written again when the origin is
+//! copied, so that a newer program finds what it wrote.
 //!
 //! Frames of version 1, and blocks of sealed segments up to version 4, have origins of another
-//! form: 26 fixed bytes and hints as JSON. Those are read, and never written.
+//! form: 26 fixed bytes and hints as JSON. Those are read, but never written.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,12 +14,12 @@ use std::sync::Arc;
 use super::{Format, FrameError, Hints, Origin, Transport, array};
 use crate::parse::MessageFormat;
 
-/// In which form origins are stored.
+/// The form in which origins are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginForm {
     /// 26 fixed bytes and hints as JSON: frames of version 1, sealed segments up to version 4.
     Fixed,
-    /// Fields with tags: everything that is written today.
+    /// Fields with tags: the form that is written.
     Tagged,
 }
 
@@ -140,9 +139,9 @@ pub fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
     put_piece(out, &body);
 }
 
-/// Origins, one behind the other, in the form that they are stored in.
+/// Decodes origins stored back to back in the given form.
 ///
-/// Errors: the bytes are no such origins.
+/// Errors: the bytes are not such origins.
 pub fn decode_origins(bytes: &[u8], form: OriginForm) -> Result<Vec<Origin>, FrameError> {
     match form {
         OriginForm::Fixed => decode_fixed(bytes),
@@ -266,16 +265,16 @@ fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
     out.extend_from_slice(piece);
 }
 
-/// What is not read yet.
+/// The bytes not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
     fn varint(&mut self) -> Result<u64, FrameError> {
         let (mut value, mut shift) = (0u64, 0);
-        for (place, &byte) in self.0.iter().enumerate().take(10) {
+        for (index, &byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                self.0 = &self.0[place + 1..];
+                self.0 = &self.0[index + 1..];
                 return Ok(value);
             }
             shift += 7;
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_program_wrote_is_passed_over_and_written_again() {
+    fn fields_of_a_newer_program_are_kept_and_rewritten() {
         let mut body = Vec::new();
         for (tag, value) in [
             (TRANSPORT, &b"\xc8"[..]),
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_twice_or_out_of_order_or_cut_are_errors() {
+    fn repeated_unordered_or_truncated_fields_are_errors() {
         let origin = encoded(&[Origin::new(Transport::Http, Format::Json, None)]);
         for end in 1..origin.len() {
             assert!(decoded(&origin[..end]).is_err(), "cut at {end}");

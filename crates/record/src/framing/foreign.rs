@@ -1,12 +1,13 @@
 //! Recognises senders of other protocols by their first bytes, so that a source can refuse them
 //! with a remedy.
 //!
-//! Only what cannot be a log line is recognised: a signature is longer than two bytes, or is not
-//! text. Everything else is text, also random bytes; no line is refused for its content.
+//! Only data that cannot be a log line is recognised: a signature is longer than two bytes, or is
+//! not text. Everything else is treated as text, including random bytes; no line is refused for its
+//! content.
 //!
-//! Invariant: the answer for a stream does not change with more bytes once it is not
-//! [`Recognised::TooShort`], so it does not depend on how the stream was split into reads. Left
-//! out: understanding any of these protocols.
+//! Invariant: once the answer for a stream is not [`Recognised::TooShort`], more bytes do not
+//! change it, so it does not depend on how the stream was split into reads. Left out: understanding
+//! any of these protocols.
 
 /// A protocol that is not syslog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Foreign {
         }
     }
 
-    /// What makes such a sender's lines arrive.
+    /// How to make such a sender's lines arrive.
     pub fn remedy(self) -> &'static str {
         match self {
             Foreign::Tls => "send to syslog_tls_listen, or turn TLS off at the sender",
@@ -74,24 +75,24 @@ impl Foreign {
                 "use the output elasticsearch with http_listen (port 9514) instead of logstash"
             }
             Foreign::GelfChunk => "use GELF over TCP",
-            Foreign::Ssh => "it is no sender of logs",
+            Foreign::Ssh => "it does not send logs",
             Foreign::Collector => "name the address of node_listen (port 9515)",
         }
     }
 }
 
-/// What the first bytes of a stream are.
+/// The result for the first bytes of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recognised {
     /// Another protocol.
     Foreign(Foreign),
-    /// Not one that is known: lines.
+    /// Not a known protocol: lines.
     Text,
     /// More bytes are needed.
     TooShort,
 }
 
-/// Methods of HTTP, each with the space behind it.
+/// Methods of HTTP, each followed by a space.
 const METHODS: [&[u8]; 9] = [
     b"GET ",
     b"POST ",
@@ -104,7 +105,7 @@ const METHODS: [&[u8]; 9] = [
     b"PRI * HTTP/2.0\r\n",
 ];
 
-/// Looks at the first bytes of a connection.
+/// Examines the first bytes of a connection.
 pub fn recognise(bytes: &[u8]) -> Recognised {
     use Recognised::*;
     let Some(&first) = bytes.first() else { return TooShort };
@@ -134,7 +135,7 @@ pub fn recognise(bytes: &[u8]) -> Recognised {
         b'2' => signature(bytes, b"2W\0", |_| Foreign(self::Foreign::Beats)),
         b'S' => signature(bytes, b"SSH-2.0-", |_| Foreign(self::Foreign::Ssh)),
         b'L' => match bytes.get(4) {
-            // Its version, as two bytes.
+            // The version, as two bytes.
             Some(1..=9) => signature(bytes, b"LGNH", |_| Foreign(self::Foreign::Collector)),
             Some(_) => Text,
             None => signature(bytes, b"LGNH", |_| TooShort),
@@ -144,7 +145,7 @@ pub fn recognise(bytes: &[u8]) -> Recognised {
     }
 }
 
-/// Looks at a datagram, which is there as a whole.
+/// Examines a datagram, which is complete.
 pub fn recognise_datagram(bytes: &[u8]) -> Option<Foreign> {
     match bytes {
         [0x1e, 0x0f, _, ..] => Some(Foreign::GelfChunk),
@@ -157,7 +158,7 @@ pub fn recognise_datagram(bytes: &[u8]) -> Option<Foreign> {
     }
 }
 
-/// What `then` says of the bytes behind a signature.
+/// If the bytes begin with a signature, the result of `then` for the bytes behind it.
 fn signature(bytes: &[u8], signature: &[u8], then: impl Fn(&[u8]) -> Recognised) -> Recognised {
     match bytes.strip_prefix(signature) {
         Some(rest) => then(rest),
@@ -166,8 +167,8 @@ fn signature(bytes: &[u8], signature: &[u8], then: impl Fn(&[u8]) -> Recognised)
     }
 }
 
-/// A header of zlib (RFC 1950) of a window of 32 KiB. One of its four forms is text, `x^`: then the
-/// block behind it must not be.
+/// A zlib header (RFC 1950) with a window of 32 KiB. One of its four forms is text, `x^`: then the
+/// block behind it must not be text.
 fn zlib(bytes: &[u8]) -> Recognised {
     let zlib = Recognised::Foreign(Foreign::Zlib);
     match bytes {
@@ -182,13 +183,13 @@ fn zlib(bytes: &[u8]) -> Recognised {
     }
 }
 
-/// `1 open LENGTH`, which is how every session of RELP begins.
+/// `1 open LENGTH`, the start of every RELP session.
 fn relp(bytes: &[u8]) -> Recognised {
     signature(bytes, b"1 open ", |rest| {
         let digits = rest.iter().take(10).take_while(|byte| byte.is_ascii_digit()).count();
         match rest.get(digits) {
             None => Recognised::TooShort,
-            // An offer, or none.
+            // With an offer, or without.
             Some(b' ') => signature(&rest[digits..], b" relp_version=", |_| {
                 Recognised::Foreign(Foreign::Relp)
             }),
@@ -198,7 +199,7 @@ fn relp(bytes: &[u8]) -> Recognised {
     })
 }
 
-/// A whole request line: `METHOD TARGET HTTP/1.x`. Less may be a line of a log.
+/// A whole request line: `METHOD TARGET HTTP/1.x`. Anything less may be a log line.
 fn http(bytes: &[u8]) -> Recognised {
     let may_be = |method: &&[u8]| method.starts_with(bytes) || bytes.starts_with(method);
     let Some(method) = METHODS.into_iter().find(may_be) else { return Recognised::Text };
@@ -222,7 +223,7 @@ fn http(bytes: &[u8]) -> Recognised {
 mod tests {
     use super::*;
 
-    /// The answer for the whole is that for the shortest start which has one.
+    /// Checks that the result for the whole is that of the shortest start that has one.
     fn check(bytes: &[u8], expected: Recognised) {
         for end in 0..=bytes.len() {
             let found = recognise(&bytes[..end]);
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_send_first_is_recognised() {
+    fn other_protocols_are_recognised() {
         use super::Foreign::*;
         for (bytes, expected) in [
             (&b"\x16\x03\x01\x02\x00\x01\x00"[..], Tls),

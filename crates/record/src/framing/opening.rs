@@ -1,34 +1,35 @@
-//! The start of a connection: whether it is syslog, and what ends a message, decided from the first
-//! bytes.
+//! The start of a connection: decides from the first bytes whether it is syslog, and what ends a
+//! message.
 //!
-//! Newlines end messages nearly always. Some senders end them by NUL (Python's SysLogHandler,
-//! GELF), and some by nothing at all (log4j2, winston). A message may contain what ends those of
-//! others: newlines in a stack trace, a NUL, or `<13>` in its text. So an end must be followed by
-//! the start of another message:
+//! Nearly always newlines end messages. Some senders end them with NUL (Python's SysLogHandler,
+//! GELF), and some with nothing at all (log4j2, winston). A message may contain the terminator of
+//! other senders: newlines in a stack trace, a NUL, or `<13>` in its text. So a terminator must be
+//! followed by the start of another message:
 //!
-//! - The first message begins with a priority. A newline with a priority or an octet count behind
-//!   it: newlines. A NUL with one behind it: NULs.
-//! - It begins with `{` (JSON). The first newline: newlines. A NUL with `{` behind it: NULs.
-//! - It begins with an octet count and no priority behind it. The bytes behind that count begin
-//!   with another count: counted. A newline before: newlines.
+//! - The first message begins with a priority. A newline followed by a priority or an octet count:
+//!   newlines. A NUL followed by one: NULs.
+//! - It begins with `{` (JSON). The first newline: newlines. A NUL followed by `{`: NULs.
+//! - It begins with an octet count without a priority behind it. The bytes behind the counted
+//!   message begin with another count: counted. A newline before that: newlines.
 //! - Anything else: the first newline decides for newlines.
 //!
-//! What begins otherwise than all this, or nothing, is decided by a pause ([`Opening::settle`]) or
-//! the end of the stream: what ends in NUL is ended by NULs, what ends in a newline by newlines;
-//! else nothing ends messages. Then a message goes up to the next pause, or up to a priority with
-//! the same form of a time behind it as the message itself has (`<14>Oct `, `<14>1 `, `<14>2026-`;
-//! where it has none, any priority).
+//! If none of these decides, a pause ([`Opening::settle`]) or the end of the stream does: data that
+//! ends with NUL is terminated by NULs, data that ends with a newline by newlines; otherwise
+//! nothing ends messages. Then a message extends to the next pause, or to a priority followed by
+//! the same form of time as in the message itself (`<14>Oct `, `<14>1 `, `<14>2026-`; if it has
+//! none, any priority).
 //!
-//! Invariant: without a pause the answer depends on the bytes alone, not on how they were split
-//! into reads.
+//! Invariant: without a pause the result depends on the bytes only, not on how they were split into
+//! reads.
 
 use super::foreign::{Foreign, Recognised, recognise};
 use super::{MessageStart, message_start};
 
-/// Bytes after which it is decided by what has come: what contains a newline is ended by newlines.
+/// After this many bytes the received data decides: if it contains a newline, newlines end
+/// messages.
 pub(super) const OPENING_BYTES_MAX: usize = 32 << 10;
 
-/// What ends plain messages, once it is known.
+/// What ends plain messages, once known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Newline,
@@ -37,17 +38,17 @@ pub(super) enum Framing {
     Counted,
 }
 
-/// What the bytes held back come to.
+/// The result for the held-back bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// More are needed.
+    /// More bytes are needed.
     More,
     /// Another protocol.
     Foreign(Foreign),
     Framing(Framing),
     /// Nothing ends messages.
     Endless,
-    /// Of messages without an end: so many bytes are one.
+    /// If nothing ends messages: this many bytes are one.
     Message(usize),
 }
 
@@ -63,7 +64,7 @@ enum Kind {
     Other,
 }
 
-/// What stands behind a priority.
+/// The text behind a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `1 `, as in RFC 5424.
@@ -75,14 +76,14 @@ enum Form {
     Bare,
 }
 
-/// The state of a connection whose framing is not known.
+/// The state of a connection whose framing is not decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opening {
-    /// It is not another protocol.
+    /// The connection is not of another protocol.
     is_text: bool,
-    /// Of the message held.
+    /// The kind of the held message.
     kind: Option<Kind>,
-    /// Bytes of it in which nothing is to be found.
+    /// Bytes of it that were searched without a result.
     scanned: usize,
     /// Nothing ends messages, as far as is known.
     is_endless: bool,
@@ -97,7 +98,8 @@ impl Opening {
         }
     }
 
-    /// Looks at all bytes held, at most `limit`. Never [`Verdict::More`] with so many.
+    /// Examines all held bytes, at most `limit`. Never returns [`Verdict::More`] if there are that
+    /// many.
     pub fn look(&mut self, held: &[u8], limit: usize) -> Verdict {
         let found = self.find(held, limit);
         match found {
@@ -160,27 +162,27 @@ impl Opening {
                 self.scanned = held.len();
                 return Verdict::More;
             };
-            let place = at + found;
-            self.scanned = place;
-            let is_start = match held[place] {
-                b'<' => match head(&held[place..]) {
+            let position = at + found;
+            self.scanned = position;
+            let is_start = match held[position] {
+                b'<' => match head(&held[position..]) {
                     Head::Is(found) => Some(found == form),
                     Head::Not => Some(false),
                     Head::TooShort => None,
                 },
-                _ => is_message_start(&held[place + 1..]),
+                _ => is_message_start(&held[position + 1..]),
             };
-            match (is_start, held[place]) {
+            match (is_start, held[position]) {
                 (None, _) => return Verdict::More,
-                (Some(false), _) => at = place + 1,
+                (Some(false), _) => at = position + 1,
                 (Some(true), b'\n') => return Verdict::Framing(Framing::Newline),
                 (Some(true), 0) => return Verdict::Framing(Framing::Nul),
-                (Some(true), _) => return Verdict::Message(place),
+                (Some(true), _) => return Verdict::Message(position),
             }
         }
     }
 
-    /// The end of another message.
+    /// The end of a message of another kind.
     fn find_newline(&mut self, held: &[u8], is_json: bool) -> Verdict {
         loop {
             let rest = &held[self.scanned..];
@@ -188,24 +190,24 @@ impl Opening {
                 self.scanned = held.len();
                 return Verdict::More;
             };
-            let place = self.scanned + found;
-            if held[place] == b'\n' {
+            let position = self.scanned + found;
+            if held[position] == b'\n' {
                 return Verdict::Framing(Framing::Newline);
             }
-            match held.get(place + 1) {
+            match held.get(position + 1) {
                 Some(b'{') if is_json => return Verdict::Framing(Framing::Nul),
                 None if is_json => {
-                    self.scanned = place;
+                    self.scanned = position;
                     return Verdict::More;
                 }
-                _ => self.scanned = place + 1,
+                _ => self.scanned = position + 1,
             }
         }
     }
 
-    /// Decides when nothing more came for a while, or comes at all. Of some bytes at least. At the
-    /// end of the stream a newline in a message ends a line: that its last line has none is common.
-    /// At a pause it does not: a stack trace has some.
+    /// Decides when nothing more arrived for a while, or the stream has ended; at least one byte is
+    /// held. At the end of the stream a newline within a message ends a line: a missing last
+    /// newline is common. At a pause it does not: a stack trace contains newlines.
     pub fn settle(&self, held: &[u8], is_end: bool) -> Verdict {
         let is_counted = match self.kind {
             Some(Kind::Counted { header_bytes, count }) => header_bytes + count == held.len(),
@@ -228,7 +230,7 @@ impl Opening {
         self.is_endless
     }
 
-    /// Decides when too much has come.
+    /// Decides when the limit is reached.
     fn settle_at_limit(&self, held: &[u8]) -> Verdict {
         let Some(Kind::Priority(_) | Kind::Json) = self.kind else {
             return Verdict::Framing(Framing::Newline);
@@ -247,17 +249,17 @@ impl Opening {
     fn has_next(&self, held: &[u8], may_be_bare: bool) -> bool {
         let Some(Kind::Priority(form)) = self.kind else { return false };
         let begins =
-            |place: usize| matches!(head(&held[place..]), Head::Is(found) if found == form);
+            |position: usize| matches!(head(&held[position..]), Head::Is(found) if found == form);
         (may_be_bare || form != Form::Bare) && memchr::memchr_iter(b'<', held).skip(1).any(begins)
     }
 
-    /// Goes on with a message from its start.
+    /// The state for the next message, at its start.
     pub fn next_message(&self, is_endless: bool) -> Opening {
         Opening { is_text: true, kind: None, scanned: 0, is_endless }
     }
 }
 
-/// Whether a count without a priority begins behind a counted message.
+/// Whether a count without a priority begins behind a counted message; `None`: too short to tell.
 fn behind_counted(rest: &[u8]) -> Option<bool> {
     let digits = rest.iter().take(10).take_while(|byte| byte.is_ascii_digit()).count();
     match rest.get(digits) {
@@ -268,7 +270,7 @@ fn behind_counted(rest: &[u8]) -> Option<bool> {
     }
 }
 
-/// What a message begins with that is not counted with a priority. None: too short to tell.
+/// How a message without a counted priority begins. `None`: too short to tell.
 fn kind_of(held: &[u8]) -> Option<Kind> {
     match held.first()? {
         b'{' => Some(Kind::Json),
@@ -293,7 +295,7 @@ enum Head {
     TooShort,
 }
 
-/// A priority, and what stands behind it.
+/// A priority, and the text behind it.
 fn head(bytes: &[u8]) -> Head {
     let Some(rest) = bytes.strip_prefix(b"<") else { return Head::Not };
     let digits = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,11 +1,12 @@
-//! Framing against a reference model over every split into reads, and tables of each framing.
+//! Compares the framing with a reference model over every split into reads, and with tables of each
+//! framing.
 
 use super::*;
 use proptest::prelude::*;
 
 type Lines = Vec<(Vec<u8>, bool)>;
 
-/// The splitter over a stream that arrives in these reads, in place and not.
+/// Splits a stream that arrives in these reads, both in place and not.
 fn split<'a>(max: usize, reads: impl Iterator<Item = &'a [u8]> + Clone) -> (Lines, Ending) {
     let found = split_by(max, reads.clone(), false);
     assert_eq!(split_by(max, reads, true), found);
@@ -49,7 +50,7 @@ fn split_by<'a>(
     (lines, ending)
 }
 
-/// The reference model: the whole stream at once, a message after the other.
+/// The reference model: the whole stream at once, one message after the other.
 fn model(max: usize, stream: &[u8]) -> Lines {
     let mut lines = Lines::new();
     match model_framing(max, stream) {
@@ -71,7 +72,7 @@ fn regex(text: &str) -> regex::bytes::Regex {
     regex::bytes::Regex::new(&format!("(?s-u){text}")).unwrap()
 }
 
-/// How long an octet count with its priority is, and what it says.
+/// The length of an octet count with its priority, and its value.
 fn model_count(bytes: &[u8], with_priority: bool) -> Option<(usize, usize)> {
     let counted = match with_priority {
         true => regex("^([1-9][0-9]{0,8}) (<[0-9]{1,3}>)"),
@@ -89,7 +90,7 @@ const FORMS: [&str; 4] = [
     "<[0-9]{1,3}>",
 ];
 
-/// The first of the forms that stands there; the last only where none of the others can any more.
+/// The first of the forms that matches; the last one only if none of the others can match any more.
 fn model_form(bytes: &[u8]) -> Option<usize> {
     let form = FORMS.iter().position(|form| regex(&format!("^{form}")).is_match(bytes))?;
     let rest = &bytes[bytes.iter().position(|&byte| byte == b'>').unwrap() + 1..];
@@ -105,7 +106,7 @@ fn model_form(bytes: &[u8]) -> Option<usize> {
     (form < 3 || !may_grow).then_some(form)
 }
 
-/// Where a newline or a NUL stands in front of a message, and which.
+/// The position of a newline or NUL before a message, and which of them it is.
 fn model_end(window: &[u8]) -> Option<(usize, Framing)> {
     (0..window.len()).find_map(|at| {
         let framing = match window[at] {
@@ -249,7 +250,7 @@ fn model_plain(framing: Framing, max: usize, mut stream: &[u8], lines: &mut Line
                 continue;
             }
         }
-        // A counted message of which only the count came is no line yet.
+        // If only the count of a counted message arrived, it is not a line yet.
         if !(line.is_empty() && stream.is_empty() && header.is_some()) {
             lines.push((line.to_vec(), cut));
         }
@@ -331,7 +332,7 @@ fn lines_are_cut_at_the_limit_and_not_before() {
 }
 
 #[test]
-fn a_survey_finds_what_is_there_wherever_it_is() {
+fn a_survey_finds_counts_at_any_position() {
     for bytes in [0, 1, 2, 3, 31, 32, 33, 64, 100, 500] {
         assert_eq!(survey(&vec![b'\n'; bytes]), (bytes as u32, false));
         for at in 0..bytes.saturating_sub(2) {
@@ -360,7 +361,7 @@ fn connections_of_counted_messages_are_not_read_in_place() {
     assert!(!is_in_place(&splitter));
     splitter.split(b"\n", &mut |_| {});
     assert!(is_in_place(&splitter));
-    // The start of a line that is too long to be moved about.
+    // The start of a line that is too long to be copied with each read.
     let long = vec![b'x'; CARRY_IN_PLACE_BYTES_MAX];
     assert!(splitter.split_in_place(&long).is_rest_carried);
     assert!(is_in_place(&splitter));
@@ -387,7 +388,7 @@ fn a_caller_may_cut_a_line_short() {
 }
 
 #[test]
-fn a_large_carry_over_is_given_back() {
+fn a_large_carry_over_is_freed() {
     let mut splitter = LineSplitter::new();
     splitter.split(&vec![b'x'; 1 << 20], &mut |_| {});
     assert_eq!(splitter.carried_bytes(), 1 << 20);
@@ -395,7 +396,7 @@ fn a_large_carry_over_is_given_back() {
     assert_eq!(splitter.carry.capacity(), 0);
 }
 
-/// Streams in which both framings, near misses and splits in bad places are likely.
+/// Streams in which both framings, near misses and splits at bad positions are likely.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         prop::sample::select(vec![
@@ -431,7 +432,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn as_the_reference_model(
+    fn agrees_with_the_reference_model(
         stream in stream(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         max in 15usize..60,
@@ -444,7 +445,7 @@ proptest! {
     }
 }
 
-/// The lines of a stream of which each part is followed by a pause.
+/// The lines of a stream in which each part is followed by a pause.
 fn paused(parts: &[&str]) -> Vec<String> {
     let mut splitter = LineSplitter::new();
     let mut lines = Vec::new();
@@ -491,7 +492,7 @@ fn each_connection_has_its_own_end_of_messages() {
     check("<14>a\n b\n<14>c <14> d\n", &["<14>a", " b", "<14>c <14> d"]);
     check("<14>a\n b\n", &["<14>a", " b"]);
     check("6 <14>a\n<14>b\0<14>c\n", &["<14>a", "<14>b\0<14>c"]);
-    // Nothing; a priority in a text is no start of a message that has a time.
+    // No terminator; a priority within a text does not start a message if the message has a time.
     check("<14>a<14>b<14>c", &["<14>a", "<14>b", "<14>c"]);
     check(
         "<14>Oct 11 22:14:15 h a: see <13> and <1>1 x<14>Oct 11 22:14:15 h a: b\n at c",
@@ -517,16 +518,16 @@ fn each_connection_has_its_own_end_of_messages() {
 }
 
 #[test]
-fn a_pause_ends_what_nothing_else_ends() {
+fn a_pause_ends_messages_without_terminator() {
     assert_eq!(
         paused(&["<14>a", "<14>b", "c", "<14>d<14>e"]),
         ["<14>a", "<14>b", "c", "<14>d", "<14>e"]
     );
     assert_eq!(paused(&["<14>a\n at b", "<14>c\n"]), ["<14>a\n at b", "<14>c"]);
     assert_eq!(paused(&["hello", "world"]), ["hello", "world"]);
-    // An interruption within the first line has it in two; newlines are seen then.
+    // An interruption splits the first line in two; after that, newlines are detected.
     assert_eq!(paused(&["<14>hel", "lo\n<14>b\n<14>", "c\n"]), ["<14>hel", "lo", "<14>b", "<14>c"]);
-    // What has its end is not cut by pauses.
+    // Messages with a terminator are not cut by pauses.
     assert_eq!(paused(&["<14>a\n", "<14>", "b\n<14>c", "d\n"]), ["<14>a", "<14>b", "<14>cd"]);
     assert_eq!(paused(&["<14>a\0", "<14>b", "c\0"]), ["<14>a", "<14>bc"]);
     assert_eq!(paused(&["{\"a\":1}\0", "{\"b\":", "2}\0"]), ["{\"a\":1}", "{\"b\":2}"]);

@@ -1,16 +1,16 @@
 //! Access lines of Apache and nginx: the common and the combined format, also with the virtual host
 //! in front.
 //!
-//! A `-` stands for "not there" and becomes no field, in `bytes` too: a sum is the same and a count
-//! of known sizes is right. A request that is not `METHOD PATH PROTOCOL` is kept whole as
-//! `request`. Left out: other log formats of users, and what they append behind the user agent (it
+//! A `-` means "not present" and does not become a field, nor does it for `bytes`: sums stay the
+//! same, and counts of known sizes are right. A request that is not `METHOD PATH PROTOCOL` is kept
+//! whole as `request`. Left out: custom log formats, and text appended behind the user agent (it
 //! stays in `_msg`).
 
 use super::short;
 use super::time::Written;
 use super::times::Times;
 
-/// The parts of an access line; empty: not there.
+/// The parts of an access line; an empty slice means "not present".
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Access<'a> {
     pub vhost: &'a [u8],
@@ -21,7 +21,7 @@ pub(crate) struct Access<'a> {
     pub method: &'a [u8],
     pub path: &'a [u8],
     pub protocol: &'a [u8],
-    /// The request when it has no method and path.
+    /// The request, if it has no method and path.
     pub request: &'a [u8],
     pub status: &'a [u8],
     pub bytes: &'a [u8],
@@ -29,9 +29,9 @@ pub(crate) struct Access<'a> {
     pub user_agent: &'a [u8],
 }
 
-/// The parts, or none when the line has another form.
+/// The parts, or `None` if the line has another format.
 pub(crate) fn parse<'a>(line: &'a [u8], times: &mut Times) -> Option<Access<'a>> {
-    // Rules nearly everything else out.
+    // Excludes nearly all other lines.
     if !short::third_or_fourth_before(b'[', line) {
         return None;
     }
@@ -86,13 +86,13 @@ fn split_request<'a>(request: &'a [u8], access: &mut Access<'a>) {
     };
 }
 
-/// The next word and what follows the blank behind it.
+/// The next word, and the text behind the blank that follows it.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = short::first_blank(text).filter(|at| *at > 0)?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// A text in quotes, in which a backslash protects the next byte, and what follows it.
+/// A quoted text, in which a backslash escapes the next byte, and the text behind it.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = text.strip_prefix(b"\"")?;
     let mut at = 0;

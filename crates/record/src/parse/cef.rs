@@ -1,9 +1,9 @@
 //! Messages in the Common Event Format: `CEF:0|vendor|product|version|class|name|severity|key=value
 //! …`.
 //!
-//! Fields are those of VictoriaLogs: `cef.version`, `cef.device_vendor`, … and `cef.extension.KEY`.
-//! The message stays whole in `_msg`, so that its words are found. What is not CEF to its end is
-//! kept without fields, with a note.
+//! Fields are named as in VictoriaLogs: `cef.version`, `cef.device_vendor`, … and
+//! `cef.extension.KEY`. The message stays whole in `_msg`, so that its words are found. A message
+//! that is not valid CEF up to its end is kept without fields, with a note.
 
 /// The fields before the extension.
 const NAMES: [&str; 7] = [
@@ -16,8 +16,8 @@ const NAMES: [&str; 7] = [
     "cef.severity",
 ];
 
-/// Calls `each` with name and value, which may have escapes, of each field of a message. None when
-/// it is not whole: then `each` was not called.
+/// Calls `each` with name and value (which may contain escapes) of each field of a message. If the
+/// message is not valid, returns `None` without having called `each`.
 pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8])) -> Option<()> {
     let mut rest = message.strip_prefix(b"CEF:")?;
     let mut values = [&b""[..]; NAMES.len()];
@@ -26,7 +26,7 @@ pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8]))
         (*value, rest) = (&rest[..end], &rest[end + 1..]);
     }
     values[0].iter().all(u8::is_ascii_digit).then_some(())?;
-    // Once to see whether it is whole.
+    // A first pass checks that it is valid.
     extension(rest, &mut |_, _| ())?;
     for (name, value) in NAMES.iter().zip(values) {
         each(name, value);
@@ -40,8 +40,7 @@ pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8]))
     })
 }
 
-/// Pairs of which the values may have blanks: a value goes up to the last blank before the next
-/// `=`.
+/// Pairs whose values may contain blanks: a value extends to the last blank before the next `=`.
 fn extension<'a>(text: &'a [u8], each: &mut dyn FnMut(&'a [u8], &'a [u8])) -> Option<()> {
     let mut rest = text.trim_ascii();
     while !rest.is_empty() {
@@ -58,7 +57,7 @@ fn extension<'a>(text: &'a [u8], each: &mut dyn FnMut(&'a [u8], &'a [u8])) -> Op
     Some(())
 }
 
-/// Place of the first `byte` that no backslash protects.
+/// Offset of the first unescaped `byte`.
 fn unescaped(text: &[u8], byte: u8) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -1,4 +1,4 @@
-//! What the lines of an origin have in common, and what the origin's hints ask of the parser.
+//! The properties shared by the lines of an origin, and the parser settings in the origin's hints.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::rules::MessageFormat;
 use crate::batch::{FieldId, Kept, StemId};
 use crate::frame::{Format, Hints, Line, Origin};
 
-/// What the lines of an origin have in common, found out once a batch.
+/// Properties shared by the lines of an origin, determined once per batch.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub sender: Option<IpAddr>,
@@ -16,24 +16,24 @@ pub(crate) struct Common {
     pub file: Option<Kept>,
     pub extra: Vec<(FieldId, Kept)>,
     pub extra_left_out: bool,
-    /// Whether values lose their escape sequences. Then all fields of a row are its own.
+    /// Whether escape sequences are removed from values. Then all fields of a row are its own.
     pub decolorizes: bool,
     pub type_name: Option<Kept>,
-    pub forced: Option<Forced>,
-    /// Whether `find_head` looks for a head.
+    pub forced: Option<RequestedParser>,
+    /// Whether `find_head` looks for a syslog head.
     pub may_have_head: bool,
-    /// Whether lines may have what a runtime of containers writes before them.
+    /// Whether lines may have the prefix of a container runtime.
     pub may_be_container: bool,
-    /// Shapes of lines that have nothing in common but their type and origin; by kind, with and
-    /// without head.
+    /// Stems of lines that share only their type and origin; by kind of message, with and without
+    /// head.
     pub tails: [Option<StemId>; 8],
-    /// The same for the rule that held last.
+    /// The same for the rule that matched last.
     pub rule_tail: Option<(usize, StemId)>,
 }
 
-/// A parser that was asked for by the name of the type.
+/// A parser that was requested by the name of the type.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Forced {
+pub(crate) enum RequestedParser {
     Syslog,
     Message(MessageFormat),
 }
@@ -48,7 +48,7 @@ impl Common {
             if name == "_type" && value.is_empty() {
                 continue;
             }
-            // The message may be set, the time may not.
+            // The message may be overridden, the time may not.
             let id = match name != "_msg" && row::is_taken(name) {
                 true => rows.key_id(&format!("extra.{name}")),
                 false => rows.key_id(name),
@@ -62,16 +62,16 @@ impl Common {
             extra.push((id, level));
         }
         let forced = match type_name {
-            Some("syslog") => Some(Forced::Syslog),
-            Some("json") => Some(Forced::Message(MessageFormat::Json)),
-            Some("access") => Some(Forced::Message(MessageFormat::Access)),
-            Some("logfmt") => Some(Forced::Message(MessageFormat::Logfmt)),
-            Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
+            Some("syslog") => Some(RequestedParser::Syslog),
+            Some("json") => Some(RequestedParser::Message(MessageFormat::Json)),
+            Some("access") => Some(RequestedParser::Message(MessageFormat::Access)),
+            Some("logfmt") => Some(RequestedParser::Message(MessageFormat::Logfmt)),
+            Some("plain") => Some(RequestedParser::Message(MessageFormat::Plain)),
             _ => None,
         };
         let of_hints = hints.format.filter(|format| *format != MessageFormat::Auto);
-        let forced = of_hints.map(Forced::Message).or(forced);
-        let is_plain = forced == Some(Forced::Message(MessageFormat::Plain));
+        let forced = of_hints.map(RequestedParser::Message).or(forced);
+        let is_plain = forced == Some(RequestedParser::Message(MessageFormat::Plain));
         Common {
             extra_left_out,
             decolorizes: !hints.decolorize_fields.is_empty(),
@@ -82,8 +82,8 @@ impl Common {
             type_name: type_name.map(|name| rows.builder.keep(name.as_bytes())),
             forced,
             may_have_head: match forced {
-                Some(Forced::Syslog) => true,
-                Some(Forced::Message(_)) => origin.format == Format::Syslog,
+                Some(RequestedParser::Syslog) => true,
+                Some(RequestedParser::Message(_)) => origin.format == Format::Syslog,
                 None => origin.format != Format::Json,
             },
             may_be_container: origin.format == Format::Auto && !is_plain,
@@ -92,7 +92,7 @@ impl Common {
         }
     }
 
-    /// Whether the fields of the row so far leave it to the rest to be like that of other rows.
+    /// Whether the fields of the row so far allow the rest to be shared with other rows.
     pub fn may_share(&self, line: &Line<'_>, rows: &Rows<'_>) -> bool {
         let apart = |(id, _): &(FieldId, Kept)| rows.builder.get(*id).is_none();
         !rows.is_apart()
@@ -104,7 +104,7 @@ impl Common {
     }
 }
 
-/// The level that extra fields say, unless they set it themselves.
+/// The level in the extra fields, unless they set `_level` themselves.
 fn level_of(extra: &[(String, String)], rows: &mut Rows<'_>) -> Option<(FieldId, Kept)> {
     let value = |wanted: &str| {
         let found = extra.iter().take(EXTRA_FIELDS_MAX).find(|(name, _)| name == wanted);

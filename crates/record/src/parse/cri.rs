@@ -1,27 +1,27 @@
 //! Lines of containers as the runtime writes them (Kubernetes' CRI): `TIME stdout|stderr F|P
 //! MESSAGE`.
 //!
-//! `P` says that the line goes on in the next one. Where a source joined such lines to a record,
-//! the parts are put together without what stands before each. Left out: joining lines that came
-//! apart; they are kept as they came, with their mark in the field `logtag`.
+//! `P` means that the line continues in the next one. If a source joined such lines to a record,
+//! the parts are concatenated without their prefixes. Left out: joining lines that arrived
+//! separately; they are kept as they came, with their tag in the field `logtag`.
 
 use super::time::{self, Written};
 
-/// What stands before a line's message.
+/// The prefix of a line, and its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head<'a> {
     pub written: Written,
     /// `stdout` or `stderr`.
     pub stream: &'a [u8],
-    /// `F` for a whole line, `P` for a part of one, and what else may stand behind a colon.
+    /// `F` for a whole line, `P` for a part, optionally followed by a colon and more.
     pub tag: &'a [u8],
     pub message: &'a [u8],
 }
 
-/// The head of a line, if it is of this form.
+/// The prefix of a line, if the line has this form.
 #[inline]
 pub(crate) fn head(text: &[u8]) -> Option<Head<'_>> {
-    // Rules nearly all other lines out.
+    // Excludes nearly all other lines.
     if text.get(10) != Some(&b'T') || !text[0].is_ascii_digit() {
         return None;
     }
@@ -44,13 +44,13 @@ pub(crate) fn head(text: &[u8]) -> Option<Head<'_>> {
 }
 
 impl Head<'_> {
-    /// Whether the message goes on in another line.
+    /// Whether the message continues in another line.
     pub fn is_part(&self) -> bool {
         self.tag[0] == b'P'
     }
 }
 
-/// Appends the message of a record of several lines, if all of them are parts of one.
+/// Appends the message of a record of several lines, if all of them are parts of one message.
 pub(crate) fn join(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     for line in text.split(|b| *b == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

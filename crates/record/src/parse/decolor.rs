@@ -1,18 +1,18 @@
-//! Values without the escape sequences of terminals, for the fields that an origin names
-//! ([`Hints::decolorize_fields`](crate::Hints)). The raw line stays as it came.
+//! Removes the escape sequences of terminals from the values of the fields that an origin names
+//! ([`Hints::decolorize_fields`](crate::Hints)). The raw line stays as it was received.
 
 use crate::batch::BatchBuilder;
 
-/// What every escape sequence begins with.
+/// The start of every escape sequence.
 const ESCAPE: &[u8] = b"\x1b[";
 
-/// Appends a text without the escape sequences of terminals in it (ECMA-48, section 5.4).
+/// Appends a text without its terminal escape sequences (ECMA-48, section 5.4).
 pub fn decolorize(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(at) = memchr::memmem::find(rest, ESCAPE) {
         out.extend_from_slice(&rest[..at]);
         let inside = &rest[at + ESCAPE.len()..];
-        // Parameters and intermediate bytes, then the final one.
+        // Parameters and intermediate bytes, then the final byte.
         let length = inside.iter().take_while(|b| matches!(b, 0x20..=0x3f)).count();
         match inside.get(length) {
             Some(0x40..=0x7e) => rest = &inside[length + 1..],
@@ -25,7 +25,7 @@ pub fn decolorize(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Whether a field is named; a name that ends in `*` names all that begin so.
+/// Whether a field is in the list; a name that ends in `*` matches all names with that prefix.
 fn is_named(names: &[String], field: &str) -> bool {
     names.iter().any(|name| match name.strip_suffix('*') {
         Some(prefix) => field.starts_with(prefix),
@@ -33,7 +33,7 @@ fn is_named(names: &[String], field: &str) -> bool {
     })
 }
 
-/// Takes the escape sequences out of the named fields of the row being built.
+/// Removes escape sequences from the listed fields of the row being built.
 pub(super) fn decolorize_row(names: &[String], rows: &mut BatchBuilder) {
     let mut text = Vec::new();
     rows.rewrite_values(|name, value| {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escape_sequences_go_and_what_is_none_stays() {
+    fn escape_sequences_are_removed_and_other_text_stays() {
         for (value, expected) in [
             (&b""[..], &b""[..]),
             (b"plain", b"plain"),

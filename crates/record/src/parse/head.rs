@@ -5,13 +5,13 @@ use super::time::Written;
 /// Digits and value of a PRI.
 pub(crate) type Priority<'a> = (&'a [u8], u16);
 
-/// What stands before the message. Empty slices: not there.
+/// The syslog header before the message. Empty slices mean "not present".
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Head<'a> {
     pub priority: Option<Priority<'a>>,
-    /// Severity from elsewhere than the PRI.
+    /// Severity from a source other than the PRI.
     pub severity: Option<u8>,
-    /// `rfc5424`, `rfc3164`; none when the line is no syslog line.
+    /// `rfc5424` or `rfc3164`; `None` if the line is not syslog.
     pub format: Option<&'static str>,
     pub written: Option<Written>,
     /// The sender says that its clock was never set.
@@ -21,7 +21,7 @@ pub(crate) struct Head<'a> {
     pub proc_id: &'a [u8],
     pub msg_id: &'a [u8],
     pub sequence: &'a [u8],
-    /// Structured data, checked, with its brackets.
+    /// Structured data, validated, with its brackets.
     pub structured: &'a [u8],
     pub message: &'a [u8],
     pub note: Option<&'static str>,

@@ -1,9 +1,9 @@
-//! The fields of a head: of syslog, and of the runtime of containers.
+//! Writes the fields of a head: of syslog, and of the container runtime.
 
 use super::head::Head;
 use super::row::{self, Given, Own, Rows};
 use super::syslog::{self, Expect};
-use super::{Forced, Parser, cri, given, level, time};
+use super::{Parser, RequestedParser, cri, given, level, time};
 use crate::frame::{Format, Line, Origin};
 
 impl Parser {
@@ -43,7 +43,7 @@ impl Parser {
         }
     }
 
-    /// Parameters as `ID.NAME`; an element without any as a field `ID` without value.
+    /// Parameters as `ID.NAME`; an element without parameters as a field `ID` with an empty value.
     pub(super) fn put_structured(&mut self, structured: &[u8], given: Given, rows: &mut Rows<'_>) {
         let scratch = &mut self.scratch;
         syslog::structured(structured, |id, param| {
@@ -56,7 +56,7 @@ impl Parser {
                 scratch.extend_from_slice(name);
             }
             let name = std::str::from_utf8(scratch).expect("names are ASCII");
-            // An element without parameters has no value, which hides none.
+            // The empty value of an element without parameters does not hide another value.
             let is_there = |rows: &Rows<'_>| {
                 rows.builder.known_id(name).is_some_and(|id| rows.builder.get(id).is_some())
             };
@@ -81,7 +81,7 @@ impl Parser {
         });
     }
 
-    /// Writes what the runtime of containers says of a line.
+    /// Writes the fields of the container runtime's prefix.
     pub(super) fn put_container(
         &self,
         container: &cri::Head<'_>,
@@ -126,16 +126,22 @@ const SMALL_NUMBERS: [&str; 24] = [
     "17", "18", "19", "20", "21", "22", "23",
 ];
 
-/// The head of a line; for lines that are known to have none the whole line is the message.
-pub(super) fn find_head<'a>(text: &'a [u8], origin: &Origin, forced: Option<Forced>) -> Head<'a> {
+/// The head of a line; for lines that are known to have none, the whole line is the message.
+pub(super) fn find_head<'a>(
+    text: &'a [u8],
+    origin: &Origin,
+    forced: Option<RequestedParser>,
+) -> Head<'a> {
     match (forced, origin.format) {
-        (Some(Forced::Syslog), _) | (_, Format::Syslog) => syslog::head(text, Expect::Syslog),
+        (Some(RequestedParser::Syslog), _) | (_, Format::Syslog) => {
+            syslog::head(text, Expect::Syslog)
+        }
         (None, Format::Auto) => syslog::head(text, Expect::Maybe),
         _ => Head { message: text, ..Head::default() },
     }
 }
 
-/// Puts a part of the head, unless it is empty.
+/// Writes a part of the head, unless it is empty.
 #[inline]
 fn put_part(own: Own, part: &[u8], rows: &mut Rows<'_>) {
     if rows.is_apart() {
@@ -149,7 +155,7 @@ fn put_part(own: Own, part: &[u8], rows: &mut Rows<'_>) {
     rows.put_some(own, part);
 }
 
-/// Puts what the head says in a word of ours.
+/// Writes a property of the head as one of our words.
 #[inline]
 fn put_word(own: Own, word: &'static str, rows: &mut Rows<'_>) {
     if rows.is_apart() {

@@ -1,10 +1,10 @@
-//! Syslog heads that a batch has had before.
+//! Cache of the syslog heads that occurred in a batch.
 //!
-//! The lines of one program differ in time and message, and hardly in what stands between: `<30>`
-//! and ` web1 sshd[712]: `. Such a head is parsed once a batch, and its fields become a stem of the
+//! The lines of one program differ in time and message, and hardly in the text between: `<30>` and
+//! ` web1 sshd[712]: `. Such a head is parsed once per batch, and its fields become a stem of the
 //! batch; a line with the same bytes around its time gets that stem.
 //!
-//! Known are only heads of the two usual forms, with host, application and a blank before the
+//! Only heads of the two usual forms are cached, with host, application and a blank before the
 //! message:
 //!
 //! ```text
@@ -12,10 +12,10 @@
 //! <PRI>1 2026-01-31T12:00:00Z HOST APP PID MSGID - MESSAGE
 //! ```
 //!
-//! Invariant: the parser looks no further than the blank before the message to find the parts of a
-//! known head, so that lines with the same bytes up to there, but for the time, have the same
-//! parts. [`Sight::fits`] says which heads that holds for. Left out: structured data, whose values
-//! mostly differ from line to line.
+//! Invariant: the parser only examines bytes up to the blank before the message to find the parts
+//! of a cached head, so lines with the same bytes up to there, except for the time, have the same
+//! parts. [`HeadSight::fits`] defines for which heads that holds. Left out: structured data, whose
+//! values mostly differ from line to line.
 
 use super::head::Head;
 use super::rules::MessageFormat;
@@ -25,68 +25,68 @@ use super::times::Times;
 use crate::batch::StemId;
 use crate::frame::Line;
 
-/// Heads that are known at a time.
+/// Heads that are cached at a time.
 const HEADS_MAX: usize = 1 << 10;
-/// Places where a head may stand, one behind the other. Of more heads that would stand there the
-/// first one is forgotten.
+/// Slots in which a head may be stored, checked one after the other. If all are taken, the first
+/// one is overwritten.
 const WAYS: usize = 4;
-/// Shorter heads are not known: what follows a time of RFC 3164 is looked at this far to see where
-/// the time ends.
+/// Shorter heads are not cached: this many bytes behind a time of RFC 3164 are examined to find
+/// where the time ends.
 const SPAN_BYTES_MIN: usize = 9;
-/// Longer heads are not known.
+/// Longer heads are not cached.
 const SPAN_BYTES_MAX: usize = 255;
 /// Kinds of messages, without and with a level of their own.
 const VARIANTS: usize = 16;
 
-/// What is seen of a head before it is known: the places of its parts, and its time.
+/// What is seen of a head before it is looked up: the positions of its parts, and its time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct HeadSight {
     pub time_ns: i64,
-    /// The bytes before the time and, in the highest byte, the place where it ends.
+    /// The bytes before the time and, in the highest byte, the offset where the time ends.
     prefix: u64,
     hash: u64,
-    /// What stands between time and message, with the blanks around: its place in the line.
+    /// The text between time and message, with the blanks around it: its offset in the line.
     span_at: u32,
     span_bytes: u32,
 }
 
-/// A head that is known.
+/// A cached head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     batch: u32,
     hash: u64,
     prefix: u64,
-    /// Place of the span in the frame.
+    /// Offset of the span in the frame.
     frame_at: u32,
     span_bytes: u32,
     origin: u16,
-    /// Whether the head says how severe the line is.
+    /// Whether the head contains a severity.
     pub severe: bool,
-    /// Whether a byte order mark may stand before the message.
+    /// Whether a byte order mark may precede the message.
     pub bom: bool,
     pub format: MessageFormat,
-    /// Place of the rule that names the type.
+    /// Index of the rule that determines the type.
     pub rule: Option<u16>,
-    /// Places in the span.
+    /// Offset and length in the span.
     hostname: (u8, u8),
     app_name: (u8, u8),
-    /// By kind of message; `NO_STEM` where no line had it yet.
+    /// By kind of message; `NO_STEM` if no line had this kind yet.
     stems: [u16; VARIANTS],
 }
 
 const NO_STEM: u16 = u16::MAX;
 
-/// The heads known in the batch.
+/// The heads cached for the batch.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    /// Empty before the first use, then [`HEADS_MAX`].
+    /// Empty before the first use, then [`HEADS_MAX`] long.
     slots: Vec<Known>,
     batch: u32,
     #[cfg(test)]
     pub off: bool,
 }
 
-/// What a head is known by is good for one batch, so that a clone need not have it.
+/// A cached head is valid for one batch only, so a clone starts empty.
 impl Clone for Heads {
     fn clone(&self) -> Self {
         Heads {
@@ -98,7 +98,7 @@ impl Clone for Heads {
 }
 
 impl Heads {
-    /// Forgets what is only good for one batch.
+    /// Discards everything that is only valid for one batch.
     pub fn begin_batch(&mut self) {
         self.batch = self.batch.wrapping_add(1);
         if self.batch == 0 {
@@ -107,7 +107,7 @@ impl Heads {
         }
     }
 
-    /// Looks whether `text`, a whole line, may have a head that is known or will be.
+    /// Checks whether `text`, a whole line, may have a head that is cached or can be.
     #[inline]
     pub fn sight(
         &self,
@@ -115,7 +115,7 @@ impl Heads {
         origin: u16,
         times: &mut Times,
         context: Context,
-    ) -> Option<Sight> {
+    ) -> Option<HeadSight> {
         #[cfg(test)]
         if self.off {
             return None;
@@ -139,19 +139,19 @@ impl Heads {
         let bytes = u64::from_le_bytes(*begin) & ((1 << (8 * time_at)) - 1);
         let prefix = bytes | (span_at as u64) << 56;
         let blanks = if versioned { 6 } else { 3 };
-        // Two senders may send the same heads in turn: each has its place.
+        // Two senders may send the same heads in turn: each gets its slot.
         let seed = prefix ^ u64::from(origin) << 32;
         let (hash, span_bytes) = span(&text[span_at..], blanks, seed)?;
-        Some(Sight { time_ns, prefix, hash, span_at: span_at as u32, span_bytes })
+        Some(HeadSight { time_ns, prefix, hash, span_at: span_at as u32, span_bytes })
     }
 
-    /// The head, when it is known; `frame` is the text of the batch.
+    /// The cached head, if there is one; `frame` is the text of the batch.
     #[inline]
-    pub fn find(&self, sight: &Sight, line: &Line<'_>, frame: &[u8]) -> Option<&Known> {
+    pub fn find(&self, sight: &HeadSight, line: &Line<'_>, frame: &[u8]) -> Option<&Known> {
         if self.slots.is_empty() {
             return None;
         }
-        let slots = (0..WAYS).map(|way| &self.slots[sight.place(way)]);
+        let slots = (0..WAYS).map(|way| &self.slots[sight.slot_index(way)]);
         let mut slots = slots.take_while(|known| known.batch == self.batch);
         slots.find(|known| {
             known.hash == sight.hash
@@ -165,20 +165,26 @@ impl Heads {
         })
     }
 
-    /// Where a head is to stand: where it stands, or nothing does.
-    fn slot(&self, sight: &Sight, known: &Known) -> usize {
-        let free = |place: &usize| {
-            let slot = &self.slots[*place];
+    /// The slot for a head: its current one, or a free one.
+    fn slot(&self, sight: &HeadSight, known: &Known) -> usize {
+        let free = |index: &usize| {
+            let slot = &self.slots[*index];
             let is_it = (slot.hash, slot.prefix, slot.origin, slot.span_bytes)
                 == (known.hash, known.prefix, known.origin, known.span_bytes);
             slot.batch != self.batch || is_it
         };
-        (0..WAYS).map(|way| sight.place(way)).find(free).unwrap_or(sight.place(0))
+        (0..WAYS).map(|way| sight.slot_index(way)).find(free).unwrap_or(sight.slot_index(0))
     }
 
-    /// Gives the head a stem for one variant of messages. `head` has been found in the line by
-    /// parsing and has to fit.
-    pub fn learn(&mut self, sight: &Sight, line: &Line<'_>, frame: &[u8], learnt: Learnt<'_>) {
+    /// Adds a stem for one kind of message to a head. `head` was found in the line by parsing, and
+    /// must fit.
+    pub fn learn(
+        &mut self,
+        sight: &HeadSight,
+        line: &Line<'_>,
+        frame: &[u8],
+        learnt: ParsedHead<'_>,
+    ) {
         let known = self.find(sight, line, frame).copied().filter(|k| k.rule == learnt.rule);
         let known = known.unwrap_or_else(|| {
             let part = |part: &[u8]| {
@@ -204,16 +210,16 @@ impl Heads {
         if self.slots.is_empty() {
             self.slots.resize(HEADS_MAX, Known { batch: 0, ..known });
         }
-        let place = self.slot(sight, &known);
-        let slot = &mut self.slots[place];
+        let index = self.slot(sight, &known);
+        let slot = &mut self.slots[index];
         *slot = known;
         slot.stems[learnt.variant] = learnt.stem.0;
     }
 }
 
-/// What parsing has found out about a line and its head.
+/// What parsing found out about a line and its head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Learnt<'a> {
+pub(crate) struct ParsedHead<'a> {
     pub head: &'a Head<'a>,
     pub format: MessageFormat,
     pub rule: Option<u16>,
@@ -228,11 +234,11 @@ impl Known {
         Some(self.stems[variant]).filter(|stem| *stem != NO_STEM).map(StemId)
     }
 
-    pub fn hostname<'a>(&self, sight: &Sight, line: &'a [u8]) -> &'a [u8] {
+    pub fn hostname<'a>(&self, sight: &HeadSight, line: &'a [u8]) -> &'a [u8] {
         part(sight.span(line), self.hostname)
     }
 
-    pub fn app_name<'a>(&self, sight: &Sight, line: &'a [u8]) -> &'a [u8] {
+    pub fn app_name<'a>(&self, sight: &HeadSight, line: &'a [u8]) -> &'a [u8] {
         part(sight.span(line), self.app_name)
     }
 }
@@ -241,9 +247,9 @@ fn part(span: &[u8], (at, length): (u8, u8)) -> &[u8] {
     &span[usize::from(at)..][..usize::from(length)]
 }
 
-impl Sight {
+impl HeadSight {
     #[inline]
-    fn place(&self, way: usize) -> usize {
+    fn slot_index(&self, way: usize) -> usize {
         ((self.hash >> 32) as usize + way) % HEADS_MAX
     }
 
@@ -252,38 +258,38 @@ impl Sight {
         &line[self.span_at as usize..][..self.span_bytes as usize]
     }
 
-    /// Where the message of a known head begins in the line.
+    /// Where the message behind a cached head begins in the line.
     #[inline]
     pub fn message_at(&self) -> usize {
         (self.span_at + self.span_bytes) as usize
     }
 
-    /// Whether `head`, found in `line`, is one that can be known: its parts stand in the span, in
-    /// which no more than the span was looked at to find them.
+    /// Whether `head`, found in `line`, can be cached: its parts are in the span, and only the span
+    /// was examined to find them.
     ///
     /// - RFC 5424: six words, each up to a blank, the last one `-`.
-    /// - RFC 3164: the word behind the time is the host and no zone or year; what follows is a tag
-    ///   with its blank. A tag ends with the colon or the bracket, and whether it is one is seen at
-    ///   the byte behind.
+    /// - RFC 3164: the word behind the time is the host and not a zone or year; it is followed by a
+    ///   tag with its blank. A tag ends with the colon or the bracket, and the byte behind shows
+    ///   whether it is one.
     pub fn fits(&self, head: &Head<'_>, line: &[u8]) -> bool {
-        let place = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
+        let offset = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
         (SPAN_BYTES_MIN..=SPAN_BYTES_MAX).contains(&(self.span_bytes as usize))
             && !head.clock_unset
             && head.note.is_none()
             && head.structured.is_empty()
             && head.sequence.is_empty()
             && !head.hostname.is_empty()
-            && place(head.hostname) == self.span_at as usize + 1
+            && offset(head.hostname) == self.span_at as usize + 1
             && !head.app_name.is_empty()
-            && (place(head.hostname)..self.message_at()).contains(&place(head.app_name))
+            && (offset(head.hostname)..self.message_at()).contains(&offset(head.app_name))
             && !head.message.is_empty()
-            && place(head.message) == self.message_at()
+            && offset(head.message) == self.message_at()
             && (head.format != Some("rfc5424") || self.span(line).ends_with(b" - "))
     }
 }
 
-/// The bytes up to the blank that is the `blanks`-th, with it, and their hash; none when they are
-/// too many.
+/// Hash and length of the bytes up to and including the `blanks`-th blank; `None` if they are too
+/// many.
 #[inline]
 fn span(text: &[u8], blanks: u32, seed: u64) -> Option<(u64, u32)> {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,26 +1,28 @@
-//! JSON objects to fields: one pass over the text, straight into the row.
+//! Turns JSON objects into fields: one pass over the text, directly into the row.
 //!
 //! Keys of nested objects are joined by dots; arrays, empty objects, and objects deeper than
-//! [`JSON_DEPTH_MAX`] stay JSON text; numbers and literals are kept as written; null is no field;
-//! of a repeated key the last value counts. A value is a place in the line unless it has escapes.
-//! Keys that may hold the time, the message or the level are held back until the object has ended,
-//! because another one may be preferred: which ones they are, `json_names` says, and what their
-//! values mean, `json_time` and `json_level`.
+//! [`JSON_DEPTH_MAX`] stay JSON text; numbers and literals are kept as written; null is not a
+//! field; of a repeated key the last value wins. A value is a position in the line unless it has
+//! escapes. Keys that may hold the time, the message or the level are held back until the object
+//! has ended, because another one may be preferred: `json_names` has these names, `json_time` and
+//! `json_level` the meaning of their values.
 //!
 //! Lines of one source have the same keys in the same order, so each key is first compared with the
-//! one that stood there in the line before (`Flattener::seen`); only a different one is looked up.
+//! one at the same position in the previous line (`Flattener::seen`); only a different key is
+//! looked up.
 //!
-//! The grammar is that of RFC 8259, checked to the end. An object that breaks it is read once more
-//! ([`Flattener::mend`]): what can be understood becomes fields, and a note says what was wrong and
-//! where. So the sender's one bad byte, control character, `NaN` or cut end does not cost the
-//! fields before and behind it. Half a surrogate pair becomes U+FFFD, since loggers that cut
-//! messages make them; that, and a key that occurs twice, is noted too.
+//! The grammar is that of RFC 8259, checked to the end. An object that violates it is read once
+//! more ([`Flattener::mend`]): everything that can be understood becomes fields, and a note says
+//! what was wrong and where. So a sender's single bad byte, control character, `NaN` or truncated
+//! end does not cost the other fields. Half a surrogate pair becomes U+FFFD, since loggers that cut
+//! messages produce them; that, and a repeated key, is noted too.
 //!
-//! Pairs of logfmt go the same way ([`Flattener::pairs`]). Left out: comments, single quotes.
+//! Logfmt pairs are processed in the same way ([`Flattener::pairs`]). Left out: comments, single
+//! quotes.
 
 use super::json_level;
 use super::json_names::{
-    DOCKER_PLACE, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
+    DOCKER_RANK, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
 };
 use super::json_scan::{Broken, Fault, Scan, unescape_bytes};
 use super::json_time;
@@ -31,20 +33,20 @@ use super::time::Context;
 use super::times::Times;
 use crate::batch::{FieldId, Kept};
 
-/// Objects nested deeper than that are kept as JSON text in one field.
+/// Objects nested deeper than this are kept as JSON text in one field.
 pub const JSON_DEPTH_MAX: usize = 16;
-/// Keys of a line whose place is remembered for the next line.
+/// Keys of a line that are remembered for the next line.
 const SEEN_MAX: usize = 256;
 
-/// What is noted of an object.
+/// Notes about an object.
 const TWICE: &str = "a key occurs twice, its last value counts";
 const HALVES: &str = "half a surrogate pair in JSON, U+FFFD stored";
 
-/// What a key is for.
+/// The role of a key.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Field(FieldId),
-    /// A field that says more than its value.
+    /// A field that has a meaning besides its value.
     Known(FieldId, Meaning),
     Time(u8, Marks),
     Message(u8, Marks),
@@ -52,13 +54,13 @@ enum Role {
     NoRoom,
 }
 
-/// What a field says more than its value.
+/// The meaning of a field besides its value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meaning {
-    /// Its name is one that lines are given.
+    /// Its name is one that the line is given anyway.
     given: bool,
     marks: Marks,
-    /// Its place among the keys of the level.
+    /// Its rank among the keys of the level.
     level: Option<u8>,
     part: Option<Part>,
 }
@@ -66,34 +68,35 @@ struct Meaning {
 /// A value, in the object or in the batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
-    /// Its place in the object's text.
+    /// Its offset and length in the object's text.
     Text(u32, u32),
     Made(Kept),
 }
 
-/// What the caller knows of the object.
+/// What the caller knows about the object.
 #[derive(Clone, Copy)]
 pub(crate) struct ParseContext<'a> {
-    /// Keys that were named by the source, or by the rule of this place.
+    /// Keys that were named by the source, or by the rule with this index.
     pub names: Names<'a>,
     pub origin: u16,
-    /// The object is not a part of the line, so that its values have to be copied.
+    /// The object is not a part of the line, so its values have to be copied.
     pub is_made: bool,
-    /// Which names the line is given.
+    /// Which names the hints give to the line.
     pub given: Given,
-    /// The time is not known yet, so the object's is wanted, under these circumstances.
+    /// Set if the time is not known yet: the object's time is wanted, and this is the context for
+    /// parsing it.
     pub wants_time: Option<Context>,
 }
 
-/// What was found besides fields.
+/// The results besides fields.
 pub(crate) struct Found {
     /// Whether a message was written.
     pub message: bool,
-    /// What the keys for the time say.
+    /// The result of the keys for the time.
     pub time: TimeFound,
-    /// What those for the level say.
+    /// The result of the keys for the level.
     pub level: LevelFound,
-    /// The line of a container's program, which the message is.
+    /// The log line of a container's program, which is the message.
     pub docker: Option<Value>,
 }
 
@@ -102,52 +105,52 @@ pub(crate) struct Found {
 pub(crate) enum LevelFound {
     None,
     Known(&'static str),
-    /// A word that is none of ours.
+    /// An unknown word.
     Other(Value),
 }
 
-/// What was wrong with an object of which fields could be read: what, and bytes of the object
-/// before it.
+/// What was wrong with an object whose fields could be partly read: the problem, and its offset in
+/// the object.
 pub(crate) type Faults = [Option<Fault>; 2];
 
 /// The outcome of looking for the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeFound {
-    /// No key for it, or a value that says "now" (0 or empty).
+    /// No key for the time, or a value that means "now" (0 or empty).
     None,
     /// Taken from a key, in nanoseconds since 1970 UTC.
     Resolved(i64),
-    /// A time that cannot be.
+    /// An impossible time.
     Absurd,
-    /// A key that was named for it has a value that is no time.
+    /// The value of a key that was configured as the time is not a time.
     Unreadable,
 }
 
-/// The scanner's memory between lines.
+/// State of the scanner that is kept between lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flattener {
     path: Vec<u8>,
     text: Vec<u8>,
     stack: Vec<u8>,
     seen: Vec<Seen>,
-    /// For which origin and rule, with a head or not, with the time wanted or not, `seen` holds.
+    /// The origin, rule, presence of a head and of a known time for which `seen` is valid.
     seen_for: Option<(u16, Option<u16>, bool, bool)>,
-    /// Values of the object that may be its time or message, by place among the candidates,
+    /// Values of the object that may be its time or message, by rank among the candidates,
     /// ascending.
     times: Vec<(u8, Value)>,
     messages: Vec<(u8, Value)>,
     levels: Vec<(u8, Value)>,
-    /// Seconds and nanoseconds that stand apart.
+    /// Seconds and nanoseconds that are separate members.
     parts: [Option<Value>; 2],
     marks: Marks,
-    /// Members that became fields, or were held.
+    /// Members that became fields, or were held back.
     members: usize,
 }
 
-/// A key of the line before.
+/// A key of the previous line.
 #[derive(Clone, Debug)]
 struct Seen {
-    /// `"name":` for a key of the object itself, without escapes; else the path alone.
+    /// `"name":` for a top-level key without escapes; otherwise only the path.
     text: Vec<u8>,
     whole: bool,
     role: Role,
@@ -159,26 +162,26 @@ impl Seen {
     }
 }
 
-/// One object on its way.
-struct Flight<'a, 'm, 'f> {
+/// One object while it is parsed.
+struct ObjectParse<'a, 'm, 'f> {
     scan: Scan<'a>,
     rows: &'m mut Rows<'f>,
     /// Where the object begins in its line, if it is a part of it.
     begin: usize,
     line_context: ParseContext<'a>,
     memory: &'m mut Flattener,
-    key_place: usize,
+    key_index: usize,
 }
 
 impl Flattener {
-    /// Forgets what is only good for one batch.
+    /// Discards everything that is only valid for one batch.
     pub fn begin_batch(&mut self) {
         self.seen.clear();
         self.seen_for = None;
     }
 
-    /// Writes the fields of an object, which `text` has to be from end to end. After an error the
-    /// row has fields that the caller takes back.
+    /// Writes the fields of an object; `text` must be the object from end to end. After an error
+    /// the row has fields that the caller must remove.
     pub fn flatten<'a>(
         &mut self,
         text: &'a [u8],
@@ -194,9 +197,9 @@ impl Flattener {
         Ok(flight.found(times))
     }
 
-    /// As [`flatten`](Self::flatten) for a text that is no object to its end: writes the fields
-    /// that can be read, and says what was wrong. None when there are none; the row may have fields
-    /// then, too.
+    /// As [`flatten`](Self::flatten), for a text that is not entirely a valid object: writes the
+    /// fields that can be read, and returns the problems. `None` if there are no fields; the row
+    /// may then still have some.
     pub fn mend<'a>(
         &mut self,
         text: &'a [u8],
@@ -209,7 +212,7 @@ impl Flattener {
             what: "JSON with bytes that are not UTF-8",
             at: error.valid_up_to() as u32,
         });
-        flight.whole_loosely();
+        flight.whole_leniently();
         if flight.memory.members == 0 {
             return None;
         }
@@ -221,7 +224,7 @@ impl Flattener {
         Some((flight.found(times), faults))
     }
 
-    /// Writes the fields of a text of pairs; whether all of it was pairs.
+    /// Writes the fields of a text of pairs; returns whether all of it was pairs.
     pub fn pairs<'a>(
         &mut self,
         text: &'a [u8],
@@ -266,7 +269,7 @@ impl Flattener {
         text: &[u8],
         line_context: ParseContext<'a>,
         rows: &'m mut Rows<'f>,
-    ) -> Flight<'a, 'm, 'f> {
+    ) -> ObjectParse<'a, 'm, 'f> {
         let head = (line_context.given.head, line_context.wants_time.is_some());
         let surroundings = Some((line_context.origin, line_context.names.rule, head.0, head.1));
         if self.seen_for != surroundings {
@@ -281,11 +284,11 @@ impl Flattener {
         self.marks = Marks::NONE;
         self.members = 0;
         let begin = if line_context.is_made { 0 } else { rows.offset(text) };
-        Flight { scan, rows, begin, line_context, memory: self, key_place: 0 }
+        ObjectParse { scan, rows, begin, line_context, memory: self, key_index: 0 }
     }
 }
 
-impl<'a> Flight<'a, '_, '_> {
+impl<'a> ObjectParse<'a, '_, '_> {
     fn whole(&mut self) -> Result<(), Broken> {
         self.scan.blanks();
         self.scan.expect(b'{')?;
@@ -294,8 +297,8 @@ impl<'a> Flight<'a, '_, '_> {
         self.scan.end()
     }
 
-    /// What can be read of a text that has no object from end to end.
-    fn whole_loosely(&mut self) {
+    /// Reads the object at the start of a text as far as possible.
+    fn whole_leniently(&mut self) {
         self.scan.blanks();
         if !self.scan.skip(b'{') {
             return;
@@ -315,7 +318,7 @@ impl<'a> Flight<'a, '_, '_> {
         Found { message, time, level: self.take_level(), docker }
     }
 
-    /// The members of an object and its closing brace; the opening one is behind us.
+    /// The members of an object and its closing brace; the opening one was consumed.
     fn object(&mut self, depth: usize) -> Result<(), Broken> {
         self.scan.blanks();
         if self.scan.skip(b'}') {
@@ -324,7 +327,7 @@ impl<'a> Flight<'a, '_, '_> {
         let prefix = self.memory.path.len();
         loop {
             self.scan.blanks();
-            let expected = self.memory.seen.get(self.key_place);
+            let expected = self.memory.seen.get(self.key_index);
             if depth == 1
                 && let Some(Seen { text, role, whole: true }) = expected
                 && let Some(key) = self.scan.skip_text(text)
@@ -384,13 +387,13 @@ impl<'a> Flight<'a, '_, '_> {
                 return self.object(depth + 1);
             }
             Some(b'{' | b'[') => {
-                let begin = self.scan.place();
+                let begin = self.scan.offset();
                 let text = self.scan.nested(&mut self.memory.stack)?;
                 Value::Text(begin, text.len() as u32)
             }
             Some(b'"') => {
                 self.scan.expect(b'"')?;
-                let begin = self.scan.place();
+                let begin = self.scan.offset();
                 let (text, escaped) = self.scan.string()?;
                 if text.is_empty() && self.scan.is_cut() {
                     return Err(Broken);
@@ -402,7 +405,7 @@ impl<'a> Flight<'a, '_, '_> {
                 }
             }
             _ => {
-                let begin = self.scan.place();
+                let begin = self.scan.offset();
                 match self.scan.scalar()? {
                     b"null" => return Ok(()),
                     text => Value::Text(begin, text.len() as u32),
@@ -411,7 +414,7 @@ impl<'a> Flight<'a, '_, '_> {
         };
         let role = match role {
             Some(role) => {
-                self.key_place += 1;
+                self.key_index += 1;
                 role
             }
             None => self.role(if whole { Some(key) } else { None }),
@@ -420,7 +423,7 @@ impl<'a> Flight<'a, '_, '_> {
         Ok(())
     }
 
-    /// A value without the escapes of JSON.
+    /// A value without JSON escapes.
     fn made_of_json(&mut self, text: &[u8]) -> Value {
         self.memory.text.clear();
         if unescape_bytes(text, &mut self.memory.text) {
@@ -429,12 +432,12 @@ impl<'a> Flight<'a, '_, '_> {
         Value::Made(self.rows.builder.keep_made(&self.memory.text))
     }
 
-    /// A value without the escapes of logfmt, which are those of Go: `\"`, `\\`, `\n`, `\u00e9`.
+    /// A value without logfmt escapes, which are those of Go: `\"`, `\\`, `\n`, `\u00e9`.
     fn made(&mut self, text: &[u8]) -> Value {
         self.made_of_json(text)
     }
 
-    /// Does with a value what its key is for.
+    /// Uses a value according to the role of its key.
     #[inline]
     fn take(&mut self, role: Role, value: Value) {
         self.memory.members += 1;
@@ -446,21 +449,21 @@ impl<'a> Flight<'a, '_, '_> {
                     self.rows.set_apart();
                 }
                 memory.marks.add(meaning.marks);
-                if let Some(place) = meaning.level {
-                    hold(&mut memory.levels, place, value);
+                if let Some(rank) = meaning.level {
+                    hold(&mut memory.levels, rank, value);
                 }
                 if let Some(part) = meaning.part {
                     memory.parts[part as usize] = Some(value);
                 }
                 return self.put(id, value);
             }
-            Role::Time(place, marks) => {
+            Role::Time(rank, marks) => {
                 memory.marks.add(marks);
-                hold(&mut memory.times, place, value)
+                hold(&mut memory.times, rank, value)
             }
-            Role::Message(place, marks) => {
+            Role::Message(rank, marks) => {
                 memory.marks.add(marks);
-                hold(&mut memory.messages, place, value)
+                hold(&mut memory.messages, rank, value)
             }
             Role::Ignored => false,
             Role::NoRoom => return self.rows.no_room(),
@@ -494,13 +497,13 @@ impl<'a> Flight<'a, '_, '_> {
         }
     }
 
-    /// The role of a key: `whole`, or else the path.
+    /// The role of a key: of `whole`, or else of the path.
     #[inline]
     fn role(&mut self, whole: Option<&[u8]>) -> Role {
         let name = whole.unwrap_or(&self.memory.path);
-        let place = self.key_place;
-        self.key_place += 1;
-        if let Some(seen) = self.memory.seen.get(place)
+        let index = self.key_index;
+        self.key_index += 1;
+        if let Some(seen) = self.memory.seen.get(index)
             && seen.name() == name
         {
             return seen.role;
@@ -510,10 +513,10 @@ impl<'a> Flight<'a, '_, '_> {
             Err(_) => find_role(&String::from_utf8_lossy(name), self.line_context, self.rows),
         };
         let seen = &mut self.memory.seen;
-        if place < SEEN_MAX && place == seen.len() {
+        if index < SEEN_MAX && index == seen.len() {
             seen.push(Seen { text: Vec::new(), whole: false, role });
         }
-        if let Some(seen) = seen.get_mut(place) {
+        if let Some(seen) = seen.get_mut(index) {
             (seen.whole, seen.role) = (whole.is_some(), role);
             seen.text.clear();
             match whole {
@@ -526,19 +529,19 @@ impl<'a> Flight<'a, '_, '_> {
         role
     }
 
-    /// Writes the preferred message as `_msg` and the other candidates as fields; whether there was
-    /// one. That of a container is given back instead.
+    /// Writes the preferred message as `_msg` and the other candidates as fields; returns whether
+    /// there was one. A container's log line is returned instead.
     fn put_message(&mut self) -> (bool, Option<Value>) {
         let held = std::mem::take(&mut self.memory.messages);
         let named = self.line_context.names.msg;
         let marks = self.memory.marks;
-        let can = |place: u8| !named.is_empty() || marks.has(MESSAGES[usize::from(place)].needs);
-        let filled = |(place, value): &(u8, Value)| can(*place) && !value.is_empty();
+        let can = |rank: u8| !named.is_empty() || marks.has(MESSAGES[usize::from(rank)].needs);
+        let filled = |(rank, value): &(u8, Value)| can(*rank) && !value.is_empty();
         let chosen = held.iter().position(filled).or_else(|| held.iter().position(|m| can(m.0)));
         let mut docker = None;
-        for (i, &(place, value)) in held.iter().enumerate() {
+        for (i, &(rank, value)) in held.iter().enumerate() {
             let is_chosen = Some(i) == chosen;
-            if is_chosen && named.is_empty() && place == DOCKER_PLACE {
+            if is_chosen && named.is_empty() && rank == DOCKER_RANK {
                 docker = Some(value);
                 continue;
             }
@@ -547,11 +550,11 @@ impl<'a> Flight<'a, '_, '_> {
                 self.push(id, value);
             }
             let name = match named.is_empty() {
-                true => MESSAGES[usize::from(place)].name,
-                false if usize::from(place) == NAMES_MAX => MESSAGES[0].name,
-                false => &named[usize::from(place)],
+                true => MESSAGES[usize::from(rank)].name,
+                false if usize::from(rank) == NAMES_MAX => MESSAGES[0].name,
+                false => &named[usize::from(rank)],
             };
-            if !is_chosen || (named.is_empty() && MESSAGES[usize::from(place)].keeps) {
+            if !is_chosen || (named.is_empty() && MESSAGES[usize::from(rank)].keeps) {
                 self.put_named(name, value);
             }
         }
@@ -559,27 +562,27 @@ impl<'a> Flight<'a, '_, '_> {
         (chosen.is_some(), docker)
     }
 
-    /// The preferred time that can be read; the other candidates become fields.
+    /// The preferred readable time; the other candidates become fields.
     fn take_time(&mut self, times: &mut Times) -> TimeFound {
         let Some(context) = self.line_context.wants_time else { return TimeFound::None };
         let held = std::mem::take(&mut self.memory.times);
         let named = self.line_context.names.time;
         let mut found = TimeFound::None;
-        for &(place, value) in &held {
-            let known = named.is_empty().then(|| &TIMES[usize::from(place)]);
-            let name = known.map_or_else(|| named[usize::from(place)].as_str(), |known| known.name);
+        for &(rank, value) in &held {
+            let known = named.is_empty().then(|| &TIMES[usize::from(rank)]);
+            let name = known.map_or_else(|| named[usize::from(rank)].as_str(), |known| known.name);
             let can = known.is_none_or(|known| self.memory.marks.has(known.needs));
             let keeps = known.is_some_and(|known| known.keeps);
             if can && !matches!(found, TimeFound::Resolved(_)) {
                 let text = self.text(value);
-                // VictoriaLogs: 0 and nothing mean the arrival.
+                // As in VictoriaLogs, 0 and empty mean the arrival time.
                 if matches!(*text, [] | [b'0']) && !keeps {
                     continue;
                 }
                 let number_only = known.is_some_and(|known| known.number);
                 let outcome = match json_time::read(&text, number_only, context, times) {
                     Some(Ok(time_ns)) => TimeFound::Resolved(time_ns),
-                    // A name that may be something else says nothing of the time then.
+                    // A name that can mean something else does not count as a time then.
                     _ if keeps => TimeFound::None,
                     Some(Err(_)) => TimeFound::Absurd,
                     None if known.is_none() || matches!(name, "_time" | "@timestamp") => {
@@ -608,17 +611,16 @@ impl<'a> Flight<'a, '_, '_> {
         found
     }
 
-    /// The preferred level that is one. A word that is not known counts where it stands under a
-    /// usual name.
+    /// The preferred valid level. An unknown word counts if it has one of the usual names.
     fn take_level(&mut self) -> LevelFound {
         let held = std::mem::take(&mut self.memory.levels);
         let named = self.line_context.names.level;
         let marks = self.memory.marks;
         let mut found = LevelFound::None;
-        for &(place, value) in &held {
+        for &(rank, value) in &held {
             let kind = match named.is_empty() {
-                true => LEVELS[usize::from(place)].1,
-                false => named_kind(&named[usize::from(place)]),
+                true => LEVELS[usize::from(rank)].1,
+                false => named_kind(&named[usize::from(rank)]),
             };
             let text = self.text(value);
             if let Some(level) = json_level::find(kind, &text, marks) {
@@ -626,7 +628,7 @@ impl<'a> Flight<'a, '_, '_> {
                 break;
             }
             if matches!(found, LevelFound::None)
-                && (!named.is_empty() || place < LEVELS_OWN)
+                && (!named.is_empty() || rank < LEVELS_OWN)
                 && !text.is_empty()
             {
                 found = LevelFound::Other(value);
@@ -639,7 +641,7 @@ impl<'a> Flight<'a, '_, '_> {
         }
     }
 
-    /// What a value says.
+    /// The text of a value.
     fn text(&self, value: Value) -> std::borrow::Cow<'a, [u8]> {
         match value {
             Value::Text(at, length) => self.scan.part(at, length).into(),
@@ -667,7 +669,7 @@ impl Value {
     }
 }
 
-/// How a key says the level that was named for it.
+/// How a key that was configured for the level expresses it.
 fn named_kind(name: &str) -> LevelKind {
     match find(name) {
         Some((Use::Level(_, kind), _)) => kind,
@@ -675,7 +677,7 @@ fn named_kind(name: &str) -> LevelKind {
     }
 }
 
-/// What a value of an object says.
+/// The text of a value of an object.
 pub(crate) fn bytes<'v>(value: Value, object: &'v [u8], rows: &'v Rows<'_>) -> &'v [u8] {
     match value {
         Value::Text(at, length) => &object[at as usize..][..length as usize],
@@ -683,16 +685,16 @@ pub(crate) fn bytes<'v>(value: Value, object: &'v [u8], rows: &'v Rows<'_>) -> &
     }
 }
 
-/// Holds a value back; the last one of a place counts. Whether there was one already.
-fn hold(held: &mut Vec<(u8, Value)>, place: u8, value: Value) -> bool {
-    let at = held.partition_point(|(other, _)| *other < place);
+/// Holds a value back; the last one of a rank counts. Returns whether there was one already.
+fn hold(held: &mut Vec<(u8, Value)>, rank: u8, value: Value) -> bool {
+    let at = held.partition_point(|(other, _)| *other < rank);
     match held.get_mut(at) {
-        Some(same) if same.0 == place => {
+        Some(same) if same.0 == rank => {
             same.1 = value;
             true
         }
         _ => {
-            held.insert(at, (place, value));
+            held.insert(at, (rank, value));
             false
         }
     }
@@ -709,37 +711,38 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) ->
     }
     let (usage, marks) = find(name).unwrap_or((Use::Mark, Marks::NONE));
     let named = |list: &[String]| {
-        let place = list.iter().take(NAMES_MAX).position(|n| n == name);
-        place.map(|place| place as u8)
+        let rank = list.iter().take(NAMES_MAX).position(|n| n == name);
+        rank.map(|rank| rank as u8)
     };
     if line_context.wants_time.is_some() {
         match usage {
             _ if !names.time.is_empty() => {
-                if let Some(place) = named(names.time) {
-                    return Role::Time(place, marks);
+                if let Some(rank) = named(names.time) {
+                    return Role::Time(rank, marks);
                 }
             }
-            Use::Time(place) => return Role::Time(place, marks),
+            Use::Time(rank) => return Role::Time(rank, marks),
             _ => {}
         }
     }
     match usage {
         _ if !names.msg.is_empty() => {
-            if let Some(place) = named(names.msg) {
-                return Role::Message(place, marks);
+            if let Some(rank) = named(names.msg) {
+                return Role::Message(rank, marks);
             }
-            // What is called the message is it, unless a key that was named instead is there.
+            // A key named `_msg` is the message, unless a key that was configured instead is
+            // present.
             if name == MESSAGES[0].name {
                 return Role::Message(NAMES_MAX as u8, marks);
             }
         }
-        Use::Message(place) => return Role::Message(place, marks),
+        Use::Message(rank) => return Role::Message(rank, marks),
         _ => {}
     }
     let Some(id) = field(name, rows) else { return Role::NoRoom };
     let level = match usage {
         _ if !names.level.is_empty() => named(names.level),
-        Use::Level(place, _) => Some(place),
+        Use::Level(rank, _) => Some(rank),
         _ => None,
     };
     let part = match usage {

@@ -1,13 +1,13 @@
-//! What the values of keys for the level mean: words, letters and numbers.
+//! The meaning of values of keys for the level: words, letters and numbers.
 //!
-//! A number says a level only where it is known whose it is, by its key or by what stands beside
-//! it: 30 is `info` to pino and bunyan, and `warning` to Python. A number of which that is not
-//! known gives no level.
+//! A number is only a level if its scale is known, from its key or from other keys in the object:
+//! 30 is `info` for pino and bunyan, and `warning` for Python. A number with an unknown scale gives
+//! no level.
 
 use super::json_names::{LevelKind, Marks};
 use super::level::{self, LEVELS};
 
-/// The level of a value, beside keys with these marks.
+/// The level of a value in an object with these marks.
 pub(crate) fn find(kind: LevelKind, text: &[u8], marks: Marks) -> Option<&'static str> {
     let text = &text[level::colours(text)..];
     let text = text.trim_ascii();
@@ -67,21 +67,21 @@ pub(crate) fn find(kind: LevelKind, text: &[u8], marks: Marks) -> Option<&'stati
     }
 }
 
-/// The level of an object that names none: Serilog's, which leaves its usual one out.
+/// The level of an object without one: Serilog leaves out its usual level.
 pub(crate) fn unnamed(marks: Marks) -> Option<&'static str> {
     let serilog = marks.has(Marks::AT_T) && marks.has(Marks::AT_M) && !marks.has(Marks::AT_L);
     serilog.then_some("info")
 }
 
-/// A whole number of at most five digits.
+/// A whole number with at most five digits.
 fn number(text: &[u8]) -> Option<u32> {
     let text = text.strip_suffix(b".0").unwrap_or(text);
     let digits = (1..=5).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     digits.then(|| text.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')))
 }
 
-/// A word, also with the offset that Go's slog appends (`INFO+2`), a word of one logger, or a
-/// letter.
+/// A level word, also with the offset that Go's slog appends (`INFO+2`), a word of a particular
+/// logger, or a letter.
 pub(crate) fn word(text: &[u8]) -> Option<&'static str> {
     if let Some(level) = level::from_word(text) {
         return Some(level);

@@ -1,26 +1,26 @@
-//! Names under which loggers write time, level and message.
+//! The names that loggers use for time, level and message.
 //!
-//! Names are told apart with their case, as loggers write them: `level` and `Level`, not `LEVEl`.
-//! The first of a list that has a value of use wins, so the most certain names stand first.
+//! Names are case-sensitive, as loggers write them: `level` and `Level`, not `LEVEl`. The first
+//! name of a list with a usable value wins, so the most certain names come first.
 //!
-//! What is a time or a level keeps its name as a field, too; the five usual names of times and the
-//! names of messages do not, since `_time` and `_msg` say the same. A name that could be anything
-//! (`event`, `log`, `body`, `T`, `s`) counts only beside others of its logger ([`Marks`]).
+//! A time or level also stays a field under its name; the five usual names of times and the names
+//! of messages do not, since `_time` and `_msg` have the same value. An ambiguous name (`event`,
+//! `log`, `body`, `T`, `s`) only counts together with other names of its logger ([`Marks`]).
 //!
-//! Left out: names that are as often something else (`created_at`, `start_time`, `status`,
+//! Left out: names that equally often mean something else (`created_at`, `start_time`, `status`,
 //! `priority`, `text`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// How a key says the level.
+/// How a key expresses the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LevelKind {
     /// A word.
     Word,
     /// A word, or a number of pino, bunyan or GELF.
     Level,
-    /// A word, or the number of syslog beside a facility.
+    /// A word, or a syslog number if there is a facility.
     Severity,
     /// A severity of syslog, 0 to 7.
     Syslog,
@@ -36,7 +36,7 @@ pub(crate) enum LevelKind {
     Mongo,
 }
 
-/// Which names with a meaning an object has; bits.
+/// Which names with a meaning an object has, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks(u32);
 
@@ -49,15 +49,15 @@ impl Marks {
     pub const FACILITY: Marks = Marks(1 << 4);
     /// GELF.
     pub const SHORT_MESSAGE: Marks = Marks(1 << 5);
-    /// Any name of a level that is nothing else.
+    /// Any name that can only be a level.
     pub const LEVEL: Marks = Marks(1 << 6);
     /// OpenTelemetry.
     pub const OTEL: Marks = Marks(1 << 7);
-    /// zap with its names for developers.
+    /// zap with its names for development.
     pub const L: Marks = Marks(1 << 8);
     /// MongoDB.
     pub const T_DATE: Marks = Marks(1 << 9);
-    /// Serilog's time, its message or template, and its level, which it leaves out where it is
+    /// Serilog's time, its message or template, and its level, which is left out if it is
     /// `Information`.
     pub const AT_T: Marks = Marks(1 << 10);
     pub const AT_M: Marks = Marks(1 << 11);
@@ -78,18 +78,18 @@ impl Marks {
     }
 }
 
-/// A name of times.
+/// A name for times.
 pub(crate) struct TimeName {
     pub name: &'static str,
-    /// What else the object must have.
+    /// Other marks that the object must have.
     pub needs: Marks,
-    /// Only a number is a time here.
+    /// The value must be a number.
     pub number: bool,
-    /// It is a field, too.
+    /// It stays a field, too.
     pub keeps: bool,
 }
 
-/// A name of messages.
+/// A name for messages.
 pub(crate) struct MsgName {
     pub name: &'static str,
     pub needs: Marks,
@@ -103,14 +103,14 @@ pub(crate) enum Part {
     Nanos,
 }
 
-/// What a name is for.
+/// The use of a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use {
     Time(u8),
     TimePart(Part),
     Message(u8),
     Level(u8, LevelKind),
-    /// Nothing by itself.
+    /// No use by itself, only a mark.
     Mark,
 }
 
@@ -122,7 +122,7 @@ const fn usual(name: &'static str) -> TimeName {
     TimeName { keeps: false, ..time(name) }
 }
 
-/// Names of times, the surest first.
+/// Names for times, the most certain first.
 pub(crate) const TIMES: [TimeName; 47] = [
     usual("_time"),
     usual("@timestamp"),
@@ -181,7 +181,7 @@ const fn kept_msg(name: &'static str, needs: Marks) -> MsgName {
     MsgName { name, needs, keeps: true }
 }
 
-/// Names of messages, the surest first.
+/// Names for messages, the most certain first.
 pub(crate) const MESSAGES: [MsgName; 25] = [
     msg("_msg"),
     msg("message"),
@@ -210,14 +210,14 @@ pub(crate) const MESSAGES: [MsgName; 25] = [
     kept_msg("event", Marks::LEVEL), // structlog
 ];
 
-/// The line of a container's program, in files of Docker's driver `json-file` and from shippers
-/// that read such.
+/// The log line of a container's program, in files of Docker's `json-file` driver and from shippers
+/// that read these files.
 const DOCKER: MsgName = MsgName { needs: Marks::STREAM, ..msg("log") };
-pub(crate) const DOCKER_PLACE: u8 = 21;
-const _: () = assert!(MESSAGES[DOCKER_PLACE as usize].needs.0 == Marks::STREAM.0);
+pub(crate) const DOCKER_RANK: u8 = 21;
+const _: () = assert!(MESSAGES[DOCKER_RANK as usize].needs.0 == Marks::STREAM.0);
 
-/// Names of levels, the surest first. An unknown word under one of the first [`LEVELS_OWN`] is a
-/// level all the same.
+/// Names for levels, the most certain first. Under one of the first [`LEVELS_OWN`] names, an
+/// unknown word is still a level.
 pub(crate) const LEVELS: [(&str, LevelKind); 34] = [
     ("level", LevelKind::Level),
     ("severity", LevelKind::Severity),
@@ -294,22 +294,22 @@ const MARKED: [(&str, Marks); 20] = [
 
 type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;
 
-// A table of constants, built once: a hash map cannot be a `const`.
+// A constant table, built once: a hash map cannot be a `const`.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let mut known = Known::default();
-    for (place, time) in TIMES.iter().enumerate() {
-        known.insert(time.name, (Use::Time(place as u8), Marks::NONE));
+    for (rank, time) in TIMES.iter().enumerate() {
+        known.insert(time.name, (Use::Time(rank as u8), Marks::NONE));
     }
     for (name, part) in PARTS {
         known.insert(name, (Use::TimePart(part), Marks::NONE));
     }
-    for (place, message) in MESSAGES.iter().enumerate() {
-        known.insert(message.name, (Use::Message(place as u8), Marks::NONE));
+    for (rank, message) in MESSAGES.iter().enumerate() {
+        known.insert(message.name, (Use::Message(rank as u8), Marks::NONE));
     }
-    for (place, (name, kind)) in LEVELS.iter().enumerate() {
+    for (rank, (name, kind)) in LEVELS.iter().enumerate() {
         let sure = !matches!(*name, "s" | "L");
         let mark = if sure { Marks::LEVEL } else { Marks::NONE };
-        known.insert(name, (Use::Level(place as u8, *kind), mark));
+        known.insert(name, (Use::Level(rank as u8, *kind), mark));
     }
     for (name, mark) in MARKED {
         let entry = known.entry(name).or_insert((Use::Mark, Marks::NONE));
@@ -318,10 +318,10 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     known
 });
 
-/// The longest known name: longer ones are not looked up.
+/// Length of the longest known name: longer ones are not looked up.
 const NAME_BYTES_MAX: usize = 24;
 
-/// What a name is for, and what it says of its object.
+/// The use of a name, and the mark it sets for its object.
 pub(crate) fn find(name: &str) -> Option<(Use, Marks)> {
     if name.len() > NAME_BYTES_MAX {
         return None;

@@ -1,32 +1,30 @@
-//! JSON text taken apart, for those who look into values: the members of an object, the items of an
-//! array.
+//! Splits JSON text for code that examines values: the members of an object, the items of an array.
 //!
 //! The rules of [`json_members`] are those of lines ([`super::json`]): keys of nested objects are
 //! joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON
-//! text; numbers and literals are kept as written; null is nothing. Nothing recurses deeper than
-//! that, or than it is told, whatever the text.
+//! text; numbers and literals are kept as written; null is skipped. Recursion is limited to that
+//! depth, or to the requested one, whatever the text.
 
 use super::json::JSON_DEPTH_MAX;
 use super::json_scan::{Broken, Scan, unescape};
 
-/// What a JSON value is.
+/// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonKind {
     /// `null`
     Null,
     /// `true`, `false`, or a number.
     Plain,
-    /// A text, given without quotes and escapes.
+    /// A string, without quotes and escapes.
     Text,
-    /// An array, given as it is written.
+    /// An array, as it is written.
     Array,
-    /// An object, given as it is written.
+    /// An object, as it is written.
     Object,
 }
 
-/// Calls `each` with path and value of the members of the object that `text` is from end to end, in
-/// their order. None, when it is not one: then `each` may have been called before that was found
-/// out.
+/// Calls `each` with path and value of the members, in order, of the object that `text` must be
+/// from end to end. `None` if it is not; `each` may have been called before that was detected.
 pub fn json_members(text: &[u8], mut each: impl FnMut(&str, &str)) -> Option<()> {
     let join = |path: &mut String, depth: usize, key: &str| {
         if depth > 1 {
@@ -41,9 +39,9 @@ pub fn json_members(text: &[u8], mut each: impl FnMut(&str, &str)) -> Option<()>
     })
 }
 
-/// As [`json_members`] for those with other rules: objects deeper than `depth_max` stay JSON text,
-/// `join` appends a key to the path of the object around it, whose members are that deep (from 1
-/// on), and `each` is told what a value is.
+/// As [`json_members`], with other rules: objects deeper than `depth_max` stay JSON text, `join`
+/// appends a key to the path of the enclosing object, whose members have the given depth (from 1
+/// on), and `each` also gets the kind of the value.
 pub fn json_members_by(
     text: &[u8],
     depth_max: usize,
@@ -70,9 +68,9 @@ pub(crate) fn is_object(text: &[u8]) -> bool {
         && scan.end().is_ok()
 }
 
-/// Calls `each` with the items of the array that `text` is from end to end, in their order; strings
-/// without quotes and escapes, all else as it is written. None, when it is not one: then `each` may
-/// have been called before that was found out.
+/// Calls `each` with the items, in order, of the array that `text` must be from end to end; strings
+/// without quotes and escapes, all others as written. `None` if it is not; `each` may have been
+/// called before that was detected.
 pub fn json_items(text: &[u8], mut each: impl FnMut(JsonKind, &str)) -> Option<()> {
     std::str::from_utf8(text).ok()?;
     let mut scan = Scan::new(text);
@@ -106,7 +104,7 @@ struct Members<J, E> {
 }
 
 impl<J: Fn(&mut String, usize, &str), E: FnMut(&str, JsonKind, &str)> Members<J, E> {
-    /// The members of an object and its closing brace; the opening one is behind us.
+    /// The members of an object and its closing brace; the opening one was consumed.
     fn object(&mut self, scan: &mut Scan<'_>, depth: usize) -> Result<(), Broken> {
         scan.blanks();
         if scan.skip(b'}') {
@@ -137,7 +135,7 @@ impl<J: Fn(&mut String, usize, &str), E: FnMut(&str, JsonKind, &str)> Members<J,
     }
 }
 
-/// A value: what a string says, all else as it is written.
+/// A value: the content of a string, all others as written.
 fn value<'v, 'a: 'v>(
     scan: &mut Scan<'a>,
     made: &'v mut String,
@@ -157,7 +155,7 @@ fn value<'v, 'a: 'v>(
     })
 }
 
-/// What a string says whose opening quote is behind us.
+/// The content of a string whose opening quote was consumed.
 fn string<'v, 'a: 'v>(scan: &mut Scan<'a>, made: &'v mut String) -> Result<&'v str, Broken> {
     let (text, escaped) = scan.string()?;
     if !escaped {
@@ -168,7 +166,7 @@ fn string<'v, 'a: 'v>(scan: &mut Scan<'a>, made: &'v mut String) -> Result<&'v s
     Ok(made)
 }
 
-/// A part of the text, which was checked.
+/// A part of the text, whose encoding was checked.
 fn utf8(part: &[u8]) -> &str {
     std::str::from_utf8(part).expect("the text is UTF-8, and cut next to ASCII bytes")
 }
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_no_danger() {
+    fn deep_nesting_does_not_recurse() {
         let deep = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
         let found = members(&deep).expect("an object");
         let dots = found.bytes().take_while(|b| *b != b'=').filter(|b| *b == b'.').count();

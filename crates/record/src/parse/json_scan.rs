@@ -1,29 +1,28 @@
 //! The grammar of JSON (RFC 8259) over a text: strings, numbers, literals, nested values.
 //!
-//! Positions only ever stop next to ASCII bytes, so that slices of a text that is UTF-8 are so too.
-//! That it is, is for the caller to see.
+//! Positions only stop next to ASCII bytes, so that slices of a UTF-8 text are UTF-8. The caller
+//! must check that the text is.
 //!
-//! A scan that mends ([`Scan::mending`]) goes on over what can be understood all the same, and
-//! remembers the first place where it had to ([`Fault`]): control characters, escapes that are
-//! none, words for numbers (`NaN`), a comma too many, text that ends within a string. It is the
-//! slow path, taken where the grammar failed.
+//! A mending scan ([`Scan::mending`]) continues over errors that can be tolerated, and remembers
+//! the first one ([`Fault`]): control characters, invalid escapes, words for numbers (`NaN`), an
+//! extra comma, text that ends within a string. It is the slow path, used after the grammar failed.
 
 use super::short;
 
-/// The text is no JSON.
+/// The text is not valid JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// What was wrong with a text that could be read all the same.
+/// The problem with a text that could be read nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What was found, to be followed by the place.
+    /// The problem, to be followed by its offset.
     pub what: &'static str,
-    /// Bytes before it.
+    /// Offset of the problem.
     pub at: u32,
 }
 
-/// A place in a text.
+/// A position in a text.
 pub(crate) struct Scan<'a> {
     text: &'a [u8],
     at: usize,
@@ -37,18 +36,18 @@ impl<'a> Scan<'a> {
         Scan { text, at: 0, mends: false, fault: None, end: None }
     }
 
-    /// A scan over a text in which the grammar has failed, or will.
+    /// A scan over a text in which the grammar has failed, or may fail.
     pub fn mending(text: &'a [u8]) -> Self {
         Scan { mends: true, ..Scan::new(text) }
     }
 
-    /// Whether it is one that mends.
+    /// Whether this is a mending scan.
     #[inline]
     pub fn mends(&self) -> bool {
         self.mends
     }
 
-    /// The first thing that was mended, and where nothing could be read any more.
+    /// The first problem that was tolerated, and where reading had to stop.
     pub fn faults(&self) -> [Option<Fault>; 2] {
         [self.fault, self.end]
     }
@@ -59,43 +58,43 @@ impl<'a> Scan<'a> {
         self.end.is_some() && self.at >= self.text.len()
     }
 
-    /// Remembers what is wrong here.
+    /// Remembers a problem at the current position.
     #[cold]
     pub fn set_fault(&mut self, what: &'static str) {
         self.set_fault_at(what, self.at);
     }
 
-    /// Remembers what was wrong at a place.
+    /// Remembers a problem at a given position.
     #[cold]
     fn set_fault_at(&mut self, what: &'static str, at: usize) {
         self.fault.get_or_insert(Fault { what, at: at as u32 });
     }
 
-    /// Remembers that what follows is not read.
+    /// Remembers that the rest is not read.
     #[cold]
     pub fn set_end(&mut self, what: &'static str) {
         self.end.get_or_insert(Fault { what, at: self.at as u32 });
     }
 
-    /// Remembers that nothing can be read from here on.
+    /// Remembers that reading cannot continue here.
     #[cold]
     pub fn give_up(&mut self) {
         let is_cut = self.at >= self.text.len();
         self.set_end(if is_cut { "JSON cut off" } else { "JSON broken" });
     }
 
-    /// Bytes in front of this place.
+    /// The current offset.
     #[inline]
-    pub fn place(&self) -> u32 {
+    pub fn offset(&self) -> u32 {
         self.at as u32
     }
 
-    /// A part of the text by its place and length.
+    /// A part of the text by its offset and length.
     pub fn part(&self, at: u32, length: u32) -> &'a [u8] {
         &self.text[at as usize..][..length as usize]
     }
 
-    /// Passes over `text` if it stands here; the part passed over.
+    /// Skips `text` if it is at the current position; returns the skipped part.
     #[inline]
     pub fn skip_text(&mut self, text: &[u8]) -> Option<&'a [u8]> {
         let part = self.text.get(self.at..self.at + text.len())?;
@@ -133,13 +132,13 @@ impl<'a> Scan<'a> {
         if self.at == self.text.len() { Ok(()) } else { Err(Broken) }
     }
 
-    /// Whether an object without members stands here.
+    /// Whether an empty object is at the current position.
     pub fn at_empty_object(&self) -> bool {
         let rest = self.text[self.at..].strip_prefix(b"{").unwrap_or_default();
         rest.iter().find(|b| !matches!(b, b' ' | b'\t' | b'\n' | b'\r')) == Some(&b'}')
     }
 
-    /// The rest of a string whose opening quote is behind us, still escaped, and whether it has
+    /// The rest of a string whose opening quote was consumed, still escaped, and whether it has
     /// escapes.
     #[inline]
     pub fn string(&mut self) -> Result<(&'a [u8], bool), Broken> {
@@ -186,7 +185,7 @@ impl<'a> Scan<'a> {
     #[inline]
     pub fn scalar(&mut self) -> Result<&'a [u8], Broken> {
         if self.mends {
-            return self.scalar_loosely();
+            return self.scalar_leniently();
         }
         let rest = &self.text[self.at..];
         let length = match rest.first() {
@@ -200,10 +199,10 @@ impl<'a> Scan<'a> {
         Ok(&self.text[self.at - length..self.at])
     }
 
-    /// A number, literal, or another word without blanks. The last one of a text that is cut off is
-    /// not taken: a number may have had more digits.
+    /// A number, literal, or another word without blanks. The last word of a truncated text is not
+    /// taken: a number may have had more digits.
     #[cold]
-    fn scalar_loosely(&mut self) -> Result<&'a [u8], Broken> {
+    fn scalar_leniently(&mut self) -> Result<&'a [u8], Broken> {
         let rest = &self.text[self.at..];
         let of_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'_');
         let length = rest.iter().take_while(|b| of_word(b)).count();
@@ -219,14 +218,14 @@ impl<'a> Scan<'a> {
         Ok(&rest[..length])
     }
 
-    /// An array or object with all that is in it, as text. Not recursive: depth costs a byte of
-    /// `stack` a level.
+    /// An array or object with all its content, as text. Not recursive: each level takes a byte of
+    /// `stack`.
     pub fn nested(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
         let begin = self.at;
         if self.mends {
             let mut strict = Scan { at: begin, ..Scan::new(self.text) };
             let Ok(found) = strict.nested(stack) else {
-                let found = self.nested_loosely(stack)?;
+                let found = self.nested_leniently(stack)?;
                 self.set_fault_at("JSON broken", strict.at);
                 return Ok(found);
             };
@@ -256,7 +255,7 @@ impl<'a> Scan<'a> {
                     self.scalar()?;
                 }
             }
-            // Behind a value: the next one, or the ends of what it is in.
+            // Behind a value: the next value, or the end of the enclosing array or object.
             while let Some(&open) = stack.last() {
                 self.blanks();
                 if self.skip(b',') {
@@ -266,7 +265,7 @@ impl<'a> Scan<'a> {
                     }
                     continue 'values;
                 }
-                // '}' and ']' are two behind '{' and '['.
+                // '}' and ']' are two code points after '{' and '['.
                 self.expect(open + 2)?;
                 stack.pop();
             }
@@ -274,9 +273,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// From a bracket to the one that closes it, whatever stands between.
+    /// From a bracket to the matching closing one, whatever is between them.
     #[cold]
-    fn nested_loosely(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
+    fn nested_leniently(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
         let begin = self.at;
         stack.clear();
         loop {
@@ -287,7 +286,7 @@ impl<'a> Scan<'a> {
                     self.string()?;
                 }
                 b'{' | b'[' => stack.push(byte),
-                // '}' and ']' are two behind '{' and '['.
+                // '}' and ']' are two code points after '{' and '['.
                 b'}' | b']' if stack.pop() != Some(byte - 2) => return Err(Broken),
                 _ => {}
             }
@@ -308,7 +307,7 @@ impl<'a> Scan<'a> {
 /// The next quote, backslash or control character from `at` on.
 #[inline]
 fn special(bytes: &[u8], at: usize) -> Option<usize> {
-    // Most strings are short; the longer ones are passed over by blocks.
+    // Most strings are short; longer ones are skipped in blocks.
     const NEAR_BYTES: usize = 16;
     let near = bytes.len().min(at + NEAR_BYTES);
     match special_by_eight(&bytes[..near], at) {
@@ -318,7 +317,7 @@ fn special(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 fn special_by_blocks(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // Without a branch in between, so that it becomes vector code.
+    // Without branches, so that it is vectorised.
     let any = |block: &[u8; 32]| {
         block.iter().fold(false, |any, b| any | (*b == b'"') | (*b == b'\\') | (*b < 0x20))
     };
@@ -335,13 +334,13 @@ fn special_by_blocks(bytes: &[u8], mut at: usize) -> Option<usize> {
     rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).map(|n| rest_at + n)
 }
 
-/// The next special byte from `at` on, or else the place from where on there are not eight bytes.
+/// The next special byte from `at` on, or else the offset from which fewer than eight bytes are
+/// left.
 #[inline]
 fn special_by_eight(bytes: &[u8], mut at: usize) -> Result<usize, usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first
-    // is right.
+    // The highest bit of each zero byte; bits behind the first zero byte may be wrong.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     while let Some(word) = short::eight(bytes, at) {
         let quotes = zeros(word ^ (ONES * u64::from(b'"')));
@@ -381,7 +380,7 @@ fn number_length(text: &[u8]) -> Result<usize, Broken> {
     Ok(at)
 }
 
-/// Bytes of the escape at the start; none when it is none.
+/// Length of the escape at the start; `None` if it is invalid.
 #[inline]
 fn escape_bytes(text: &[u8]) -> Option<usize> {
     match text.get(1)? {
@@ -391,15 +390,15 @@ fn escape_bytes(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Appends a checked string without its escapes.
+/// Appends a validated string without its escapes.
 pub(crate) fn unescape(text: &str, out: &mut String) {
     let mut bytes = std::mem::take(out).into_bytes();
     unescape_bytes(text.as_bytes(), &mut bytes);
     *out = String::from_utf8(bytes).expect("escapes are characters");
 }
 
-/// Appends a string without its escapes; what only looks like one stays as it is. Whether a half of
-/// a surrogate pair became U+FFFD.
+/// Appends a string without its escapes; an invalid escape stays as it is. Returns whether half a
+/// surrogate pair became U+FFFD.
 pub(crate) fn unescape_bytes(text: &[u8], out: &mut Vec<u8>) -> bool {
     let mut halves = false;
     let mut rest = text;
@@ -435,11 +434,11 @@ pub(crate) fn unescape_bytes(text: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 /// The character of four hexadecimal digits, or of eight as a pair `dddd\udddd`, and the bytes
-/// taken; half a pair is U+FFFD.
+/// consumed; half a pair gives U+FFFD.
 fn unicode(text: &[u8]) -> (char, usize) {
     let unit = |at: usize| {
         let digits = std::str::from_utf8(text.get(at..at + 4)?).ok()?;
-        // `from_str_radix` takes a sign.
+        // `from_str_radix` would accept a sign.
         digits.bytes().all(|b| b.is_ascii_hexdigit()).then_some(())?;
         u32::from_str_radix(digits, 16).ok()
     };
@@ -516,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_no_danger() {
+    fn deep_nesting_does_not_recurse() {
         let deep = format!("{}1{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
         let mut scan = Scan::new(deep.as_bytes());
         assert_eq!(scan.nested(&mut Vec::new()), Ok(deep.as_bytes()));

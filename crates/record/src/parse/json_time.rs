@@ -1,11 +1,11 @@
-//! Times as values of JSON and logfmt: ISO 8601 and RFC 3339, numbers since 1970, and the forms of
-//! other logs.
+//! Times as values of JSON and logfmt: ISO 8601 and RFC 3339, numbers since 1970, and the notations
+//! of other logs.
 
 use super::time::{self, Absurd, Context, Written};
 use super::time_plain;
 use super::times::Times;
 
-/// The time that a value says, in nanoseconds since 1970 UTC; none when it says none.
+/// The time in a value, in nanoseconds since 1970 UTC; `None` if it is not a time.
 pub(crate) fn read(
     text: &[u8],
     number_only: bool,
@@ -19,7 +19,7 @@ pub(crate) fn read(
     Some(time::resolve(written, context))
 }
 
-/// The time of seconds and nanoseconds that stand apart.
+/// The time from separate seconds and nanoseconds.
 pub(crate) fn of_parts(seconds: &[u8], nanos: &[u8], context: Context) -> Option<i64> {
     let mut written = number(seconds)?;
     if !nanos.is_empty() {
@@ -30,7 +30,7 @@ pub(crate) fn of_parts(seconds: &[u8], nanos: &[u8], context: Context) -> Option
     time::resolve(written, context).ok()
 }
 
-/// Fortinet's and Sophos' time in three: `date=2026-11-21 time=12:00:00 tz="+0100"`.
+/// The time of Fortinet and Sophos in three parts: `date=2026-11-21 time=12:00:00 tz="+0100"`.
 pub(crate) fn of_date_and_time(
     date: &[u8],
     time: &[u8],
@@ -50,7 +50,7 @@ fn number(text: &[u8]) -> Option<Written> {
         Some(_) => {
             let seconds: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
             (1e8..1e19).contains(&seconds).then_some(())?;
-            // A double has microseconds.
+            // The precision of a double is microseconds.
             time::since_1970(format!("{seconds:.6}").as_bytes())?
         }
     };
@@ -94,7 +94,7 @@ fn without_seconds(text: &[u8]) -> Option<Written> {
     (length == whole.len() && written.offset_s.is_some()).then_some(written)
 }
 
-/// ` CET`: passed over, since most stand for several.
+/// ` CET`: ignored, since most zone names have several meanings.
 fn is_zone_name(text: &[u8]) -> bool {
     matches!(text, [b' ', name @ ..] if (2..=5).contains(&name.len())
         && name.iter().all(u8::is_ascii_uppercase))

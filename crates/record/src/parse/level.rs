@@ -1,8 +1,8 @@
-//! Levels: one set of words for the many that logs have.
+//! Levels: maps the many words that logs use to one set.
 //!
 //! The words are those of VictoriaLogs for syslog severities: emerg, alert, critical, error,
-//! warning, notice, info, debug. Left out: levels that would have to be guessed from the text of a
-//! message. What numbers in JSON mean depends on what stands beside them.
+//! warning, notice, info, debug. Left out: guessing the level from the text of a message. The
+//! meaning of numbers in JSON depends on other keys.
 
 /// Levels by syslog severity (RFC 5424 section 6.2.1).
 pub(crate) const LEVELS: [&str; 8] =
@@ -40,11 +40,11 @@ const WORDS: [(&[u8], &str); 26] = [
     (b"dpanic", "critical"),
 ];
 
-/// Words that mean a level at the start of a line, with a colon behind: .NET's own.
+/// Words that mean a level at the start of a line, followed by a colon: those of .NET.
 const FIRST_WORDS: [(&[u8], &str); 3] =
     [(b"fail", "error"), (b"dbug", "debug"), (b"trce", "debug")];
 
-/// The level a word stands for, whatever its case.
+/// The level of a word, in any case.
 pub(crate) fn from_word(word: &[u8]) -> Option<&'static str> {
     let same = |(known, level): &(&[u8], &'static str)| {
         (known.len() == word.len() && known.eq_ignore_ascii_case(word)).then_some(*level)
@@ -52,8 +52,9 @@ pub(crate) fn from_word(word: &[u8]) -> Option<&'static str> {
     if word.len() < 3 { None } else { WORDS.iter().find_map(same) }
 }
 
-/// The level of a line whose time was found, `rest` being what stands behind it: as [`find`], and
-/// what only means a level right there or in lines of one program:
+/// The level of a line whose time was found; `rest` is the text behind the time. Recognises what
+/// [`find`] does, and also words that mean a level only right behind a time or in lines of one
+/// program:
 ///
 /// - the letter before the time of klog and glog: `W0131 12:00:00.123456 1234 a.go:1] x`
 /// - the first word in small letters: `2026-01-31T12:00:00Z info x`, `1769860800.12→info→x`
@@ -76,7 +77,7 @@ pub(crate) fn of_timed(line: &[u8], rest: &[u8]) -> Option<&'static str> {
             }
         }
         (word, [b' ' | b'\t' | b'[', ..]) if word.len() >= 3 && word[0].is_ascii_lowercase() => {
-            // Not `alert`, `notice`, `trace`: they begin sentences.
+            // Not `alert`, `notice`, `trace`: they also begin sentences.
             if matches!(word, b"info" | b"error" | b"warn" | b"warning" | b"debug" | b"fatal") {
                 return from_word(word);
             }
@@ -96,13 +97,13 @@ pub(crate) fn of_timed(line: &[u8], rest: &[u8]) -> Option<&'static str> {
     find(rest)
 }
 
-/// `1234:M 31 `: process and role.
+/// `1234:M 31 `: process id and role.
 fn is_redis(line: &[u8]) -> bool {
     let digits = line.iter().take_while(|b| b.is_ascii_digit()).count();
     digits > 0 && matches!(line[digits..], [b':', b'M' | b'S' | b'C' | b'X', b' ', ..])
 }
 
-/// The level that a letter stands for.
+/// The level of a letter.
 pub(crate) fn from_letter(letter: u8) -> Option<&'static str> {
     Some(match letter.to_ascii_uppercase() {
         b'V' | b'D' | b'T' => "debug",
@@ -114,7 +115,7 @@ pub(crate) fn from_letter(letter: u8) -> Option<&'static str> {
     })
 }
 
-/// Bytes of the colours of a terminal (`ESC [ … m`) at the start.
+/// Length of the terminal colours (`ESC [ … m`) at the start.
 pub(crate) fn colours(text: &[u8]) -> usize {
     const BYTES_MAX: usize = 24;
     let mut at = 0;
@@ -138,13 +139,13 @@ pub(crate) fn from_status(status: &[u8]) -> &'static str {
     }
 }
 
-/// Looks for the level of a plain line or message, `text` without its leading time.
+/// Searches the level of a plain line or message; `text` begins behind its leading time.
 ///
-/// Taken are, within [`LEVEL_SEARCH_BYTES`]: a level word in capitals that stands alone (` ERROR `,
-/// `|WARN|`); one in brackets or behind `level=` in any case (`[error]`, `[core:error]`); and as
-/// first word also in any case when a colon or two blanks follow (`error: …`, `Info   CBS`), or
-/// Android's `W/Tag`. Colours of terminals are passed over. Words of one program only: `| SUCCESS
-/// |` of loguru, `LOG:  ` of PostgreSQL, `[Note]` and `[System] [MY-…` of MySQL.
+/// Recognised within [`LEVEL_SEARCH_BYTES`]: a level word in capitals between separators (` ERROR
+/// `, `|WARN|`); one in brackets or behind `level=` in any case (`[error]`, `[core:error]`); the
+/// first word in any case if a colon or two blanks follow (`error: …`, `Info   CBS`), or Android's
+/// `W/Tag`. Terminal colours are skipped. Words of a single program: `| SUCCESS |` of loguru, `LOG:
+/// ` of PostgreSQL, `[Note]` and `[System] [MY-…` of MySQL.
 pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
     let text = &text[..text.len().min(LEVEL_SEARCH_BYTES)];
     let blanks = text.iter().position(|b| !matches!(b, b' ' | b',' | b'\t' | b'|'))?;
@@ -168,7 +169,8 @@ pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
             continue;
         }
         let length = text[at..].iter().position(|b| !is_word(*b)).unwrap_or(text.len() - at);
-        // Where a word stands is cheaper to see than what it is, and rules nearly all out.
+        // The surroundings of a word are cheaper to check than the word, and exclude nearly all
+        // words.
         if (3..=13).contains(&length)
             && stands_out(text, at, length, at == start)
             && let Some(level) = from_word(&text[at..at + length])
@@ -181,7 +183,7 @@ pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// The level that a word means in the lines of one program only.
+/// The level of a word that has this meaning only in the lines of one program.
 fn of_one_program(text: &[u8], at: usize, length: usize, first: bool) -> Option<&'static str> {
     let (word, behind) = (&text[at..at + length], &text[at + length..]);
     match word {
@@ -214,7 +216,7 @@ fn stands_out(text: &[u8], at: usize, length: usize, first: bool) -> bool {
     }
 }
 
-/// What belongs to a word, so that `ERROR_CODE` and `x.ERROR` are no levels.
+/// Bytes that belong to a word, so that `ERROR_CODE` and `x.ERROR` are not levels.
 #[inline]
 fn is_word(byte: u8) -> bool {
     const WORD: [bool; 256] = {

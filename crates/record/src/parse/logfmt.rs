@@ -1,37 +1,37 @@
-//! Lines of keys and values: logfmt of Go's loggers, and the like of firewalls.
+//! Lines of keys and values: logfmt of Go's loggers, and similar lines of firewalls.
 //!
 //! ```text
 //! ts=2026-01-31T12:00:00Z level=warn msg="a text with \"quotes\"" took=1.5s ok
 //! ```
 //!
-//! A line is taken for logfmt by itself only where all of it is pairs, and they name a level and a
-//! message, a level and a time, a time and a message, or date and time of a firewall
-//! ([`looks_so`]). Where it was said to be logfmt, words without `=` are keys without a value, and
-//! what cannot be a key is passed over with a note. Left out: pairs behind free text (`user logged
-//! in id=7`).
+//! A line is detected as logfmt only if all of it is pairs, and they contain a level and a message,
+//! a level and a time, a time and a message, or date and time of a firewall ([`is_logfmt`]). If the
+//! source declares lines as logfmt, words without `=` are keys without a value, and text that
+//! cannot be a key is skipped with a note. Left out: pairs behind free text (`user logged in
+//! id=7`).
 
 use super::json_level;
 use super::json_names::{self, Use};
 
-/// A key is no longer than that.
+/// The longest key.
 const KEY_BYTES_MAX: usize = 128;
 
-/// A pair. The value is a part of the text, without its quotes and still escaped.
+/// A pair. The value is a part of the text, without its quotes but still escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair<'a> {
     pub key: &'a [u8],
     pub value: &'a [u8],
     pub escaped: bool,
-    /// There is a `=`.
+    /// Whether there is a `=`.
     pub has_value: bool,
 }
 
-/// What stands at the start of a text.
+/// The result for the start of a text.
 enum Step<'a> {
     Pair(Pair<'a>),
-    /// No pair.
+    /// Not a pair.
     Word,
-    /// A value whose quotes are not closed, or glued to something.
+    /// A value with an unclosed quote, or with text directly behind the quote.
     Broken(Pair<'a>),
 }
 
@@ -78,9 +78,9 @@ fn is_of_key(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'@' | b'/')
 }
 
-/// Whether a text is nothing but pairs, and they are those of a log line.
-pub(crate) fn looks_so(text: &[u8]) -> bool {
-    // Nearly every other line ends here: its first word is not followed by `=`.
+/// Whether a text consists of pairs only, and they are those of a log line.
+pub(crate) fn is_logfmt(text: &[u8]) -> bool {
+    // Nearly every other line is excluded here: its first word is not followed by `=`.
     let first = text.iter().take(KEY_BYTES_MAX).position(|b| !is_of_key(*b));
     if first.is_none_or(|at| at == 0 || text[at] != b'=') {
         return false;
@@ -112,7 +112,7 @@ pub(crate) fn looks_so(text: &[u8]) -> bool {
     (pairs >= 2 && is_log) || (pairs >= 4 && date && clock)
 }
 
-/// Calls `each` with the pairs of a text; whether all of it was pairs, with all values whole.
+/// Calls `each` with the pairs of a text; returns whether all of it was pairs with complete values.
 pub(crate) fn pairs<'a>(text: &'a [u8], mut each: impl FnMut(Pair<'a>)) -> bool {
     let mut whole = true;
     let mut rest = text.trim_ascii();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_it() {
+    fn lines_detected_as_logfmt() {
         for text in [
             "ts=2026-01-31T12:00:00Z level=warn msg=\"x y\"",
             "time=\"2026-01-31T12:00:00Z\" level=info msg=\"x\" container=a",
@@ -178,7 +178,7 @@ mod tests {
             "time=2026-01-31T12:00:00.000Z level=INFO+1 msg=x",
             "date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"",
         ] {
-            assert!(looks_so(text.as_bytes()), "{text}");
+            assert!(is_logfmt(text.as_bytes()), "{text}");
         }
         for text in [
             "",
@@ -198,7 +198,7 @@ mod tests {
             "time=0.25 msg=x",
             "date=tomorrow time=12:00:00 a=1 b=2",
         ] {
-            assert!(!looks_so(text.as_bytes()), "{text}");
+            assert!(!is_logfmt(text.as_bytes()), "{text}");
         }
     }
 }

@@ -1,6 +1,7 @@
-//! The message of a line: which format it has, and the fields that are in it.
+//! The message of a line: detects its format, and writes the fields in it.
 //!
-//! A message that begins like JSON, logfmt or an access line, and is none, becomes `_msg` as it is.
+//! A message that begins like JSON, logfmt or an access line, but is not valid, becomes `_msg`
+//! unchanged.
 
 use super::json::{self, Faults, Found, LevelFound, ParseContext, TimeFound};
 use super::row::{Own, Rows};
@@ -10,19 +11,19 @@ use super::{
 };
 use crate::frame::Line;
 
-/// What the parsing of a message has to know of the line.
+/// What parsing a message needs to know about the line.
 #[derive(Clone, Copy)]
 pub(super) struct Opening<'a> {
     pub(super) message: &'a [u8],
     pub(super) has_head: bool,
     pub(super) has_time: bool,
-    /// The head says how severe the line is.
+    /// The head contains a severity.
     pub(super) severe: bool,
-    /// Keys that were named for what they hold.
+    /// Keys that were configured for time, message and level.
     pub(super) names: Names<'a>,
 }
 
-/// What a message turned out to be.
+/// The detected kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Plain,
@@ -32,8 +33,8 @@ pub(super) enum Kind {
 }
 
 impl Parser {
-    /// Writes the fields of the message, with `_msg`, and for a line without head also the time and
-    /// level.
+    /// Writes the fields of the message, including `_msg`, and for a line without head also time
+    /// and level.
     pub(super) fn message(
         &mut self,
         opening: Opening<'_>,
@@ -43,20 +44,20 @@ impl Parser {
     ) -> Kind {
         use MessageFormat::{Access, Auto, Json, Logfmt};
         let message = opening.message;
-        // The mark that the message is JSON, from the CEE of old.
+        // The former CEE marker for JSON messages.
         let object = message.strip_prefix(b"@cee:").unwrap_or(message).trim_ascii_start();
         if format == Json || (format == Auto && object.first() == Some(&b'{')) {
             match self.json(object, opening, line, rows) {
                 Ok(()) => return Kind::Json,
                 Err(note) => {
                     rows.clear();
-                    // `{` may begin any text; a quote behind it makes it an object that went wrong.
+                    // `{` may begin any text; followed by a quote, it is an object with an error.
                     if format == Json || object.starts_with(b"{\"") {
                         rows.note(note);
                     }
                 }
             }
-        } else if format == Logfmt || (format == Auto && logfmt::looks_so(message)) {
+        } else if format == Logfmt || (format == Auto && logfmt::is_logfmt(message)) {
             if self.logfmt(message, opening, line, rows) {
                 return Kind::Logfmt;
             }
@@ -119,7 +120,7 @@ impl Parser {
             }
         };
         if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
-            // The head's takes its place.
+            // The value of the head replaces it.
             rows.set_apart();
         }
         self.put_found(&found, object, opening, rows);
@@ -135,7 +136,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Writes the fields of a message of pairs; whether it has any.
+    /// Writes the fields of a message of pairs; returns whether it has any.
     pub(super) fn logfmt(
         &mut self,
         message: &[u8],
@@ -162,8 +163,8 @@ impl Parser {
         true
     }
 
-    /// Writes a message that stands in the line with escapes, or in parts, and what it says: the
-    /// fields of an object, or the level of a text.
+    /// Writes a message that is in the line with escapes, or in parts, and its content: the fields
+    /// of an object, or the level of a text.
     pub(super) fn made_message(
         &mut self,
         text: &[u8],
@@ -216,8 +217,8 @@ impl Parser {
         }
     }
 
-    /// Writes time and level that the keys of an object say. An unknown word for the level is kept
-    /// as it is, unless the head knows better.
+    /// Writes time and level from the keys of an object. An unknown word for the level is kept
+    /// unchanged, unless the head has a severity.
     pub(super) fn put_found(
         &mut self,
         found: &Found,
@@ -236,7 +237,7 @@ impl Parser {
             TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
             TimeFound::None => {}
         }
-        // The line may say its level in so many words.
+        // The line may contain an explicit `_level`.
         if rows.is_apart() && rows.has(Own::Severe) {
             return;
         }

@@ -1,27 +1,27 @@
-//! From lines to records: which type a line has, and which fields.
+//! Turns lines into records: determines the type of each line and its fields.
 //!
-//! The way of a line: its head is looked for (`syslog`); a rule or the source names the type and
-//! the format of the message (`rules`); the message becomes fields (`json`, `logfmt`, `access`,
-//! `cef`, or text); the time is completed from the arrival (`time`); the level is brought to one
-//! set of words, as `_level` (`level`).
+//! The steps for a line: the parser looks for a head (`syslog`); a rule or the source determines
+//! the type and the format of the message (`rules`); the message becomes fields (`json`, `logfmt`,
+//! `access`, `cef`, or text); an incomplete time is completed from the arrival time (`time`); the
+//! level is mapped to one set of words, as `_level` (`level`).
 //!
 //! Decisions:
-//! - A line never fails. What could not be parsed is in `_msg`, and `_note` says what failed.
+//! - A line never fails. Text that could not be parsed is in `_msg`, and `_note` says what failed.
 //! - Each row has `_type` and `_msg`. For JSON without a message `_msg` is the object's text.
-//! - What a line brings as a field keeps its name and value. What Loginson says of a line has names
-//!   that begin with an underscore; `level` is the line's own word, and only where it brings none
-//!   that of its syslog severity. Where a JSON message brings a name of the syslog head
-//!   (`hostname`), the head's value is stored as `syslog.NAME`.
+//! - A field of a line keeps its name and value. Fields added by Loginson have names that begin
+//!   with an underscore; `level` is the line's own word, or the word of its syslog severity if it
+//!   has none. If a JSON message has a field with a name of the syslog head (`hostname`), the
+//!   head's value is stored as `syslog.NAME`.
 //! - The time of a syslog head is preferred to a time in its message: it is the sender's for all
-//!   lines alike. So is that of a container's runtime (`cri`). A key that was named for the time
-//!   goes before both.
-//! - A time without zone is only compared with the arrival where lines arrive as they are written,
-//!   that is by syslog; lines of files and requests have the configured zone.
+//!   lines alike. The same holds for the time of a container runtime (`cri`). A key that was
+//!   configured for the time precedes both.
+//! - A time without zone is only compared with the arrival time if lines arrive as they are
+//!   written, that is by syslog; lines of files and requests have the configured zone.
 //! - A JSON key `_time` or `_msg` that is neither the time nor the message is stored as
 //!   `json.NAME`; an extra field `_time` as `extra._time`.
 //!
-//! Speed: no allocation per line; names are looked up once a batch; a syslog head that the batch
-//! has had before is not parsed again (`heads`); see `examples/parse_speed.rs`.
+//! Speed: no allocation per line; names are looked up once per batch; a syslog head that occurred
+//! earlier in the batch is not parsed again (`heads`); see `examples/parse_speed.rs`.
 
 mod access;
 mod cef;
@@ -64,22 +64,22 @@ pub use rules::{
 
 use crate::batch::{Batch, BatchBuilder, Kept};
 use crate::frame::{Format, Frame, Line, Origin, Transport};
-use common::{Common, Forced};
+use common::{Common, RequestedParser};
 use head::Head;
 use head_fields::find_head;
-use heads::{Heads, Learnt, Sight};
+use heads::{HeadSight, Heads, ParsedHead};
 use json::Flattener;
 use message::{Kind, Opening};
 use row::{Given, Own, Rows};
 use rules::{Names, Rules, Subject};
 use times::Times;
 
-/// What a [`Parser`] is told.
+/// Settings of a [`Parser`].
 #[derive(Clone, Debug, Default)]
 pub struct ParserConfig {
-    /// Rules that give types, in order.
+    /// Rules that determine types, in order.
     pub types: Vec<TypeRule>,
-    /// The zone of times that do not name one, seconds east of UTC.
+    /// The zone of times without one, in seconds east of UTC.
     pub syslog_zone_offset_s: i32,
 }
 
@@ -95,7 +95,7 @@ pub struct Parser {
     times: Times,
     scratch: Vec<u8>,
     plain_form: usize,
-    /// Fields and rows of the batch before: the next one will have about as many.
+    /// Fields and rows of the previous batch: the next one will have about as many.
     stored_before: Option<(usize, usize)>,
 }
 
@@ -103,7 +103,7 @@ impl Parser {
     /// A parser with these rules.
     ///
     /// # Errors
-    /// When a rule cannot be used; the error names the rule and the remedy.
+    /// If a rule is invalid; the error names the rule and the remedy.
     pub fn new(config: &ParserConfig) -> Result<Parser, RuleError> {
         Ok(Parser {
             rules: Arc::new(Rules::new(&config.types)?),
@@ -118,7 +118,7 @@ impl Parser {
         })
     }
 
-    /// The records of a frame: a row for each line, whatever the lines are.
+    /// The records of a frame: one row per line, whatever the lines contain.
     pub fn parse(&mut self, frame: Arc<Frame>) -> Batch {
         let builder = match self.stored_before {
             None => BatchBuilder::new(frame.clone()),
@@ -176,7 +176,7 @@ impl Parser {
     ) {
         let text = trimmed(line.bytes);
         let mut sight = None;
-        // Places in a line count from its first byte, so not behind a byte order mark.
+        // Positions in a line count from its first byte, so a byte order mark must not be skipped.
         if common.may_have_head
             && !common.decolorizes
             && line.origin.hints.time_fields.is_empty()
@@ -206,14 +206,14 @@ impl Parser {
             _ => None,
         };
         let format = match (common.forced, rule) {
-            (Some(Forced::Message(format)), _) => format,
+            (Some(RequestedParser::Message(format)), _) => format,
             (_, Some((_, format))) if format != MessageFormat::Auto => format,
             _ if line.origin.format == Format::Json => MessageFormat::Json,
             _ => MessageFormat::Auto,
         };
         let named_rules = self.rules.have_names().then(|| self.rules.clone());
         let names = |rule: Option<(usize, MessageFormat)>| match (&named_rules, rule) {
-            (Some(rules), Some((place, _))) => rules.names(place, &line.origin.hints),
+            (Some(rules), Some((index, _))) => rules.names(index, &line.origin.hints),
             _ => Names::of(&line.origin.hints),
         };
         let mut opening = Opening {
@@ -265,12 +265,12 @@ impl Parser {
                 && let Some(stem) = rows.builder.share_from(own)
                 && let Some(sight) = &sight
             {
-                let rule = rule.map(|(place, _)| place as u16);
+                let rule = rule.map(|(index, _)| index as u16);
                 self.heads.learn(
                     sight,
                     line,
                     frame,
-                    Learnt { head: &head, format, rule, variant, stem },
+                    ParsedHead { head: &head, format, rule, variant, stem },
                 );
             }
             return;
@@ -278,7 +278,7 @@ impl Parser {
         let may_share = common.may_share(line, rows);
         let tail = match rule {
             None => common.tails[kind as usize + 4 * usize::from(opening.has_head)],
-            Some((place, _)) => common.rule_tail.filter(|t| t.0 == place).map(|t| t.1),
+            Some((index, _)) => common.rule_tail.filter(|t| t.0 == index).map(|t| t.1),
         };
         if may_share && let Some(tail) = tail {
             return rows.builder.use_stem(tail);
@@ -290,16 +290,16 @@ impl Parser {
                 None => {
                     common.tails[kind as usize + 4 * usize::from(opening.has_head)] = Some(tail)
                 }
-                Some((place, _)) => common.rule_tail = Some((place, tail)),
+                Some((index, _)) => common.rule_tail = Some((index, tail)),
             }
         }
     }
 
-    /// Writes the row of a line whose head is known; whether it was.
+    /// Writes the row of a line whose head is cached; returns whether it was.
     #[inline]
     fn line_of_known_head(
         &mut self,
-        sight: &Sight,
+        sight: &HeadSight,
         text: &[u8],
         line: &Line<'_>,
         frame: &[u8],
@@ -314,7 +314,7 @@ impl Parser {
                 remote_ip: common.sender,
                 line: text,
             };
-            if self.rules.find(subject).map(|(place, _)| place as u16) != known.rule {
+            if self.rules.find(subject).map(|(index, _)| index as u16) != known.rule {
                 return false;
             }
         }
@@ -338,7 +338,8 @@ impl Parser {
         }
     }
 
-    /// Writes the type, `detected` or a better one, and what the origin gives its lines.
+    /// Writes the type, `detected` or a better one, and the fields that the origin adds to its
+    /// lines.
     fn put_tail(
         &self,
         detected: &'static str,
@@ -351,9 +352,9 @@ impl Parser {
         match (common.type_name, rule) {
             _ if rows.is_apart() && rows.has(Own::Type) => {}
             (Some(name), _) => put_kept(Own::Type, Some(name), rows),
-            (None, Some((place, _))) => {
-                let name = *rule_names[place]
-                    .get_or_insert_with(|| rows.builder.keep(self.rules.name(place).as_bytes()));
+            (None, Some((index, _))) => {
+                let name = *rule_names[index]
+                    .get_or_insert_with(|| rows.builder.keep(self.rules.name(index).as_bytes()));
                 put_kept(Own::Type, Some(name), rows);
             }
             (None, None) => rows.put_static(Own::Type, detected),
@@ -410,11 +411,11 @@ impl Parser {
     }
 }
 
-/// Messages whose rows may have the fields of a head in common: of one kind, and alike in having
-/// `level` and `_level` or not.
+/// Groups messages whose rows may share the fields of a head: messages of one kind that also agree
+/// in having `level` and `_level` or not.
 fn variant(kind: Kind, rows: &mut Rows<'_>) -> usize {
     let (has_level, is_severe) = match kind {
-        // Where a text is searched for a level the head has none to give.
+        // If a text is searched for a level, the head has none.
         Kind::Plain => (false, false),
         Kind::Access => (false, true),
         Kind::Json | Kind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
@@ -433,8 +434,8 @@ fn put_kept(own: Own, value: Option<Kept>, rows: &mut Rows<'_>) {
     }
 }
 
-/// A line without byte order mark in front, and without carriage returns, newlines and NUL at the
-/// end.
+/// A line without a leading byte order mark, and without trailing carriage returns, newlines and
+/// NUL.
 fn trimmed(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|b| !matches!(b, b'\r' | b'\n' | 0)).map_or(0, |at| at + 1);
     without_bom(&line[..end])

@@ -1,33 +1,33 @@
-//! Writing the fields of a row: own names by number, names from the line by text.
+//! Writes the fields of a row: own names by number, names from the line by text.
 //!
-//! Own names are looked up once a batch. What a line brings keeps its name and its value, also
-//! where Loginson gives lines a field of that name: then that one is left out, or is put elsewhere
-//! ([`Rows::put_beside`]). Such a row is marked, since it has less in common with others
+//! Own names are looked up once per batch. A field of a line keeps its name and its value, even if
+//! Loginson gives lines a field of that name: then Loginson's is omitted, or stored under another
+//! name ([`Rows::put_beside`]). Such a row is marked, since it shares less with others
 //! ([`Rows::is_apart`]).
 //!
-//! Invariant: whatever the line has, there is room for all own fields of a row and all own names of
-//! a batch.
+//! Invariant: whatever the line contains, there is room for all own fields of a row and all own
+//! names of a batch.
 
 use crate::batch::{BatchBuilder, FieldId, ROW_FIELDS_MAX};
 use crate::frame::Line;
 
-/// Bytes of the name of a field. A key that is longer, the keys around it included, is only in the
-/// raw line, with a note: the name of an object stands before those of all its members, so that a
-/// line would grow by a thousand times.
+/// Length of a field name. A longer key, including the enclosing keys, stays only in the raw line,
+/// with a note: an object's name precedes the names of all its members, so a line could grow a
+/// thousandfold.
 pub const NAME_BYTES_MAX: usize = 1 << 10;
-/// Fields of a row that are kept free for Loginson's own. Keys of a line get [`ROW_FIELDS_MAX`]
-/// less these.
+/// Fields of a row that are reserved for Loginson's own. Keys of a line get [`ROW_FIELDS_MAX`]
+/// minus these.
 pub const OWN_FIELDS_MAX: usize = 64;
-/// Extra fields of an origin that its lines get; each costs memory for each line, be it empty.
-/// Lines with more are noted.
+/// Extra fields of an origin that its lines get; each takes memory for each line, even if the line
+/// is empty. If there are more, lines get a note.
 pub const EXTRA_FIELDS_MAX: usize = 32;
-/// Keys of a line that become fields; a line with more is noted and the rest is only in the raw
-/// line.
+/// Keys of a line that become fields. If there are more, the line gets a note, and the rest stays
+/// only in the raw line.
 pub const LINE_KEYS_MAX: usize = ROW_FIELDS_MAX - OWN_FIELDS_MAX;
 
 macro_rules! own_names {
     ($($variant:ident = $name:literal),+ $(,)?) => {
-        /// The field names that parsers give themselves.
+        /// The names of fields that the parsers add themselves.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Own { $($variant),+ }
         const OWN_NAMES: &[&str] = &[$($name),+];
@@ -44,28 +44,28 @@ own_names! {
     Referer = "referer", UserAgent = "user_agent", RemoteIp = "_remote_ip", File = "_file",
 }
 
-/// The level, and keys of JSON objects that say it where there is none.
+/// The level, and keys of JSON objects that contain it if there is no `level`.
 pub(crate) const LEVEL_KEYS: [&str; 4] = ["level", "severity", "lvl", "log.level"];
 
 const OWN_COUNT: usize = OWN_NAMES.len();
 const _: () = assert!(OWN_COUNT + EXTRA_FIELDS_MAX <= OWN_FIELDS_MAX);
 
-/// Notes of one line that are told apart; what fails beyond them is not noted.
+/// Distinct notes of one line; further problems are not noted.
 const NOTES_MAX: usize = 4;
 
-/// A batch being built, and the row of it that is being written.
+/// A batch being built, and its row that is being written.
 pub(crate) struct Rows<'f> {
     pub builder: BatchBuilder,
     line: &'f [u8],
     ids: [Option<FieldId>; OWN_COUNT],
-    /// The numbers of [`LEVEL_KEYS`], as far as they are names, when there were so many names to be
-    /// had.
+    /// The numbers of those [`LEVEL_KEYS`] that are field names in the batch, as of when
+    /// `names_left` was `level_keys_left`.
     level_keys: [Option<FieldId>; LEVEL_KEYS.len()],
     level_keys_left: usize,
     apart: bool,
-    /// The time was said by a key that was named for it.
+    /// The time is from a key that was configured for it.
     named_time: bool,
-    /// Each with the place it is of, in bytes of the line, if it is of one.
+    /// Each note with its byte offset in the line, if it has one.
     notes: [(&'static str, Option<u32>); NOTES_MAX],
     notes_count: usize,
 }
@@ -93,7 +93,7 @@ impl<'f> Rows<'f> {
         self.named_time = false;
     }
 
-    /// Takes fields and notes back, to parse the line in another way.
+    /// Removes fields and notes, to parse the line in another way.
     pub fn clear(&mut self) {
         self.builder.clear_fields();
         self.notes_count = 0;
@@ -101,40 +101,40 @@ impl<'f> Rows<'f> {
         self.named_time = false;
     }
 
-    /// Marks the row as one whose message brings a name of those that are given to lines.
+    /// Marks the row as one whose message has a field with a name that lines are given.
     #[inline]
     pub fn set_apart(&mut self) {
         self.apart = true;
     }
 
-    /// Whether it is marked so: it shares no fields with other rows.
+    /// Whether the row is marked as such: it shares no fields with other rows.
     #[inline]
     pub fn is_apart(&self) -> bool {
         self.apart
     }
 
-    /// Remembers that a key that was named for the time has said it.
+    /// Records whether a key that was configured for the time provided it.
     #[inline]
     pub fn set_named_time(&mut self, named: bool) {
         self.named_time = named;
     }
 
-    /// Whether it has: then no other time counts.
+    /// Whether such a key provided the time: then no other time counts.
     #[inline]
     pub fn has_named_time(&self) -> bool {
         self.named_time
     }
 
-    /// Whether the row has a value under an own name already: one that the line brought.
+    /// Whether the row already has a value under an own name: one from the line.
     #[inline]
     pub fn has(&self, own: Own) -> bool {
         let id = self.ids[own as usize].or_else(|| self.builder.known_id(OWN_NAMES[own as usize]));
         id.and_then(|id| self.builder.get(id)).is_some_and(|value| !value.is_empty())
     }
 
-    /// The name under which something of the head is put in a row apart: its own, or that behind
-    /// `syslog.` where the message brings another value under its own. None: it brings the same, or
-    /// there are too many names.
+    /// The name under which a value of the head is stored in a marked row: its own name, or with
+    /// the prefix `syslog.` if the message has another value under its own. `None`: the message has
+    /// the same value, or there are too many names.
     pub fn put_beside(&mut self, own: Own, value: &[u8]) -> Option<FieldId> {
         let id = self.id(own);
         match self.builder.get(id) {
@@ -155,18 +155,18 @@ impl<'f> Rows<'f> {
         self.builder.end_row();
     }
 
-    /// Whether the row gets a note.
+    /// Whether the row will get a note.
     #[inline]
     pub fn has_notes(&self) -> bool {
         self.notes_count > 0 || self.builder.overflowed()
     }
 
-    /// Says what failed; the line is kept all the same.
+    /// Notes a problem; the line is kept anyway.
     pub fn note(&mut self, note: &'static str) {
         self.add_note((note, None));
     }
 
-    /// As [`note`](Self::note), with the place in the line: so many bytes stand before it.
+    /// As [`note`](Self::note), with the byte offset in the line.
     pub fn note_at(&mut self, note: &'static str, at: u32) {
         self.add_note((note, Some(at)));
     }
@@ -227,10 +227,10 @@ impl<'f> Rows<'f> {
         }
     }
 
-    /// Place of a part in the line.
+    /// Offset of a part in the line.
     #[inline]
     pub fn offset(&self, part: &[u8]) -> usize {
-        // An empty part may come from anywhere.
+        // An empty part may be a slice of anything.
         match part.is_empty() {
             true => 0,
             false => part.as_ptr().addr() - self.line.as_ptr().addr(),
@@ -251,7 +251,7 @@ impl<'f> Rows<'f> {
         self.builder.push_static(id, value);
     }
 
-    /// Numbers of the keys that may say the level, those of [`LEVEL_KEYS`], in this order.
+    /// Numbers of the keys that may contain the level, those of [`LEVEL_KEYS`], in this order.
     #[inline]
     pub fn level_keys(&mut self) -> [Option<FieldId>; LEVEL_KEYS.len()] {
         let left = self.builder.names_left();
@@ -269,7 +269,7 @@ impl<'f> Rows<'f> {
         self.builder.get(id).filter(|level| !level.is_empty())
     }
 
-    /// The number of a name from the line. None when there are too many names, or this one is too
+    /// The number of a name from the line. `None` if there are too many names, or this one is too
     /// long.
     pub fn key_id(&mut self, name: &str) -> Option<FieldId> {
         if name.len() > NAME_BYTES_MAX {
@@ -281,7 +281,7 @@ impl<'f> Rows<'f> {
         self.builder.known_id(name)
     }
 
-    /// Whether a field from the line still has room in the row; notes it when not.
+    /// Whether the row has room for a field from the line; notes it if not.
     #[inline]
     pub fn has_room(&mut self, id: FieldId) -> bool {
         if self.builder.row_fields() < LINE_KEYS_MAX || self.builder.get(id).is_some() {
@@ -291,27 +291,26 @@ impl<'f> Rows<'f> {
         false
     }
 
-    /// Notes that a key became no field.
+    /// Notes that a key did not become a field.
     #[cold]
     pub fn no_room(&mut self) {
         self.note("too many fields, or a name too long; the rest is only in the raw line");
     }
 }
 
-/// What Loginson says of a line besides what it says of every line.
+/// The kinds of fields that Loginson gives a line, besides those of every line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// There is a syslog head.
+    /// The fields of a syslog head.
     pub head: bool,
-    /// There is a sender's address.
+    /// The sender's address.
     pub sender: bool,
-    /// There is a file.
+    /// The file.
     pub file: bool,
 }
 
-/// Whether a line is given a field of this name, whatever its message is: a message that brings the
-/// name keeps its value, and its row is one apart. Without `level`, which [`Rows::level`] is asked
-/// for.
+/// Whether a line is given a field of this name, whatever its message contains: a message with a
+/// field of that name keeps its value, and the row is marked. Without `level`; see [`Rows::level`].
 pub(crate) fn is_given(name: &str, given: Given) -> bool {
     match name {
         "_type" | "_level" => true,
@@ -323,9 +322,9 @@ pub(crate) fn is_given(name: &str, given: Given) -> bool {
     }
 }
 
-/// Whether a name means something else in every line, so that a key of a line cannot have it: the
-/// time is that of the row, and there is one message. Such a key is stored behind `json.`, an extra
-/// field behind `extra.`.
+/// Whether a name has a fixed meaning in every line, so that a key of a line cannot use it: the
+/// time is that of the row, and there is one message. Such a key gets the prefix `json.`, an extra
+/// field the prefix `extra.`.
 pub(crate) fn is_taken(name: &str) -> bool {
     matches!(name, "_time" | "_msg")
 }

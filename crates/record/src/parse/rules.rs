@@ -1,9 +1,9 @@
-//! Rules that give lines their type.
+//! Rules that determine the type of lines.
 //!
-//! A rule holds when all of its conditions do; the first one that holds names the type. Rules that
-//! ask for an application are found by hash, so that a hundred of them cost a line no more than
-//! one. Left out: conditions on fields of the message, which are only known once a type has said
-//! how to parse it.
+//! A rule holds if all of its conditions do; the first one that holds determines the type. Rules
+//! with a condition on the application are found by hash, so that a hundred of them cost a line no
+//! more than one. Left out: conditions on fields of the message, which are only known once the type
+//! has determined how to parse it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,23 +13,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::frame::Hints;
 
-/// Rules of one configuration. More are an error when it is read.
+/// Rules of one configuration. More are an error when the configuration is read.
 pub const TYPE_RULES_MAX: usize = 1_000;
-/// Bytes of a type's name. A longer one is an error when it is read.
+/// Length of a type's name. A longer one is an error when the configuration is read.
 pub const TYPE_NAME_BYTES_MAX: usize = 64;
 
-/// Keys that can be named for the time, for the message, and for the level. More are an error when
-/// they are read.
+/// Keys that can be configured for the time, for the message, and for the level. More are an error
+/// when the configuration is read.
 pub const NAMES_MAX: usize = 16;
 
 /// How the message of a line is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageFormat {
-    /// As it looks: an access line, a JSON object, pairs, or else text.
+    /// Detected: an access line, a JSON object, pairs, or else text.
     #[default]
     Auto,
-    /// Text, whatever it looks like.
+    /// Text, whatever it contains.
     Plain,
     /// A JSON object.
     Json,
@@ -61,10 +61,10 @@ impl From<OneOrMany> for FieldNames {
 }
 
 impl FieldNames {
-    /// The names, if they can be used.
+    /// The names, if they are valid.
     ///
     /// # Errors
-    /// When they are too many, or one is empty; the error says so.
+    /// If there are too many, or one is empty; the error says so.
     pub fn checked(&self) -> Result<Vec<String>, String> {
         if self.0.len() > NAMES_MAX {
             return Err(format!("names {} keys, but there can be {NAMES_MAX}", self.0.len()));
@@ -76,19 +76,19 @@ impl FieldNames {
     }
 }
 
-/// Keys that were named for what they hold, by the source or by a rule.
+/// Keys that the source or a rule configured for time, message and level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Names<'a> {
     pub time: &'a [String],
     pub msg: &'a [String],
     pub level: &'a [String],
     pub ignore: &'a [String],
-    /// Place of the rule, if it names any.
+    /// Index of the rule, if it names any.
     pub rule: Option<u16>,
 }
 
 impl<'a> Names<'a> {
-    /// Those that came with the lines.
+    /// The names in the hints of the lines.
     #[inline]
     pub fn of(hints: &'a Hints) -> Names<'a> {
         Names {
@@ -101,7 +101,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Which lines have a type, and how their message is parsed; `[[types]]` of the configuration.
+/// A type: which lines have it, and how their message is parsed; `[[types]]` of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TypeRule {
@@ -128,7 +128,7 @@ pub struct TypeRule {
     /// Keys of the message that hold the time.
     #[serde(default)]
     pub time_field: FieldNames,
-    /// Keys of the message that hold what becomes `_msg`.
+    /// Keys of the message whose value becomes `_msg`.
     #[serde(default)]
     pub msg_field: FieldNames,
     /// Keys of the message that hold the level.
@@ -136,55 +136,55 @@ pub struct TypeRule {
     pub level_field: FieldNames,
 }
 
-/// Why rules cannot be used.
+/// Why rules are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
-    /// A name that cannot be a type.
+    /// An invalid name of a type.
     #[error(
-        "type rule {place}: '{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, \
+        "type rule {number}: '{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, \
          '.', '_' or '-' (but not 'summary', which Loginson uses itself)"
     )]
     Name {
-        /// Place of the rule, from 1.
-        place: usize,
+        /// Number of the rule, from 1.
+        number: usize,
         /// The name given.
         name: String,
     },
-    /// An address that is none.
+    /// An invalid address.
     #[error(
-        "type rule '{rule}': remote_ip '{given}' is no address or network; write for example 10.1.2.3, \
+        "type rule '{rule}': remote_ip '{given}' is not an address or network; write for example 10.1.2.3, \
          10.0.0.0/8 or 2001:db8::/32"
     )]
     RemoteIp {
         /// Name of the rule.
         rule: String,
-        /// What was given.
+        /// The invalid text.
         given: String,
     },
-    /// A regular expression that is none.
+    /// An invalid regular expression.
     #[error(
         "type rule '{rule}': regex cannot be used: {error}; special characters are escaped with \\"
     )]
     Regex {
         /// Name of the rule.
         rule: String,
-        /// Why.
+        /// The reason.
         error: Box<regex::Error>,
     },
-    /// A text to search that is empty, so that every line would contain it.
+    /// An empty text to search, which every line would contain.
     #[error("type rule '{rule}': 'contains' is empty and would hold for every line; leave it out")]
     EmptyContains {
         /// Name of the rule.
         rule: String,
     },
-    /// Names of keys that cannot be used.
+    /// Invalid names of keys.
     #[error("type rule '{rule}': {key} {error}")]
     Fields {
         /// Name of the rule.
         rule: String,
-        /// Which names.
+        /// The setting.
         key: &'static str,
-        /// Why.
+        /// The reason.
         error: String,
     },
     /// Too many rules.
@@ -193,12 +193,12 @@ pub enum RuleError {
          one rule"
     )]
     TooMany {
-        /// How many there are.
+        /// The number of rules.
         found: usize,
     },
 }
 
-/// What rules look at.
+/// The properties of a line that rules test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub app_name: &'a [u8],
@@ -207,15 +207,15 @@ pub(crate) struct Subject<'a> {
     pub line: &'a [u8],
 }
 
-/// Rules made ready for use.
+/// Rules prepared for evaluation.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     rules: Vec<Rule>,
-    /// Places of the rules that ask for an application, by application; ascending.
+    /// Indexes of the rules with a condition on the application, by application; ascending.
     by_app: HashMap<Box<[u8]>, Vec<u16>, foldhash::fast::RandomState>,
-    /// Places of the others; ascending.
+    /// Indexes of the other rules; ascending.
     others: Vec<u16>,
-    /// Whether a rule asks for more of a line than its head and sender.
+    /// Whether a rule tests more of a line than its head and sender.
     look_at_lines: bool,
     have_names: bool,
 }
@@ -239,16 +239,16 @@ impl Rules {
             return Err(RuleError::TooMany { found: given.len() });
         }
         let mut rules = Rules::default();
-        for (place, rule) in given.iter().enumerate() {
-            rules.rules.push(ready(place, rule)?);
-            rules.have_names |= rules.rules[place].has_names();
+        for (index, rule) in given.iter().enumerate() {
+            rules.rules.push(ready(index, rule)?);
+            rules.have_names |= rules.rules[index].has_names();
             rules.look_at_lines |= rule.contains.is_some() || rule.regex.is_some();
-            let place = place as u16;
+            let index = index as u16;
             if rule.app_name.is_empty() {
-                rules.others.push(place);
+                rules.others.push(index);
             }
             for app_name in &rule.app_name {
-                rules.by_app.entry(app_name.as_bytes().into()).or_default().push(place);
+                rules.by_app.entry(app_name.as_bytes().into()).or_default().push(index);
             }
         }
         Ok(rules)
@@ -258,7 +258,7 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// Whether lines with the same head and sender may have different rules.
+    /// Whether lines with the same head and sender may match different rules.
     pub(crate) fn look_at_lines(&self) -> bool {
         self.look_at_lines
     }
@@ -268,9 +268,9 @@ impl Rules {
         self.have_names
     }
 
-    /// The keys that a rule names, and for what it names none, those of the source.
-    pub(crate) fn names<'a>(&'a self, place: usize, hints: &'a Hints) -> Names<'a> {
-        let rule = &self.rules[place];
+    /// The keys that a rule names; if it names none for a purpose, those of the source.
+    pub(crate) fn names<'a>(&'a self, index: usize, hints: &'a Hints) -> Names<'a> {
+        let rule = &self.rules[index];
         let of_hints = Names::of(hints);
         if !rule.has_names() {
             return of_hints;
@@ -281,31 +281,31 @@ impl Rules {
             msg: first(&rule.msg, of_hints.msg),
             level: first(&rule.level, of_hints.level),
             ignore: of_hints.ignore,
-            rule: Some(place as u16),
+            rule: Some(index as u16),
         }
     }
 
-    /// Place, name and format of the first rule that holds.
+    /// Index and format of the first rule that holds.
     pub(crate) fn find(&self, subject: Subject<'_>) -> Option<(usize, MessageFormat)> {
         let of_app = self.by_app.get(subject.app_name).map(Vec::as_slice).unwrap_or_default();
         let (mut of_app, mut others) = (of_app.iter().peekable(), self.others.iter().peekable());
         loop {
-            // Both lists ascend: the smaller place is next in the order of the rules.
-            let place = match (of_app.peek(), others.peek()) {
+            // Both lists ascend: the smaller index is next in the order of the rules.
+            let index = match (of_app.peek(), others.peek()) {
                 (Some(a), Some(b)) if a < b => of_app.next(),
                 (Some(_), None) => of_app.next(),
                 _ => others.next(),
             };
-            let place = usize::from(*place?);
-            let rule = &self.rules[place];
+            let index = usize::from(*index?);
+            let rule = &self.rules[index];
             if rule.holds(subject) {
-                return Some((place, rule.format));
+                return Some((index, rule.format));
             }
         }
     }
 
-    pub(crate) fn name(&self, place: usize) -> &str {
-        &self.rules[place].name
+    pub(crate) fn name(&self, index: usize) -> &str {
+        &self.rules[index].name
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -318,7 +318,7 @@ impl Rule {
         !(self.time.is_empty() && self.msg.is_empty() && self.level.is_empty())
     }
 
-    /// Whether the conditions other than that on the application hold; the cheap ones first.
+    /// Whether the conditions other than that on the application hold; tests the cheap ones first.
     fn holds(&self, subject: Subject<'_>) -> bool {
         let host = || self.hostname.iter().any(|h| h.as_bytes() == subject.hostname);
         let sender = |ip: IpAddr| self.remote_ip.iter().any(|(net, bits)| within(ip, *net, *bits));
@@ -329,7 +329,7 @@ impl Rule {
     }
 }
 
-fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
+fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
     let name = given.name.clone();
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     if name.is_empty()
@@ -337,7 +337,7 @@ fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         || !name.bytes().all(allowed)
         || name == "summary"
     {
-        return Err(RuleError::Name { place: place + 1, name });
+        return Err(RuleError::Name { number: index + 1, name });
     }
     if given.contains.as_deref() == Some("") {
         return Err(RuleError::EmptyContains { rule: name });
@@ -363,7 +363,7 @@ fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
     })
 }
 
-/// An address, or address and length of a prefix.
+/// An address, or an address and a prefix length.
 fn network(text: &str) -> Option<(IpAddr, u8)> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
@@ -412,7 +412,7 @@ mod tests {
                     remote_ip: ip.map(|ip| ip.parse().unwrap()),
                     line: line.as_bytes(),
                 };
-                let found = rules.find(subject).map(|(place, _)| rules.name(place));
+                let found = rules.find(subject).map(|(index, _)| rules.name(index));
                 assert_eq!(found, expected, "{app} {host} {ip:?} {line}");
             };
         check("sshd", "", None, "a vpn line", Some("vpn"));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_rules_name_themselves_and_the_remedy() {
+    fn errors_name_the_invalid_rule_and_the_remedy() {
         let rows = [
             (rule("", |_| ()), "type rule 1"),
             (rule("summary", |_| ()), "Loginson uses itself"),

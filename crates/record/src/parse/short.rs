@@ -1,10 +1,10 @@
-//! Blanks in short texts, and whether two of them are the same: words of heads and access lines,
-//! and keys, are shorter than what a call to code for whole vectors is worth.
+//! Searches blanks in short texts, and compares them: words of heads and access lines, and keys,
+//! are too short for a call of vectorised code to pay.
 
-/// Bytes that are looked at eight by eight.
+/// Texts up to this length are processed eight bytes at a time.
 const NEAR_BYTES: usize = 40;
 
-/// The highest bit of each byte of eight that is a blank, and no other bit.
+/// Sets the highest bit of each of eight bytes that is a blank, and no other bit.
 #[inline]
 pub(crate) fn blanks(eight: u64) -> u64 {
     const LOWS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -12,20 +12,20 @@ pub(crate) fn blanks(eight: u64) -> u64 {
     !(((other & LOWS) + LOWS) | other | LOWS)
 }
 
-/// The eight bytes at `at` as a number, the first one lowest; none when there are fewer.
+/// The eight bytes at `at` as a little-endian number; `None` if there are fewer.
 #[inline]
 pub(crate) fn eight(text: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*text.get(at..)?.first_chunk()?))
 }
 
-/// Whether two texts are the same.
+/// Whether two texts are equal.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
     let Some(last) = a.len().checked_sub(8) else {
-        // Whatever stands at the end of both is looked at twice.
+        // The bytes at the end are compared twice.
         let (Some(head_a), Some(head_b)) = (a.first_chunk::<4>(), b.first_chunk::<4>()) else {
             return a.iter().eq(b);
         };
@@ -41,7 +41,7 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     eight(a, last) == eight(b, last)
 }
 
-/// Place of the first blank.
+/// Offset of the first blank.
 #[inline]
 pub(crate) fn first_blank(text: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -62,12 +62,11 @@ pub(crate) fn first_blank(text: &[u8]) -> Option<usize> {
     Some(at + found?)
 }
 
-/// Place of the first quote or backslash.
+/// Offset of the first quote or backslash.
 #[inline]
 pub(crate) fn first_quote(text: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first
-    // is right.
+    // The highest bit of each zero byte; bits behind the first zero byte may be wrong.
     let zeros = |eight: u64| eight.wrapping_sub(ONES) & !eight & (ONES << 7);
     let mut at = 0;
     while at < NEAR_BYTES / 2
@@ -83,7 +82,7 @@ pub(crate) fn first_quote(text: &[u8]) -> Option<usize> {
     memchr::memchr2(b'"', b'\\', &text[at..]).map(|found| at + found)
 }
 
-/// Whether `mark` stands behind the third or the fourth blank.
+/// Whether `mark` is directly behind the third or the fourth blank.
 #[inline]
 pub(crate) fn third_or_fourth_before(mark: u8, text: &[u8]) -> bool {
     let (mut seen, mut at) = (0, 0);
@@ -102,9 +101,9 @@ pub(crate) fn third_or_fourth_before(mark: u8, text: &[u8]) -> bool {
         }
         at += 8;
     }
-    for (place, _) in text.iter().enumerate().skip(at).filter(|(_, b)| **b == b' ') {
+    for (index, _) in text.iter().enumerate().skip(at).filter(|(_, b)| **b == b' ') {
         seen += 1;
-        if (3..=4).contains(&seen) && text.get(place + 1) == Some(&mark) {
+        if (3..=4).contains(&seen) && text.get(index + 1) == Some(&mark) {
             return true;
         }
     }

@@ -1,32 +1,32 @@
 //! The head of a syslog line: RFC 5424, RFC 3164, and what devices send under that name.
 //!
-//! [`head`] only finds the parts; what they mean (year, zone, level, type) is decided by the
-//! parser. Nothing is refused: a part that is not there is empty, and what could not be read stays
-//! in the message.
+//! [`head`] only finds the parts; the parser decides their meaning (year, zone, level, type).
+//! Nothing is refused: a missing part is empty, and text that could not be parsed stays in the
+//! message.
 //!
 //! Decisions where RFC 3164 and devices leave it open:
-//! - Behind the time stands the host, unless the word there is a tag (`app:`, `app[pid]:`). Without
-//!   a time there is no host, because any first word would look like one.
-//! - What is a tag and what is not, [`super::tag`] says.
-//! - An IPv6 address is the same host with and without brackets; they are left out.
-//! - `-` of RFC 5424 means that the field is not there.
-//! - A time of RFC 5424 that cannot be read is noted; the words behind it keep their meaning where
-//!   structured data, or `-`, stands where it should.
-//! - Structured data is taken as VictoriaLogs takes it, so also `[id key=value]` without quotes and
-//!   `[key="value"]` without a name. Where VictoriaLogs drops the message behind broken structured
-//!   data, both are kept.
+//! - The word behind the time is the host, unless it is a tag (`app:`, `app[pid]:`). Without a time
+//!   there is no host, because any first word would look like one.
+//! - [`super::tag`] decides what is a tag.
+//! - An IPv6 address is the same host with and without brackets; the brackets are dropped.
+//! - `-` in RFC 5424 means that the field is not present.
+//! - An unreadable time of RFC 5424 is noted; the words behind it keep their meaning if structured
+//!   data, or `-`, follows where it should.
+//! - Structured data is parsed as VictoriaLogs does, so `[id key=value]` without quotes and
+//!   `[key="value"]` without a name are accepted too. VictoriaLogs drops the message behind broken
+//!   structured data; here both are kept.
 //! - Cisco: `%FACILITY-SEVERITY-MNEMONIC` gives `app_name` (the facility: SYS, LINK, ASA), `msg_id`
 //!   (the mnemonic) and, without PRI, the level; it stays in the message, where operators search
 //!   it. The number before the time is the field `sequence`.
-//! - A `*` before Cisco's time says that the clock was never set.
+//! - A `*` before Cisco's time means that the clock was never set.
 //!
-//! Left out: bodies of messages, so CEF and LEEF too.
+//! Left out: the content of messages, including CEF and LEEF.
 
 use super::head::{Head, Priority};
 use super::tag::{bare_tag, tag};
 use super::time::{self, Written};
 
-/// A longer word is no host name (RFC 5424 allows 255).
+/// A longer word is not a host name (RFC 5424 allows 255).
 const HOSTNAME_BYTES_MAX: usize = 255;
 
 pub(crate) const FACILITY_KEYWORDS: [&str; 24] = [
@@ -56,17 +56,17 @@ pub(crate) const FACILITY_KEYWORDS: [&str; 24] = [
     "local7",
 ];
 
-/// How sure the source is that lines are syslog.
+/// How certain the source is that lines are syslog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// Only a PRI, or a header without PRI that cannot be taken for anything else.
+    /// Requires a PRI, or a header without PRI that cannot be anything else.
     Maybe,
-    /// A time and a tag will do.
+    /// A time and a tag are sufficient.
     Syslog,
 }
 
-/// Finds the parts of a line, which is trimmed already. Without `format` in the answer, the message
-/// is the line.
+/// Finds the parts of a line, which must be trimmed. If the result has no `format`, the message is
+/// the whole line.
 pub(crate) fn head(line: &[u8], expect: Expect) -> Head<'_> {
     let none = Head { message: line, ..Head::default() };
     let Some((priority, rest)) = pri(line) else {
@@ -103,7 +103,7 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
     head.written.is_some().then_some(head)
 }
 
-/// `<NNN>` and what follows.
+/// `<NNN>` and the text behind it.
 fn pri(line: &[u8]) -> Option<(Priority<'_>, &[u8])> {
     let inner = line.strip_prefix(b"<")?;
     let (value, digits) = time::number(inner, 3)?;
@@ -111,8 +111,8 @@ fn pri(line: &[u8]) -> Option<(Priority<'_>, &[u8])> {
         .then(|| ((&inner[..digits], value as u16), &inner[digits + 1..]))
 }
 
-/// RFC 5424 section 6, from the version on. None when it is something else, older syslog for
-/// example.
+/// RFC 5424 section 6, from the version on. `None` if it is something else, for example older
+/// syslog.
 fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let (_, digits) = time::number(rest, 3)?;
     let rest = rest[digits..].strip_prefix(b" ")?;
@@ -145,7 +145,7 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let message = match rest {
         [b'-', b' ', message @ ..] => message,
         b"-" | b"" => b"",
-        // The mark of the CEE of old, which stood in place of structured data.
+        // The former CEE marker, in place of structured data.
         [b'@', b'c', b'e', b'e', b':', ..] => rest,
         [b'[', ..] => match structured_length(rest) {
             Some(length) => {
@@ -166,8 +166,8 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     Some(head)
 }
 
-/// What follows a version but is not RFC 5424: the time of RFC 3164, or of Cisco's Meraki
-/// (`1 1769860800.123456789 MX84 flows src=…`).
+/// Text that follows a version but is not RFC 5424: the time of RFC 3164, or of Cisco's Meraki (`1
+/// 1769860800.123456789 MX84 flows src=…`).
 fn versioned(rest: &[u8]) -> Option<Head<'_>> {
     let rest = rest.strip_prefix(b"1 ")?;
     if timestamp(rest).is_some() {
@@ -198,15 +198,15 @@ fn not_nil(word: &[u8]) -> &[u8] {
     if word == b"-" { b"" } else { word }
 }
 
-/// Bytes of the structured data at the start; none when it is broken.
+/// Length of the structured data at the start; `None` if it is broken.
 fn structured_length(text: &[u8]) -> Option<usize> {
     structured(text, |_, _| ())
 }
 
 /// Walks over structured data (RFC 5424 section 6.3). `visit` gets each element's name, and for
-/// each parameter its name and value, the value still escaped; once without parameter for an
-/// element that has none. Beyond the RFC: values without quotes, up to a blank or bracket, and
-/// elements without a name, which is empty then. The bytes walked over, or none when it is broken.
+/// each parameter its name and value, still escaped; for an element without parameters it is called
+/// once. Also accepted: values without quotes, up to a blank or bracket, and elements without a
+/// name, which is then empty. Returns the number of bytes, or `None` if the data is broken.
 pub(crate) fn structured<'a>(
     text: &'a [u8],
     mut visit: impl FnMut(&'a [u8], Option<(&'a [u8], &'a [u8])>),
@@ -272,8 +272,8 @@ fn sd_name(text: &[u8]) -> Option<&[u8]> {
     (length > 0).then(|| &text[..length])
 }
 
-/// Appends a parameter's value without its escapes: `\"`, `\\`, `\]`; another backslash stands for
-/// itself.
+/// Appends a parameter's value without its escapes: `\"`, `\\`, `\]`; any other backslash is
+/// literal.
 pub(crate) fn unescape(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -288,7 +288,7 @@ pub(crate) fn unescape(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// RFC 3164 and kin, from behind the PRI.
+/// RFC 3164 and similar formats, from behind the PRI.
 fn rfc3164(rest: &[u8]) -> Head<'_> {
     let mut head = Head { format: Some("rfc3164"), ..Head::default() };
     let mut rest = rest.trim_ascii_start();
@@ -333,8 +333,8 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
     head
 }
 
-/// Names of zones in use, but for UTC and GMT. Most stand for several, so that they are passed
-/// over, and the zone counts as not written.
+/// Zone names in use, except UTC and GMT. Most have several meanings, so they are skipped, and the
+/// zone counts as missing.
 const ZONE_NAMES: [&[u8]; 36] = [
     b"CET", b"CEST", b"MET", b"MEST", b"WET", b"WEST", b"EET", b"EEST", b"BST", b"IST", b"MSK",
     b"EST", b"EDT", b"CST", b"CDT", b"MST", b"MDT", b"PST", b"PDT", b"AKST", b"AKDT", b"HST",
@@ -342,8 +342,8 @@ const ZONE_NAMES: [&[u8]; 36] = [
     b"AWST", b"NZST", b"NZDT",
 ];
 
-/// What follows the name of a zone behind a time (` CET: %SYS…`, ` EST router1 …`); all of it when
-/// none does.
+/// The text behind a zone name that follows a time (` CET: %SYS…`, ` EST router1 …`); the whole
+/// text if there is none.
 fn behind_zone(rest: &[u8]) -> &[u8] {
     let length = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase()).count();
     if !(3..=5).contains(&length) || rest[0] != b' ' {
@@ -354,7 +354,7 @@ fn behind_zone(rest: &[u8]) -> &[u8] {
     if behind.starts_with(b": %") || known() { behind } else { rest }
 }
 
-/// The name that a firewall of Fortinet or Sophos gives itself in its pairs of keys and values.
+/// The device name that a firewall of Fortinet or Sophos writes in its pairs.
 fn named_device(message: &[u8]) -> &[u8] {
     for key in [&b" devname="[..], b" device_name="] {
         let Some(at) = memchr::memmem::find(message, key) else { continue };
@@ -371,7 +371,7 @@ fn named_device(message: &[u8]) -> &[u8] {
     b""
 }
 
-/// An IPv6 address without the brackets around it; any other word as it is.
+/// An IPv6 address without the brackets around it; any other word unchanged.
 fn unbracketed(word: &[u8]) -> &[u8] {
     let [b'[', inner @ .., b']'] = word else { return word };
     if inner.contains(&b':') && is_hostname(inner) { inner } else { word }
@@ -392,9 +392,9 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     ends.then_some((written, length + marks, clock_unset))
 }
 
-/// `1234: `, `router1: `, `1w2d: `, `*task: `, `: `, `router1 RP/0/RSP0/CPU0:` before the time or
-/// mnemonic of a Cisco device; the text behind them. Where neither follows, nothing was Cisco's and
-/// `text` is given back.
+/// Skips `1234: `, `router1: `, `1w2d: `, `*task: `, `: `, `router1 RP/0/RSP0/CPU0:` before the
+/// time or mnemonic of a Cisco device. If neither follows, the text is not Cisco's, and `text` is
+/// returned unchanged.
 fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
     const PARTS_MAX: usize = 4;
     // Nexus.
@@ -425,14 +425,14 @@ fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
     text
 }
 
-/// Bytes of `RP/0/RSP0/CPU0:`, which IOS XR glues to the time.
+/// Length of `RP/0/RSP0/CPU0:`, which IOS XR writes directly before the time.
 fn node_bytes(word: &[u8]) -> Option<usize> {
     let at = memchr::memchr(b':', word)?;
     let node = &word[..at];
     (node.contains(&b'/') && node.ends_with(b"CPU0")).then_some(at + 1)
 }
 
-/// `1w2d`, `3d04h`, `00:00:46`: time since start, Cisco's stamp without a clock.
+/// `1w2d`, `3d04h`, `00:00:46`: uptime, which Cisco writes without a clock.
 fn is_uptime(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_digit)
         && text

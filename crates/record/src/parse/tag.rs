@@ -1,26 +1,26 @@
-//! The tag of an RFC 3164 message: which program wrote it, and under which number.
+//! The tag of an RFC 3164 message: the program that wrote it, and its process id.
 //!
 //! Decisions:
-//! - `app: `, `app[12]: ` and `app[12] ` are tags; also with the message glued to the colon,
-//!   `app[12]:hello` and `app:hello`, where neither an address (`fe80::1`, `db1:5432`), a path
-//!   (`C:\x`) nor a URL stands there.
-//! - `app hello`, without colon, has a tag behind time and host only, as in VictoriaLogs. Other
-//!   than there, a word that rather begins a sentence stays in the message: with a capital and
+//! - `app: `, `app[12]: ` and `app[12] ` are tags; also without a blank behind the colon,
+//!   `app[12]:hello` and `app:hello`, unless it is an address (`fe80::1`, `db1:5432`), a path
+//!   (`C:\x`) or a URL.
+//! - `app hello`, without colon, has a tag behind time and host only, as in VictoriaLogs. Unlike
+//!   there, a word that probably begins a sentence stays in the message: one with a capital and
 //!   small letters (`Connection closed`), a level (`ERROR …`), syslogd's own `last message
-//!   repeated`, and a message of one word; `_msg` without its first word would be worse than a line
-//!   without `app_name`.
-//! - The tag `CEF` stays in the message, which cannot be read without it.
+//!   repeated`, and a message of one word; a `_msg` without its first word would be worse than a
+//!   line without `app_name`.
+//! - The tag `CEF` stays in the message, which cannot be parsed without it.
 
 use super::head::Head;
 use super::level;
 
-/// A longer first word of a message is no tag. RFC 3164 allows 32, real programs use more.
+/// A longer first word of a message is not a tag. RFC 3164 allows 32 bytes, real programs use more.
 const TAG_BYTES_MAX: usize = 128;
-/// A longer word without a colon is no tag: what RFC 5424 allows for the name of a program.
+/// A longer word without a colon is not a tag: the limit of RFC 5424 for the name of a program.
 const BARE_TAG_BYTES_MAX: usize = 48;
 
-/// Takes `app: `, `app[pid]: ` or a Cisco mnemonic from the start of the message; whether there was
-/// one.
+/// Removes `app: `, `app[pid]: ` or a Cisco mnemonic from the start of the message; returns whether
+/// there was one.
 pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     let message = head.message.trim_ascii_start();
     if message.starts_with(b"%") {
@@ -69,7 +69,8 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     true
 }
 
-/// Whether `name:behind` is a tag with its message, rather than an address, a path or a URL.
+/// Whether `name:behind` is a tag directly followed by its message, and not an address, a path or a
+/// URL.
 fn glued(name: &[u8], behind: &[u8]) -> bool {
     let first_word = &behind[..behind.iter().position(|b| *b == b' ').unwrap_or(behind.len())];
     let digits = behind.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -85,13 +86,13 @@ fn glued(name: &[u8], behind: &[u8]) -> bool {
         && !is_address
 }
 
-/// Takes the first word of a message behind time and host, whose tag lacks its colon.
+/// Removes the first word of a message behind time and host as a tag without colon.
 pub(crate) fn bare_tag(head: &mut Head<'_>) {
     let message = head.message.trim_ascii_start();
     let window = &message[..message.len().min(BARE_TAG_BYTES_MAX + 1)];
     let Some(end) = window.iter().position(|b| matches!(b, b' ' | b'\t')) else { return };
     let name = &message[..end];
-    // The word alone decides, so that a head that is known (`heads`) need not look at the message.
+    // Only the word decides, so that a cached head (`heads`) need not examine the message.
     let begins_sentence =
         || name[1..].iter().all(u8::is_ascii_lowercase) && name[0].is_ascii_uppercase();
     if name.len() >= 2

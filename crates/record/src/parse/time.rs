@@ -1,28 +1,28 @@
-//! Times as they are written in lines, and what they mean.
+//! Parses times as they are written in lines, and completes them.
 //!
-//! A written time may lack its zone, or zone and year; [`resolve`] completes it from the arrival of
-//! the line. The forms here are those of headers (ISO 8601 and RFC 3339, RFC 3164, Apache) and
-//! numbers since 1970; leading times of plain lines are in [`super::time_plain`].
+//! A written time may lack its zone, or zone and year; [`resolve`] completes it from the arrival
+//! time of the line. This module parses the formats of headers (ISO 8601 and RFC 3339, RFC 3164,
+//! Apache) and numbers since 1970; leading times of plain lines are in [`super::time_plain`].
 //!
-//! Invariant: a resolved time lies between 1970 and 2262 and at most [`AHEAD_S_MAX`] behind its
-//! line's arrival. Left out: names of zones other than UTC and GMT (the others are ambiguous), week
-//! dates, and leap seconds, which count as the first second of the next minute.
+//! Invariant: a resolved time is between 1970 and 2262 and at most [`AHEAD_S_MAX`] after its line's
+//! arrival. Left out: zone names other than UTC and GMT (the others are ambiguous), week dates, and
+//! leap seconds, which count as the first second of the next minute.
 
 use super::short;
 use crate::civil::{civil_from_days, days_from_civil};
 
-/// A time further ahead of the arrival is not believed. A day, so that any zone is forgiven.
+/// A time further ahead of the arrival is rejected. A day, so that any zone error is tolerated.
 pub(crate) const AHEAD_S_MAX: i64 = 86_400;
-/// A time with the expected zone that is this near to the arrival needs no other zone.
+/// A time that is this near to the arrival in the expected zone is assumed to be in that zone.
 const ZONE_SURE_S: i64 = 600;
-/// How near another zone has to bring a time to the arrival to be believed. Narrow, because a line
-/// that was held back (a queue of a sender that was cut off) looks like one from another zone when
+/// How near another zone must bring a time to the arrival to be accepted. Narrow, because a line
+/// that was held back (in the queue of a disconnected sender) looks like one from another zone if
 /// the delay is near a whole number of hours; wide enough for clocks that are a minute off.
 const ZONE_NEAR_S: i64 = 90;
-/// Zones in use, in minutes east of UTC, besides the whole hours from -12 to +14.
+/// Zones in use, in minutes east of UTC, in addition to the whole hours from -12 to +14.
 const ZONES_BETWEEN_MIN: [i64; 13] =
     [-570, -210, -150, 210, 270, 330, 345, 390, 525, 570, 630, 765, 825];
-/// 2262-01-01: nanoseconds since 1970 still fit.
+/// 2262-01-01: nanoseconds since 1970 still fit into 64 bits.
 const SECONDS_END: i64 = 9_214_646_400;
 
 /// The highest bit of each byte of eight.
@@ -31,23 +31,24 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 /// A time as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// Seconds since 1970 as if the clock face showed UTC; of the year 1972 when there is no year.
+    /// Seconds since 1970 as if the written time were in UTC; in the year 1972 if the year is
+    /// missing.
     pub local_s: i64,
     pub nanos: u32,
-    /// Seconds east of UTC, when written.
+    /// Seconds east of UTC, if written.
     pub offset_s: Option<i32>,
     pub has_year: bool,
 }
 
-/// How zones and years that were not written are found.
+/// Data for determining zones and years that are not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Context {
     /// Nanoseconds since 1970 UTC.
     pub arrival_ns: i64,
     /// The expected zone, seconds east of UTC.
     pub zone_offset_s: i32,
-    /// Whether lines come as they are written, so that another zone can be told from the arrival.
-    /// Not so for files: their lines may be of any age.
+    /// Whether lines arrive as they are written, so that another zone can be detected from the
+    /// arrival time. False for files: their lines may be of any age.
     pub live: bool,
 }
 
@@ -79,14 +80,12 @@ pub(crate) fn in_bounds(utc_s: i64, nanos: u32, arrival_ns: i64) -> Result<i64, 
     Ok(utc_s * 1_000_000_000 + i64::from(nanos))
 }
 
-/// The latest year that brings the time at most a day ahead of `now_s`; both on the same clock
-/// face.
+/// The latest year that puts the time at most a day ahead of `now_s`; both in the same zone.
 pub(crate) fn with_year(local_s: i64, now_s: i64) -> Option<i64> {
     let (_, month, day) = civil_from_days(local_s.div_euclid(86_400));
     let second = local_s.rem_euclid(86_400);
     let (year, _, _) = civil_from_days((now_s + AHEAD_S_MAX).div_euclid(86_400));
-    // Only 29 February looks back further than the year before; leap years are at most 8 years
-    // apart.
+    // Only 29 February can be more than one year back; leap years are at most 8 years apart.
     (0..=8).map(|back| year - back).find_map(|year| {
         let candidate_s = days_from_civil(year, month, day)? * 86_400 + second;
         (candidate_s <= now_s + AHEAD_S_MAX).then_some(candidate_s)
@@ -106,8 +105,8 @@ fn with_zone(local_s: i64, arrival_s: i64, context: Context) -> i64 {
 }
 
 /// ISO 8601 as logs write it: `2026-01-31T12:00:00.123+01:00`, with a space for `T`, `/` for `-`, a
-/// comma for the point, with or without fraction and zone. The time and the bytes it takes; more
-/// may follow.
+/// comma for the point, with or without fraction and zone. Returns the time and its length; more
+/// text may follow.
 pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     let date = text.first_chunk::<19>()?;
     let separator = date[4];
@@ -167,8 +166,8 @@ pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s, nanos, offset_s, has_year: year.is_some() }, at))
 }
 
-/// `2026 Jan 31 12:00:00`, with all that [`month_first`] takes: the year in front, as Cisco's Nexus
-/// writes it.
+/// `2026 Jan 31 12:00:00`, with all variants of [`month_first`]: the year in front, as Cisco's
+/// Nexus writes it.
 pub(crate) fn year_first(text: &[u8]) -> Option<(Written, usize)> {
     let year = four_digits(text, 0)?;
     let (written, length) = month_first(text.get(4..)?.strip_prefix(b" ")?)?;
@@ -195,9 +194,9 @@ pub(crate) fn apache(text: &[u8]) -> Option<Written> {
     Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
 }
 
-/// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, told apart by size,
-/// with or without a fraction. Seconds and nanoseconds. Numbers below 100,000,000 (1973) are no
-/// times: they are durations and counts.
+/// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished by
+/// magnitude, with or without a fraction. Returns seconds and nanoseconds. Numbers below
+/// 100,000,000 (1973) are not times: they are durations and counts.
 pub(crate) fn since_1970(text: &[u8]) -> Option<(i64, u32)> {
     let point = memchr::memchr(b'.', text).unwrap_or(text.len());
     let (whole, rest) = text.split_at(point);
@@ -227,7 +226,7 @@ pub(crate) fn since_1970(text: &[u8]) -> Option<(i64, u32)> {
 
 /// Seconds of the day of `hh:mm:ss`, the first eight bytes.
 pub(crate) fn clock(text: &[u8]) -> Option<i64> {
-    // Digits become their values and colons zero; whatever else gets a high bit when added to.
+    // Digits become their values and colons zero; all other bytes get a high bit in the addition.
     let values = short::eight(text, 0)? ^ 0x3030_3a30_303a_3030;
     if (values.wrapping_add(0x7676_7f76_767f_7676) | values) & HIGHS != 0 {
         return None;
@@ -236,14 +235,14 @@ pub(crate) fn clock(text: &[u8]) -> Option<i64> {
     seconds(two(0), two(24), two(48))
 }
 
-/// Seconds of the day; 60 seconds are let through for leap seconds.
+/// Seconds of the day; 60 seconds are accepted for leap seconds.
 pub(crate) fn seconds(hour: u32, minute: u32, second: u32) -> Option<i64> {
     (hour < 24 && minute < 60 && second <= 60)
         .then(|| i64::from(hour * 3600 + minute * 60 + second))
 }
 
-/// Nanoseconds of a fraction at `at` (`.123`, `,123`), which moves behind it; 0 without one. Digits
-/// beyond the ninth are passed over.
+/// Nanoseconds of a fraction at `at` (`.123`, `,123`), and moves `at` behind it; 0 without a
+/// fraction. Digits beyond the ninth are ignored.
 pub(crate) fn fraction(text: &[u8], at: &mut usize) -> u32 {
     if !matches!(text.get(*at), Some(b'.' | b',')) {
         return 0;
@@ -256,10 +255,10 @@ pub(crate) fn fraction(text: &[u8], at: &mut usize) -> u32 {
     nanos
 }
 
-/// Nanoseconds of the digits at the start, which stand behind a point, and how many they are.
+/// Nanoseconds of the digits at the start, which follow a point, and how many they are.
 pub(crate) fn fraction_digits(text: &[u8]) -> (u32, usize) {
     if let Some(eight) = short::eight(text, 0) {
-        // As in `clock`; and no carry before the first byte that is no digit.
+        // As in `clock`; and no carry before the first byte that is not a digit.
         let values = eight ^ 0x3030_3030_3030_3030;
         let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & HIGHS;
         if others != 0 {
@@ -290,7 +289,7 @@ pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<i32> {
         [b'+' | b'-', ..] => {
             let (offset_s, length) = numeric_zone(rest)?;
             if skipped == 1 && length == 3 {
-                return None; // ` -12` is rather a number.
+                return None; // ` -12` is more likely a number.
             }
             (offset_s, length)
         }
@@ -324,7 +323,7 @@ fn numeric_zone(text: &[u8]) -> Option<(i32, usize)> {
 
 /// 1 to 12 of `Jan` to `Dec`, in any case: some devices write `NOV`.
 pub(crate) fn month_number(name: &[u8; 3]) -> Option<u32> {
-    // The bit of the case alone: bytes that are no letters do not become any of these.
+    // Only the case bit changes: other bytes do not become one of these letters.
     Some(match &name.map(|b| b | 0x20) {
         b"jan" => 1,
         b"feb" => 2,
@@ -497,7 +496,8 @@ mod tests {
             ("Jul  1 04:59:58", 0, "2026-07-01T11:59:58Z"),
             ("Jul  1 17:45:00", 0, "2026-07-01T12:00:00Z"),
             ("Jul  2 02:00:00", 0, "2026-07-01T12:00:00Z"),
-            // No zone brings it near: the expected one. Also where only a quarter of an hour would.
+            // No zone brings it near: the expected one is used. Also if only a quarter of an hour
+            // would.
             ("Jul  1 11:35:00", 0, "2026-07-01T11:35:00Z"),
             ("Jul  1 13:01:31", 0, "2026-07-01T13:01:31Z"),
             ("Jul  1 11:15:00", 0, "2026-07-01T11:15:00Z"),

@@ -1,8 +1,8 @@
-//! Times at or near the beginning of plain lines, found by a table of forms.
+//! Times at or near the beginning of plain lines, found by a table of formats.
 //!
-//! A form is a pattern over the start of the line. Lines of one source look alike, so that the form
-//! that fitted last is tried first. Left out: times further in, and forms that could as well be a
-//! number or a name.
+//! A format is a pattern for the start of the line. Lines of one source look alike, so the format
+//! that matched last is tried first. Left out: times further in, and formats that could equally be
+//! a number or a name.
 
 use super::time::{self, Written};
 
@@ -11,7 +11,7 @@ use super::time::{self, Written};
 /// each, `f` a fraction of any length, `F` one of three, six or nine digits, `H` `N` `S` hour,
 /// minute and second of one or two digits, `k` milliseconds, `U` ten digits of seconds since 1970,
 /// `a` a weekday, `*` a word, `#` a number, `I` an ISO time with all its variants ([`time::iso`]),
-/// `L` a letter for the level. Anything else stands for itself.
+/// `L` a letter for the level. Anything else matches literally.
 const FORMS: [&str; 27] = [
     "I",
     "[I",
@@ -42,16 +42,16 @@ const FORMS: [&str; 27] = [
     "YMDThms",          // and without colons
 ];
 
-/// For each byte the forms that a line beginning with it may have, a bit each: most lines are told
-/// from most forms by that.
+/// For each byte the formats that a line beginning with it may have, one bit each: this excludes
+/// most formats for most lines.
 const STARTS: [u32; 256] = {
     let mut starts = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         let b = byte as u8;
-        let mut place = 0;
-        while place < FORMS.len() {
-            let fits = match FORMS[place].as_bytes()[0] {
+        let mut index = 0;
+        while index < FORMS.len() {
+            let fits = match FORMS[index].as_bytes()[0] {
                 b'I' | b'Y' | b'y' | b'U' | b'#' => b.is_ascii_digit(),
                 b'D' => b.is_ascii_digit() || b == b' ',
                 b'L' | b'a' => b.is_ascii_uppercase(),
@@ -59,35 +59,35 @@ const STARTS: [u32; 256] = {
                 literal => literal == b,
             };
             if fits {
-                starts[byte] |= 1 << place;
+                starts[byte] |= 1 << index;
             }
-            place += 1;
+            index += 1;
         }
         byte += 1;
     }
     starts
 };
 
-/// Finds the time of a line; `memo` is the place of the form that fitted last. The time, and the
-/// bytes up to its end.
+/// Finds the time of a line; `memo` is the index of the format that matched last. Returns the time,
+/// and the offset behind it.
 pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
-    let mut places = STARTS[usize::from(*line.first()?)];
-    if places & 1 << *memo != 0
+    let mut candidates = STARTS[usize::from(*line.first()?)];
+    if candidates & 1 << *memo != 0
         && let Some(found) = fit(FORMS[*memo], line)
     {
         return Some(found);
     }
-    while places != 0 {
-        let place = places.trailing_zeros() as usize;
-        if let Some(found) = fit(FORMS[place], line) {
-            *memo = place;
+    while candidates != 0 {
+        let index = candidates.trailing_zeros() as usize;
+        if let Some(found) = fit(FORMS[index], line) {
+            *memo = index;
             return Some(found);
         }
-        places &= places - 1;
+        candidates &= candidates - 1;
     }
     match line {
         [b't', b'y', b'p', b'e', b'=', ..] | [b'n', b'o', b'd', b'e', b'=', ..] => audit(line),
-        // Colours: what follows them is looked at.
+        // Terminal colours are skipped.
         [0x1b, ..] => {
             let colours = super::level::colours(line);
             let (written, length) = find(line.get(colours..).filter(|_| colours > 0)?, memo)?;
@@ -108,10 +108,10 @@ fn audit(line: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s, nanos, offset_s: Some(0), has_year: true }, at + length))
 }
 
-/// 2100: greater numbers of ten digits are no times.
+/// 2100: greater numbers of ten digits are not times.
 const SECONDS_END: i64 = 4_102_444_800;
 
-/// Words that may stand before a time are shorter than that.
+/// Longest word that may precede a time.
 const WORD_BYTES_MAX: usize = 128;
 
 fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
@@ -198,7 +198,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
         return Some((Written { local_s: seconds, nanos, offset_s: Some(0), has_year: true }, at));
     }
     if !has_year {
-        // A leap year: the parser finds out which.
+        // A leap year; the parser determines the actual year.
         year = 1972;
     }
     if form.ends_with('s') {
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Without a year the day is of 1972.
+    /// If the year is missing, the day is in 1972.
     #[test]
     fn klog() {
         let (written, length) = find(b"I0131 12:00:00.250000    1234 a.go:1] x", &mut 0).unwrap();

@@ -1,34 +1,34 @@
-//! The times of lines, each of which is mostly the one before, or of the same day.
+//! Caches the times of lines: most are the same as the previous one, or of the same day.
 //!
-//! Read are the strict forms that nearly all senders use: `Jan 31 12:00:00` of RFC 3164, RFC 3339
-//! with its `T` and zone, and that of access lines. Everything else is left to [`super::time`], and
-//! so is what a time means: this gives the same answers, only sooner.
+//! Parses only the strict formats that nearly all senders use: `Jan 31 12:00:00` of RFC 3164, RFC
+//! 3339 with its `T` and zone, and that of access lines. Everything else is left to
+//! [`super::time`], which also defines the meaning of times: this module gives the same results,
+//! but faster.
 
 use super::short;
 use super::time::{self, AHEAD_S_MAX, Context, Written};
 use crate::civil::days_from_civil;
 
-/// A longer written time is left to others; RFC 3339 with nine digits of a fraction has 35.
+/// A longer time is left to [`super::time`]; RFC 3339 with nine digits of a fraction has 35 bytes.
 const TEXT_BYTES_MAX: usize = 40;
-/// Days since 1970 that are right for no line.
+/// Days since 1970 that no line can have.
 const LONG_AGO: i64 = -1_000_000_000;
 
-/// The times read last.
+/// The times that were parsed last.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
-    /// The last one: how it was written, up to its blank, under which circumstances, and what it
-    /// meant.
+    /// The last one: its text up to the blank, the context it was parsed in, and the result.
     text: [u8; TEXT_BYTES_MAX],
     length: usize,
     context: Context,
     time_ns: i64,
     /// `Jan 31 ` as a number, and days since 1970 of that day in 1972.
     named: (u64, i64),
-    /// The same day of the year that was right for it.
+    /// The same day in the year that was chosen for it.
     named_in_year: i64,
-    /// `2026-01-31T` as two numbers that overlap, and days since 1970.
+    /// `2026-01-31T` as two overlapping numbers, and days since 1970.
     numbered: ([u64; 2], i64),
-    /// `31/Jan/2026:` and ` +0100` of an access line, and what they say.
+    /// `31/Jan/2026:` and ` +0100` of an access line, and their values.
     accessed: ([u64; 3], i64, Option<i32>),
 }
 
@@ -48,7 +48,8 @@ impl Default for Times {
 }
 
 impl Times {
-    /// The time of an access line, which is the whole of `text`, as [`time::apache`] reads it.
+    /// The time of an access line, which must be all of `text`; the same result as
+    /// [`time::apache`].
     #[inline]
     pub fn of_access(&mut self, text: &[u8]) -> Option<Written> {
         let text = text.first_chunk::<26>().filter(|_| text.len() == 26)?;
@@ -64,8 +65,8 @@ impl Times {
         Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
     }
 
-    /// The time that is the whole of `text`, if it is one of RFC 3339: nanoseconds since 1970 UTC.
-    /// None when it is something else, or absurd.
+    /// The time in nanoseconds since 1970 UTC, if all of `text` is a time of RFC 3339. `None` if it
+    /// is something else, or absurd.
     #[inline]
     pub fn whole(&mut self, text: &[u8], context: Context) -> Option<i64> {
         if !text.first()?.is_ascii_digit() {
@@ -81,8 +82,8 @@ impl Times {
         self.remember(text, written, context)
     }
 
-    /// The time at the start of `text`: its bytes, and nanoseconds since 1970 UTC. None when it is
-    /// in another form, is not followed by a blank, or is absurd.
+    /// The time at the start of `text`: its length, and nanoseconds since 1970 UTC. `None` if it
+    /// has another format, is not followed by a blank, or is absurd.
     #[inline]
     pub fn read(&mut self, text: &[u8], context: Context) -> Option<(usize, i64)> {
         let length = self.length;
@@ -115,7 +116,7 @@ impl Times {
         Some(time_ns)
     }
 
-    /// `Jan 31 12:00:00`, its year completed.
+    /// `Jan 31 12:00:00`, with the year completed.
     fn named_day(&mut self, text: &[u8], context: Context) -> Option<(Written, usize)> {
         const LENGTH: usize = 15;
         let text = text.first_chunk::<LENGTH>()?;
@@ -134,12 +135,12 @@ impl Times {
             self.named = (day_text, days_from_civil(1972, month, day)?);
             self.named_in_year = LONG_AGO;
         }
-        // A leap second may be of another day.
+        // A leap second may belong to another day.
         if second == 86_400 {
             return None;
         }
-        // The year that was right for the line before is the latest that is not too far ahead when
-        // it is so by less than the shortest year.
+        // The cached year is still right if it puts the time before the latest accepted time, by
+        // less than the shortest year.
         let ahead_s = context.arrival_ns.div_euclid(1_000_000_000)
             + i64::from(context.zone_offset_s)
             + AHEAD_S_MAX;
@@ -167,7 +168,7 @@ impl Times {
         }
         let mut at = 19;
         let nanos = time::fraction(text, &mut at);
-        // Not the zones behind a blank, which is taken for the end.
+        // Except zones behind a blank: the blank is taken for the end.
         if text.get(at) == Some(&b' ') {
             return None;
         }
@@ -184,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// What [`Times::read`] has to agree with.
+    /// The reference model of [`Times::read`].
     fn naive(text: &[u8], context: Context) -> Option<i64> {
         let (written, length) = match text.first()? {
             b'A'..=b'Z' => time::month_first(text)?,
@@ -200,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_as_without_memory(
+        fn same_results_as_without_cache(
             samples in prop::collection::vec(
                 (
                     prop::sample::select(vec![

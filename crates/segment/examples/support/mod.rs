@@ -1,4 +1,4 @@
-//! What the measurements of this folder have in common.
+//! Code shared by the measurements in this folder.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, T
 /// Bytes of lines in a frame.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// Seconds that this thread has run, so that other work on the machine counts little.
+/// CPU time of this thread in seconds, so that other work on the machine hardly counts.
 pub fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
     let ran_ns: f64 = text.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
@@ -21,7 +21,7 @@ pub fn wall_s() -> f64 {
     FIRST.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
 }
 
-/// The lines of a file in frames that arrived when `arrival_ns` says for each.
+/// The lines of a file in frames; `arrival_ns` returns the arrival time of each frame.
 pub fn frames_of(bytes: &[u8], arrival_ns: impl Fn(usize) -> i64) -> Vec<Arc<Frame>> {
     let origin = Origin::new(Transport::File, Format::Auto, None);
     let mut builder = FrameBuilder::new();
@@ -51,7 +51,7 @@ pub fn parser() -> Parser {
     Parser::new(&ParserConfig::default()).expect("there are no rules")
 }
 
-/// Records of lines that arrived when they say that they were written.
+/// Records of lines whose arrival time is the time they state.
 #[allow(dead_code, reason = "not every measurement needs it")]
 pub fn batches_as_written(bytes: &[u8]) -> Vec<Arc<Batch>> {
     let mut parser = parser();
@@ -59,6 +59,6 @@ pub fn batches_as_written(bytes: &[u8]) -> Vec<Arc<Batch>> {
     let newest = |frame: Arc<Frame>, parser: &mut Parser| parser.parse(frame).time_range_ns().1;
     let arrivals: Vec<i64> =
         frames_of(bytes, |_| now).into_iter().map(|frame| newest(frame, &mut parser)).collect();
-    let frames = frames_of(bytes, |place| arrivals[place]);
+    let frames = frames_of(bytes, |index| arrivals[index]);
     frames.into_iter().map(|frame| Arc::new(parser.parse(frame))).collect()
 }

@@ -1,9 +1,10 @@
-//! Writes one block: some megabytes of lines as columns. `docs/format/sealed-segment.md` draws it.
+//! Writes one block: some megabytes of lines as columns. See the diagram in
+//! `docs/format/sealed-segment.md`.
 //!
-//! A block has everything that is needed to restore its lines: names, layouts, origins, columns. So
-//! a damaged block loses only its own lines. Small columns are together in the first chunk, the
-//! *pack*, with the list of all columns; a large column is a chunk of its own, so that it can be
-//! read alone.
+//! A block contains everything that is needed to restore its lines: names, layouts, origins,
+//! columns. So a damaged block loses only its own lines. Small columns share the first chunk, the
+//! *pack*, together with the list of all columns; a large column is a chunk of its own, so that it
+//! can be read alone.
 
 use std::sync::Arc;
 
@@ -22,11 +23,12 @@ use super::repeats::Repeats;
 use super::words::Words;
 use crate::tokens::TokenSet;
 
-/// Names and layouts together at which a block is ended: a line adds less than a batch may have.
+/// A block is ended when it has this many names and layouts: a line adds at most as many as a batch
+/// may have.
 const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
 
-/// A filter of one part in so many of the raw lines is kept however small the block became: who
-/// looks for a word in a block without one reads it, and that takes as long as its lines are.
+/// The filter is kept if it is at most this part of the raw lines, however small the block became:
+/// a search in a block without a filter reads it, which takes time in proportion to the raw lines.
 const FILTER_RAW_PARTS: usize = 64;
 
 /// A row of one of the current batches.
@@ -36,21 +38,21 @@ pub(crate) struct RowRef {
     pub(crate) row: u32,
 }
 
-/// Makes one block after the other, and reuses memory.
+/// Encodes one block after the other, reusing memory.
 #[derive(Default)]
 pub(crate) struct BlockWriter {
     columns: Columns,
     rows: Fixed,
     repeats: Repeats,
     words: Words,
-    /// The nodes that built frames of the lines.
+    /// The nodes that built the frames of the lines.
     node_table: Vec<u32>,
     origin_table: Vec<Origin>,
-    origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
+    origin_indexes: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
 }
 
-/// The columns that every row has a value in.
+/// The columns in which every row has a value.
 #[derive(Default)]
 struct Fixed {
     times_ns: Vec<i64>,
@@ -59,17 +61,17 @@ struct Fixed {
     lines: Vec<i64>,
     /// Index of the node in the list of the block.
     nodes: Vec<i64>,
-    /// Difference between the number of the frame on its node and the sequence number.
+    /// The frame's number on its node minus the sequence number.
     numbers: Vec<i64>,
     /// Index of the origin in the list of the block.
     origins: Vec<i64>,
-    /// Numbers in [`Layouts::layouts`], then in the block.
+    /// Numbers in [`Layouts::layouts`]; later, numbers in the block.
     layouts: Vec<i64>,
 }
 
 #[derive(Default)]
 struct Columns {
-    /// By number in [`Layouts::columns`].
+    /// Indexed by the number in [`Layouts::columns`].
     builders: Vec<ColumnBuilder>,
     used: Vec<u32>,
     row: u32,
@@ -78,11 +80,11 @@ struct Columns {
 impl Columns {
     #[inline]
     fn builder(&mut self, column: u32) -> &mut ColumnBuilder {
-        let place = column as usize;
-        if place >= self.builders.len() {
-            self.builders.resize_with(place + 1, ColumnBuilder::default);
+        let index = column as usize;
+        if index >= self.builders.len() {
+            self.builders.resize_with(index + 1, ColumnBuilder::default);
         }
-        let builder = &mut self.builders[place];
+        let builder = &mut self.builders[index];
         if builder.len() == 0 {
             self.used.push(column);
         }
@@ -109,18 +111,18 @@ impl Sink for Columns {
 pub(crate) struct EncodedBlock {
     /// The chunks, back to back.
     pub(crate) bytes: Vec<u8>,
-    /// Its entry in the footer; the offset is not known yet.
+    /// The block's entry in the footer; its offset is not known yet.
     pub(crate) entry: BlockEntry,
 }
 
 impl BlockWriter {
-    /// Forgets the numbers of columns that [`Layouts`] assigned.
+    /// Forgets the column numbers that [`Layouts`] assigned.
     pub(crate) fn forget_columns(&mut self) {
         self.columns = Columns::default();
     }
 
-    /// Writes rows of `batches` as a block, from the first one on, and returns how many: not all
-    /// when they have very many names or layouts. Neighbouring rows of the same batch cost least.
+    /// Encodes rows of `batches` as a block, from the first on, and returns how many: not all when
+    /// they have very many names or layouts. Neighbouring rows of the same batch cost least.
     pub(crate) fn encode(
         &mut self,
         batches: &[Arc<Batch>],
@@ -141,7 +143,7 @@ impl BlockWriter {
             self.columns.row = taken as u32;
             let known = &mut shapes[at.batch as usize];
             let layout = layouts.split(batch, &row, known, &mut self.columns);
-            let origin = self.origin_place(at.batch, batch, &row);
+            let origin = self.origin_index(at.batch, batch, &row);
             self.push_fixed(&row, origin, layout);
             entry.bytes_raw += row.raw_bytes() as u64 + 1;
             taken += 1;
@@ -220,35 +222,35 @@ impl BlockWriter {
         self.node_table.clear();
         self.words.clear();
         self.origin_table.clear();
-        self.origin_places.clear();
+        self.origin_indexes.clear();
         self.last_origin = None;
     }
 
-    /// The place of a row's origin among those of the block.
-    fn origin_place(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>) -> u32 {
+    /// The index of a row's origin among those of the block.
+    fn origin_index(&mut self, batch_index: u32, batch: &Batch, row: &Row<'_>) -> u32 {
         let origin = row.origin_index();
-        let place = match self.last_origin {
-            Some((b, o, place)) if (b, o) == (batch_place, origin) => place,
+        let index = match self.last_origin {
+            Some((b, o, index)) if (b, o) == (batch_index, origin) => index,
             _ => {
                 let origin = &batch.origins()[usize::from(origin)];
-                match self.origin_places.get(origin) {
-                    Some(&place) => place,
+                match self.origin_indexes.get(origin) {
+                    Some(&index) => index,
                     None => {
-                        let place = self.origin_table.len() as u32;
+                        let index = self.origin_table.len() as u32;
                         self.origin_table.push(origin.clone());
-                        self.origin_places.insert(origin.clone(), place);
-                        place
+                        self.origin_indexes.insert(origin.clone(), index);
+                        index
                     }
                 }
             }
         };
-        self.last_origin = Some((batch_place, origin, place));
-        place
+        self.last_origin = Some((batch_index, origin, index));
+        index
     }
 
-    /// The place of a node among those of the block.
+    /// The index of a node among those of the block.
     #[inline]
-    fn node_place(&mut self, node: u32) -> i64 {
+    fn node_index(&mut self, node: u32) -> i64 {
         // Nearly always the node of the previous line.
         if let Some(&last) = self.rows.nodes.last()
             && self.node_table[last as usize] == node
@@ -262,13 +264,13 @@ impl BlockWriter {
         }) as i64
     }
 
-    /// The frames that the lines came in, by node.
+    /// The numbers of the frames that the lines came in, by node.
     fn node_numbers(&self) -> Vec<NodeNumbers> {
         let Fixed { sequences, nodes, numbers, .. } = &self.rows;
         let rows = nodes.iter().zip(sequences).zip(numbers);
         let mut ranges: Vec<Option<NodeNumbers>> = vec![None; self.node_table.len()];
-        for ((&place, &sequence), &number) in rows {
-            let (node, number) = (place as usize, sequence.wrapping_add(number) as u64);
+        for ((&index, &sequence), &number) in rows {
+            let (node, number) = (index as usize, sequence.wrapping_add(number) as u64);
             let none = NodeNumbers { node: self.node_table[node], first: number, last: number };
             let range = ranges[node].get_or_insert(none);
             (range.first, range.last) = (range.first.min(number), range.last.max(number));
@@ -284,7 +286,7 @@ impl BlockWriter {
         let sequence = row.sequence();
         self.rows.sequences.push(sequence as i64);
         self.rows.lines.push(id.line.into());
-        let node = self.node_place(id.node);
+        let node = self.node_index(id.node);
         self.rows.nodes.push(node);
         self.rows.numbers.push(id.sequence.wrapping_sub(sequence) as i64);
         self.rows.origins.push(origin.into());
@@ -339,7 +341,7 @@ impl BlockWriter {
                 Effort::Best => smallest(builder, times, options, compressor),
             };
             let Encoded { encoding, sections } = encoded;
-            // A reader that needs only the pack does not read parts of a large text.
+            // A reader that only needs the pack does not read parts of a large text.
             let apart = encoding == Encoding::Repeats;
             column_bytes.push(kind);
             put_varint(&mut column_bytes, first);
@@ -386,14 +388,15 @@ impl BlockWriter {
     }
 }
 
-/// Adds the words of all values of a row: where one holds others, words stand between those, or
-/// across.
+/// Adds the words of all values of a row, for lines in which a value contains others: words may be
+/// between those, or reach across their borders.
 fn add_words(batches: &[Arc<Batch>], at: &RowRef, words: &mut TokenSet) {
     let row = batches[at.batch as usize].row(at.row as usize);
     row.fields().for_each(|(_, value)| words.add(value));
 }
 
-/// Appends the word filter, if it is small beside the block or beside the raw bytes of its lines.
+/// Appends the word filter, if it is small compared with the block or with the raw bytes of its
+/// lines.
 fn put_filter(
     words: &TokenSet,
     bytes_raw: u64,
@@ -432,11 +435,11 @@ fn smallest(
     if size(&templates) < size(&plain) { templates } else { plain }
 }
 
-/// Numbers of this block for numbers of all blocks.
+/// Maps numbers that are valid for all blocks to numbers of this block.
 #[derive(Default)]
 struct Renumber {
-    /// By number of all blocks, that of this one; [`UNUSED`] without.
-    places: Vec<u32>,
+    /// By number for all blocks, the number in this block; [`UNUSED`] if it has none.
+    indexes: Vec<u32>,
     all: Vec<u32>,
 }
 
@@ -445,19 +448,19 @@ const UNUSED: u32 = u32::MAX;
 impl Renumber {
     #[inline]
     fn number(&mut self, of: u32) -> u32 {
-        match self.places.get(of as usize) {
-            Some(&place) if place != UNUSED => place,
+        match self.indexes.get(of as usize) {
+            Some(&index) if index != UNUSED => index,
             _ => self.number_new(of),
         }
     }
 
     fn number_new(&mut self, of: u32) -> u32 {
-        let place = self.all.len() as u32;
-        let size = self.places.len().max(of as usize + 1);
-        self.places.resize(size, UNUSED);
-        self.places[of as usize] = place;
+        let index = self.all.len() as u32;
+        let size = self.indexes.len().max(of as usize + 1);
+        self.indexes.resize(size, UNUSED);
+        self.indexes[of as usize] = index;
         self.all.push(of);
-        place
+        index
     }
 }
 
@@ -518,7 +521,8 @@ impl Local {
     }
 }
 
-/// Compresses a chunk and appends it; uncompressed if compression does not make it smaller.
+/// Compresses a chunk and appends it; stores it uncompressed if compression does not make it
+/// smaller.
 fn put_chunk(
     chunk: &[u8],
     options: &SealOptions,

@@ -1,28 +1,28 @@
-//! Numbers and byte strings, written one after the other and read back with every bound checked.
+//! Numbers and byte strings, written back to back and read with every bound checked.
 
 pub(crate) use crate::varint::put_varint;
 use crate::varint::{unzigzag, zigzag};
 
-/// Bytes that passed their checksum and still are invalid, with the part that is. A fault of the
-/// writer, or of the memory that it ran in.
+/// Data that passed its checksum but is invalid; the text names the invalid part. The cause is a
+/// bug in the writer, or faulty memory when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
 pub(crate) type Read<T> = Result<T, Corrupt>;
 
-/// Appends a signed number so that small ones of either sign are short.
+/// Appends a signed number, short for small numbers of either sign.
 #[inline]
 pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, zigzag(value));
 }
 
-/// Appends the length of a piece, and the piece.
+/// Appends a length and the bytes.
 pub(crate) fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
     put_varint(out, piece.len() as u64);
     out.extend_from_slice(piece);
 }
 
-/// Reads such bytes from front to back.
+/// Reads such data from front to back.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -38,13 +38,13 @@ impl<'a> Cursor<'a> {
         self.bytes.len()
     }
 
-    /// The remaining bytes, which are not consumed.
+    /// The remaining bytes; does not consume them.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The next bytes, which are not consumed; None when there are fewer.
+    /// The next bytes; does not consume them. `None` when there are fewer.
     #[inline]
     pub(crate) fn peek<const N: usize>(&self) -> Option<[u8; N]> {
         self.bytes.first_chunk().copied()
@@ -66,10 +66,10 @@ impl<'a> Cursor<'a> {
     #[inline(never)]
     fn long_varint(&mut self) -> Read<u64> {
         let (mut value, mut shift) = (0u64, 0);
-        for (place, &byte) in self.bytes.iter().enumerate().take(10) {
+        for (index, &byte) in self.bytes.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                self.bytes = &self.bytes[place + 1..];
+                self.bytes = &self.bytes[index + 1..];
                 return Ok(value);
             }
             shift += 7;
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         self.varint().map(unzigzag)
     }
 
-    /// Skips numbers.
+    /// Skips `count` numbers.
     pub(crate) fn skip_varints(&mut self, count: usize) -> Read<()> {
         const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
         let mut left = count;

@@ -1,17 +1,17 @@
-//! One column of a block: the values of a field, of the text between two fields, or of what the
+//! One column of a block: the values of a field, the text between two fields, or values that the
 //! parser made.
 //!
 //! | encoding | bytes | when |
 //! |---|---|---|
-//! | dictionary | the different values, then a number for each row | few different ones |
+//! | dictionary | the distinct values, then a number for each row | few distinct values |
 //! | numbers | differences, see [`super::ints`] | all are decimals without leading zeros |
-//! | time | a form, see [`super::time_text`], and exceptions | text between fields that writes the event time |
-//! | lines | the values, a newline behind each | no value has a newline |
+//! | time | a format, see [`super::time_text`], and exceptions | text between fields that writes the event time |
+//! | lines | the values, each with a newline behind it | no value has a newline |
 //! | lengths | lengths, then the values | any |
-//! | repeats | lines, taken apart, see [`super::repeats`] | lines that are worth a chunk of their own |
-//! | template | static text apart from variables, see [`crate::template`] | where sealing may take its time |
+//! | repeats | lines as copies and literals, see [`super::repeats`] | lines that are worth a chunk of their own |
+//! | template | static text apart from variables, see [`crate::template`] | best effort: sealing may take its time |
 //!
-//! Lines lie back to back, so that a word is searched in all of them at once.
+//! Lines are stored back to back, so that a word is searched in all of them at once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,31 +27,31 @@ use crate::short::{same, starts_with};
 use crate::template;
 use crate::tokens::{TokenSet, separates};
 
-/// Most distinct values of a dictionary. A column with more is stored as text.
+/// Distinct values of a dictionary. A column with more is stored as text.
 pub(crate) const DICTIONARY_MAX: usize = 4_096;
-/// Values after which a dictionary must pay: at most half of them may be new.
+/// After this many values, at most half may be distinct; otherwise the dictionary is given up.
 const DICTIONARY_PROOF: usize = 512;
-/// Decimals of more digits are text: they would not fit into 63 bits.
+/// Decimals with more digits are text: they would not fit into 63 bits.
 const DIGITS_MAX: usize = 18;
 
 /// Shorter text gains nothing from templates.
 const TEMPLATE_BYTES_MIN: usize = 256;
-/// Largest text of one column of a block, bytes. A block is cut long before.
+/// Largest text of one column of a block, in bytes. Blocks are far smaller.
 pub(super) const TEXT_BYTES_MAX: usize = 512 << 20;
 
-/// How a column is stored. The numbers are.
+/// How a column is stored. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Encoding {
-    /// Different values, and a number a row.
+    /// Distinct values, and a number per row.
     Dictionary = 0,
-    /// Decimals as differences.
+    /// Decimals, as differences.
     Numbers = 1,
-    /// A form of the event time.
+    /// A format of the event time.
     Time = 2,
-    /// Text with newlines behind the values.
+    /// Text with a newline behind each value.
     Lines = 3,
-    /// Text with lengths apart.
+    /// Text, with the lengths separate.
     Lengths = 4,
     /// Static text apart from variables.
     Template = 5,
@@ -67,7 +67,7 @@ impl Encoding {
         all.get(usize::from(number)).copied().ok_or(Corrupt("the encoding of a column"))
     }
 
-    /// Its name, for people.
+    /// The name of the encoding, for people.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Dictionary => "dictionary",
@@ -81,17 +81,17 @@ impl Encoding {
     }
 }
 
-/// Byte strings, one behind the other.
+/// Byte strings, back to back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values {
     pub(crate) text: Vec<u8>,
     pub(crate) ends: Vec<u32>,
-    /// Bytes behind each: 1 for a newline.
+    /// Bytes behind each value: 1 for a newline.
     gap: u32,
 }
 
 impl Values {
-    /// Values with a newline behind each.
+    /// Values that each get a newline behind them.
     fn lines() -> Self {
         Values { gap: 1, ..Values::default() }
     }
@@ -110,13 +110,13 @@ impl Values {
     }
 
     #[inline]
-    pub(crate) fn get(&self, place: usize) -> &[u8] {
-        let from = if place == 0 { 0 } else { (self.ends[place - 1] + self.gap) as usize };
-        &self.text[from..self.ends[place] as usize]
+    pub(crate) fn get(&self, index: usize) -> &[u8] {
+        let from = if index == 0 { 0 } else { (self.ends[index - 1] + self.gap) as usize };
+        &self.text[from..self.ends[index] as usize]
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.len()).map(|place| self.get(place))
+        (0..self.len()).map(|index| self.get(index))
     }
 
     fn clear(&mut self) {
@@ -125,7 +125,7 @@ impl Values {
     }
 }
 
-/// The hash is the key: it was made by a good hash before.
+/// A hasher that returns the key itself: the key is a good hash already.
 #[derive(Clone, Default)]
 pub(crate) struct Identity(u64);
 
@@ -143,34 +143,36 @@ impl Hasher for Identity {
 
 pub(crate) type ByHash<T> = HashMap<u64, T, std::hash::BuildHasherDefault<Identity>>;
 
-/// Collects the values of one column of one block.
+/// Collects the values of one column of a block.
 #[derive(Default)]
 pub(crate) struct ColumnBuilder {
     values: Values,
-    /// While the values may become a dictionary: `values` are the different ones.
+    /// While the column may become a dictionary, the codes of its rows; `values` are the distinct
+    /// ones.
     codes: Option<Vec<u16>>,
-    places: ByHash<u16>,
+    indexes: ByHash<u16>,
     last: u16,
     /// Rows of the values, for the text between fields, which may write the event time.
     pub(crate) rows: Vec<u32>,
-    /// The encoding of this column in the previous block, and its bytes if they were handed over.
+    /// Whether the previous block stored this column as text, and the bytes of that text if the
+    /// builder gave it away.
     was_text: bool,
     text_bytes: usize,
 }
 
 impl ColumnBuilder {
-    /// Empties it for the next block.
+    /// Empties the builder for the next block.
     pub(crate) fn clear(&mut self) {
         self.was_text = self.len() > 0 && self.codes.is_none();
         self.values.clear();
         if self.was_text {
-            // What was handed over is missed soon.
+            // The memory that was given away is needed again soon.
             self.values.text.reserve(self.text_bytes);
         } else {
             self.values.gap = 0;
         }
         self.rows.clear();
-        self.places.clear();
+        self.indexes.clear();
         self.last = 0;
         self.codes = (!self.was_text).then(Vec::new);
     }
@@ -187,7 +189,7 @@ impl ColumnBuilder {
         self.push_code(value);
     }
 
-    /// A value of a dictionary, or the first one.
+    /// Adds a value to a dictionary, or the first value.
     fn push_code(&mut self, value: &[u8]) {
         let Some(codes) = &mut self.codes else { return self.push_first(value) };
         if !codes.is_empty() && same(self.values.get(usize::from(self.last)), value) {
@@ -206,27 +208,27 @@ impl ColumnBuilder {
         self.push_other(value);
     }
 
-    /// A value other than the one before.
+    /// Adds a value that differs from the previous one.
     fn push_other(&mut self, value: &[u8]) {
         let hash = hash64(value);
         let codes = self.codes.as_mut().expect("it is a dictionary");
-        match self.places.get(&hash) {
-            Some(&place) if same(self.values.get(usize::from(place)), value) => {
-                codes.push(place);
-                self.last = place;
+        match self.indexes.get(&hash) {
+            Some(&index) if same(self.values.get(usize::from(index)), value) => {
+                codes.push(index);
+                self.last = index;
             }
-            // Two values with one hash are no dictionary.
+            // Two values with the same hash cannot be in a dictionary.
             Some(_) => self.become_text(value),
             None => {
-                let place = self.values.len();
-                let doubtful = codes.len() >= DICTIONARY_PROOF && place * 2 > codes.len();
-                if place >= DICTIONARY_MAX || doubtful {
+                let index = self.values.len();
+                let doubtful = codes.len() >= DICTIONARY_PROOF && index * 2 > codes.len();
+                if index >= DICTIONARY_MAX || doubtful {
                     return self.become_text(value);
                 }
                 self.values.push(value);
-                self.places.insert(hash, place as u16);
-                codes.push(place as u16);
-                self.last = place as u16;
+                self.indexes.insert(hash, index as u16);
+                codes.push(index as u16);
+                self.last = index as u16;
             }
         }
     }
@@ -237,16 +239,15 @@ impl ColumnBuilder {
         codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
         values.push(value);
         self.values = values;
-        self.places.clear();
+        self.indexes.clear();
         self.was_text = true;
     }
 
-    /// Encodes the column. `times` are the event times of the rows of the block, for text between
-    /// fields. The text is handed over, and lost to the builder, unless the builder is to `keep`
-    /// it.
+    /// Encodes the column. `times` are the event times of the block's rows, for text between
+    /// fields. The builder gives its text away, unless it has to `keep` it.
     ///
-    /// With `repeats`, text of at least so many bytes is taken apart, and stays with the builder.
-    /// `words` gets the words of all values.
+    /// With `repeats`, text of at least that many bytes is encoded as repeats, and stays with the
+    /// builder. `words` gets the words of all values.
     pub(crate) fn encode(
         &mut self,
         times: Option<&[i64]>,
@@ -281,7 +282,7 @@ impl ColumnBuilder {
             self.text_bytes = 0;
             return Encoded { encoding: Encoding::Repeats, sections: sections.into() };
         }
-        // None any more where repeats were looked for.
+        // `None` if the words were already collected while looking for repeats.
         self.add_words(words);
         self.text_bytes = self.values.text.len();
         if keep {
@@ -291,7 +292,7 @@ impl ColumnBuilder {
         encode_text(Values { text, ends, gap: self.values.gap })
     }
 
-    /// Whether all values begin, and whether all end, with what separates words.
+    /// Whether all values begin, and whether all end, with a byte that separates words.
     pub(crate) fn are_separated(&self) -> (bool, bool) {
         let separated = |byte: Option<&u8>| byte.is_some_and(|byte| separates(*byte));
         self.values.iter().fold((true, true), |(starts, ends), value| {
@@ -299,7 +300,7 @@ impl ColumnBuilder {
         })
     }
 
-    /// Adds the words of the different values, and of those that follow another one.
+    /// Adds the words of the distinct values, and of those that follow a different value.
     fn add_words(&self, words: Option<&mut TokenSet>) {
         let Some(words) = words else { return };
         let mut last: &[u8] = b"";
@@ -311,7 +312,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// The column as templates, if its text is long enough for them to pay.
+    /// The column as templates, if its text is long enough for templates to pay.
     pub(crate) fn encode_templates(&self) -> Option<Encoded> {
         let mut values = Values::default();
         self.each(|_, value| values.push(value));
@@ -327,69 +328,69 @@ impl ColumnBuilder {
         Some(Encoded { encoding: Encoding::Template, sections })
     }
 
-    /// All values, one by one.
+    /// Calls `each` with every value and its index.
     fn each(&self, mut each: impl FnMut(usize, &[u8])) {
         match &self.codes {
             Some(codes) => {
-                for (place, &code) in codes.iter().enumerate() {
-                    each(place, self.values.get(usize::from(code)));
+                for (index, &code) in codes.iter().enumerate() {
+                    each(index, self.values.get(usize::from(code)));
                 }
             }
-            None => self.values.iter().enumerate().for_each(|(place, value)| each(place, value)),
+            None => self.values.iter().enumerate().for_each(|(index, value)| each(index, value)),
         }
     }
 
-    /// Form, and exceptions, if few.
+    /// Writes the format and the exceptions, if there are few.
     fn encode_time(&self, times: &[i64], out: &mut Vec<u8>) -> bool {
         let exceptions_max = self.len() / 8;
-        let time_of = |place: usize| times[self.rows[place] as usize];
+        let time_of = |index: usize| times[self.rows[index] as usize];
         let mut form = None;
-        for place in [0, self.len() / 2, self.len() - 1] {
+        for index in [0, self.len() / 2, self.len() - 1] {
             let value = match &self.codes {
-                Some(codes) => self.values.get(usize::from(codes[place])),
-                None => self.values.get(place),
+                Some(codes) => self.values.get(usize::from(codes[index])),
+                None => self.values.get(index),
             };
-            form = form.or_else(|| TimeForm::find(value, time_of(place)));
+            form = form.or_else(|| TimeForm::find(value, time_of(index)));
         }
         let Some(form) = form else { return false };
         let mut writer = TimeWriter::new(form.clone());
-        let (mut places, mut exceptions) = (Vec::new(), Values::default());
-        let mut look = |place: usize, value: &[u8]| {
-            let is_written = same(writer.write(time_of(place)), value);
-            if !is_written && places.len() <= exceptions_max {
-                places.push(place as i64);
+        let (mut indexes, mut exceptions) = (Vec::new(), Values::default());
+        let mut look = |index: usize, value: &[u8]| {
+            let is_written = same(writer.write(time_of(index)), value);
+            if !is_written && indexes.len() <= exceptions_max {
+                indexes.push(index as i64);
                 exceptions.push(value);
             }
             is_written
         };
         match &self.codes {
             Some(codes) => {
-                // Code and time that were written so before.
+                // The previous code and time that matched.
                 let mut last = None;
-                for (place, &code) in codes.iter().enumerate() {
-                    let now = Some((code, time_of(place)));
+                for (index, &code) in codes.iter().enumerate() {
+                    let now = Some((code, time_of(index)));
                     if now != last {
-                        let is_written = look(place, self.values.get(usize::from(code)));
+                        let is_written = look(index, self.values.get(usize::from(code)));
                         last = now.filter(|_| is_written);
                     }
                 }
             }
-            None => self.values.iter().enumerate().for_each(|(place, value)| {
-                look(place, value);
+            None => self.values.iter().enumerate().for_each(|(index, value)| {
+                look(index, value);
             }),
         }
-        if places.len() > exceptions_max {
+        if indexes.len() > exceptions_max {
             return false;
         }
         form.encode(out);
-        put_varint(out, places.len() as u64);
-        ints::encode(&places, out);
+        put_varint(out, indexes.len() as u64);
+        ints::encode(&indexes, out);
         put_lengths(&exceptions, out);
         true
     }
 }
 
-/// A column as it is stored, before compression: one section, or those of templates.
+/// A column as it is stored, before compression: one section, or the three of templates.
 pub(crate) struct Encoded {
     pub(crate) encoding: Encoding,
     pub(crate) sections: Vec<Vec<u8>>,
@@ -411,7 +412,7 @@ fn encode_dictionary(values: &Values, codes: &[u16], out: &mut Vec<u8>) {
     }
 }
 
-/// Numbers, or lines, or lengths and text. The values have a newline behind each.
+/// Encodes as numbers, or lines, or lengths and text. The values have a newline behind each.
 fn encode_text(values: Values) -> Encoded {
     debug_assert_eq!(values.gap, 1);
     let mut out = Vec::new();
@@ -437,7 +438,7 @@ fn put_lengths(values: &Values, out: &mut Vec<u8>) {
     values.iter().for_each(|value| out.extend_from_slice(value));
 }
 
-/// The values as numbers, if each is the usual decimal of its number.
+/// The values as numbers, if each is the canonical decimal of its number.
 fn decimals(values: &Values) -> Option<Vec<i64>> {
     let decimal = |value: &[u8]| {
         let leads = value.len() > 1 && value[0] == b'0';
@@ -451,26 +452,26 @@ fn decimals(values: &Values) -> Option<Vec<i64>> {
     values.iter().map(decimal).collect()
 }
 
-/// A column that is being read from its first value to its last.
+/// A column that is read from its first value to its last.
 pub(crate) struct ColumnReader<'a> {
     column: Column<'a>,
     next: usize,
-    /// Of a text, where the next value begins.
+    /// In a text, where the next value begins.
     at: u32,
 }
 
-/// Text that writes the event time, and what differs from it.
+/// Text that writes the event time, and the exceptions.
 pub(crate) struct Times {
     writer: TimeWriter,
     exceptions: Values,
-    /// Places of the exceptions.
-    places: Vec<i64>,
-    /// Exceptions read.
+    /// Indexes of the exceptions.
+    indexes: Vec<i64>,
+    /// Exceptions read so far.
     met: usize,
     count: usize,
 }
 
-/// A column, decoded so far that any value is found in constant time.
+/// A decoded column in which any value is found in constant time.
 pub(crate) enum Column<'a> {
     Dictionary {
         values: Values,
@@ -479,8 +480,8 @@ pub(crate) enum Column<'a> {
     },
     Numbers(Vec<i64>),
     Time(Box<Times>),
-    /// `gap`: bytes behind each value, 1 for a newline; of templates, there may be newlines in
-    /// values, too.
+    /// `gap`: bytes behind each value, 1 for a newline. Values of templates may contain newlines,
+    /// too.
     Text {
         text: Cow<'a, [u8]>,
         ends: Vec<u32>,
@@ -512,11 +513,11 @@ impl<'a> Column<'a> {
             Encoding::Time => {
                 let form = TimeForm::decode(&mut cursor)?;
                 let exceptions = cursor.count(count)?;
-                let places = ints::decode(&mut cursor, exceptions)?;
+                let indexes = ints::decode(&mut cursor, exceptions)?;
                 let (text, ends) = decode_lengths(cursor, exceptions)?;
                 let exceptions = Values { text: text.to_vec(), ends, gap: 0 };
                 let writer = TimeWriter::new(form);
-                Ok(Column::Time(Box::new(Times { writer, exceptions, places, met: 0, count })))
+                Ok(Column::Time(Box::new(Times { writer, exceptions, indexes, met: 0, count })))
             }
             Encoding::Lines => {
                 let ends = line_ends(bytes, count)?;
@@ -532,28 +533,30 @@ impl<'a> Column<'a> {
 }
 
 impl Column<'_> {
-    /// Appends the value at an index, which must exist; `time_ns` is the event time of its row.
-    pub(crate) fn append(&mut self, place: usize, time_ns: i64, out: &mut Vec<u8>) {
+    /// Appends the value at `index`, which must exist; `time_ns` is the event time of its
+    /// row.
+    pub(crate) fn append(&mut self, index: usize, time_ns: i64, out: &mut Vec<u8>) {
         match self {
             Column::Dictionary { values, codes, .. } => {
-                let code = codes.get(place).map_or(0, |&code| usize::from(code));
+                let code = codes.get(index).map_or(0, |&code| usize::from(code));
                 out.extend_from_slice(values.get(code));
             }
             Column::Numbers(numbers) => {
-                out.extend_from_slice(decimal_of(numbers[place], &mut [0; DECIMAL_BYTES]));
+                out.extend_from_slice(decimal_of(numbers[index], &mut [0; DECIMAL_BYTES]));
             }
-            Column::Time(times) => match times.places.binary_search(&(place as i64)) {
+            Column::Time(times) => match times.indexes.binary_search(&(index as i64)) {
                 Ok(exception) => out.extend_from_slice(times.exceptions.get(exception)),
                 Err(_) => out.extend_from_slice(times.writer.write(time_ns)),
             },
             Column::Text { text, ends, gap } => {
-                let from = if place == 0 { 0 } else { ends[place - 1] + *gap };
-                out.extend_from_slice(&text[from as usize..ends[place] as usize]);
+                let from = if index == 0 { 0 } else { ends[index - 1] + *gap };
+                out.extend_from_slice(&text[from as usize..ends[index] as usize]);
             }
         }
     }
 
-    /// For each value whether it holds a text; one that writes the time may.
+    /// For each value, whether it contains the needle; true as well for a value that writes the
+    /// time.
     pub(crate) fn holding(&self, needle: &Needle<'_>) -> Vec<bool> {
         match self {
             Column::Dictionary { values, codes, count } => {
@@ -570,8 +573,8 @@ impl Column<'_> {
             }
             Column::Time(times) => {
                 let mut found = vec![times.writer.could_write(needle); times.count];
-                for (&place, exception) in times.places.iter().zip(times.exceptions.iter()) {
-                    if let Some(found) = usize::try_from(place).ok().and_then(|p| found.get_mut(p))
+                for (&index, exception) in times.indexes.iter().zip(times.exceptions.iter()) {
+                    if let Some(found) = usize::try_from(index).ok().and_then(|p| found.get_mut(p))
                     {
                         *found = needle.is_in(exception);
                     }
@@ -580,16 +583,16 @@ impl Column<'_> {
             }
             Column::Text { text, ends, gap } => {
                 let mut found = vec![false; ends.len()];
-                let (mut at, mut place, mut from) = (0, 0, 0);
+                let (mut at, mut index, mut from) = (0, 0, 0);
                 while let Some(hit) = needle.find(text, at) {
                     // The first value that ends behind the hit.
-                    let passed = ends[place..].partition_point(|&end| end as usize <= hit);
+                    let passed = ends[index..].partition_point(|&end| end as usize <= hit);
                     if passed > 0 {
-                        place += passed;
-                        from = (ends[place - 1] + gap) as usize;
+                        index += passed;
+                        from = (ends[index - 1] + gap) as usize;
                     }
-                    let Some(&end) = ends.get(place) else { break };
-                    found[place] = needle.is_in(&text[from..end as usize]);
+                    let Some(&end) = ends.get(index) else { break };
+                    found[index] = needle.is_in(&text[from..end as usize]);
                     at = end as usize;
                 }
                 found
@@ -598,7 +601,7 @@ impl Column<'_> {
     }
 }
 
-/// Where the newlines behind `count` values stand, which has to be all of the text.
+/// The positions of the newlines behind `count` values, which must cover the whole text.
 fn line_ends(text: &[u8], count: usize) -> Read<Vec<u32>> {
     let ends = record::columns::line_ends(text, count);
     let whole = text.last().is_none_or(|&last| last == b'\n');
@@ -636,7 +639,7 @@ fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column<'stati
     Ok(Column::Dictionary { values, codes, count })
 }
 
-/// The values, one behind the other, and where each ends.
+/// The values, back to back, and where each ends.
 fn decode_lengths<'a>(mut cursor: Cursor<'a>, count: usize) -> Read<(&'a [u8], Vec<u32>)> {
     let lengths = ints::decode(&mut cursor, count)?;
     let (mut end, mut ends) = (0u64, Vec::with_capacity(count));
@@ -655,18 +658,18 @@ impl<'a> ColumnReader<'a> {
         ColumnReader { column, next: 0, at: 0 }
     }
 
-    /// The length that all values have, if that is known.
+    /// The length shared by all values, if it is known.
     pub(crate) fn width(&self) -> Option<u32> {
         match &self.column {
             Column::Dictionary { values, .. } if values.len() == 1 => {
                 Some(values.text.len() as u32)
             }
-            Column::Time(times) if times.places.is_empty() => Some(times.writer.width()),
+            Column::Time(times) if times.indexes.is_empty() => Some(times.writer.width()),
             _ => None,
         }
     }
 
-    /// Bytes of all values, roughly.
+    /// Total bytes of the values, roughly.
     pub(crate) fn text_bytes(&self) -> usize {
         match &self.column {
             Column::Dictionary { values, count, .. } => {
@@ -678,7 +681,7 @@ impl<'a> ColumnReader<'a> {
         }
     }
 
-    /// Values not read yet.
+    /// How many values were not read yet.
     pub(crate) fn left(&self) -> usize {
         let count = match &self.column {
             Column::Dictionary { count, .. } => *count,
@@ -689,13 +692,13 @@ impl<'a> ColumnReader<'a> {
         count - self.next
     }
 
-    /// Appends the next value, which must exist, to `out`; `time_ns` is the event time of its row.
+    /// Appends the next value, which must exist; `time_ns` is the event time of its row.
     #[inline(always)]
     pub(crate) fn append(&mut self, time_ns: i64, out: &mut Vec<u8>) {
         out.extend_from_slice(self.next_value(time_ns, &mut [0; DECIMAL_BYTES]));
     }
 
-    /// The length of the next value, which must exist, if `text` begins with the value.
+    /// The length of the next value, which must exist, if `text` begins with it.
     #[inline(always)]
     pub(crate) fn matches(&mut self, time_ns: i64, text: &[u8]) -> Option<usize> {
         let mut decimal = [0; DECIMAL_BYTES];
@@ -706,12 +709,12 @@ impl<'a> ColumnReader<'a> {
     /// Skips the next value, which must exist.
     #[inline]
     pub(crate) fn skip(&mut self) {
-        let place = self.next;
+        let index = self.next;
         self.next += 1;
         match &mut self.column {
-            Column::Text { ends, gap, .. } => self.at = ends[place] + *gap,
+            Column::Text { ends, gap, .. } => self.at = ends[index] + *gap,
             Column::Time(times) => {
-                let exception = times.places.get(times.met) == Some(&(place as i64));
+                let exception = times.indexes.get(times.met) == Some(&(index as i64));
                 times.met += usize::from(exception);
             }
             Column::Dictionary { .. } | Column::Numbers(_) => {}
@@ -724,27 +727,27 @@ impl<'a> ColumnReader<'a> {
         time_ns: i64,
         decimal: &'v mut [u8; DECIMAL_BYTES],
     ) -> &'v [u8] {
-        let place = self.next;
+        let index = self.next;
         self.next += 1;
         match &mut self.column {
             Column::Dictionary { values, codes, .. } => {
-                values.get(if codes.is_empty() { 0 } else { usize::from(codes[place]) })
+                values.get(if codes.is_empty() { 0 } else { usize::from(codes[index]) })
             }
             Column::Text { text, ends, gap } => {
-                let (from, end) = (self.at, ends[place]);
+                let (from, end) = (self.at, ends[index]);
                 self.at = end + *gap;
                 &text[from as usize..end as usize]
             }
-            Column::Numbers(numbers) => decimal_of(numbers[place], decimal),
-            Column::Time(times) => times.next(place, time_ns),
+            Column::Numbers(numbers) => decimal_of(numbers[index], decimal),
+            Column::Time(times) => times.next(index, time_ns),
         }
     }
 }
 
 impl Times {
     #[inline]
-    fn next(&mut self, place: usize, time_ns: i64) -> &[u8] {
-        if self.places.get(self.met) == Some(&(place as i64)) {
+    fn next(&mut self, index: usize, time_ns: i64) -> &[u8] {
+        if self.indexes.get(self.met) == Some(&(index as i64)) {
             self.met += 1;
             self.exceptions.get(self.met - 1)
         } else {
@@ -753,7 +756,7 @@ impl Times {
     }
 }
 
-/// The decimals of numbers, one behind the other, and where each ends.
+/// The decimals of numbers, back to back, and where each ends.
 pub(crate) fn decimal_text(numbers: &[i64]) -> (Vec<u8>, Vec<u32>) {
     let (mut text, mut ends) = (Vec::with_capacity(numbers.len() * 4), Vec::new());
     ends.reserve(numbers.len());
@@ -765,7 +768,7 @@ pub(crate) fn decimal_text(numbers: &[i64]) -> (Vec<u8>, Vec<u32>) {
     (text, ends)
 }
 
-/// Bytes of the longest number with its sign.
+/// Bytes of the longest number, with its sign.
 const DECIMAL_BYTES: usize = 20;
 
 fn decimal_of(number: i64, buffer: &mut [u8; DECIMAL_BYTES]) -> &[u8] {

@@ -1,12 +1,13 @@
-//! Reads one block field by field, for queries that look at some fields of its lines.
+//! Reads one block field by field, for queries that only need some fields of its lines.
 //!
-//! The layouts of the lines say where the values of a field are: in one column, in several, or in
-//! the layouts themselves, if all lines of a layout have the same value. Only requested columns are
-//! decompressed; the numbers of all lines (times, names) are skipped until they are needed.
+//! The layouts of the lines determine where the values of a field are: in one column, in several,
+//! or in the layouts themselves, if all lines of a layout have the same value. Only the requested
+//! columns are decompressed; the per-line numbers (times, line ids) are skipped until they are
+//! needed.
 //!
-//! A field that contains others (the message of an access line is the whole line) is put together
-//! from the columns of its parts. Left out: computed fields; and fields whose column occurs twice
-//! in a layout, which our writer never produces: their lines have to be restored.
+//! A field that contains others (the message of an access line is the whole line) is assembled from
+//! the columns of its parts. Left out: computed fields; and fields whose column occurs twice in a
+//! layout, which the writer never produces: their lines have to be restored.
 
 mod parts;
 mod passing;
@@ -34,18 +35,18 @@ use super::repeats;
 use super::restore::restore_rows;
 use crate::error::SegmentError;
 
-/// Reads a chunk of a block, checked and decompressed.
+/// Reads a chunk of a block; returns it verified and decompressed.
 pub type ReadChunk<'a> = &'a dyn Fn(usize) -> Result<Arc<Vec<u8>>, SegmentError>;
 
-/// The columns of numbers of all lines, in the order in which they stand in a pack.
+/// The number columns of all lines, in their order in a pack.
 const TIMES: usize = 0;
 const RECEIVED: usize = 1;
 const SEQUENCES: usize = 2;
-const LINE_PLACES: usize = 3;
-const ORIGIN_PLACES: usize = 4;
-const LAYOUT_PLACES: usize = 5;
-/// These two from version 5 on; before, all lines are of one node, by their sequence numbers.
-const NODE_PLACES: usize = 6;
+const LINE_INDEXES: usize = 3;
+const ORIGIN_INDEXES: usize = 4;
+const LAYOUT_INDEXES: usize = 5;
+/// These two exist from version 5 on. Before, all lines are of one node, with its sequence numbers.
+const NODE_INDEXES: usize = 6;
 const NODE_NUMBERS: usize = 7;
 const NUMBERS: usize = 8;
 
@@ -58,13 +59,13 @@ pub struct BlockColumns<'p> {
     layouts: Vec<Layout<'p>>,
     form: Form,
     origins: &'p [u8],
-    /// The nodes that frames of the lines come from.
+    /// The nodes that built the frames of the lines.
     nodes: Vec<u32>,
-    /// Where each column of numbers begins; none where all numbers are 0.
+    /// Where each number column begins; `None` if all its numbers are 0.
     starts: [Option<Cursor<'p>>; NUMBERS],
     numbers: [OnceCell<Vec<i64>>; NUMBERS],
     classes: OnceCell<Classes>,
-    /// For each column its sections that are in the pack.
+    /// For each column, its sections that are in the pack.
     inside: Vec<Vec<&'p [u8]>>,
     chunks: Vec<OnceCell<Arc<Vec<u8>>>>,
 }
@@ -72,13 +73,13 @@ pub struct BlockColumns<'p> {
 /// The layout of each line.
 struct Classes {
     of_row: Vec<u32>,
-    /// Lines of each layout.
+    /// Number of lines of each layout.
     rows: Vec<usize>,
-    /// Values that lines take of each column; none where a layout takes more than one.
+    /// How many values of each column the lines take; `None` where a layout takes more than one.
     uses: Vec<Option<usize>>,
 }
 
-/// An error: the file cannot be read, or the block is inconsistent.
+/// The file cannot be read, or the block is inconsistent.
 enum Fault {
     Read(SegmentError),
     Corrupt(Corrupt),
@@ -97,8 +98,8 @@ impl From<SegmentError> for Fault {
 }
 
 impl<'p> BlockColumns<'p> {
-    /// Reads what stands before the values in the first chunk of a block of so many lines; `read`
-    /// reads the others.
+    /// Reads the header of a block of `rows` lines from its first chunk; `read` reads the other
+    /// chunks.
     pub(super) fn open(
         pack: &'p [u8],
         (chunks, lines): (usize, usize),
@@ -118,7 +119,7 @@ impl<'p> BlockColumns<'p> {
         let mut rest = head.rest;
         let nodes = read_nodes(&mut rest, form)?;
         let mut starts = [const { None }; NUMBERS];
-        let numbers = if form.has_names() { NUMBERS } else { NODE_PLACES };
+        let numbers = if form.has_names() { NUMBERS } else { NODE_INDEXES };
         for start in &mut starts[..numbers] {
             *start = Some(rest.clone());
             ints::skip(&mut rest, lines)?;
@@ -148,7 +149,7 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    fn told(&self, fault: Fault) -> ColumnError {
+    fn error_of(&self, fault: Fault) -> ColumnError {
         match fault {
             Fault::Read(error) => error.into(),
             Fault::Corrupt(corrupt) => malformed(self.path, self.offset, corrupt).into(),
@@ -176,71 +177,73 @@ impl<'p> BlockColumns<'p> {
         Ok(cell.get_or_init(|| numbers))
     }
 
-    /// The name of a line.
+    /// The id of a line.
     fn id(&self, row: usize) -> Read<LineId> {
-        let line = u32::try_from(self.numbers(LINE_PLACES)?[row]);
-        let node = usize::try_from(self.numbers(NODE_PLACES)?[row]).unwrap_or(usize::MAX);
+        let line = u32::try_from(self.numbers(LINE_INDEXES)?[row]);
+        let node = usize::try_from(self.numbers(NODE_INDEXES)?[row]).unwrap_or(usize::MAX);
         let number = self.numbers(NODE_NUMBERS)?[row];
         Ok(LineId {
             node: *self.nodes.get(node).ok_or(Corrupt("the node of a line"))?,
             sequence: self.numbers(SEQUENCES)?[row].wrapping_add(number) as u64,
-            line: line.map_err(|_| Corrupt("the place of a line"))?,
+            line: line.map_err(|_| Corrupt("the index of a line"))?,
         })
     }
 
-    /// The sequence numbers of the lines' frames, which are decoded once.
+    /// The sequence numbers of the lines' frames, decoded once.
     ///
-    /// Errors: the block is not what its writer means.
+    /// Errors: the block is corrupt.
     pub fn sequences(&self) -> Result<&[i64], ColumnError> {
-        self.numbers(SEQUENCES).map_err(|corrupt| self.told(corrupt.into()))
+        self.numbers(SEQUENCES).map_err(|corrupt| self.error_of(corrupt.into()))
     }
 
     fn classes(&self) -> Read<&Classes> {
         if let Some(classes) = self.classes.get() {
             return Ok(classes);
         }
-        let start = self.starts[LAYOUT_PLACES].as_ref().expect("every version has them");
-        let places = ints::decode(&mut start.clone(), self.listing.rows)?;
+        let start = self.starts[LAYOUT_INDEXES].as_ref().expect("every version has them");
+        let indexes = ints::decode(&mut start.clone(), self.listing.rows)?;
         let mut rows = vec![0; self.layouts.len()];
-        let mut of_row = Vec::with_capacity(places.len());
-        for same in places.chunk_by(|a, b| a == b) {
-            let place = usize::try_from(same[0]).unwrap_or(usize::MAX);
-            *rows.get_mut(place).ok_or(Corrupt("the layout of a line"))? += same.len();
-            of_row.extend(std::iter::repeat_n(place as u32, same.len()));
+        let mut of_row = Vec::with_capacity(indexes.len());
+        for same in indexes.chunk_by(|a, b| a == b) {
+            let index = usize::try_from(same[0]).unwrap_or(usize::MAX);
+            *rows.get_mut(index).ok_or(Corrupt("the layout of a line"))? += same.len();
+            of_row.extend(std::iter::repeat_n(index as u32, same.len()));
         }
         let mut uses = vec![Some(0usize); self.listing.columns.len()];
         let mut taken_by = vec![usize::MAX; self.listing.columns.len()];
-        for (place, (layout, rows)) in self.layouts.iter().zip(&rows).enumerate() {
+        for (index, (layout, rows)) in self.layouts.iter().zip(&rows).enumerate() {
             layout.each_column(|column| {
-                let twice = std::mem::replace(&mut taken_by[column], place) == place;
+                let twice = std::mem::replace(&mut taken_by[column], index) == index;
                 uses[column] = uses[column].filter(|_| !twice).map(|values| values + rows);
             });
         }
         Ok(self.classes.get_or_init(|| Classes { of_row, rows, uses }))
     }
 
-    /// Whether column `place` has a value for each line that takes one, and each takes one at most.
-    fn is_plain(&self, place: usize) -> Read<bool> {
-        match self.classes()?.uses[place] {
+    /// Whether column number `index` has a value for each line that takes one, and each line takes
+    /// at most one.
+    fn is_plain(&self, index: usize) -> Read<bool> {
+        match self.classes()?.uses[index] {
             None => Ok(false),
-            Some(values) if values == self.listing.columns[place].values => Ok(true),
+            Some(values) if values == self.listing.columns[index].values => Ok(true),
             Some(_) => Err(Corrupt("the number of values of a column")),
         }
     }
 
-    fn sections(&self, place: usize) -> Result<Vec<&[u8]>, Fault> {
-        let entry = &self.listing.columns[place];
+    fn sections(&self, index: usize) -> Result<Vec<&[u8]>, Fault> {
+        let entry = &self.listing.columns[index];
         let section = |(&(chunk, _), inside): (&(usize, usize), &&'p [u8])| match chunk {
             0 => Ok(*inside),
             chunk => self.chunk(chunk),
         };
-        entry.sections.iter().zip(&self.inside[place]).map(section).collect()
+        entry.sections.iter().zip(&self.inside[index]).map(section).collect()
     }
 
-    /// The values of one column, each with its place; none when only the lines tell them.
-    fn values(&self, place: usize) -> Result<Option<FieldColumn<'_>>, Fault> {
-        let entry = &self.listing.columns[place];
-        let sections = self.sections(place)?;
+    /// The values of one column, each with its index; `None` when only restoring the lines gives
+    /// them.
+    fn values(&self, index: usize) -> Result<Option<FieldColumn<'_>>, Fault> {
+        let entry = &self.listing.columns[index];
+        let sections = self.sections(index)?;
         let text = match (Encoding::of(entry.encoding)?, &sections[..]) {
             (Encoding::Lines, [text]) => Some(Cow::from(*text)),
             (Encoding::Repeats, &[tokens, distances, literals, digits]) => {
@@ -258,17 +261,17 @@ impl<'p> BlockColumns<'p> {
         }
         Ok(match Column::decode(entry.encoding, &sections, entry.values)? {
             Column::Dictionary { values, codes, .. } => {
-                let places = match codes.is_empty() {
+                let indexes = match codes.is_empty() {
                     true => Places::All(if values.len() == 0 { NO_VALUE } else { 0 }),
                     false => Places::Listed(codes.into_iter().map(u32::from).collect()),
                 };
-                Some(FieldColumn::with_ends(values.text.into(), values.ends, 0, places))
+                Some(FieldColumn::with_ends(values.text.into(), values.ends, 0, indexes))
             }
             Column::Numbers(numbers) => {
                 let (text, ends) = decimal_text(&numbers);
                 Some(FieldColumn::with_ends(text.into(), ends, 0, Places::Each))
             }
-            // A newline in a value: lines are what looks like them.
+            // A value contains a newline, so the text cannot be split at newlines.
             Column::Text { text, ends, gap: 1 }
                 if memchr::memchr_iter(b'\n', &text).count() != ends.len() =>
             {
@@ -281,8 +284,8 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// The column that has a value of field `number` for each line, if there is one; known without
-    /// the layout of each line.
+    /// The column that has a value of field `number` for each line, if there is one and it is known
+    /// without the layout of each line.
     fn only_column(&self, number: usize) -> Option<usize> {
         let mut only = None;
         for layout in &self.layouts {
@@ -298,7 +301,7 @@ impl<'p> BlockColumns<'p> {
         only.filter(|&column| self.listing.columns[column].values == self.listing.rows)
     }
 
-    /// Where field `number` is, for each layout. None when only the lines tell it.
+    /// Where field `number` is, for each layout. `None` when only restoring the lines gives it.
     fn sources(&self, number: usize) -> Read<Option<Vec<Source<'_>>>> {
         let classes = self.classes()?;
         let mut sources = Vec::with_capacity(self.layouts.len());
@@ -317,7 +320,7 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(sources))
     }
 
-    /// The number of a field by its name of today.
+    /// The number of a field by its current name.
     fn number(&self, name: &str) -> Option<usize> {
         let found = self.listing.names.iter().position(|known| *known == name);
         found.or_else(|| {
@@ -337,7 +340,7 @@ impl<'p> BlockColumns<'p> {
         let classes = self.classes()?;
         let taken = || sources.iter().zip(&classes.rows).filter(|(_, rows)| **rows > 0);
         if taken().any(|(source, _)| matches!(source, Source::Between(..))) {
-            return self.put_together(&sources);
+            return self.assemble(&sources);
         }
         let mut columns: Vec<usize> = Vec::new();
         for source in &sources {
@@ -359,19 +362,19 @@ impl<'p> BlockColumns<'p> {
     /// A field with one value for all lines of each layout.
     fn constants<'s>(&'s self, sources: &[Source<'_>], of_row: &'s [u32]) -> FieldColumn<'s> {
         let mut values = Values::default();
-        let place = |source: &Source<'_>| match source {
+        let index = |source: &Source<'_>| match source {
             Source::Constant(value) => values.push_once(value),
             _ => NO_VALUE,
         };
-        let places: Vec<u32> = sources.iter().map(place).collect();
-        let places = match places[..] {
+        let indexes: Vec<u32> = sources.iter().map(index).collect();
+        let indexes = match indexes[..] {
             [only] => Places::All(only),
-            _ => Places::Classes(of_row, places),
+            _ => Places::Classes(of_row, indexes),
         };
-        FieldColumn::with_ends(values.text.into(), values.ends, 0, places)
+        FieldColumn::with_ends(values.text.into(), values.ends, 0, indexes)
     }
 
-    /// A field of some columns, and layouts with values of their own.
+    /// A field with values from several columns, and constants of layouts.
     fn mixture(
         &self,
         sources: &[Source<'_>],
@@ -382,14 +385,14 @@ impl<'p> BlockColumns<'p> {
             let Some(values) = self.values(column)? else { return Ok(None) };
             read.push(values);
         }
-        // As lines where no value has a newline: those are searched best.
+        // Stored as lines if no value has a newline: those are searched fastest.
         let is_line = |value: &[u8]| memchr(b'\n', value).is_none();
         let lines = read.iter().all(|column| column.gap() == 1 || is_line(column.text()))
             && sources.iter().all(|s| !matches!(s, Source::Constant(v) if !is_line(v)));
         let mut values = Values { gap: usize::from(lines), ..Values::default() };
         enum Part {
             Same(u32),
-            /// Which of those read.
+            /// The next value of this column among `read`.
             Next(usize),
         }
         let part = |source: &Source<'_>| match source {
@@ -403,23 +406,23 @@ impl<'p> BlockColumns<'p> {
         let mut bases = Vec::with_capacity(read.len());
         for column in &read {
             bases.push(values.ends.len() as u32);
-            (0..column.values() as u32).for_each(|place| values.push(column.value(place)));
+            (0..column.values() as u32).for_each(|index| values.push(column.value(index)));
         }
         let mut next = vec![0usize; read.len()];
-        let place = |&class: &u32| match parts[class as usize] {
-            Part::Same(place) => place,
+        let index = |&class: &u32| match parts[class as usize] {
+            Part::Same(index) => index,
             Part::Next(which) => {
                 next[which] += 1;
                 bases[which] + read[which].place(next[which] - 1)
             }
         };
-        let places = self.classes()?.of_row.iter().map(place).collect();
+        let indexes = self.classes()?.of_row.iter().map(index).collect();
         let Values { text, ends, gap, .. } = values;
-        Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(places))))
+        Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(indexes))))
     }
 
-    /// A field that contains others, put together from the columns of its parts.
-    fn put_together(&self, sources: &[Source<'_>]) -> Result<Option<FieldColumn<'_>>, Fault> {
+    /// A field that contains others, assembled from the columns of its parts.
+    fn assemble(&self, sources: &[Source<'_>]) -> Result<Option<FieldColumn<'_>>, Fault> {
         let columns = self.listing.columns.len();
         let mut readers: Vec<Option<ColumnReader<'_>>> = (0..columns).map(|_| None).collect();
         let mut wanted = vec![false; columns];
@@ -436,12 +439,12 @@ impl<'p> BlockColumns<'p> {
                 Source::Nowhere | Source::Constant(_) => {}
             }
         }
-        for (place, reader) in readers.iter_mut().enumerate().filter(|(p, _)| wanted[*p]) {
-            if !self.is_plain(place)? {
+        for (index, reader) in readers.iter_mut().enumerate().filter(|(p, _)| wanted[*p]) {
+            if !self.is_plain(index)? {
                 return Ok(None);
             }
-            let entry = &self.listing.columns[place];
-            let column = Column::decode(entry.encoding, &self.sections(place)?, entry.values)?;
+            let entry = &self.listing.columns[index];
+            let column = Column::decode(entry.encoding, &self.sections(index)?, entry.values)?;
             *reader = Some(ColumnReader::new(column));
         }
         // Values that no wanted line takes are skipped.
@@ -531,18 +534,19 @@ impl<'p> BlockColumns<'p> {
         let origins: Arc<[Origin]> = self.all_origins()?.into();
         let (times, received) = (self.numbers(TIMES)?, self.numbers(RECEIVED)?);
         let sequences = self.numbers(SEQUENCES)?;
-        let of_origin = self.numbers(ORIGIN_PLACES)?;
+        let of_origin = self.numbers(ORIGIN_INDEXES)?;
         let count = origins.len();
         let mut builder =
             RestoredBuilder::new(names, origins, rows.len(), rows.len() * columns.len(), 0);
-        // Few values are stored once; many only for the rows that have them.
+        // If there are few distinct values, they are stored once; otherwise only for the rows that
+        // have them.
         let mut bases: Vec<Option<Vec<(u32, u32)>>> = Vec::with_capacity(columns.len());
         for column in &columns {
             let few = column.values() <= rows.len().max(1);
             bases.push((few && !matches!(column.places(), Places::Each)).then(|| {
                 let arena = builder.arena();
-                let keep = |place: u32| {
-                    let (value, at) = (column.value(place), arena.len() as u32);
+                let keep = |index: u32| {
+                    let (value, at) = (column.value(index), arena.len() as u32);
                     arena.extend_from_slice(value);
                     (at, value.len() as u32)
                 };
@@ -552,23 +556,23 @@ impl<'p> BlockColumns<'p> {
         for &row in rows {
             let row = row as usize;
             for (number, (column, base)) in columns.iter().zip(&bases).enumerate() {
-                let place = column.place(row);
-                if place == NO_VALUE {
+                let index = column.place(row);
+                if index == NO_VALUE {
                     continue;
                 }
                 let name = FieldId(number as u16);
                 if let Some(base) = base {
-                    let (at, length) = base[place as usize];
+                    let (at, length) = base[index as usize];
                     builder.push_field(name, Place::Shared(at), length);
                     continue;
                 }
-                let value = column.value(place);
+                let value = column.value(index);
                 let arena = builder.arena();
                 let at = arena.len() as u32;
                 arena.extend_from_slice(value);
                 builder.push_field(name, Place::Made(at), value.len() as u32);
             }
-            let origin = usize::try_from(of_origin[row]).ok().filter(|&place| place < count);
+            let origin = usize::try_from(of_origin[row]).ok().filter(|&index| index < count);
             let origin = origin.ok_or(Corrupt("the origin of a line"))?;
             let id = self.id(row)?;
             let stem = builder.stem_of(origin as u16);
@@ -584,7 +588,7 @@ impl Columns for BlockColumns<'_> {
     }
 
     fn times_ns(&self) -> Result<&[i64], ColumnError> {
-        self.numbers(TIMES).map_err(|corrupt| self.told(corrupt.into()))
+        self.numbers(TIMES).map_err(|corrupt| self.error_of(corrupt.into()))
     }
 
     fn names(&self) -> Vec<&str> {
@@ -596,7 +600,7 @@ impl Columns for BlockColumns<'_> {
     }
 
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
-        self.read_field(name).map_err(|fault| self.told(fault))
+        self.read_field(name).map_err(|fault| self.error_of(fault))
     }
 
     fn holding(
@@ -605,23 +609,23 @@ impl Columns for BlockColumns<'_> {
         text: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, ColumnError> {
-        self.rows_holding(name, text, accept).map_err(|fault| self.told(fault))
+        self.rows_holding(name, text, accept).map_err(|fault| self.error_of(fault))
     }
 
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError> {
-        self.rows_passing(name, test).map_err(|fault| self.told(fault))
+        self.rows_passing(name, test).map_err(|fault| self.error_of(fault))
     }
 
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {
-        self.read_batch(rows).map_err(|fault| self.told(fault))
+        self.read_batch(rows).map_err(|fault| self.error_of(fault))
     }
 
     fn batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, ColumnError> {
-        self.read_batch_of(rows, fields).map_err(|fault| self.told(fault))
+        self.read_batch_of(rows, fields).map_err(|fault| self.error_of(fault))
     }
 
     fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError> {
-        let origins = self.all_origins().map_err(|corrupt| self.told(corrupt.into()))?;
+        let origins = self.all_origins().map_err(|corrupt| self.error_of(corrupt.into()))?;
         let mut fields = origins.iter().map(|origin| origin.hints.stream_fields.clone());
         let first = fields.next().unwrap_or_default();
         if fields.any(|other| other != first) {
@@ -634,13 +638,13 @@ impl Columns for BlockColumns<'_> {
     }
 }
 
-/// Values put together, one behind the other.
+/// Assembled values, back to back.
 #[derive(Default)]
 struct Values {
     text: Vec<u8>,
     ends: Vec<u32>,
     gap: usize,
-    places: std::collections::HashMap<Box<[u8]>, u32, foldhash::fast::RandomState>,
+    indexes: std::collections::HashMap<Box<[u8]>, u32, foldhash::fast::RandomState>,
 }
 
 impl Values {
@@ -652,20 +656,20 @@ impl Values {
         }
     }
 
-    /// The place of a value, which is added when it is not there.
+    /// The index of a value, which is added if it is new.
     fn push_once(&mut self, value: &[u8]) -> u32 {
-        if let Some(&place) = self.places.get(value) {
-            return place;
+        if let Some(&index) = self.indexes.get(value) {
+            return index;
         }
-        let place = self.ends.len() as u32;
+        let index = self.ends.len() as u32;
         self.push(value);
-        self.places.insert(value.into(), place);
-        place
+        self.indexes.insert(value.into(), index);
+        index
     }
 }
 
-/// Values that end there, each with a newline behind it and some with one in it, without those
-/// behind them.
+/// Values with these ends, each with a newline behind it and some with newlines inside; removes the
+/// newlines behind them.
 fn back_to_back(text: &[u8], ends: &[u32]) -> FieldColumn<'static> {
     let mut values = Values::default();
     let mut from = 0;
@@ -685,7 +689,7 @@ fn literal_bytes(elements: &[Element<'_>]) -> usize {
 }
 
 impl Layout<'_> {
-    /// Calls `each` with every column that a line of it takes a value of, as often as it takes one.
+    /// Calls `each` with every column of which a line of the layout takes a value, once per value.
     fn each_column(&self, mut each: impl FnMut(usize)) {
         self.elements.iter().filter_map(Element::column).for_each(&mut each);
         for (_, kind) in &self.fields {

@@ -1,27 +1,27 @@
-//! Chunks through zstd, with its memory used again.
+//! Compresses and decompresses chunks with zstd, reusing its memory.
 
 use zstd::bulk;
 use zstd::zstd_safe::CParameter;
 
 use super::bytes::{Corrupt, Read};
 
-/// A chunk of more bytes was not written by us.
+/// A chunk with more bytes was not written by this code.
 pub(crate) const CHUNK_BYTES_MAX: usize = 512 << 20;
 
-/// Distance in which repetitions are looked for: a block. Quick levels would look a quarter as far,
+/// The window in which repetitions are searched: a block. Fast levels would search a quarter of it,
 /// and find fewer for the same work.
 const WINDOW_LOG_BYTES: u32 = 21;
 
-/// Compresses; keeps the memory of one level.
+/// Compresses; keeps the memory for one level.
 #[derive(Default)]
 pub(crate) struct Compressor {
     zstd: Option<(i32, bulk::Compressor<'static>)>,
-    /// Where chunks are compressed to.
+    /// Output buffer.
     scratch: Vec<u8>,
 }
 
 impl Compressor {
-    /// Appends the compressed bytes.
+    /// Appends the compressed bytes to `out`.
     pub(crate) fn compress(&mut self, bytes: &[u8], level: i32, out: &mut Vec<u8>) {
         if self.zstd.as_ref().is_none_or(|(have, _)| *have != level) {
             let mut zstd = bulk::Compressor::new(level).expect("zstd has that level");
@@ -39,14 +39,14 @@ impl Compressor {
     }
 }
 
-/// Decompresses, with its memory used again.
+/// Decompresses, reusing memory.
 #[derive(Default)]
 pub(crate) struct Decompressor {
     zstd: Option<bulk::Decompressor<'static>>,
 }
 
 impl Decompressor {
-    /// The bytes that were compressed to `stored`.
+    /// Decompresses `stored`, which must give `bytes` bytes.
     pub(crate) fn decompress(&mut self, stored: &[u8], bytes: usize) -> Read<Vec<u8>> {
         if stored.len() == bytes {
             return Ok(stored.to_vec());

@@ -4,7 +4,7 @@
 //! header 64 B | block | block | … | footer (zstd) | trailer 48 B
 //! ```
 //!
-//! The trailer at the very end says where the footer is and has its checksum, so that an incomplete
+//! The trailer at the very end gives the position and checksum of the footer, so that an incomplete
 //! file is recognised at once.
 
 use std::path::Path;
@@ -21,28 +21,28 @@ use crate::header::array;
 pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
-/// The oldest version that is read. It knows no columns of
-/// [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2 there are no counts of two
+/// The oldest version that can be read. Version 1 has no columns of
+/// [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2 there are no counts by two
 /// fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their old
-/// names ([`super::names`]), and counts take in the rows of the summary; up to version 4 lines have
-/// no names of other nodes, and origins are of [another form](record::frame::OriginForm).
+/// names ([`super::names`]), and counts include the rows of the summary; up to version 4 there are
+/// no line ids of other nodes, and origins have [another form](record::frame::OriginForm).
 pub const SEALED_VERSION_MIN: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNSLEND";
-/// Footers are compressed at a high but quick level: they are read often and written once.
+/// Footers are compressed at a high but fast level: they are read often and written once.
 const FOOTER_LEVEL: i32 = 9;
-/// Blocks of a file, and chunks of a block, at most.
+/// Limit on the blocks of a file, and on the chunks of a block.
 const COUNT_MAX: usize = 1 << 24;
 
 /// The header of a sealed segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SealedHeader {
-    /// Node that made the file.
+    /// Id of the node that wrote the file.
     pub node: u32,
     /// Number of the segment on its node.
     pub segment: u64,
-    /// When it was made, nanoseconds since 1970 UTC.
+    /// When it was written, nanoseconds since 1970 UTC.
     pub created_ns: i64,
     /// The node's next sequence number at that time, as in a hot segment.
     pub sequence_next: u64,
@@ -62,7 +62,7 @@ impl SealedHeader {
         out
     }
 
-    /// The version of a file, from its first bytes, which were checked.
+    /// The version of a file, from its first bytes, which are already verified.
     pub(crate) fn version(bytes: &[u8]) -> u16 {
         u16::from_le_bytes(array(bytes, 8))
     }
@@ -97,31 +97,31 @@ impl SealedHeader {
     }
 }
 
-/// A piece of a block that is compressed on its own.
+/// A part of a block that is compressed on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
     /// Bytes in the file.
     pub bytes_disk: u32,
-    /// Bytes before compression. As many as in the file: not compressed.
+    /// Bytes before compression. If equal to `bytes_disk`, the chunk is not compressed.
     pub bytes: u32,
     /// CRC32C of the bytes in the file.
     pub crc: u32,
 }
 
-/// Where a block is, and what is in it.
+/// Position and content of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockEntry {
-    /// Where it begins in the file.
+    /// Offset of its first byte in the file.
     pub offset: u64,
     /// Its chunks, back to back; the first is the pack.
     pub chunks: Vec<Chunk>,
-    /// The word filter, uncompressed, behind the chunks: it says which words are in no value of its
-    /// lines.
+    /// The word filter, uncompressed, behind the chunks: it records which words are in no value of
+    /// the block's lines.
     pub filter: Option<Chunk>,
     /// Lines in it.
     pub lines: u32,
-    /// The part of them that Loginson made itself: rows of the summary. They are in blocks of their
-    /// own, so that charts read only those.
+    /// How many of the lines were made by Loginson: rows of the summary. They are in blocks of
+    /// their own, so that charts read only those.
     pub lines_internal: u32,
     /// Bytes of its raw lines, each with a newline.
     pub bytes_raw: u64,
@@ -131,10 +131,11 @@ pub struct BlockEntry {
     pub received_ns: (i64, i64),
     /// Smallest and greatest sequence number of the frames its lines came in.
     pub sequence: (u64, u64),
-    /// The frames that its lines came in, by the names that they have on every machine; by node. Of
-    /// files before version 5 the sequence numbers, as those of the node that wrote the file.
+    /// The frames that its lines came in, by node, with the node-wide numbers that are the same on
+    /// every machine. In files before version 5: the sequence numbers, as those of the node that
+    /// wrote the file.
     pub numbers: Vec<NodeNumbers>,
-    /// CRC32C over all lines with times and names, in their order.
+    /// CRC32C over all lines with their times and ids, in order.
     pub lines_crc: u32,
 }
 
@@ -156,16 +157,16 @@ impl NodeNumbers {
     }
 }
 
-/// Which numbers of which nodes are among these, by node: the least ranges that hold all.
+/// The smallest ranges, by node, that contain all of these.
 pub fn numbers_of(all: impl IntoIterator<Item = NodeNumbers>) -> Vec<NodeNumbers> {
     let mut numbers: Vec<NodeNumbers> = Vec::new();
     for one in all {
         match numbers.binary_search_by_key(&one.node, |known| known.node) {
-            Ok(place) => {
-                let known = &mut numbers[place];
+            Ok(index) => {
+                let known = &mut numbers[index];
                 (known.first, known.last) = (known.first.min(one.first), known.last.max(one.last));
             }
-            Err(place) => numbers.insert(place, one),
+            Err(index) => numbers.insert(index, one),
         }
     }
     numbers
@@ -184,39 +185,39 @@ impl BlockEntry {
     }
 }
 
-/// The effort of a segment.
+/// How much work went into a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Effort {
-    /// As fast as lines come.
+    /// As fast as lines arrive.
     #[default]
     Fast = 0,
     /// As small as idle time allows.
     Best = 1,
 }
 
-/// Different values of a field in a segment, for choosing which segments to look at; none when
-/// there are more than [`crate::sealed::VALUES_MAX`].
+/// Distinct values of a field in a segment, for choosing which segments to read; `None` when there
+/// are more than [`crate::sealed::VALUES_MAX`].
 pub type ValueSet = Option<Vec<(Vec<u8>, u64)>>;
 
-/// What a reader learns of a sealed segment without reading its blocks.
+/// Everything a reader knows about a sealed segment without reading its blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footer {
-    /// As in the file's first bytes.
+    /// The header at the start of the file.
     pub header: SealedHeader,
     /// Version of the file.
     pub version: u16,
-    /// Segments whose lines are here, and which this one replaces.
+    /// Segments whose lines are in this one, and which it replaces.
     pub replaces: Vec<u64>,
-    /// How it was written.
+    /// With which effort it was written.
     pub effort: Effort,
-    /// The greatest watermark of the summary among its lines: everything up to it is counted.
+    /// The greatest watermark of the summary in its lines: all lines up to it are counted.
     pub summarised_through: Option<u64>,
     /// Blocks, in their order in the file.
     pub blocks: Vec<BlockEntry>,
-    /// Counts per stretch of time, by one field.
+    /// Counts per time interval, by one field.
     pub rollups: Vec<Rollup>,
-    /// The same by two.
+    /// Counts per time interval, by two fields.
     pub pairs: Vec<Rollup>,
     /// Length of the file.
     pub bytes_disk: u64,
@@ -228,28 +229,28 @@ impl Footer {
         self.blocks.iter().map(|block| u64::from(block.lines)).sum()
     }
 
-    /// Of those, the ones that Loginson made itself.
+    /// How many of the lines Loginson made itself.
     pub fn lines_internal(&self) -> u64 {
         self.blocks.iter().map(|block| u64::from(block.lines_internal)).sum()
     }
 
-    /// How its blocks are to be read.
+    /// The format of its blocks.
     pub(crate) fn form(&self) -> Form {
         Form { version: self.version, node: self.header.node }
     }
 
-    /// Which frames the lines of all blocks came in, by node.
+    /// The frames that the lines of all blocks came in, by node.
     pub fn numbers(&self) -> Vec<NodeNumbers> {
         numbers_of(self.blocks.iter().flat_map(|block| block.numbers.iter().copied()))
     }
 
-    /// Whether fields have the names of versions 1 to 3, which are read as those of today
+    /// Whether fields have the names of versions 1 to 3, which are mapped to the current ones
     /// ([`super::names`]).
     pub(crate) fn has_old_names(&self) -> bool {
         self.version < super::form::FIELDS_VERSION
     }
 
-    /// Whether the rows of the summary are among the lines that are counted by fields.
+    /// Whether the counts by fields include the rows of the summary.
     pub fn counts_internal(&self) -> bool {
         self.has_old_names()
     }
@@ -274,8 +275,9 @@ impl Footer {
         span(self.blocks.iter().map(|block| block.sequence))
     }
 
-    /// Values of a field with their lines, if it is counted; the empty value stands for lines
-    /// without it. Of files of version 3 and older, the rows of the summary are among the lines.
+    /// Values of a field with their number of lines, if the field is counted; the empty value
+    /// stands for lines without the field. In files up to version 3, the counts include the rows of
+    /// the summary.
     pub fn values(&self, field: &str) -> ValueSet {
         let field = if self.has_old_names() { super::names::counted(field) } else { field };
         let rollup = self.rollups.iter().find(|rollup| rollup.fields == [field])?;
@@ -283,7 +285,7 @@ impl Footer {
         Some(totals.map(|(values, lines)| (values[0].clone(), lines)).collect())
     }
 
-    /// Memory held, about, in bytes.
+    /// Memory held, in bytes, approximately.
     pub fn memory_bytes(&self) -> usize {
         let block = |block: &BlockEntry| {
             size_of::<BlockEntry>()
@@ -293,15 +295,16 @@ impl Footer {
         let rollups = self.rollups.iter().chain(&self.pairs);
         let bytes = self.blocks.iter().map(block).sum::<usize>()
             + rollups.map(Rollup::memory_bytes).sum::<usize>();
-        // A hundred footers of 1.5 MiB made a process larger by a quarter more than that.
+        // The overhead of allocations: a hundred footers of 1.5 MiB enlarged a process by a quarter
+        // more than their size.
         bytes + bytes / 4
     }
 
-    /// Calls `each` with the counts of the lines, without those that Loginson made itself, from one
-    /// instant to before another one (nanoseconds since 1970 UTC; none: open): some instant, a
-    /// value of each field, lines. Told apart are the values of `fields` and the buckets of time,
-    /// given by length and shift in nanoseconds. False, without a call, when no counts are kept
-    /// that tell these apart.
+    /// Calls `each` with the counts of the lines, without those that Loginson made itself, in a
+    /// time interval (inclusive start, exclusive end, nanoseconds since 1970 UTC; `None`:
+    /// unbounded): an instant, a value of each field, and the number of lines. Counts are grouped
+    /// by the values of `fields` and by buckets of time, given by length and shift in nanoseconds.
+    /// Returns false, without a call, if the stored counts do not allow this grouping.
     pub fn visit_counts(
         &self,
         fields: &[&str],
@@ -309,7 +312,7 @@ impl Footer {
         (from_ns, to_ns): (Option<i64>, Option<i64>),
         each: EachCount<'_>,
     ) -> bool {
-        // An end beyond all lines need not be that of a stretch.
+        // An end after all lines need not be the end of a rollup interval.
         let sent = self.blocks.iter().filter(|block| block.lines_internal < block.lines);
         let (oldest, newest) =
             span(sent.map(|block| block.time_ns)).unwrap_or((i64::MAX, i64::MIN));
@@ -323,7 +326,7 @@ impl Footer {
             each(oldest, &[], lines);
             return true;
         }
-        // Those of version 3 count what Loginson made itself among the others.
+        // In version 3 the counts include the lines that Loginson made itself.
         if self.counts_internal() && self.lines_internal() > 0 {
             return false;
         }
@@ -336,19 +339,19 @@ impl Footer {
             false => fields,
         };
         let fits = |rollup: &&Rollup| {
-            rollup.places_of(fields).is_some()
+            rollup.indexes_of(fields).is_some()
                 && rollup.tells_apart(bucket_ns)
-                && rollup.stretches(from_ns, to_ns).is_some()
+                && rollup.intervals(from_ns, to_ns).is_some()
         };
         let fitting = self.rollups.iter().chain(&self.pairs).filter(fits);
         let Some(rollup) = fitting.min_by_key(|rollup| rollup.len()) else { return false };
-        let stretches = rollup.stretches(from_ns, to_ns).expect("it fits");
-        let places = rollup.places_of(fields).expect("it fits");
-        rollup.visit(&places, bucket_ns, stretches, each);
+        let intervals = rollup.intervals(from_ns, to_ns).expect("it fits");
+        let indexes = rollup.indexes_of(fields).expect("it fits");
+        rollup.visit(&indexes, bucket_ns, intervals, each);
         true
     }
 
-    /// Footer and trailer, to stand at `offset`.
+    /// Encodes footer and trailer, to be written at `offset`.
     pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut body = Vec::new();
         put_varint(&mut body, self.replaces.len() as u64);
@@ -409,7 +412,7 @@ impl Footer {
         out
     }
 
-    /// Reads the body, decompressed.
+    /// Parses the decompressed body.
     pub(crate) fn decode(
         header: SealedHeader,
         version: u16,
@@ -436,7 +439,7 @@ impl Footer {
         }
         let lines = blocks.iter().map(|block| u64::from(block.lines)).sum();
         let mut rollups = read_rollups(&mut cursor, 1, lines)?;
-        // Up to version 2 that was all.
+        // Up to version 2 the body ends here.
         let mut pairs = match cursor.left() {
             0 => Vec::new(),
             _ => read_rollups(&mut cursor, 2, lines)?,
@@ -519,7 +522,7 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64, form: Form) -> Read<BlockEnt
     })
 }
 
-/// Where the footer is, from the last bytes of a file.
+/// The position of the footer, from the last bytes of a file.
 pub(crate) struct Trailer {
     pub(crate) segment: u64,
     pub(crate) offset: u64,
@@ -552,7 +555,7 @@ impl Trailer {
         Ok(Trailer { segment, offset, stored, bytes: bytes_all, crc })
     }
 
-    /// The body of the footer, checked and decompressed.
+    /// The body of the footer, verified and decompressed.
     pub(crate) fn body(&self, stored: &[u8], path: &Path) -> Result<Vec<u8>, SegmentError> {
         let found = crc32c::crc32c(stored);
         if found != self.crc {
@@ -580,7 +583,7 @@ pub(crate) fn damage(
     SegmentError::Damaged { path: path.to_owned(), offset, part, expected, found }
 }
 
-/// The error for content that is wrong under a valid checksum.
+/// The error for invalid content with a valid checksum.
 pub(crate) fn malformed(path: &Path, offset: u64, Corrupt(what): Corrupt) -> SegmentError {
-    damage(path, offset, what, "what its writer means".into(), "something else".into())
+    damage(path, offset, what, "valid content".into(), "invalid content".into())
 }

@@ -5,17 +5,16 @@ use record::frame::OriginForm;
 /// Version that this code writes. It reads that, and all from
 /// [`SEALED_VERSION_MIN`](super::SEALED_VERSION_MIN) on.
 pub const SEALED_VERSION: u16 = 5;
-/// From this version on fields have the names of today, see [`names`](super::names).
+/// From this version on fields have their current names, see [`names`](super::names).
 pub(super) const FIELDS_VERSION: u16 = 4;
-/// From this version on lines have the names that their frames have on every machine, and origins
-/// are tagged.
+/// From this version on lines have ids that are the same on every machine, and origins are tagged.
 const NAMES_VERSION: u16 = 5;
 
 /// The format of a file's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) version: u16,
-    /// The node that wrote the file: up to version 4, the one that all lines are named by.
+    /// The node that wrote the file: up to version 4, all line ids are of this node.
     pub(crate) node: u32,
 }
 
@@ -30,7 +29,7 @@ impl Form {
         self.version < FIELDS_VERSION
     }
 
-    /// Whether blocks say which node built the frame of each line, and its number there.
+    /// Whether blocks store which node built the frame of each line, and its number there.
     pub(crate) fn has_names(self) -> bool {
         self.version >= NAMES_VERSION
     }

@@ -1,9 +1,8 @@
 //! Collects rows for a chunk: counts them, and groups them so that similar lines are next to each
 //! other.
 //!
-//! The values by which a row is counted and grouped are mostly in its stem, or are a `_level` of
-//! its own: they are looked up once for the rows of a batch with the same stem and the same such
-//! values.
+//! The values that a row is counted and grouped by are mostly in its stem, or are its own `_level`:
+//! they are looked up once for the rows of a batch with the same stem and the same such values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,42 +16,42 @@ use super::layout::BatchShapes;
 use super::rollup::{COUNTED_FIELDS, Counter, SECOND_NS, ValueNumbers};
 use crate::hash::{K0, fold, hash64};
 
-/// A line whose event time is this far from its arrival is *displaced*: it came late, its clock is
-/// wrong, or it was imported.
+/// A line whose event time is this far from its arrival is *displaced*: it arrived late, its clock
+/// is wrong, or it was imported.
 const DISPLACED_NS: u64 = 60_000_000_000;
-/// A group smaller than this part of a block has none of its own.
+/// A group smaller than this part of a block does not get blocks of its own.
 const GROUP_PARTS: usize = 8;
 
 /// Rows that wait until their chunk is full.
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) batches: Vec<Arc<Batch>>,
-    /// Of each batch, how many rows each of its stems has here.
+    /// For each batch, how many rows each of its stems has here.
     rows_of_stems: Vec<Vec<u32>>,
     groups: Vec<Group>,
-    /// By number of the group.
-    places: ByHash<u32>,
+    /// Index in `groups`, by the group's number.
+    indexes: ByHash<u32>,
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
 }
 
-/// Rows that go into blocks together.
+/// Rows that are written into blocks together.
 #[derive(Default)]
 pub(crate) struct Group {
     number: u64,
     pub(crate) rows: Vec<RowRef>,
-    /// Of their lines, each with a newline.
+    /// Bytes of their lines, each with a newline.
     pub(crate) bytes: usize,
 }
 
 /// Bit of a group: the event times of its lines are far from their arrival.
 const DISPLACED: u64 = 1 << 63;
-/// Bit of a group: Loginson made the lines itself. However few they are, they stand in blocks of
-/// their own.
+/// Bit of a group: Loginson made the lines itself. However few there are, they get blocks of their
+/// own.
 const INTERNAL: u64 = 1 << 62;
 
 impl Pending {
-    /// Takes the rows of a batch that `keep` holds for, or all.
+    /// Takes the rows of a batch for which `keep` returns true, or all.
     pub(crate) fn take(
         &mut self,
         batch: Arc<Batch>,
@@ -62,8 +61,8 @@ impl Pending {
     ) {
         let mut keys = Keys::new(&batch, clustering);
         let mut rows_of_stems = vec![0; batch.stems()];
-        let place = self.batches.len() as u32;
-        // Lines in a row with the same second and values: second, values, how many.
+        let index = self.batches.len() as u32;
+        // A run of consecutive lines with the same second and values: second, values, count.
         let mut run = (0, ValueNumbers::default(), 0);
         for row in batch.rows() {
             if keep.is_some_and(|keep| !keep(&row)) {
@@ -84,7 +83,7 @@ impl Pending {
             }
             let bytes = row.raw_bytes() + 1;
             let group = &mut self.groups[*group as usize];
-            group.rows.push(RowRef { batch: place, row: row.index() });
+            group.rows.push(RowRef { batch: index, row: row.index() });
             group.bytes += bytes;
             self.bytes += bytes;
         }
@@ -97,21 +96,21 @@ impl Pending {
         }
     }
 
-    /// Of each batch, for who splits its rows.
+    /// For each batch, the state for splitting its rows.
     pub(crate) fn shapes(&self) -> Vec<BatchShapes> {
         self.rows_of_stems.iter().map(|rows| BatchShapes::new(rows.iter().copied())).collect()
     }
 
-    /// The place of a group.
+    /// The index of a group.
     fn group(&mut self, number: u64) -> u32 {
-        *self.places.entry(number).or_insert_with(|| {
+        *self.indexes.entry(number).or_insert_with(|| {
             self.groups.push(Group { number, ..Group::default() });
             self.groups.len() as u32 - 1
         })
     }
 
-    /// The groups, those too small for a block of `block_bytes` together; each in the order of
-    /// arrival, lines of other times in that of their times.
+    /// The groups; those too small for a block of `block_bytes` are joined. Each is in the order of
+    /// arrival, displaced lines in the order of event time.
     pub(crate) fn grouped(&mut self, block_bytes: usize) -> Vec<Group> {
         let mut groups = Vec::new();
         let mut rests = [Group::default(), Group { number: DISPLACED, ..Group::default() }];
@@ -139,18 +138,18 @@ impl Pending {
     }
 }
 
-/// Values of [`COUNTED_FIELDS`], where there are.
+/// Values of [`COUNTED_FIELDS`], as far as they exist.
 type Values<'a> = [Option<&'a [u8]>; COUNTED_FIELDS.len()];
 
-/// What rows are counted and grouped by.
+/// The values that rows are counted and grouped by.
 struct Key<'a> {
-    /// What the rows have among their own fields.
+    /// Values among the rows' own fields.
     own: Values<'a>,
     has_own: bool,
     counted: ValueNumbers,
-    /// Of the group, without [`DISPLACED`].
+    /// Number of the group, without [`DISPLACED`].
     number: u64,
-    /// Places of the group without and with it; [`UNKNOWN`] before the first row.
+    /// Indexes of the groups without and with [`DISPLACED`]; [`UNKNOWN`] before the first row.
     groups: [u32; 2],
 }
 
@@ -160,56 +159,56 @@ const UNKNOWN: u32 = u32::MAX;
 struct Keys<'a> {
     batch: &'a Batch,
     clustering: Clustering,
-    /// By number of a name, its place among [`COUNTED_FIELDS`].
+    /// For each name, its index in [`COUNTED_FIELDS`].
     fields: Vec<Option<u8>>,
     keys: Vec<Key<'a>>,
-    places: HashMap<(StemId, Values<'a>), u32, foldhash::fast::RandomState>,
-    /// By number of a stem, the place of the key of its last row.
+    indexes: HashMap<(StemId, Values<'a>), u32, foldhash::fast::RandomState>,
+    /// For each stem, the index of the key of its last row.
     last: Vec<u32>,
 }
 
 impl<'a> Keys<'a> {
     fn new(batch: &'a Batch, clustering: Clustering) -> Self {
         let mut fields = vec![None; batch.names().len()];
-        for (place, name) in COUNTED_FIELDS.iter().enumerate() {
+        for (index, name) in COUNTED_FIELDS.iter().enumerate() {
             if let Some(id) = batch.field_id(name) {
-                fields[usize::from(id.0)] = Some(place as u8);
+                fields[usize::from(id.0)] = Some(index as u8);
             }
         }
         let last = vec![UNKNOWN; batch.stems()];
-        Keys { batch, clustering, fields, keys: Vec::new(), places: HashMap::default(), last }
+        Keys { batch, clustering, fields, keys: Vec::new(), indexes: HashMap::default(), last }
     }
 
     #[inline]
     fn of(&mut self, row: &Row<'a>, counter: &mut Counter) -> &mut Key<'a> {
         let mut own: Values<'a> = [None; COUNTED_FIELDS.len()];
         let mut has_own = false;
-        for (place, (id, ..)) in row.own_places().enumerate() {
+        for (index, (id, ..)) in row.own_places().enumerate() {
             if let Some(field) = self.fields[usize::from(id.0)] {
-                own[usize::from(field)] = row.field_at(place);
+                own[usize::from(field)] = row.field_at(index);
                 has_own = true;
             }
         }
         let last = self.last[usize::from(row.stem().0)] as usize;
-        let place = match self.keys.get(last) {
+        let index = match self.keys.get(last) {
             Some(key) if key.has_own == has_own && (!has_own || key.own == own) => last,
             _ => self.other(row, own, counter),
         };
-        &mut self.keys[place]
+        &mut self.keys[index]
     }
 
     fn other(&mut self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> usize {
-        let place = match self.places.get(&(row.stem(), own)) {
-            Some(&place) => place,
+        let index = match self.indexes.get(&(row.stem(), own)) {
+            Some(&index) => index,
             None => {
-                let place = self.keys.len() as u32;
+                let index = self.keys.len() as u32;
                 self.keys.push(self.make(row, own, counter));
-                self.places.insert((row.stem(), own), place);
-                place
+                self.indexes.insert((row.stem(), own), index);
+                index
             }
         };
-        self.last[usize::from(row.stem().0)] = place;
-        place as usize
+        self.last[usize::from(row.stem().0)] = index;
+        index as usize
     }
 
     fn make(&self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> Key<'a> {
@@ -239,7 +238,7 @@ fn is_internal(batch: &Batch, row: &Row<'_>) -> bool {
     batch.origins()[usize::from(row.origin_index())].transport == Transport::Internal
 }
 
-/// A number for the values that lines are grouped by; below [`INTERNAL`].
+/// A number for the values that lines are grouped by; less than [`INTERNAL`].
 fn number_of(values: &[&[u8]]) -> u64 {
     let joined = |number: u64, value: &&[u8]| fold(number ^ hash64(value), K0);
     (values.iter().fold(K0, joined) >> 3) + 1

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! 0  first            all are the same
-//! 1  first step       each is the one before and a constant more
+//! 1  first step       each is the previous one plus a constant
 //! 2  unit first d…    differences, in units (nanoseconds that are whole seconds are kept as seconds)
 //! ```
 //!
-//! Differences are zigzag varints; zstd behind them makes little of the regular ones. Their number
-//! is not stored: whoever reads knows it.
+//! Differences are zigzag varints; zstd, which follows, compresses regular ones to almost nothing.
+//! The number of values is not stored: the reader knows it.
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed};
 use crate::varint::unzigzag;
@@ -18,7 +18,7 @@ const DELTAS: u8 = 2;
 /// Nanoseconds, microseconds, milliseconds, seconds.
 const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
 
-/// Appends the numbers. Differences wrap, so that any 64 bits come back.
+/// Appends the numbers. Differences wrap, so that any 64-bit values round-trip.
 pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
     let first = values.first().copied().unwrap_or(0);
     let step = values.get(1).map_or(0, |second| second.wrapping_sub(first));
@@ -30,43 +30,43 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
         }
         return;
     }
-    let unit_place = unit_place(values);
-    let unit = UNITS[unit_place];
+    let unit_index = unit_index(values);
+    let unit = UNITS[unit_index];
     out.push(DELTAS);
-    out.push(unit_place as u8);
+    out.push(unit_index as u8);
     put_signed(out, first);
     out.reserve(values.len());
     let mut last = first;
     for &value in &values[1..] {
         let delta = value.wrapping_sub(last);
         last = value;
-        // Most are the same second, or count on.
+        // Most differences are 0 (the same second) or constant.
         let units = if unit == 1 || delta == 0 { delta } else { delta / unit };
         put_signed(out, units);
     }
 }
 
-/// The greatest unit that all values are whole numbers of. Differences that would wrap are no
+/// The greatest unit of which all values are multiples. Differences that would wrap are not
 /// multiples of it.
-fn unit_place(values: &[i64]) -> usize {
-    let mut place = UNITS.len() - 1;
+fn unit_index(values: &[i64]) -> usize {
+    let mut index = UNITS.len() - 1;
     let mut last = 0;
     for &value in values {
         if value == last {
             continue;
         }
-        while value % UNITS[place] != 0 {
-            place -= 1;
+        while value % UNITS[index] != 0 {
+            index -= 1;
         }
-        if place == 0 {
+        if index == 0 {
             break;
         }
         last = value;
     }
-    if place == 0 {
+    if index == 0 {
         return 0;
     }
-    if values.iter().any(|value| value.unsigned_abs() > 1 << 62) { 0 } else { place }
+    if values.iter().any(|value| value.unsigned_abs() > 1 << 62) { 0 } else { index }
 }
 
 /// Reads `count` numbers.
@@ -89,7 +89,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
     let mut values = Vec::with_capacity(count);
     values.extend((count > 0).then_some(value));
     while values.len() < count {
-        // Most differences are of one byte, and many of them 0.
+        // Most differences have one byte, and many are 0.
         if let Some(bytes) = cursor.peek::<8>()
             && values.len() + bytes.len() <= count
             && u64::from_le_bytes(bytes) & LONG == 0
@@ -111,10 +111,10 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
     Ok(values)
 }
 
-/// The bits of eight bytes that say that a number goes on behind them.
+/// The continuation bits of eight varint bytes.
 const LONG: u64 = 0x8080_8080_8080_8080;
 
-/// Passes over `count` numbers.
+/// Skips `count` numbers.
 pub(crate) fn skip(cursor: &mut Cursor<'_>, count: usize) -> Read<()> {
     match cursor.u8()? {
         SAME => cursor.skip_varints(1),

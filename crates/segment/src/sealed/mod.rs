@@ -1,21 +1,21 @@
-//! A sealed segment: the lines of one or more segments, split into columns and compressed; never
-//! changed again.
+//! A sealed segment: the lines of one or more segments, split into columns and compressed;
+//! immutable.
 //!
 //! ```text
 //! header 64 B | block | block | … | footer | trailer 48 B
 //! ```
 //!
-//! Every sealed segment is made by one operation: batches go in, from hot frames or from blocks of
-//! other sealed segments, some rows may be left out, and a new file comes out. Sealing, merging,
+//! Every sealed segment is made by one operation: it takes batches from hot frames or from blocks
+//! of other sealed segments, may leave out some rows, and writes a new file. Sealing, merging,
 //! deleting lines and re-encoding are all this operation.
 //!
-//! Invariants: every line can be restored byte for byte with its name, times, origin and fields,
-//! which the writer has verified before it reports the file as complete; a block needs only its own
-//! bytes and its entry in the footer; nothing that is read is used before its checksum and its
-//! bounds were checked.
+//! Invariants: every line can be restored byte for byte with its id, times, origin and fields,
+//! which the writer verifies before it reports the file as complete; a block needs only its own
+//! bytes and its entry in the footer; no data is used before its checksum and its bounds were
+//! checked.
 //!
-//! `docs/format/sealed-segment.md` draws the file. Left out: which segments exist, and when one is
-//! made.
+//! The file is drawn in `docs/format/sealed-segment.md`. Left out: which segments exist, and when
+//! one is made.
 
 mod block;
 mod bytes;
@@ -48,10 +48,10 @@ pub use footer::{
     SEALED_VERSION, SEALED_VERSION_MIN, SealedHeader, ValueSet, numbers_of,
 };
 pub use reader::{ColumnInfo, SealedFile};
-pub use rollup::{EachCount, LINES_PER_STRETCH, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
+pub use rollup::{EachCount, LINES_PER_INTERVAL, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
 pub use writer::{HELPERS_NAME, SealedWriter};
 
-/// How lines are grouped within a stretch of a segment.
+/// How lines are grouped within a chunk of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clustering {
     /// In the order of arrival.
@@ -70,13 +70,13 @@ pub struct SealOptions {
     pub effort: Effort,
     /// How lines are grouped.
     pub clustering: Clustering,
-    /// Bytes of raw lines of a block.
+    /// Bytes of raw lines per block.
     pub block_bytes: usize,
-    /// A block gets a word filter if the filter takes at most this part (one in so many) of the
-    /// block's bytes, or little beside its raw lines, however well those compress.
+    /// A block gets a word filter if the filter takes at most one part in this many of the block's
+    /// bytes, or little compared with its raw lines, however well those compress.
     pub filter_parts: usize,
-    /// Bytes of raw lines that are grouped at a time. Memory is about three times that, and some
-    /// MiB for each thread.
+    /// Bytes of raw lines that are grouped at a time. Writing needs about three times that much
+    /// memory, and some MiB for each thread.
     pub chunk_bytes: usize,
 }
 
@@ -86,12 +86,13 @@ impl SealOptions {
         SealOptions {
             effort,
             clustering: Clustering::default(),
-            // An identifier drawn at random takes 10 bits of the filter, and hardly less than twice
-            // as many of the block.
+            // A random identifier takes 10 bits of the filter, and hardly less than twice as many
+            // of the block.
             filter_parts: 2,
             block_bytes: match effort {
                 Effort::Fast => 2 << 20,
-                // A sixth smaller than blocks of half that size; they are read a little less often.
+                // A sixth smaller than with blocks of half that size; a block has to be read
+                // slightly more often.
                 Effort::Best => 4 << 20,
             },
             chunk_bytes: 32 << 20,

@@ -1,33 +1,35 @@
-//! Names of fields in files of versions 1 to 3, read as those of today.
+//! Maps field names in files of versions 1 to 3 to the current ones.
 //!
-//! Up to version 3 Loginson gave lines the fields `type`, `level` (in the common words, whatever
-//! the line said), `remote_ip` and `file`, and stored what a line brought under such names behind
-//! `json.`. From version 4 on its own have an underscore in front, and a line's keep their names.
+//! Up to version 3 Loginson gave lines the fields `type`, `level` (as a standard word, whatever the
+//! line said), `remote_ip` and `file`, and stored a line's own fields with such names under the
+//! prefix `json.`. From version 4 on Loginson's own fields begin with an underscore, and a line's
+//! fields keep their names.
 //!
 //! - `type`, `remote_ip` and `file` are read as `_type`, `_remote_ip` and `_file`; the latter two
-//!   only where they are shared values, as Loginson's are, and not parts of a line.
-//! - `level` is read as `level` and as `_level`: what the line said is only in its raw text.
-//! - `json.type`, `json._id` and their like are read without the prefix.
-//! - A line's own `_type` or `_level` of that time is read as `json._type`, `json._level`.
+//!   only if they are shared values, as Loginson's are, and not parts of a line.
+//! - `level` is read as `level` and as `_level`: the line's own word is only in its raw text.
+//! - `json.type`, `json._id` and similar names are read without the prefix.
+//! - A line's own `_type` or `_level` in such files is read as `json._type` or `json._level`.
 //!
-//! Left out: `json.hostname` and other names of the syslog head, which stand beside the head's.
+//! Left out: `json.hostname` and other names of the syslog header, which exist beside the header's
+//! fields.
 
 use record::batch::BATCH_NAMES_MAX;
 
 use super::pack::{Kind, Layout};
 
-/// The level in the common words, and where it stood.
+/// The level as a standard word: its current name, and its former one.
 pub(super) const LEVEL: &str = "_level";
 pub(super) const LEVEL_BEFORE: &str = "level";
 
-/// Loginson's own: before, now, and a line's own of that time.
+/// Loginson's own fields: former name, current name, and the name of a line's own field.
 const OWN: [(&str, &str, &str); 4] = [
     ("type", "_type", "json._type"),
     ("remote_ip", "_remote_ip", "json._remote_ip"),
     ("file", "_file", "json._file"),
     (LEVEL_BEFORE, LEVEL, "json._level"),
 ];
-/// Names of a line that were stored behind `json.`.
+/// A line's fields that were stored under the prefix `json.`.
 const MOVED: [&str; 8] = [
     "json.type",
     "json.remote_ip",
@@ -39,7 +41,7 @@ const MOVED: [&str; 8] = [
     "json._note",
 ];
 
-/// The fields by which lines are counted, by the names of today.
+/// Renames the counted fields to the current names.
 pub(super) fn rename_counted(fields: &mut [String]) {
     for field in fields {
         if field == "type" || field == LEVEL_BEFORE {
@@ -48,46 +50,46 @@ pub(super) fn rename_counted(fields: &mut [String]) {
     }
 }
 
-/// The field among those that has the counts of this one.
+/// The field that has the counts of `name` in such files.
 pub(super) fn counted(name: &str) -> &str {
     if name == LEVEL_BEFORE { LEVEL } else { name }
 }
 
-/// Gives the fields of a block the names of today; their number and order stay.
+/// Renames the fields of a block to the current names; their number and order stay.
 pub(super) fn rename(names: &mut [&str], layouts: &[Layout<'_>]) {
     let is_there = |names: &[&str], name: &str| names.contains(&name);
     for (_, now, own) in OWN {
-        if let Some(place) = names.iter().position(|name| *name == now)
+        if let Some(index) = names.iter().position(|name| *name == now)
             && !is_there(names, own)
         {
-            names[place] = own;
+            names[index] = own;
         }
     }
     for (before, now, _) in OWN.into_iter().filter(|(before, ..)| *before != LEVEL_BEFORE) {
-        let Some(place) = names.iter().position(|name| *name == before) else { continue };
-        if !is_there(names, now) && (before == "type" || is_shared(place, layouts)) {
-            names[place] = now;
+        let Some(index) = names.iter().position(|name| *name == before) else { continue };
+        if !is_there(names, now) && (before == "type" || is_shared(index, layouts)) {
+            names[index] = now;
         }
     }
     for moved in MOVED {
         let name = moved.strip_prefix("json.").expect("all of them begin so");
-        if let Some(place) = names.iter().position(|name| *name == moved)
+        if let Some(index) = names.iter().position(|name| *name == moved)
             && !is_there(names, name)
         {
-            names[place] = name;
+            names[index] = name;
         }
     }
 }
 
-/// Where `level` stands that is read as `_level` too.
+/// The index of the `level` field that is read as `_level` too.
 pub(super) fn level_copied(names: &[&str]) -> Option<usize> {
     let may = !names.contains(&LEVEL) && names.len() < BATCH_NAMES_MAX;
     names.iter().position(|name| *name == LEVEL_BEFORE).filter(|_| may)
 }
 
-/// Whether a field is a shared value of lines.
-fn is_shared(place: usize, layouts: &[Layout<'_>]) -> bool {
+/// Whether all layouts have the field as a shared value.
+fn is_shared(index: usize, layouts: &[Layout<'_>]) -> bool {
     let fields = layouts.iter().flat_map(|layout| &layout.fields);
-    let mut kinds = fields.filter(|(name, _)| usize::from(name.0) == place).map(|(_, kind)| kind);
+    let mut kinds = fields.filter(|(name, _)| usize::from(name.0) == index).map(|(_, kind)| kind);
     kinds.any(|kind| matches!(kind, Kind::Shared { .. }))
 }

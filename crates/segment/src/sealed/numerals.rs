@@ -1,37 +1,37 @@
-//! Long runs of digits, taken out of a text and packed: nineteen of them in 64 bits.
+//! Extracts long runs of digits from a text and packs them: nineteen digits in 64 bits.
 //!
-//! What is left of messages when repetitions are gone is mostly identifiers: digits without order.
-//! zstd would take forty instructions for each to find nothing and to make 3.4 bits of it; packed
-//! they take 3.37 bits and two instructions.
+//! When repetitions are gone, most of what is left of messages is identifiers: random digits. zstd
+//! would need forty instructions per digit to find no repetition and to encode it in 3.4 bits;
+//! packed, a digit takes 3.37 bits and two instructions.
 //!
 //! ```text
 //! text    blk_39298495748989550 src 10.251
 //! rest    blk_ src 10.251          digits  39298495748989550       runs  4 others, 17 digits
 //! ```
 //!
-//! Left out: shorter runs. They are better left with their text, where zstd may find them again.
+//! Left out: shorter runs. They are better left in their text, where zstd may find them repeated.
 
 use super::bytes::{Corrupt, Cursor, Read, put_varint};
 
-/// Digits of the shortest run that is taken out: as many as are looked at at once.
+/// Digits of the shortest run that is extracted: as many as are examined at once.
 const RUN_DIGITS_MIN: usize = 8;
-/// Digits of a group, which is stored as a number of 64 bits.
+/// Digits of a group, which is stored as a 64-bit number.
 const GROUP_DIGITS: usize = 19;
 /// Bytes of a group.
 const GROUP_BYTES: usize = 8;
 
-/// A text in two parts.
+/// A text split in two parts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parted {
-    /// For each run how many other bytes stand before it, and how many digits it has, varints.
+    /// For each run, as varints: how many other bytes precede it, and how many digits it has.
     pub(crate) runs: Vec<u8>,
     /// The text without the runs.
     pub(crate) rest: Vec<u8>,
-    /// All digits one behind the other, packed in groups; the last group is filled up with zeros.
+    /// All digits back to back, packed in groups; the last group is padded with zeros.
     pub(crate) digits: Vec<u8>,
 }
 
-/// Takes the runs out of a text.
+/// Extracts the runs from a text.
 pub(crate) fn part(text: &[u8]) -> Parted {
     let mut parted = Parted { rest: Vec::with_capacity(text.len()), ..Parted::default() };
     let mut digits: Vec<u8> = Vec::with_capacity(text.len());
@@ -39,7 +39,7 @@ pub(crate) fn part(text: &[u8]) -> Parted {
     while let Some(eight) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let others = others(u64::from_le_bytes(*eight));
         if others != 0 {
-            // No run begins before the last other byte of these.
+            // No run begins before the last non-digit of these bytes.
             at += RUN_DIGITS_MIN - others.leading_zeros() as usize / 8;
             continue;
         }
@@ -60,7 +60,7 @@ pub(crate) fn part(text: &[u8]) -> Parted {
     parted
 }
 
-/// The text of such parts, which has to be of at most `bytes_max`.
+/// Reassembles the text from these parts; it must have at most `bytes_max` bytes.
 pub(crate) fn join(runs: &[u8], rest: &[u8], digits: &[u8], bytes_max: usize) -> Read<Vec<u8>> {
     const WRONG: Corrupt = Corrupt("the numerals of a column");
     let (groups, left) = digits.as_chunks::<GROUP_BYTES>();
@@ -79,7 +79,7 @@ pub(crate) fn join(runs: &[u8], rest: &[u8], digits: &[u8], bytes_max: usize) ->
         text.extend_from_slice(digits.take(runs.count(bytes_max)?)?);
     }
     text.extend_from_slice(rest.take(rest.left())?);
-    // What the last group was filled up with.
+    // The padding of the last group.
     let filled = digits.left();
     let zeros = digits.take(filled)?.iter().all(|digit| *digit == b'0');
     if filled < GROUP_DIGITS && zeros && text.len() <= bytes_max { Ok(text) } else { Err(WRONG) }
@@ -87,18 +87,18 @@ pub(crate) fn join(runs: &[u8], rest: &[u8], digits: &[u8], bytes_max: usize) ->
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// The high bits of those of eight bytes that are no digits.
+/// Sets the high bit of each of eight bytes that is not a digit.
 #[inline]
 fn others(eight: u64) -> u64 {
     const HIGH: u64 = ONES << 7;
-    // Bytes with their high bits cleared, so that no sum reaches the next one.
+    // Bytes with their high bits cleared, so that no sum carries into the next byte.
     let low = eight & !HIGH;
     let at_least_0 = low + ONES * (0x80 - 0x30);
     let above_9 = low + ONES * (0x80 - 0x3a);
     (!at_least_0 | above_9 | eight) & HIGH
 }
 
-/// Digits at the beginning.
+/// Number of digits at the beginning.
 #[inline]
 fn digits_at(text: &[u8]) -> usize {
     let mut digits = 0;
@@ -123,7 +123,7 @@ fn pack(digits: &[u8; GROUP_DIGITS]) -> u64 {
     (first * EIGHT_DIGITS + eight(high)) * EIGHT_DIGITS + eight(low)
 }
 
-/// None where there are more digits than a group has.
+/// `None` if the number has more digits than a group.
 #[inline]
 fn unpack(number: u64) -> Option<[u8; GROUP_DIGITS]> {
     let (first, rest) =
@@ -138,19 +138,19 @@ fn unpack(number: u64) -> Option<[u8; GROUP_DIGITS]> {
     Some(digits)
 }
 
-/// Pairs of digits, then pairs of those, then all are added up within one word.
+/// Adds up digits to pairs, then pairs of pairs, then all, within one word.
 #[inline]
 fn number_of_eight(digits: [u8; 8]) -> u64 {
     const LANES: u64 = 0x0000_00ff_0000_00ff;
     let values = u64::from_le_bytes(digits) - ONES * u64::from(b'0');
     let pairs = values * 10 + (values >> 8);
     let (even, odd) = (pairs & LANES, (pairs >> 16) & LANES);
-    // The sum stands in the upper half; what runs over it is of no interest.
+    // The sum is in the upper half; its overflow is irrelevant.
     let even = even.wrapping_mul(100 + (1_000_000 << 32));
     even.wrapping_add(odd.wrapping_mul(1 + (10_000 << 32))) >> 32
 }
 
-/// The same backwards.
+/// The inverse of [`number_of_eight`].
 #[inline]
 fn eight_of_number(number: u64) -> [u8; 8] {
     debug_assert!(number < EIGHT_DIGITS);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_taken_out_from_their_least_length_on() {
+    fn runs_of_the_minimum_length_are_extracted() {
         for (text, rest) in [
             ("", ""),
             ("blk_39298495748989550 src 10.251", "blk_ src 10.251"),
@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn every_byte_is_a_digit_or_not() {
         for byte in 0..=255u8 {
-            for place in 0..8 {
+            for position in 0..8 {
                 let mut text = *b"01234567";
-                text[place] = byte;
-                let expected = if byte.is_ascii_digit() { 0 } else { 0x80 << (place * 8) };
-                assert_eq!(others(u64::from_le_bytes(text)), expected, "{byte} at {place}");
+                text[position] = byte;
+                let expected = if byte.is_ascii_digit() { 0 } else { 0x80 << (position * 8) };
+                assert_eq!(others(u64::from_le_bytes(text)), expected, "{byte} at {position}");
             }
         }
     }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_input_is_an_error() {
         let text = b"a 123456789012 b 99999999 c 1234567890123456789";
         let Parted { runs, rest, digits } = part(text);
         for length in 0..runs.len() {

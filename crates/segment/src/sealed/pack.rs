@@ -1,7 +1,7 @@
-//! The pack: the first chunk of a block, which lists what is in the block before the values follow.
+//! The pack: the first chunk of a block. It lists the content of the block, then the values follow.
 //!
-//! Everything here is checked while it is read: a layout names only columns, fields and values that
-//! the pack lists, and writes each field of its lines once.
+//! Everything here is checked while it is read: a layout refers only to columns, fields and values
+//! that the pack lists, and writes each field of its lines once.
 
 use record::FieldId;
 
@@ -9,7 +9,8 @@ use super::bytes::{Corrupt, Cursor, Read};
 use super::form::Form;
 use crate::header::array;
 
-/// Rows of a block, and whatever else is counted, at most. A block with more was not written by us.
+/// Limit on the rows of a block and on all other counts. A block with more was not written by this
+/// code.
 const COUNT_MAX: usize = 1 << 24;
 
 /// Sections of one column.
@@ -19,15 +20,16 @@ const _: () = assert!(SECTIONS_MAX >= crate::template::SECTIONS);
 /// A column of a block, as its pack lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnEntry {
-    /// 0 a field of the line, 1 a made one, 2 the text between two fields.
+    /// 0: a field of the line, 1: a made field, 2: the text between two fields.
     pub(crate) kind: u8,
-    /// Place of the name, from 1; of a gap the field before, 0 for the beginning of the line.
+    /// Index of the name, from 1; for a gap, the field before it, or 0 for the beginning of the
+    /// line.
     pub(crate) first: usize,
-    /// Of a gap the field behind, 0 for the end of the line.
+    /// For a gap, the field behind it, or 0 for the end of the line.
     pub(crate) second: usize,
     pub(crate) encoding: u8,
     pub(crate) values: usize,
-    /// For each of its sections the chunk, and 0 and its bytes when it is in the pack.
+    /// For each of its sections: the chunk, and 0; or 0 and its bytes if it is in the pack.
     pub(crate) sections: Vec<(usize, usize)>,
 }
 
@@ -43,9 +45,9 @@ pub(super) enum Element<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     InLine,
-    /// Place of the value in the list, and in the arena.
+    /// Index of the value in the list, and its position in the arena.
     Shared {
-        place: usize,
+        index: usize,
         at: u32,
         length: u32,
     },
@@ -57,13 +59,13 @@ pub(super) enum Kind {
 pub(super) struct Layout<'a> {
     pub(super) elements: Vec<Element<'a>>,
     pub(super) fields: Vec<(FieldId, Kind)>,
-    /// Literals of a line together.
+    /// Total bytes of the literals of a line.
     pub(super) literal_bytes: usize,
 }
 
-/// What a pack lists before the values.
+/// The lists of a pack, before the values.
 pub(crate) struct Listing<'a> {
-    /// All of the pack.
+    /// The whole pack.
     pub(crate) pack: &'a [u8],
     pub(crate) rows: usize,
     pub(crate) names: Vec<&'a str>,
@@ -106,7 +108,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// What stands in a pack between its lists and the numbers of the lines.
+/// The part of a pack between its lists and the per-line numbers.
 pub(super) struct Head<'a> {
     pub(super) layouts: Vec<Layout<'a>>,
     pub(super) origins: &'a [u8],
@@ -116,9 +118,9 @@ pub(super) struct Head<'a> {
 impl<'a> Listing<'a> {
     pub(super) fn head(&self) -> Read<Head<'a>> {
         let mut rest = self.rest.clone();
-        let places: Vec<(u32, u32)> = self.shared.iter().map(|v| (0, v.len() as u32)).collect();
+        let positions: Vec<(u32, u32)> = self.shared.iter().map(|v| (0, v.len() as u32)).collect();
         let listed =
-            Listed { names: self.names.len(), shared: &places, columns: self.columns.len() };
+            Listed { names: self.names.len(), shared: &positions, columns: self.columns.len() };
         let layouts = (0..rest.count(rest.left())?)
             .map(|_| read_layout(&mut rest, &listed))
             .collect::<Read<Vec<_>>>()?;
@@ -127,7 +129,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// The nodes that frames of a block come from.
+/// The nodes that built the frames of a block's lines.
 pub(super) fn read_nodes(rest: &mut Cursor<'_>, form: Form) -> Read<Vec<u32>> {
     if !form.has_names() {
         return Ok(vec![form.node]);
@@ -137,7 +139,7 @@ pub(super) fn read_nodes(rest: &mut Cursor<'_>, form: Form) -> Read<Vec<u32>> {
 }
 
 /// How many names and columns a pack lists, and where its shared values are in the arena: first
-/// byte and length. Layouts refer to them.
+/// byte and length. Layouts refer to these.
 pub(super) struct Listed<'a> {
     pub(super) names: usize,
     pub(super) shared: &'a [(u32, u32)],
@@ -177,9 +179,9 @@ pub(super) fn read_layout<'a>(cursor: &mut Cursor<'a>, listed: &Listed<'_>) -> R
         let kind = match cursor.u8()? {
             0 => Kind::InLine,
             1 => {
-                let place = below(cursor.count(COUNT_MAX)?, listed.shared.len(), "a value")?;
-                let (at, length) = listed.shared[place];
-                Kind::Shared { place, at, length }
+                let index = below(cursor.count(COUNT_MAX)?, listed.shared.len(), "a value")?;
+                let (at, length) = listed.shared[index];
+                Kind::Shared { index, at, length }
             }
             2 => Kind::Made(below(cursor.count(COUNT_MAX)?, listed.columns, "a column")?),
             3 => Kind::Empty,
@@ -194,10 +196,11 @@ pub(super) fn read_layout<'a>(cursor: &mut Cursor<'a>, listed: &Listed<'_>) -> R
     Ok(Layout { elements, fields, literal_bytes })
 }
 
-/// Each field of the line is written once, or opened and then closed, and no other is.
+/// Checks that each field of the line is written once, or opened and then closed, and no other
+/// field is.
 fn check_spans(elements: &[Element<'_>], fields: &[(FieldId, Kind)]) -> Read<()> {
     const WRONG: Corrupt = Corrupt("a field of a layout");
-    // 0 not met, 1 open, 2 done.
+    // 0: not seen, 1: open, 2: done.
     let mut states = vec![0u8; fields.len()];
     for element in elements {
         let (field, from, to) = match *element {

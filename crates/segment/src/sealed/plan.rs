@@ -1,7 +1,8 @@
-//! How the rows of one layout are put together, prepared once per block.
+//! How the rows of one layout are assembled, prepared once per block.
 //!
-//! Neighbouring literals are copied at once. Fields that have the same value at the same offset of
-//! the line in all rows of the layout need no work per row; the last of them become a stem.
+//! Adjacent literals are copied at once. Fields that have the same value at the same offset of the
+//! line in all rows of the layout need no work per row; those at the end of the field list become a
+//! stem.
 
 use std::collections::HashMap;
 
@@ -11,18 +12,19 @@ use super::column::ColumnReader;
 use super::pack::{Element, Kind, Layout};
 use crate::short::starts_with;
 
-/// Rows of a layout from which on they get a stem.
+/// Layouts with at least this many rows get a stem.
 const STEM_ROWS_MIN: usize = 4;
 
 /// A step of writing a line.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A stretch of [`Plan::text`].
+    /// A range of [`Plan::text`].
     Literal {
         from: u32,
         to: u32,
     },
-    /// The next value of a column, and which span it is; one behind all fields for a gap.
+    /// The next value of a column, and the index of its span; for a gap, an index behind all
+    /// fields.
     Value {
         span: usize,
         column: usize,
@@ -31,13 +33,13 @@ enum Step {
     Close(usize),
 }
 
-/// A layout whose lines have everything at fixed offsets up to the last value, which is the only
-/// field that differs from row to row. Most lines of syslog are like this.
+/// A layout whose lines have fixed offsets up to the last value, which is the only field that
+/// differs from row to row. Most syslog lines are like this.
 #[derive(Debug, Default)]
 pub(super) struct Straight {
-    /// Place in the line, and stretch of [`Plan::text`].
+    /// Position in the line, and range of [`Plan::text`].
     texts: Vec<(u32, u32, u32)>,
-    /// Columns of values of one length, and where they stand.
+    /// Columns whose values have one length, and their positions.
     fixed: Vec<(u32, usize)>,
     /// Where the last value begins.
     pub(super) at: u32,
@@ -46,16 +48,16 @@ pub(super) struct Straight {
 
 pub(super) struct Plan {
     steps: Vec<Step>,
-    /// Literals.
+    /// All literals.
     text: Vec<u8>,
-    /// Fields that each row has for itself.
+    /// Fields that each row stores itself.
     pub(super) own: Vec<(FieldId, Kind)>,
-    /// The fields behind them.
+    /// The fields behind them, which all rows share.
     pub(super) shared: Vec<(FieldId, Place, u32)>,
-    /// How the lines are compared at once, where that can be done.
+    /// How lines are compared at once, if the layout allows it.
     pub(super) straight: Option<Straight>,
     has_stem: bool,
-    /// Origin and stem of the row before, and those of all origins.
+    /// Origin and stem of the previous row, and the stem of each origin.
     last: Option<(u16, StemId)>,
     stems: HashMap<u16, Option<StemId>, foldhash::fast::RandomState>,
     /// Whether the current row must store the shared fields itself, because there are too many
@@ -64,20 +66,20 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// For a layout with so many rows.
+    /// The plan of a layout with `rows` rows.
     pub(super) fn new(layout: &Layout<'_>, rows: usize, readers: &[ColumnReader<'_>]) -> Plan {
-        let fixed = fixed_places(layout, readers);
-        let place = |field: usize| match layout.fields[field].1 {
+        let fixed = fixed_positions(layout, readers);
+        let position = |field: usize| match layout.fields[field].1 {
             Kind::InLine => fixed[field].map(|(from, to)| (Place::Line(from), to - from)),
             Kind::Shared { at, length, .. } => Some((Place::Shared(at), length)),
             Kind::Empty => Some((Place::Line(0), 0)),
             Kind::Made(_) => None,
         };
         let fields = layout.fields.len();
-        let own = (0..fields).rev().find(|&field| place(field).is_none()).map_or(0, |f| f + 1);
+        let own = (0..fields).rev().find(|&field| position(field).is_none()).map_or(0, |f| f + 1);
         let shared = (own..fields)
             .filter_map(|field| {
-                place(field).map(|(at, length)| (layout.fields[field].0, at, length))
+                position(field).map(|(at, length)| (layout.fields[field].0, at, length))
             })
             .collect::<Vec<_>>();
         let mut plan = Plan {
@@ -130,7 +132,7 @@ impl Plan {
         Some(straight)
     }
 
-    /// As [`compare_line`](Self::compare_line), for a line that begins its only own field at
+    /// As [`compare_line`](Self::compare_line), for a line whose only own field begins at
     /// [`Straight::at`].
     #[inline]
     pub(super) fn compare_straight(
@@ -160,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// Fields that so many rows will store.
+    /// How many fields that many rows will store.
     pub(super) fn fields(&self, rows: usize) -> usize {
         let stored = if self.has_stem { 0 } else { self.shared.len() };
         rows * (self.own.len() + stored) + self.shared.len()
@@ -171,7 +173,7 @@ impl Plan {
         self.own.len() + 1
     }
 
-    /// The stem of a row; before its line and fields are written.
+    /// The stem of a row; called before its line and fields are written.
     #[inline]
     pub(super) fn stem(&mut self, origin: u16, builder: &mut RestoredBuilder) -> StemId {
         match self.last {
@@ -184,8 +186,8 @@ impl Plan {
         let shared = &self.shared;
         let stem = self.has_stem.then(|| {
             *self.stems.entry(origin).or_insert_with(|| {
-                for &(name, place, length) in shared {
-                    builder.push_field(name, place, length);
+                for &(name, position, length) in shared {
+                    builder.push_field(name, position, length);
                 }
                 builder.share(origin)
             })
@@ -196,8 +198,7 @@ impl Plan {
         stem
     }
 
-    /// Writes a line behind what is in `out`, and the spans of its own fields, which count from its
-    /// first byte.
+    /// Appends a line to `out`, and writes the spans of its own fields, relative to its first byte.
     #[inline]
     pub(super) fn write_line(
         &self,
@@ -298,19 +299,20 @@ impl Plan {
             }
         }
         if self.apart {
-            for &(name, place, length) in &self.shared {
-                builder.push_field(name, place, length);
+            for &(name, position, length) in &self.shared {
+                builder.push_field(name, position, length);
             }
         }
     }
 }
 
-/// For each field its offset and length, if it has the same value at the same offset of every line.
-fn fixed_places(layout: &Layout<'_>, readers: &[ColumnReader<'_>]) -> Vec<Option<(u32, u32)>> {
+/// For each field, its offset and length, if it has the same value at the same offset in every
+/// line.
+fn fixed_positions(layout: &Layout<'_>, readers: &[ColumnReader<'_>]) -> Vec<Option<(u32, u32)>> {
     let mut fixed = vec![None; layout.fields.len()];
-    // Where the open fields began; a value that is not a literal takes all of them out.
+    // Where the open fields began; a value that is not a literal disqualifies all of them.
     let mut open: Vec<Option<u32>> = vec![None; layout.fields.len()];
-    // The place in the line, as long as it is the same in all lines.
+    // The position in the line, as long as it is the same in all lines.
     let mut at = Some(0u32);
     for element in &layout.elements {
         match *element {

@@ -20,7 +20,7 @@ use crate::blob::{Blob, DiskBlob, read_exact};
 use crate::error::SegmentError;
 use crate::tokens::{TokenFilter, TokenHash};
 
-/// An open sealed segment. Cheap to clone; all methods may be called from several threads at once.
+/// An open sealed segment. Cheap to clone; all methods may be called concurrently.
 #[derive(Clone)]
 pub struct SealedFile {
     path: PathBuf,
@@ -31,28 +31,29 @@ pub struct SealedFile {
 /// Statistics of one column of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
-    /// The field, or `a..b` for the text between two fields; an edge of the line is `^` or `$`.
+    /// The field, or `a..b` for the text between two fields; `^` and `$` are the edges of the line.
     pub name: String,
-    /// How.
+    /// How it is stored.
     pub encoding: Encoding,
-    /// Its values.
+    /// The number of values.
     pub values: u64,
     /// Bytes before compression.
     pub bytes: u64,
-    /// Bytes in the file; of a column that shares its chunk, its part of it.
+    /// Bytes in the file; for a column that shares a chunk, its part of the chunk.
     pub bytes_disk: u64,
 }
 
 impl SealedFile {
     /// Opens a file and reads its footer.
     ///
-    /// Errors: it cannot be read, is damaged or not finished, or was written by another version.
+    /// Errors: the file cannot be read, is damaged or incomplete, or was written by another
+    /// version.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<SealedFile, SegmentError> {
         let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
         SealedFile::of_blob(Arc::new(DiskBlob(file)), path)
     }
 
-    /// The same for bytes wherever they are; `path` names them in errors.
+    /// As [`open`](Self::open), for bytes from any storage; `path` names them in errors.
     ///
     /// Errors: as [`open`](Self::open).
     pub fn of_blob(blob: Arc<dyn Blob>, path: &Path) -> Result<SealedFile, SegmentError> {
@@ -91,44 +92,44 @@ impl SealedFile {
         &self.footer
     }
 
-    /// Its name.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The records of block `place`, which must be there.
+    /// The records of block number `block`, which must exist.
     ///
-    /// Errors: it cannot be read or is damaged; the text names file and byte.
-    pub fn read_block(&self, place: usize) -> Result<Batch, SegmentError> {
-        let entry = &self.footer.blocks[place];
+    /// Errors: the block cannot be read or is damaged; the text gives file and offset.
+    pub fn read_block(&self, block: usize) -> Result<Batch, SegmentError> {
+        let entry = &self.footer.blocks[block];
         let chunks = self.read_chunks(entry)?;
         restore(&chunks, entry.lines as usize, self.footer.form())
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
-    /// How many chunks block `place` has.
-    pub fn chunks(&self, place: usize) -> usize {
-        self.footer.blocks[place].chunks.len()
+    /// How many chunks block number `block` has.
+    pub fn chunks(&self, block: usize) -> usize {
+        self.footer.blocks[block].chunks.len()
     }
 
-    /// One chunk of block `place`, checked and decompressed.
+    /// One chunk of block number `block`, verified and decompressed.
     ///
-    /// Errors: it cannot be read or is damaged; the text names file and byte.
-    pub fn chunk(&self, place: usize, number: usize) -> Result<Vec<u8>, SegmentError> {
-        self.read_chunk(&self.footer.blocks[place], number)
+    /// Errors: the chunk cannot be read or is damaged; the text gives file and offset.
+    pub fn chunk(&self, block: usize, number: usize) -> Result<Vec<u8>, SegmentError> {
+        self.read_chunk(&self.footer.blocks[block], number)
     }
 
-    /// Calls `with` with the columns of block `place`. `read` gives its chunks, from memory or from
-    /// [`Self::chunk`].
+    /// Calls `with` with the columns of block number `block`. `read` returns its chunks, from a
+    /// cache or from [`Self::chunk`].
     ///
-    /// Errors: the first chunk cannot be read or is damaged; the text names file and byte.
+    /// Errors: the first chunk cannot be read or is damaged; the text gives file and offset.
     pub fn with_columns<T>(
         &self,
-        place: usize,
+        block: usize,
         read: ReadChunk<'_>,
         with: impl FnOnce(&BlockColumns<'_>) -> T,
     ) -> Result<T, SegmentError> {
-        let entry = &self.footer.blocks[place];
+        let entry = &self.footer.blocks[block];
         let pack = read(0)?;
         let (chunks, lines) = (entry.chunks.len(), entry.lines as usize);
         let form = self.footer.form();
@@ -138,46 +139,46 @@ impl SealedFile {
         Ok(with(&columns))
     }
 
-    /// Says for each set of words whether block `place` may have a line with all of them in values
-    /// of its fields. None where this is not known without reading the lines.
+    /// For each set of words, whether block number `block` may have a line with all of them in
+    /// values of its fields. `None` if this is not known without reading the lines.
     ///
-    /// Errors: the filter cannot be read or is damaged; the text names file and byte.
+    /// Errors: the filter cannot be read or is damaged; the text gives file and offset.
     pub fn may_contain(
         &self,
-        place: usize,
+        block: usize,
         sets: &[Vec<TokenHash>],
     ) -> Result<Option<Vec<bool>>, SegmentError> {
-        let Some(bytes) = self.filter(place)? else { return Ok(None) };
-        self.may_contain_by(place, &bytes, sets).map(Some)
+        let Some(bytes) = self.filter(block)? else { return Ok(None) };
+        self.may_contain_by(block, &bytes, sets).map(Some)
     }
 
-    /// The same by the filter of the block, as [`Self::filter`] gave it.
+    /// As [`Self::may_contain`], with the filter of the block that [`Self::filter`] returned.
     ///
-    /// Errors: it is none.
+    /// Errors: the bytes are not a filter.
     pub fn may_contain_by(
         &self,
-        place: usize,
+        block: usize,
         filter: &[u8],
         sets: &[Vec<TokenHash>],
     ) -> Result<Vec<bool>, SegmentError> {
         let filter = TokenFilter::open(filter).map_err(|_| {
-            let entry = &self.footer.blocks[place];
+            let entry = &self.footer.blocks[block];
             let offset = entry.offset + entry.chunk_bytes_disk() as u64;
             malformed(&self.path, offset, Corrupt("the filter of a block"))
         })?;
         Ok(sets.iter().map(|words| filter.may_contain_all(words)).collect())
     }
 
-    /// Whether block `place` has a filter of its words.
-    pub fn has_filter(&self, place: usize) -> bool {
-        self.footer.blocks[place].filter.is_some()
+    /// Whether block number `block` has a word filter.
+    pub fn has_filter(&self, block: usize) -> bool {
+        self.footer.blocks[block].filter.is_some()
     }
 
-    /// The filter of the words of block `place`, checked; none where it has none.
+    /// The word filter of block number `block`, verified; `None` if it has none.
     ///
-    /// Errors: it cannot be read or is damaged; the text names file and byte.
-    pub fn filter(&self, place: usize) -> Result<Option<Vec<u8>>, SegmentError> {
-        let entry = &self.footer.blocks[place];
+    /// Errors: the filter cannot be read or is damaged; the text gives file and offset.
+    pub fn filter(&self, block: usize) -> Result<Option<Vec<u8>>, SegmentError> {
+        let entry = &self.footer.blocks[block];
         let Some(filter) = entry.filter else { return Ok(None) };
         let offset = entry.offset + entry.chunk_bytes_disk() as u64;
         let bytes = read_exact(&*self.blob, &self.path, offset, filter.bytes as usize)?;
@@ -206,11 +207,11 @@ impl SealedFile {
         Ok(stored)
     }
 
-    /// Reads block `place` and compares its lines with the checksum over them.
-    pub fn verify_block(&self, place: usize) -> Result<Batch, SegmentError> {
-        let entry = &self.footer.blocks[place];
-        self.may_contain(place, &[])?;
-        let batch = self.read_block(place)?;
+    /// Reads block number `block` and compares its lines with their checksum.
+    pub fn verify_block(&self, block: usize) -> Result<Batch, SegmentError> {
+        let entry = &self.footer.blocks[block];
+        self.may_contain(block, &[])?;
+        let batch = self.read_block(block)?;
         let found = lines_crc(&batch, self.footer.form());
         if found != entry.lines_crc {
             let expected = format!("checksum {:08x}", entry.lines_crc);
@@ -220,10 +221,10 @@ impl SealedFile {
         Ok(batch)
     }
 
-    /// How the columns of block `place` are stored; the fixed ones (times, names of lines, layouts)
-    /// are not listed.
-    pub fn columns(&self, place: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
-        let entry = &self.footer.blocks[place];
+    /// How the columns of block number `block` are stored; the fixed ones (times, line ids,
+    /// layouts) are not listed.
+    pub fn columns(&self, block: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
+        let entry = &self.footer.blocks[block];
         let chunks = self.read_chunks(entry)?;
         let corrupt = |corrupt| malformed(&self.path, entry.offset, corrupt);
         let mut listing = Listing::read(&chunks[0]).map_err(corrupt)?;
@@ -232,7 +233,7 @@ impl SealedFile {
             super::names::rename(&mut listing.names, &head.layouts);
         }
         let name = |number: usize, edge: &str| match number.checked_sub(1) {
-            Some(place) => listing.names[place].to_owned(),
+            Some(index) => listing.names[index].to_owned(),
             None => edge.to_owned(),
         };
         let describe = |column: &super::pack::ColumnEntry| {
@@ -253,7 +254,7 @@ impl SealedFile {
         listing.columns.iter().map(describe).collect()
     }
 
-    /// One chunk of a block, checked and decompressed.
+    /// One chunk of a block, verified and decompressed.
     fn read_chunk(&self, entry: &BlockEntry, number: usize) -> Result<Vec<u8>, SegmentError> {
         let Some(chunk) = entry.chunks.get(number) else {
             let corrupt = Corrupt("the chunk of a column");
@@ -287,7 +288,7 @@ impl SealedFile {
             .map_err(|corrupt| malformed(&self.path, offset, corrupt))
     }
 
-    /// The chunks of a block, checked and decompressed.
+    /// All chunks of a block, verified and decompressed.
     fn read_chunks(&self, entry: &BlockEntry) -> Result<Vec<Vec<u8>>, SegmentError> {
         let stored = read_exact(&*self.blob, &self.path, entry.offset, entry.chunk_bytes_disk())?;
         let mut from = 0;

@@ -1,22 +1,21 @@
-//! Encoding for text that repeats earlier text with other numbers in it, as messages of logs do.
+//! Encoding for text that repeats earlier text with other numbers in it, as log messages do.
 //!
-//! Such text is taken apart into *stretches* that are copied from further back and the *literals*
-//! between them, before zstd sees it. What is left for zstd is a tenth, and mostly digits; to look
-//! for repetitions in all of the text is most of what zstd at its fastest useful level costs. Two
-//! things make it quick: a stretch is looked for only where a word ends (nothing else is hashed),
-//! and first at the distance of the stretch before, where the same line with another number in it
-//! goes on.
+//! Such text is split into *stretches* that are copied from earlier text and the *literals* between
+//! them, before zstd sees it. Only a tenth is left for zstd, mostly digits; searching repetitions
+//! in all of the text is most of the work of zstd at its fastest useful level. Two things make this
+//! encoding fast: a stretch is searched only where a word ends (nothing else is hashed), and first
+//! at the distance of the previous stretch, where the same line with another number continues.
 //!
 //! ```text
 //! text      … Received block blk_39298 of size 91178⏎ … Received block blk_57124 of size 91178⏎
 //! as        …                                              (copy 20) 57124 (copy 15, same distance)
 //! ```
 //!
-//! Long runs of digits among the literals are taken out once more, see [`super::numerals`].
+//! Long runs of digits in the literals are extracted once more, see [`super::numerals`].
 //!
-//! Four sections: *tokens*, *distances*, *literals*, *digits*; `docs/format/sealed-segment.md`
-//! draws them. Left out: distances beyond [`DISTANCE_MAX`], and any choice among several places to
-//! copy from: the last one met is taken.
+//! There are four sections: *tokens*, *distances*, *literals*, *digits*, drawn in
+//! `docs/format/sealed-segment.md`. Left out: distances beyond [`DISTANCE_MAX`], and choosing among
+//! several positions to copy from: the last one seen is used.
 
 use std::ops::Range;
 
@@ -29,28 +28,28 @@ pub(crate) const SECTIONS: usize = 4;
 
 /// The shortest stretch.
 const STRETCH_BYTES_MIN: usize = 8;
-/// A stretch is copied from no further back: distances have three bytes.
+/// The greatest distance of a copy: distances have three bytes.
 const DISTANCE_MAX: usize = (1 << 24) - 1;
-/// Places that are remembered, by hash; a later one takes the place of an earlier.
-const PLACES_LOG: u32 = 14;
-/// So many bytes at the end are always literals, so that eight bytes can be read anywhere before.
+/// Size of the hash table of positions; a later position overwrites an earlier one.
+const POSITIONS_LOG: u32 = 14;
+/// This many bytes at the end are always literals, so that eight bytes can be read anywhere before
+/// them.
 const TAIL_BYTES: usize = 16;
-/// Bytes in front of the text that room is made for at once when it is put together; with more it
-/// grows.
+/// Output bytes that are reserved at first when decoding; the buffer grows beyond that.
 const RESERVED_BYTES_MAX: usize = 32 << 20;
-/// Bytes that are copied or compared at a time. What is copied too much is written over by what
-/// comes next.
+/// Bytes that are copied or compared at a time. Excess copied bytes are overwritten by the next
+/// piece.
 const WIDE: usize = 32;
 
-/// Splits texts into stretches and literals; keeps its memory.
+/// Splits texts into stretches and literals; reuses its memory.
 pub(crate) struct Repeats {
-    /// By hash of eight bytes, where they stood last.
-    places: Vec<u32>,
+    /// By hash of eight bytes, where they occurred last.
+    positions: Vec<u32>,
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Repeats { places: vec![0; 1 << PLACES_LOG] }
+        Repeats { positions: vec![0; 1 << POSITIONS_LOG] }
     }
 }
 
@@ -60,12 +59,12 @@ struct Parts {
     tokens: Vec<u8>,
     distances: Vec<u8>,
     literals: Vec<u8>,
-    /// Of the stretch before.
+    /// Distance of the previous stretch.
     distance: usize,
 }
 
 impl Parts {
-    /// Literals, and the stretch behind them.
+    /// Adds literals, and the stretch behind them.
     #[inline]
     fn put(&mut self, literals: &[u8], distance: usize, bytes: usize) {
         let is_new = distance != self.distance;
@@ -80,7 +79,7 @@ impl Parts {
 }
 
 impl Repeats {
-    /// The sections of a text, none when it would hardly become smaller. `words` gets the words of
+    /// The sections of a text; `None` if it would hardly become smaller. `words` gets the words of
     /// the text in either case.
     pub(crate) fn encode(
         &mut self,
@@ -109,20 +108,20 @@ impl Repeats {
         Some([head, distances, rest, digits])
     }
 
-    /// Literals and stretches of a text, none when it is too short or too long. Calls `each` with
+    /// Literals and stretches of a text; `None` if it is too short or too long. Calls `each` with
     /// every stretch.
     #[inline]
     fn take_apart(&mut self, text: &[u8], mut each: impl FnMut(Range<usize>)) -> Option<Parts> {
         let limit = text.len().checked_sub(TAIL_BYTES)?;
         u32::try_from(text.len()).ok()?;
-        self.places.fill(0);
+        self.positions.fill(0);
         let mut parts = Parts {
             tokens: Vec::with_capacity(text.len() / 16),
             distances: Vec::with_capacity(text.len() / 32),
             literals: Vec::with_capacity(text.len() / 4),
             distance: 0,
         };
-        // Behind the last stretch; and where the next one is looked for.
+        // The end of the last stretch, and where the next one is searched from.
         let (mut done, mut at) = (0, 0);
         while let Some((from, source)) = self.find(text, at, limit, parts.distance) {
             let distance = from - source;
@@ -142,7 +141,8 @@ impl Repeats {
         Some(parts)
     }
 
-    /// The next eight bytes from `at` on, at the end of a word, that stood before, and where.
+    /// The next position from `at` on, at the end of a word, whose eight bytes occurred before, and
+    /// where.
     #[inline]
     fn find(
         &mut self,
@@ -158,9 +158,9 @@ impl Repeats {
                 at += word_bytes;
                 continue;
             }
-            let place = &mut self.places[hash(eight)];
-            let known = *place as usize;
-            *place = at as u32;
+            let position = &mut self.positions[hash(eight)];
+            let known = *position as usize;
+            *position = at as u32;
             if let Some(same) = at.checked_sub(distance)
                 && distance > 0
                 && eight_at(text, same) == eight
@@ -176,12 +176,12 @@ impl Repeats {
     }
 }
 
-/// Finds the words of a text while it is taken apart. What stands in a stretch between two
-/// separators stood before, with them: its words are known. So only words are looked at that touch
-/// literals or the ends of stretches.
+/// Finds the words of a text while it is split. Text in a stretch between two separators occurred
+/// before together with them, so its words are known. Only words that touch literals or the ends of
+/// stretches are examined.
 struct Words<'s> {
     set: &'s mut TokenSet,
-    /// Words that end before here are known.
+    /// Words that end before this offset are known.
     done: usize,
 }
 
@@ -196,7 +196,7 @@ impl Words<'_> {
     }
 }
 
-/// The text of such sections, which has to be of at most `bytes_max`.
+/// Decodes the text of these sections, which must have at most `bytes_max` bytes.
 pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<u8>> {
     const WRONG: Corrupt = Corrupt("the repeats of a column");
     let [tokens, distances, rest, digits] = sections;
@@ -234,8 +234,8 @@ pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<
     if whole { Ok(text) } else { Err(WRONG) }
 }
 
-/// A text that grows within bytes that are there already, with [`WIDE`] bytes behind it that may be
-/// written.
+/// A growing text within preallocated bytes, followed by [`WIDE`] spare bytes that may be
+/// overwritten.
 struct Text {
     bytes: Vec<u8>,
     length: usize,
@@ -250,7 +250,7 @@ impl Text {
         }
     }
 
-    /// Appends the first `count` bytes; there is room for them.
+    /// Appends the first `count` bytes of `from`; there must be room for them.
     #[inline]
     fn put(&mut self, from: &[u8], count: usize) {
         let to = &mut self.bytes[self.length..];
@@ -264,8 +264,8 @@ impl Text {
         self.length += count;
     }
 
-    /// Appends `count` bytes that stand `distance` before the end, and may go on in what is
-    /// appended; there is room.
+    /// Appends `count` bytes that begin `distance` before the end, and may overlap what is
+    /// appended; there must be room.
     #[inline]
     fn repeat(&mut self, distance: usize, count: usize) {
         let end = self.length + count;
@@ -293,7 +293,7 @@ fn eight_at(text: &[u8], at: usize) -> u64 {
 
 #[inline]
 fn hash(eight: u64) -> usize {
-    (eight.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES_LOG)) as usize
+    (eight.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - POSITIONS_LOG)) as usize
 }
 
 /// How many of eight bytes belong to a word: those before the first that is below `0` (blanks, most
@@ -302,12 +302,12 @@ fn hash(eight: u64) -> usize {
 fn word_bytes(eight: u64) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES << 7;
-    // A borrow makes wrong only what is behind the first such byte.
+    // A borrow only falsifies bits behind the first such byte.
     let ends = (eight.wrapping_sub(ONES * u64::from(b'0')) | eight) & HIGH;
     (ends.trailing_zeros() / 8) as usize
 }
 
-/// Bytes that both begin with; `b` is at least as long as `a`.
+/// Length of the common prefix; `b` is at least as long as `a`.
 #[inline]
 fn common(a: &[u8], b: &[u8]) -> usize {
     let b = &b[..a.len()];
@@ -329,7 +329,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     bytes
 }
 
-/// Bytes that both end with.
+/// Length of the common suffix.
 #[inline]
 fn common_back(a: &[u8], b: &[u8]) -> usize {
     let mut bytes = 0;
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_may_go_on_in_itself() {
+    fn a_copy_may_overlap_itself() {
         assert!(check(&b" ab".repeat(100)).unwrap() < 40);
         assert!(check(&[b' '; 500]).unwrap() < 40);
         assert_eq!(check(&[b'x'; 500]), None);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_input_is_an_error() {
         let text = b" one two 1234567890 three four five six seven".repeat(20);
         let sections = Repeats::default().encode(&text, None).unwrap();
         let refs = |s: &[Vec<u8>; SECTIONS]| decode([&s[0], &s[1], &s[2], &s[3]], text.len());
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// As a look at all of the text.
+    /// Compares with the words of the whole text.
     fn check_words(text: &[u8]) {
         let (mut all, mut found) = (TokenSet::default(), TokenSet::default());
         all.add(text);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn common_parts_are_counted() {
+    fn common_prefixes_and_suffixes_are_counted() {
         let text: Vec<u8> = (0..100).collect();
         for same in 0..text.len() {
             let mut other = text.clone();

@@ -1,10 +1,11 @@
-//! Reads one block: columns back to lines and records.
+//! Reads one block: turns columns back into lines and records.
 //!
 //! Everything is checked before the first line is restored (numbers of layouts, columns and names,
 //! and that each column has as many values as its layouts use), so that restoring cannot fail.
 //!
-//! Rows of one layout and origin become rows of one stem: the last fields of a layout that have the
-//! same values in all its lines, at the same places, are stored once. See [`super::plan`].
+//! Rows of one layout and origin become rows of one stem: fields at the end of a layout's field
+//! list that have the same values at the same positions in all its lines are stored once. See
+//! [`super::plan`].
 
 use std::sync::Arc;
 
@@ -22,16 +23,16 @@ use super::plan::Plan;
 /// A block whose columns are read and checked, and whose lines are not restored yet.
 pub(super) struct Opened<'a> {
     pub(super) names: Vec<&'a str>,
-    /// The shared values, one behind the other, where [`Kind::Shared`] says.
+    /// The shared values, back to back, at the positions in [`Kind::Shared`].
     pub(super) shared: Vec<u8>,
     pub(super) origins: Arc<[Origin]>,
     pub(super) times: Vec<i64>,
     pub(super) received: Vec<i64>,
     pub(super) sequences: Vec<i64>,
     pub(super) names_of_lines: LineNames,
-    /// For each line its index into `origins`, and into `plans`.
-    pub(super) origin_places: Vec<i64>,
-    pub(super) layout_places: Vec<i64>,
+    /// For each line, its index in `origins`, and in `plans`.
+    pub(super) origin_indexes: Vec<i64>,
+    pub(super) layout_indexes: Vec<i64>,
     pub(super) readers: Vec<ColumnReader<'a>>,
     pub(super) plans: Vec<Plan>,
     fields: usize,
@@ -39,7 +40,8 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Reads a block of so many lines from its chunks, decompressed; `form` is that of its file.
+    /// Reads a block of `lines` lines from its decompressed chunks; `form` is the format of its
+    /// file.
     pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize, form: Form) -> Read<Opened<'a>> {
         let chunks: Vec<&'a [u8]> = chunks.iter().map(Vec::as_slice).collect();
         Opened::of_chunks(&chunks, lines, form)
@@ -54,7 +56,7 @@ impl<'a> Opened<'a> {
         }
         check_names(&names)?;
         let mut shared = Vec::new();
-        let places: Vec<(u32, u32)> = values
+        let positions: Vec<(u32, u32)> = values
             .iter()
             .map(|value| {
                 let at = shared.len() as u32;
@@ -62,7 +64,7 @@ impl<'a> Opened<'a> {
                 (at, value.len() as u32)
             })
             .collect();
-        let listed = Listed { names: names.len(), shared: &places, columns: columns.len() };
+        let listed = Listed { names: names.len(), shared: &positions, columns: columns.len() };
         let layouts = (0..rest.count(pack.len())?)
             .map(|_| read_layout(&mut rest, &listed))
             .collect::<Read<Vec<_>>>()?;
@@ -75,22 +77,22 @@ impl<'a> Opened<'a> {
         let times = ints::decode(&mut rest, rows)?;
         let received = ints::decode(&mut rest, rows)?;
         let sequences = ints::decode(&mut rest, rows)?;
-        let line_places = ints::decode(&mut rest, rows)?;
-        let origin_places = ints::decode(&mut rest, rows)?;
-        let layout_places = ints::decode(&mut rest, rows)?;
-        let (node_places, numbers) = match form.has_names() {
+        let line_indexes = ints::decode(&mut rest, rows)?;
+        let origin_indexes = ints::decode(&mut rest, rows)?;
+        let layout_indexes = ints::decode(&mut rest, rows)?;
+        let (node_indexes, numbers) = match form.has_names() {
             true => (ints::decode(&mut rest, rows)?, ints::decode(&mut rest, rows)?),
             false => (vec![0; rows], vec![0; rows]),
         };
-        if node_places.iter().any(|&place| place < 0 || place as usize >= nodes.len()) {
+        if node_indexes.iter().any(|&index| index < 0 || index as usize >= nodes.len()) {
             return Err(Corrupt("the node of a line"));
         }
-        if origin_places.iter().any(|&place| place < 0 || place as usize >= origins.len()) {
+        if origin_indexes.iter().any(|&index| index < 0 || index as usize >= origins.len()) {
             return Err(Corrupt("the origin of a line"));
         }
         let readers = read_columns(&columns, chunks, &mut rest)?;
         rest.end()?;
-        let uses = check_uses(&layouts, &layout_places, &readers)?;
+        let uses = check_uses(&layouts, &layout_indexes, &readers)?;
         let values_bytes: usize = readers.iter().map(ColumnReader::text_bytes).sum();
         let plans: Vec<Plan> = layouts
             .iter()
@@ -105,9 +107,9 @@ impl<'a> Opened<'a> {
             times,
             received,
             sequences,
-            names_of_lines: LineNames { nodes, node_places, numbers, line_places },
-            origin_places,
-            layout_places,
+            names_of_lines: LineNames { nodes, node_indexes, numbers, line_indexes },
+            origin_indexes,
+            layout_indexes,
             readers,
             plans,
             fields,
@@ -115,42 +117,42 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// Room for the spans of any line.
+    /// Buffer for the spans of any line.
     pub(super) fn spans(&self) -> Vec<(u32, u32)> {
         vec![(0, 0); self.plans.iter().map(Plan::spans).max().unwrap_or(0)]
     }
 }
 
-/// The names of the lines of a block.
+/// The ids of the lines of a block.
 pub(super) struct LineNames {
-    /// The nodes that built their frames.
+    /// The nodes that built the frames.
     nodes: Vec<u32>,
-    /// Of each line, a place among `nodes`, which is there; and by how much the number of its frame
-    /// on that node is greater than the sequence number.
-    node_places: Vec<i64>,
+    /// For each line: a valid index in `nodes`, and the number of its frame on that node minus the
+    /// sequence number.
+    node_indexes: Vec<i64>,
     numbers: Vec<i64>,
-    line_places: Vec<i64>,
+    line_indexes: Vec<i64>,
 }
 
 impl LineNames {
-    /// The name of a line whose frame has that sequence number.
+    /// The id of a line whose frame has that sequence number.
     #[inline]
     pub(super) fn id(&self, row: usize, sequence: i64) -> Read<LineId> {
-        let line = u32::try_from(self.line_places[row]);
+        let line = u32::try_from(self.line_indexes[row]);
         Ok(LineId {
-            node: self.nodes[self.node_places[row] as usize],
+            node: self.nodes[self.node_indexes[row] as usize],
             sequence: sequence.wrapping_add(self.numbers[row]) as u64,
-            line: line.map_err(|_| Corrupt("the place of a line"))?,
+            line: line.map_err(|_| Corrupt("the index of a line"))?,
         })
     }
 }
 
-/// The records of a block from its chunks, decompressed.
+/// The records of a block from its decompressed chunks.
 pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize, form: Form) -> Read<Batch> {
-    put_together(Opened::read(chunks, lines, form)?, lines, None, form)
+    restore_batch(Opened::read(chunks, lines, form)?, lines, None, form)
 }
 
-/// The records of some rows, which ascend.
+/// The records of some rows, which must ascend.
 pub(crate) fn restore_rows(
     chunks: &[&[u8]],
     lines: usize,
@@ -158,11 +160,11 @@ pub(crate) fn restore_rows(
     form: Form,
 ) -> Read<Batch> {
     debug_assert!(rows.is_sorted());
-    put_together(Opened::of_chunks(chunks, lines, form)?, lines, Some(rows), form)
+    restore_batch(Opened::of_chunks(chunks, lines, form)?, lines, Some(rows), form)
 }
 
 /// The records of all rows, or of the wanted ones.
-fn put_together(
+fn restore_batch(
     mut block: Opened<'_>,
     lines: usize,
     wanted: Option<&[u32]>,
@@ -181,7 +183,7 @@ fn put_together(
     *builder.arena() = block.shared;
     let mut wanted = wanted.map(|rows| rows.iter().peekable());
     for row in 0..lines {
-        let plan = &mut block.plans[block.layout_places[row] as usize];
+        let plan = &mut block.plans[block.layout_indexes[row] as usize];
         if let Some(wanted) = &mut wanted
             && wanted.next_if(|next| **next as usize == row).is_none()
         {
@@ -192,7 +194,7 @@ fn put_together(
             continue;
         }
         let time_ns = block.times[row];
-        let stem = plan.stem(block.origin_places[row] as u16, &mut builder);
+        let stem = plan.stem(block.origin_indexes[row] as u16, &mut builder);
         plan.write_line(time_ns, &mut block.readers, builder.line(), &mut spans);
         plan.push_fields(time_ns, &mut block.readers, &spans, &mut builder);
         let id = (block.names_of_lines.id(row, block.sequences[row])?, block.sequences[row] as u64);
@@ -214,15 +216,15 @@ pub(crate) fn lines_crc(batch: &Batch, form: Form) -> u32 {
     heads.finish(crc32c::crc32c(batch.text()))
 }
 
-/// The part of the checksum over lines that follows the raw lines: for each line its length, its
-/// name and its times.
+/// The part of the lines' checksum behind the raw lines: for each line its length, its id and its
+/// times.
 pub(super) struct LineHeads {
     bytes: Vec<u8>,
-    /// Bytes of one line.
+    /// Bytes per line.
     head_bytes: usize,
 }
 
-/// Bytes of one line in that; and up to version 4, where lines have no names of other nodes.
+/// Bytes per line; and up to version 4, which has no ids of other nodes.
 const LINE_HEAD_BYTES: usize = 44;
 const LINE_HEAD_BYTES_BEFORE: usize = 32;
 
@@ -246,15 +248,16 @@ impl LineHeads {
         self.bytes.extend_from_slice(&head[..self.head_bytes]);
     }
 
-    /// The checksum that goes on behind that of the raw lines.
+    /// The whole checksum, continued from that of the raw lines.
     pub(super) fn finish(self, raw_crc: u32) -> u32 {
         crc32c::crc32c_append(raw_crc, &self.bytes)
     }
 }
 
-/// Fields that room is made for; with more it grows as they come.
+/// Fields for which memory is reserved at first; it grows beyond that.
 const FIELDS_RESERVED_MAX: usize = 1 << 20;
-/// Lines of a block, or made values, together. Places in a batch have 30 bits.
+/// Limit on the total bytes of a block's lines, and of its made values. Positions in a batch have
+/// 30 bits.
 const TEXT_BYTES_MAX: usize = 512 << 20;
 
 fn read_columns<'a>(
@@ -275,20 +278,21 @@ fn read_columns<'a>(
         .collect()
 }
 
-/// What the rows of a block take.
+/// What the rows of a block use.
 struct Uses {
-    /// Rows of each layout.
+    /// Number of rows of each layout.
     rows: Vec<usize>,
-    /// Literals of all rows.
+    /// Total literal bytes of all rows.
     literal_bytes: usize,
 }
 
-/// Each column has as many values as the layouts of all rows take, and the lines are not too long.
+/// Checks that each column has as many values as the layouts of all rows take, and that the lines
+/// are not too long.
 fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader<'_>]) -> Read<Uses> {
     let mut rows_of = vec![0usize; layouts.len()];
     for &layout in rows {
-        let place = usize::try_from(layout).ok().filter(|place| *place < layouts.len());
-        rows_of[place.ok_or(Corrupt("the layout of a line"))?] += 1;
+        let index = usize::try_from(layout).ok().filter(|index| *index < layouts.len());
+        rows_of[index.ok_or(Corrupt("the layout of a line"))?] += 1;
     }
     let mut uses = vec![0usize; readers.len()];
     let mut literal_bytes = 0usize;

@@ -1,11 +1,12 @@
-//! Rollups: counts that are stored with a segment, so that queries for them read no block: lines by
-//! level, host, application and type, by the level as the line says it, and by application and
-//! severity or level, per stretch of event time. Rows of the summary are not counted.
+//! Rollups: counts that are stored with a segment, so that queries for them read no block. They
+//! count lines by level, host, application and type, by the level as the line writes it, and by
+//! application and severity or level, per interval of event time. Rows of the summary are not
+//! counted.
 //!
-//! The length of a stretch adapts: a segment has at most one stretch for each [`LINES_PER_STRETCH`]
-//! of its lines, and one count for each [`LINES_PER_COUNT`] of them. A field with more than
-//! [`VALUES_MAX`] values has no counts, nor has a pair of fields with more than [`PAIRS_MAX`] pairs
-//! of values. Lines without a field count under the empty value.
+//! The length of an interval adapts: a segment has at most one interval per [`LINES_PER_INTERVAL`]
+//! lines, and one count per [`LINES_PER_COUNT`] lines. A field with more than [`VALUES_MAX`] values
+//! has no counts, nor has a pair of fields with more than [`PAIRS_MAX`] pairs of values. Lines
+//! without a field count under the empty value.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,49 +16,49 @@ use super::ints;
 
 /// The fields by which lines are counted.
 pub const ROLLUP_FIELDS: [&str; 5] = ["_level", "hostname", "app_name", "_type", "level"];
-/// The pairs of fields by which they are counted.
+/// The pairs of fields by which lines are counted.
 pub const ROLLUP_PAIRS: [[&str; 2]; 2] = [["app_name", "severity"], ["app_name", "_level"]];
-/// All these fields.
+/// All the fields in these lists.
 pub(crate) const COUNTED_FIELDS: [&str; 6] =
     ["_level", "hostname", "app_name", "_type", "severity", "level"];
-/// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], by place among [`COUNTED_FIELDS`].
+/// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], as indexes in [`COUNTED_FIELDS`].
 const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
     [&[0], &[1], &[2], &[3], &[5], &[2, 4], &[2, 0]];
-/// Most distinct values of a counted field. With more, queries read the blocks.
+/// Distinct values of a counted field. If there are more, queries read the blocks.
 pub const VALUES_MAX: usize = 256;
-/// The same of two fields.
+/// Distinct pairs of values of two fields. If there are more, queries read the blocks.
 pub const PAIRS_MAX: usize = 1_024;
-/// Lines for each stretch of time, at least, so that counts stay small beside lines.
-pub const LINES_PER_STRETCH: u64 = 32;
-/// Lines for each count, at least. Footers of many segments are in memory, with 8 bytes for each
-/// count of seven kinds, and 16 for each stretch.
+/// Minimum number of lines per time interval, so that counts stay small compared with the lines.
+pub const LINES_PER_INTERVAL: u64 = 32;
+/// Minimum number of lines per count. Footers of many segments are in memory, with 8 bytes for each
+/// count of seven kinds, and 16 for each interval.
 pub const LINES_PER_COUNT: u64 = 16;
-/// A value of more bytes makes its field one without counts.
+/// A longer value excludes its field from counting.
 const VALUE_BYTES_MAX: usize = 256;
-/// Lengths of a stretch, seconds.
-const STRETCHES_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
+/// Possible interval lengths, in seconds.
+const INTERVALS_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
 
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
 
-/// Called with some instant of a stretch or bucket (nanoseconds since 1970 UTC), a value of each
-/// field, and lines.
+/// Called with an instant in an interval or bucket (nanoseconds since 1970 UTC), a value of each
+/// field, and the number of lines.
 pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
 
-/// A stretch with lines.
+/// An interval with its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stretch {
-    /// Stretches since 1970.
+struct Interval {
+    /// Number of the interval, counted from 1970.
     at: i64,
-    /// The place of its first count.
+    /// Index of its first count.
     first: u32,
     /// Its lines: fewer than a segment has bytes.
     lines: u32,
 }
 
-/// Lines of a stretch that have the same values.
+/// The lines of an interval that have the same values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Count {
-    /// The place of the values.
+    /// Index of the values.
     value: u16,
     lines: u32,
 }
@@ -65,17 +66,17 @@ struct Count {
 /// Counts by one field, or by two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollup {
-    /// The fields.
+    /// The fields that are counted.
     pub fields: Vec<String>,
-    /// Their values that lines have together; an empty one stands for lines without the field.
+    /// The combinations of their values; an empty value stands for lines without the field.
     pub values: Vec<Vec<Vec<u8>>>,
-    /// Length of a stretch, seconds. Stretches begin at whole multiples of it since 1970 UTC.
-    pub stretch_s: i64,
+    /// Length of an interval, in seconds. Intervals begin at multiples of it since 1970 UTC.
+    pub interval_s: i64,
     /// In the order of time.
-    stretches: Vec<Stretch>,
-    /// By stretch and place of the values.
+    intervals: Vec<Interval>,
+    /// Ordered by interval, then by index of the values.
     counts: Vec<Count>,
-    /// Lines with each of the values.
+    /// Lines with each combination of values.
     lines: Vec<u64>,
 }
 
@@ -83,85 +84,88 @@ impl Rollup {
     fn new(
         fields: Vec<String>,
         values: Vec<Vec<Vec<u8>>>,
-        stretch_s: i64,
-        of_stretches: impl ExactSizeIterator<Item = (i64, Count)>,
+        interval_s: i64,
+        of_intervals: impl ExactSizeIterator<Item = (i64, Count)>,
     ) -> Rollup {
         let mut lines = vec![0; values.len()];
-        let mut stretches: Vec<Stretch> = Vec::new();
-        let mut counts = Vec::with_capacity(of_stretches.len());
-        for (at, count) in of_stretches {
+        let mut intervals: Vec<Interval> = Vec::new();
+        let mut counts = Vec::with_capacity(of_intervals.len());
+        for (at, count) in of_intervals {
             lines[usize::from(count.value)] += u64::from(count.lines);
-            match stretches.last_mut() {
+            match intervals.last_mut() {
                 Some(last) if last.at == at => last.lines = last.lines.saturating_add(count.lines),
-                _ => stretches.push(Stretch { at, first: counts.len() as u32, lines: count.lines }),
+                _ => {
+                    intervals.push(Interval { at, first: counts.len() as u32, lines: count.lines })
+                }
             }
             counts.push(count);
         }
-        stretches.shrink_to_fit();
-        Rollup { fields, values, stretch_s, stretches, counts, lines }
+        intervals.shrink_to_fit();
+        Rollup { fields, values, interval_s, intervals, counts, lines }
     }
 
-    /// The number of its stretch since 1970 with each count.
+    /// The number of its interval since 1970 with each count.
     fn each(&self) -> impl Iterator<Item = (i64, Count)> {
-        let ends = self.stretches.iter().skip(1).map(|stretch| stretch.first as usize);
+        let ends = self.intervals.iter().skip(1).map(|interval| interval.first as usize);
         let ends = ends.chain([self.counts.len()]);
-        self.stretches.iter().zip(ends).flat_map(|(stretch, end)| {
-            self.counts[stretch.first as usize..end].iter().map(|count| (stretch.at, *count))
+        self.intervals.iter().zip(ends).flat_map(|(interval, end)| {
+            self.counts[interval.first as usize..end].iter().map(|count| (interval.at, *count))
         })
     }
 
-    /// How many counts there are.
+    /// The number of counts.
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// Lines with each of the values, in all stretches.
+    /// Lines with each combination of values, in all intervals.
     pub fn totals(&self) -> Vec<(&[Vec<u8>], u64)> {
         self.values.iter().map(Vec::as_slice).zip(self.lines.iter().copied()).collect()
     }
 
-    /// Memory held, about, in bytes.
+    /// Memory held, in bytes, approximately.
     pub(crate) fn memory_bytes(&self) -> usize {
         let values = self.values.iter().flatten().map(|value| value.len() + size_of::<Vec<u8>>());
-        size_of_val(&self.stretches[..]) + size_of_val(&self.counts[..]) + values.sum::<usize>()
+        size_of_val(&self.intervals[..]) + size_of_val(&self.counts[..]) + values.sum::<usize>()
     }
 
-    /// Where those fields are among its own; none where one is not.
-    pub(crate) fn places_of(&self, fields: &[&str]) -> Option<Vec<usize>> {
+    /// Indexes of these fields among its own; `None` if one is missing.
+    pub(crate) fn indexes_of(&self, fields: &[&str]) -> Option<Vec<usize>> {
         fields.iter().map(|field| self.fields.iter().position(|own| own == field)).collect()
     }
 
-    /// Whether each stretch lies in one of those buckets (length and shift, nanoseconds).
+    /// Whether each interval is within one of these buckets (length and shift, in nanoseconds).
     pub(crate) fn tells_apart(&self, bucket_ns: Option<(i64, i64)>) -> bool {
-        let stretch_ns = self.stretch_s * SECOND_NS;
-        bucket_ns.is_none_or(|(step, offset)| step % stretch_ns == 0 && offset % stretch_ns == 0)
+        let interval_ns = self.interval_s * SECOND_NS;
+        bucket_ns.is_none_or(|(step, offset)| step % interval_ns == 0 && offset % interval_ns == 0)
     }
 
-    /// The stretches from one instant to before another one, nanoseconds, either of which may be
-    /// open; none where one of them is within a stretch.
-    pub(crate) fn stretches(&self, from_ns: Option<i64>, to_ns: Option<i64>) -> Option<Range<i64>> {
-        let stretch_ns = self.stretch_s * SECOND_NS;
-        let edge = |ns: i64| (ns % stretch_ns == 0).then_some(ns / stretch_ns);
+    /// The intervals between two instants (inclusive start, exclusive end, in nanoseconds; `None`:
+    /// unbounded); `None` if one of the instants is inside an interval.
+    pub(crate) fn intervals(&self, from_ns: Option<i64>, to_ns: Option<i64>) -> Option<Range<i64>> {
+        let interval_ns = self.interval_s * SECOND_NS;
+        let edge = |ns: i64| (ns % interval_ns == 0).then_some(ns / interval_ns);
         let from = from_ns.map_or(Some(i64::MIN), edge)?;
         Some(from..to_ns.map_or(Some(i64::MAX), edge)?)
     }
 
-    /// Calls `each` with the beginning of one of those stretches, the values of the fields at these
-    /// places, and the lines of both; those of one bucket are added up.
+    /// Calls `each` with the beginning of an interval, the values of the fields at `indexes`, and
+    /// the number of lines; intervals of one bucket are added up.
     pub(crate) fn visit(
         &self,
-        places: &[usize],
+        indexes: &[usize],
         bucket_ns: Option<(i64, i64)>,
-        stretches: Range<i64>,
+        intervals: Range<i64>,
         each: EachCount<'_>,
     ) {
-        let stretch_ns = self.stretch_s * SECOND_NS;
-        // The values that are told apart, and for each of all which of those they are.
+        let interval_ns = self.interval_s * SECOND_NS;
+        // The distinct values of the requested fields, and for each stored combination the index of
+        // its values.
         let mut apart: Vec<Vec<&[u8]>> = Vec::new();
         let mut numbers: HashMap<Vec<&[u8]>, usize> = HashMap::new();
         let mut of = Vec::with_capacity(self.values.len());
         for values in &self.values {
-            let values: Vec<&[u8]> = places.iter().map(|&place| &values[place][..]).collect();
+            let values: Vec<&[u8]> = indexes.iter().map(|&index| &values[index][..]).collect();
             let number = *numbers.entry(values).or_insert_with_key(|values| {
                 apart.push(values.clone());
                 apart.len() - 1
@@ -170,40 +174,40 @@ impl Rollup {
         }
         let mut sums = vec![0; apart.len()];
         let mut met: Vec<usize> = Vec::new();
-        let before = |at: i64| self.stretches.partition_point(|stretch| stretch.at < at);
-        let (from, to) = (before(stretches.start), before(stretches.end));
-        if bucket_ns.is_none() && (from, to) == (0, self.stretches.len()) {
+        let before = |at: i64| self.intervals.partition_point(|interval| interval.at < at);
+        let (from, to) = (before(intervals.start), before(intervals.end));
+        if bucket_ns.is_none() && (from, to) == (0, self.intervals.len()) {
             of.iter().zip(&self.lines).for_each(|(&values, lines)| sums[values] += lines);
-            let at = self.stretches.first().map_or(0, |stretch| stretch.at);
+            let at = self.intervals.first().map_or(0, |interval| interval.at);
             for (values, lines) in apart.iter().zip(sums).filter(|(_, lines)| *lines > 0) {
-                each(at.saturating_mul(stretch_ns), values, lines);
+                each(at.saturating_mul(interval_ns), values, lines);
             }
             return;
         }
-        // Stretches come in order, so those of a bucket come together.
+        // Intervals are ordered, so those of one bucket are adjacent.
         let end_of = |at: i64| {
             let Some((step, offset)) = bucket_ns else { return i64::MAX };
-            let (step, offset) = (step / stretch_ns, offset / stretch_ns);
+            let (step, offset) = (step / interval_ns, offset / interval_ns);
             let bucket = at.saturating_sub(offset).div_euclid(step);
             bucket.saturating_add(1).saturating_mul(step).saturating_add(offset)
         };
         let (mut from, to) = (from, to.max(from));
         while from < to {
-            let first = self.stretches[from];
+            let first = self.intervals[from];
             let end = end_of(first.at);
-            let in_bucket = |stretch: &&Stretch| stretch.at < end;
-            let length = self.stretches[from..to].iter().take_while(in_bucket).count().max(1);
-            let bucket = &self.stretches[from..from + length];
+            let in_bucket = |interval: &&Interval| interval.at < end;
+            let length = self.intervals[from..to].iter().take_while(in_bucket).count().max(1);
+            let bucket = &self.intervals[from..from + length];
             from += length;
-            // Where values are not told apart, the counts need not be read.
+            // If values are not distinguished, the counts need not be read.
             if let [values] = &apart[..] {
-                let lines = bucket.iter().map(|stretch| u64::from(stretch.lines)).sum();
+                let lines = bucket.iter().map(|interval| u64::from(interval.lines)).sum();
                 if lines > 0 {
-                    each(first.at.saturating_mul(stretch_ns), values, lines);
+                    each(first.at.saturating_mul(interval_ns), values, lines);
                 }
                 continue;
             }
-            let behind = self.stretches.get(from).map_or(self.counts.len(), |s| s.first as usize);
+            let behind = self.intervals.get(from).map_or(self.counts.len(), |s| s.first as usize);
             for count in &self.counts[first.first as usize..behind] {
                 let values = of[usize::from(count.value)];
                 if sums[values] == 0 && count.lines > 0 {
@@ -213,91 +217,93 @@ impl Rollup {
             }
             for values in met.drain(..) {
                 let lines = std::mem::take(&mut sums[values]);
-                each(first.at.saturating_mul(stretch_ns), &apart[values], lines);
+                each(first.at.saturating_mul(interval_ns), &apart[values], lines);
             }
         }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         self.fields.iter().for_each(|field| put_piece(out, field.as_bytes()));
-        put_varint(out, self.stretch_s as u64);
+        put_varint(out, self.interval_s as u64);
         put_varint(out, self.values.len() as u64);
         self.values.iter().flatten().for_each(|value| put_piece(out, value));
         put_varint(out, self.counts.len() as u64);
-        let stretches = self.each().map(|(at, _)| at);
+        let intervals = self.each().map(|(at, _)| at);
         let column =
             |get: &dyn Fn(&Count) -> i64| -> Vec<i64> { self.counts.iter().map(get).collect() };
-        ints::encode(&stretches.collect::<Vec<_>>(), out);
+        ints::encode(&intervals.collect::<Vec<_>>(), out);
         ints::encode(&column(&|count| i64::from(count.value)), out);
         ints::encode(&column(&|count| i64::from(count.lines)), out);
     }
 
-    /// Reads counts by so many fields.
+    /// Reads counts by `fields` fields.
     pub(crate) fn decode(cursor: &mut Cursor<'_>, fields: usize, lines: u64) -> Read<Rollup> {
         let names =
             (0..fields).map(|_| cursor.text().map(str::to_owned)).collect::<Read<Vec<_>>>()?;
-        let stretch_s = cursor.varint()? as i64;
-        if !STRETCHES_S.contains(&stretch_s) {
-            return Err(Corrupt("the stretch of a rollup"));
+        let interval_s = cursor.varint()? as i64;
+        if !INTERVALS_S.contains(&interval_s) {
+            return Err(Corrupt("the interval of a rollup"));
         }
         let values = (0..cursor.count(values_max(fields))?)
             .map(|_| (0..fields).map(|_| cursor.piece().map(<[u8]>::to_vec)).collect())
             .collect::<Read<Vec<Vec<Vec<u8>>>>>()?;
         let count = cursor.count(lines as usize)?;
-        let stretches = ints::decode(cursor, count)?;
-        let places = ints::decode(cursor, count)?;
+        let intervals = ints::decode(cursor, count)?;
+        let indexes = ints::decode(cursor, count)?;
         let numbers = ints::decode(cursor, count)?;
-        let counts = stretches.into_iter().zip(places).zip(numbers).map(|((at, place), number)| {
-            let known = (0..values.len() as i64).contains(&place);
-            let lines = u32::try_from(number).ok().filter(|_| known).ok_or(Corrupt("a rollup"))?;
-            Ok((at, Count { value: place as u16, lines }))
-        });
+        let counts =
+            intervals.into_iter().zip(indexes).zip(numbers).map(|((at, index), number)| {
+                let known = (0..values.len() as i64).contains(&index);
+                let lines =
+                    u32::try_from(number).ok().filter(|_| known).ok_or(Corrupt("a rollup"))?;
+                Ok((at, Count { value: index as u16, lines }))
+            });
         let counts = counts.collect::<Read<Vec<_>>>()?;
-        Ok(Rollup::new(names, values, stretch_s, counts.into_iter()))
+        Ok(Rollup::new(names, values, interval_s, counts.into_iter()))
     }
 }
 
-/// Different values of so many fields together.
+/// Limit on distinct values of this many fields.
 fn values_max(fields: usize) -> usize {
     if fields == 1 { VALUES_MAX } else { PAIRS_MAX }
 }
 
-/// Counts lines as they come.
+/// Counts lines as they arrive.
 #[derive(Default)]
 pub(crate) struct Counter {
     counted: [FieldsCounter; COUNTED.len()],
-    /// Values that are looked up, one behind the other.
+    /// Buffer for the values that are looked up, joined.
     joined: Vec<u8>,
 }
 
-/// The values of the fields of each of [`COUNTED`], by their number in the [`Counter`] that gave
-/// it.
+/// The number of the values of each list in [`COUNTED`], issued by one [`Counter`].
 pub(crate) type ValueNumbers = [u16; COUNTED.len()];
 
 #[derive(Default)]
 struct FieldsCounter {
-    /// By values, joined.
+    /// By joined values.
     numbers: HashMap<Box<[u8]>, u16, foldhash::fast::RandomState>,
-    /// By number; none once there were too many.
+    /// By number; empty once there were too many.
     values: Vec<ValueCounter>,
     overflowed: bool,
-    /// The longest stretch of the counts that were added, seconds: within it, the seconds of lines
+    /// The longest interval of the counts that were added, seconds: within it, the seconds of lines
     /// are not known.
-    stretch_s_min: i64,
+    interval_s_min: i64,
 }
 
 #[derive(Default)]
 struct ValueCounter {
     values: Vec<Vec<u8>>,
-    /// Lines of the second met last, that are not among `counts` yet.
+    /// Lines of the most recent second, not yet included in `counts`.
     second: i64,
     lines: u32,
-    /// Seconds, with their lines.
+    /// Number of lines by second.
     counts: HashMap<i64, u32, foldhash::fast::RandomState>,
 }
 
 impl Counter {
-    /// The numbers of values in the order of [`COUNTED_FIELDS`], empty where a line has none.
+    /// The numbers of values in the order of [`COUNTED_FIELDS`]; a value is empty if a line has
+    /// none.
     pub(crate) fn numbers(&mut self, values: [&[u8]; COUNTED_FIELDS.len()]) -> ValueNumbers {
         let mut numbers = [0; COUNTED.len()];
         for ((counter, fields), number) in self.counted.iter_mut().zip(COUNTED).zip(&mut numbers) {
@@ -306,11 +312,11 @@ impl Counter {
         numbers
     }
 
-    /// Counts so many lines with an event time in this second.
+    /// Counts `lines` lines with an event time in this second.
     #[inline]
     pub(crate) fn add(&mut self, second: i64, lines: u32, values: &ValueNumbers) {
         for (counter, &value) in self.counted.iter_mut().zip(values) {
-            // Without values there were too many.
+            // The list is empty if there were too many values.
             if let Some(value) = counter.values.get_mut(usize::from(value)) {
                 value.add(second, lines);
             }
@@ -401,12 +407,12 @@ impl FieldsCounter {
         let numbers: Vec<u16> = (rollup.values.iter())
             .map(|values| self.number_of(values.iter().map(Vec::as_slice), joined))
             .collect();
-        self.stretch_s_min = self.stretch_s_min.max(rollup.stretch_s);
+        self.interval_s_min = self.interval_s_min.max(rollup.interval_s);
         for (at, count) in rollup.each() {
             let number = numbers[usize::from(count.value)];
             // Without values there were too many.
             if let Some(value) = self.values.get_mut(usize::from(number)) {
-                value.add(at.saturating_mul(rollup.stretch_s), count.lines);
+                value.add(at.saturating_mul(rollup.interval_s), count.lines);
             }
         }
     }
@@ -420,27 +426,27 @@ impl FieldsCounter {
         for (value, counter) in (0..).zip(&self.values) {
             counts.extend(counter.counts.iter().map(|(&second, &lines)| (second, value, lines)));
         }
-        // Longer stretches put together what shorter ones tell apart.
-        let mut stretch_s = 1;
-        for longer_s in STRETCHES_S {
-            put_together(&mut counts, longer_s / stretch_s);
-            stretch_s = longer_s;
-            let stretches = 1 + counts.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
-            if stretch_s >= self.stretch_s_min
-                && stretches as u64 * LINES_PER_STRETCH <= lines.max(LINES_PER_STRETCH)
-                && counts.len() as u64 * LINES_PER_COUNT <= lines.max(LINES_PER_STRETCH)
+        // Longer intervals join what shorter ones distinguish.
+        let mut interval_s = 1;
+        for longer_s in INTERVALS_S {
+            coarsen(&mut counts, longer_s / interval_s);
+            interval_s = longer_s;
+            let intervals = 1 + counts.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+            if interval_s >= self.interval_s_min
+                && intervals as u64 * LINES_PER_INTERVAL <= lines.max(LINES_PER_INTERVAL)
+                && counts.len() as u64 * LINES_PER_COUNT <= lines.max(LINES_PER_INTERVAL)
             {
                 break;
             }
         }
         let values = self.values.into_iter().map(|counter| counter.values).collect();
         let counts = counts.into_iter().map(|(at, value, lines)| (at, Count { value, lines }));
-        Some(Rollup::new(fields.collect(), values, stretch_s, counts))
+        Some(Rollup::new(fields.collect(), values, interval_s, counts))
     }
 }
 
-/// Puts counts together to those of stretches that are so many times as long.
-fn put_together(counts: &mut Vec<(i64, u16, u32)>, times: i64) {
+/// Joins counts to intervals that are `times` times as long.
+fn coarsen(counts: &mut Vec<(i64, u16, u32)>, times: i64) {
     counts.iter_mut().for_each(|count| count.0 = count.0.div_euclid(times));
     counts.sort_unstable();
     counts.dedup_by(|next, kept| {
@@ -481,12 +487,12 @@ mod tests {
     }
 
     #[test]
-    fn counts_come_back_and_agree_with_the_lines() {
+    fn counts_round_trip_and_agree_with_the_lines() {
         let lines: Vec<(i64, &str)> =
             (0..10_000).map(|i| (i / 100, if i % 10 == 0 { "error" } else { "info" })).collect();
         let rollups = count(&lines);
         assert_eq!(rollups.len(), ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len());
-        assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (1, 200));
+        assert_eq!((rollups[0].interval_s, rollups[0].counts.len()), (1, 200));
         check_totals(&rollups[0], &[("error", 1000), ("info", 9000)]);
         check_totals(&rollups[1], &[("", 10_000)]);
         check_totals(&rollups[5], &[("app 6", 10_000)]);
@@ -519,8 +525,8 @@ mod tests {
             assert!(rollup.tells_apart(bucket_ns));
             let mut found = BTreeMap::new();
             let fields: &[&str] = if by_value { &["_level"] } else { &[] };
-            let places = rollup.places_of(fields).unwrap();
-            rollup.visit(&places, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, values, lines| {
+            let indexes = rollup.indexes_of(fields).unwrap();
+            rollup.visit(&indexes, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, values, lines| {
                 let key = (bucket(time_ns / SECOND_NS), values.concat());
                 assert_eq!(found.insert(key, lines), None);
             });
@@ -533,22 +539,22 @@ mod tests {
             }
         }
         let rollup = &rollups[0];
-        assert_eq!(rollups[6].places_of(&["_level", "app_name"]), Some(vec![1, 0]));
-        assert_eq!(rollups[6].places_of(&["_level", "hostname"]), None);
+        assert_eq!(rollups[6].indexes_of(&["_level", "app_name"]), Some(vec![1, 0]));
+        assert_eq!(rollups[6].indexes_of(&["_level", "hostname"]), None);
         assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
         assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
     }
 
     #[test]
-    fn a_range_of_whole_stretches_is_counted() {
+    fn a_range_of_whole_intervals_is_counted() {
         let lines: Vec<(i64, &str)> = (0..3_200).map(|i| (i % 100, "info")).collect();
         let rollup = &count(&lines)[0];
-        assert_eq!(rollup.stretch_s, 1);
+        assert_eq!(rollup.interval_s, 1);
         let check = |from_ns: Option<i64>, to_ns: Option<i64>, expected: Option<u64>| {
-            let stretches = rollup.stretches(from_ns, to_ns);
-            let counted = stretches.map(|stretches| {
+            let intervals = rollup.intervals(from_ns, to_ns);
+            let counted = intervals.map(|intervals| {
                 let mut sum = 0;
-                rollup.visit(&[], None, stretches, &mut |_, _, lines| sum += lines);
+                rollup.visit(&[], None, intervals, &mut |_, _, lines| sum += lines);
                 sum
             });
             assert_eq!(counted, expected, "{from_ns:?} to {to_ns:?}");
@@ -564,31 +570,31 @@ mod tests {
     }
 
     #[test]
-    fn seconds_that_come_back_are_one() {
+    fn repeated_seconds_are_counted_together() {
         let lines: Vec<(i64, &str)> = (0..9_000).map(|i| (i % 100, "info")).collect();
         let rollups = count(&lines);
-        assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (1, 100));
+        assert_eq!((rollups[0].interval_s, rollups[0].counts.len()), (1, 100));
         assert!(rollups[0].counts.iter().all(|count| count.lines == 90));
     }
 
     #[test]
-    fn stretches_grow_where_lines_are_rare() {
+    fn intervals_grow_where_lines_are_rare() {
         let lines: Vec<(i64, &str)> = (0..100).map(|i| (i * 60, "info")).collect();
         let rollups = count(&lines);
-        assert_eq!(rollups[0].stretch_s, 3_600);
+        assert_eq!(rollups[0].interval_s, 3_600);
         check_totals(&rollups[0], &[("info", 100)]);
     }
 
     #[test]
-    fn stretches_grow_where_values_are_many() {
+    fn intervals_grow_where_values_are_many() {
         let values: Vec<String> = (0..20).map(|i| i.to_string()).collect();
         let lines: Vec<(i64, &str)> =
             (0..4_000).map(|i| (i / 40, values[i as usize % 20].as_str())).collect();
         let rollups = count(&lines);
-        // Two lines for each count by the second, twenty by ten of them.
-        assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (10, 200));
-        assert_eq!((rollups[1].stretch_s, rollups[1].counts.len()), (1, 100));
-        assert_eq!((rollups[6].stretch_s, rollups[6].counts.len()), (10, 200));
+        // Two lines per count with one-second intervals, twenty with ten-second intervals.
+        assert_eq!((rollups[0].interval_s, rollups[0].counts.len()), (10, 200));
+        assert_eq!((rollups[1].interval_s, rollups[1].counts.len()), (1, 100));
+        assert_eq!((rollups[6].interval_s, rollups[6].counts.len()), (10, 200));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Times as lines write them, made again from the event time.
+//! Times as lines write them, regenerated from the event time.
 //!
 //! The text between two fields is often `>Jan 31 12:00:00 ` or ` [31/Jan/2026:12:00:00 +0100] "`:
-//! the same text around the same form of a time that is known already. Then nothing of it is
-//! stored, only the form. What does not come back exactly is an exception, kept as it is.
+//! constant text around a fixed format of the event time, which is stored already. Then only the
+//! format is stored. A text that is not regenerated exactly is an exception, and stored as it is.
 
 use record::civil::civil_from_days;
 
@@ -11,12 +11,12 @@ use crate::needle::{Needle, class_of};
 use crate::template::Edges;
 
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-/// Zones lie in this many seconds around UTC.
+/// Zone offsets are at most this many seconds from UTC.
 const ZONE_S_MAX: i64 = 14 * 3600;
 /// First second whose year has five digits.
 const YEAR_10000_S: i64 = 253_402_300_800;
 const SECOND_NS: i64 = 1_000_000_000;
-/// A text of more bytes is not looked through for a time.
+/// A longer text is not searched for a time.
 const TEXT_BYTES_MAX: usize = 256;
 
 /// How a time is written.
@@ -42,22 +42,22 @@ enum Zone {
     BlankDigits,
 }
 
-/// A form with the text around it.
+/// A time format with the text around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TimeForm {
     prefix: Vec<u8>,
     clock: Clock,
-    /// The point, and the digits behind it; 0: none.
+    /// The decimal separator, and the digits behind it; 0: none.
     point: u8,
     digits: u8,
     zone: Zone,
-    /// Seconds that the written clock is ahead of UTC.
+    /// Seconds by which the written clock is ahead of UTC.
     offset_s: i32,
     suffix: Vec<u8>,
 }
 
 impl TimeForm {
-    /// The form in which `text` writes `time_ns`, if it does.
+    /// The format in which `text` writes `time_ns`, if it does.
     pub(crate) fn find(text: &[u8], time_ns: i64) -> Option<TimeForm> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -91,7 +91,7 @@ impl TimeForm {
         })
     }
 
-    /// What stands before and behind the time.
+    /// The text before and behind the time.
     pub(crate) fn edges(&self) -> Edges {
         Edges { begin: self.prefix.clone(), end: self.suffix.clone() }
     }
@@ -135,7 +135,7 @@ impl TimeForm {
     }
 }
 
-/// Clock at a place of the text: its form, the seconds of its day, and where it ends.
+/// The clock at an offset of the text: its format, its seconds, and where it ends.
 fn read_clock(text: &[u8], at: usize) -> Option<(Clock, i64, usize)> {
     let rest = &text[at..];
     let (clock, clock_at) = match rest.first()? {
@@ -171,11 +171,11 @@ fn read_zone(text: &[u8]) -> (Zone, usize) {
     }
 }
 
-/// Writes times in one form; those of the same second cost little.
+/// Writes times in one format; times in the same second as the previous one are cheap.
 pub(crate) struct TimeWriter {
     form: TimeForm,
     text: Vec<u8>,
-    /// When the second begins that the text is of; none without text.
+    /// Start of the second that the buffered text is for; `None` before the first.
     second_ns: Option<i64>,
     fraction: Option<u32>,
     fraction_at: usize,
@@ -186,7 +186,7 @@ impl TimeWriter {
         TimeWriter { form, text: Vec::new(), second_ns: None, fraction: None, fraction_at: 0 }
     }
 
-    /// Bytes of each text.
+    /// Length of each text.
     pub(crate) fn width(&self) -> u32 {
         let form = &self.form;
         let clock = match form.clock {
@@ -204,7 +204,7 @@ impl TimeWriter {
         (form.prefix.len() + form.suffix.len()) as u32 + clock + fraction + zone
     }
 
-    /// Whether a text of this form may hold a needle, for whatever time.
+    /// Whether a text in this format may contain a needle, at some time.
     pub(crate) fn could_write(&self, needle: &Needle<'_>) -> bool {
         let form = &self.form;
         let pieces = [&form.prefix[..], &form.suffix[..]];
@@ -215,18 +215,19 @@ impl TimeWriter {
             Clock::DayFirst => clock.extend_from_slice(&[MONTHS, &b"/"[..]].concat()),
         }
         let classes = clock.iter().fold(0, |classes, &byte| classes | class_of(byte));
-        // A month has no more than two small letters behind each other.
+        // A month has at most two consecutive lower-case letters.
         let small = needle.bytes().split(|byte| !byte.is_ascii_lowercase()).map(<[u8]>::len).max();
         needle.could_reach_across(&pieces, &[classes])
             || pieces.iter().any(|piece| needle.find(piece, 0).is_some())
             || (needle.is_of(classes) && small <= Some(2))
     }
 
-    /// The text for a time. For any time: a wrong one is only a text that differs.
+    /// The text for a time. Every time gives a text; a wrong time only gives one that does not
+    /// match.
     #[inline]
     pub(crate) fn write(&mut self, time_ns: i64) -> &[u8] {
-        // The difference wraps where the second begins before all that 64 bits can say, and is
-        // right all the same.
+        // The difference wraps if the second begins before the range of 64 bits, and is still
+        // correct.
         let nanos = match self.second_ns {
             Some(begin_ns) if (time_ns.wrapping_sub(begin_ns) as u64) < SECOND_NS as u64 => {
                 time_ns.wrapping_sub(begin_ns) as u32
@@ -239,8 +240,8 @@ impl TimeWriter {
         if self.form.digits > 0 && self.fraction != Some(nanos) {
             let digits = usize::from(self.form.digits);
             let mut shown = nanos / 10u32.pow(9 - u32::from(self.form.digits));
-            for place in (0..digits).rev() {
-                self.text[self.fraction_at + place] = b'0' + (shown % 10) as u8;
+            for digit in (0..digits).rev() {
+                self.text[self.fraction_at + digit] = b'0' + (shown % 10) as u8;
                 shown /= 10;
             }
             self.fraction = Some(nanos);
@@ -328,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_found_and_written_again() {
+    fn formats_are_found_and_regenerated() {
         // 2026-01-05T12:34:56.789Z
         const TIME_NS: i64 = 1_767_616_496_789_000_000;
         const SECOND_NS: i64 = 1_767_616_496_000_000_000;
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_time_is_written_like_is_known() {
+    fn texts_that_no_time_can_contain_are_recognised() {
         // 2026-05-05T12:34:56Z
         const TIME_NS: i64 = 1_777_984_496_000_000_000;
         for text in [

@@ -1,13 +1,13 @@
-//! Verifies a block: compares it, as it would be read again, with the rows it was made of.
+//! Verifies a block: compares its content, as a reader would get it, with the rows it was made of.
 //!
-//! Two rows are the same record when line, name, times, origin and every field (name, and value
-//! byte for byte) are equal. The lines are compared part by part as they would be restored, from
-//! columns that were decoded from the block's own bytes; only the batch that a reader would make of
-//! them is not built. A value at the same offset of the same line needs no second comparison.
+//! Two rows are the same record if line, id, times, origin and every field (name, and value byte
+//! for byte) are equal. The lines are compared part by part as they would be restored, from columns
+//! decoded from the block's own bytes; only the batch that a reader would build is not built. A
+//! value at the same offset of the same line needs no second comparison.
 //!
 //! Rows of one layout and origin have the same values in the shared fields of the layout, and rows
-//! of one stem in those of the stem. So these two are compared once, and then only the other fields
-//! of each row.
+//! of one stem in the fields of the stem. So layout and stem are compared once, and after that only
+//! the other fields of each row.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ use super::pack::Kind;
 use super::plan::{Plan, Straight};
 use super::restore::{LineHeads, Opened};
 
-/// Bytes of lines that are brought together for the checksum over them.
+/// Bytes of lines that are gathered for one update of their checksum.
 const GATHERED_BYTES: usize = 16 << 10;
 
 /// The result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
-    /// All rows are the same records; the checksum over their lines.
+    /// All rows are the same records; contains the checksum over their lines.
     Alike(u32),
-    /// The row at this place is not.
+    /// The index of the first row that differs.
     Different(usize),
 }
 
-/// Compares the block in `chunks`, decompressed, with its rows.
+/// Compares the block in `chunks` (decompressed) with its rows.
 pub(crate) fn compare(
     chunks: &[Vec<u8>],
     batches: &[Arc<Batch>],
@@ -44,13 +44,13 @@ pub(crate) fn compare(
     sources.resize_with(batches.len(), || None);
     let mut heads = LineHeads::with_capacity(rows.len(), Form::current());
     let (mut crc, mut gathered) = (0, Vec::with_capacity(GATHERED_BYTES));
-    for (place, at) in rows.iter().enumerate() {
+    for (index, at) in rows.iter().enumerate() {
         let batch = &*batches[at.batch as usize];
         let row = batch.row(at.row as usize);
         let source =
             sources[at.batch as usize].get_or_insert_with(|| Source::new(batch, &block.names));
-        if !source.alike(&mut block, place, &row, &mut spans) {
-            return Ok(Compared::Different(place));
+        if !source.alike(&mut block, index, &row, &mut spans) {
+            return Ok(Compared::Different(index));
         }
         let raw = row.raw();
         if gathered.len() + raw.len() > GATHERED_BYTES {
@@ -64,19 +64,19 @@ pub(crate) fn compare(
     Ok(Compared::Alike(heads.finish(crc)))
 }
 
-/// Name, place and length of a field of a row.
+/// Name, position and length of a field of a row.
 type Part = (FieldId, Place, u32);
 
-/// What was found out about a source.
+/// What is known about a source batch.
 struct Source<'a> {
     batch: &'a Batch,
-    /// Numbers of names in the source, by those in the block.
+    /// For each field name of the block, its number in the source.
     names: Vec<Option<FieldId>>,
-    /// By number of a stem of the source, the layouts of the block, with origins, that are alike;
-    /// the last one first.
+    /// For each stem of the source, the layouts and origins of the block that match it; the last
+    /// match comes first.
     alike: Vec<Vec<(i64, i64)>>,
-    /// Stem, layout and origin of the row before, and whether what is shared in one of them is so
-    /// in both.
+    /// Stem, layout and origin of the previous row, and whether the fields shared in one of them
+    /// are shared in both.
     last: Option<((StemId, i64, i64), bool)>,
 }
 
@@ -86,22 +86,22 @@ impl<'a> Source<'a> {
         Source { batch, names, alike: vec![Vec::new(); batch.stems()], last: None }
     }
 
-    /// Whether the next line of the block, at `place`, is the same record as `row`.
+    /// Whether the next line of the block, number `index`, is the same record as `row`.
     #[inline]
     fn alike(
         &mut self,
         block: &mut Opened<'_>,
-        place: usize,
+        index: usize,
         row: &Row<'_>,
         spans: &mut [(u32, u32)],
     ) -> bool {
-        let (time_ns, id) = (block.times[place], row.id());
-        let key = (row.stem(), block.layout_places[place], block.origin_places[place]);
+        let (time_ns, id) = (block.times[index], row.id());
+        let key = (row.stem(), block.layout_indexes[index], block.origin_indexes[index]);
         let plan = &block.plans[key.1 as usize];
         let same_head = time_ns == row.time_ns()
-            && block.received[place] == row.received_ns()
-            && block.sequences[place] as u64 == row.sequence()
-            && block.names_of_lines.id(place, block.sequences[place]) == Ok(id);
+            && block.received[index] == row.received_ns()
+            && block.sequences[index] as u64 == row.sequence()
+            && block.names_of_lines.id(index, block.sequences[index]) == Ok(id);
         if let (Some(last), Some(straight)) = (self.last, &plan.straight)
             && last == (key, true)
             && self.is_straight(plan, straight, row)
@@ -111,10 +111,10 @@ impl<'a> Source<'a> {
         }
         same_head
             && plan.compare_line(time_ns, &mut block.readers, row.raw(), spans)
-            && self.fields_alike(block, key, place, row, spans)
+            && self.fields_alike(block, key, index, row, spans)
     }
 
-    /// Whether the only own field of a row goes from there to the end of the line.
+    /// Whether the only own field of a row extends from there to the end of the line.
     #[inline]
     fn is_straight(&self, plan: &Plan, straight: &Straight, row: &Row<'_>) -> bool {
         let mut own = row.own_places();
@@ -132,7 +132,7 @@ impl<'a> Source<'a> {
         &mut self,
         block: &mut Opened<'_>,
         key: (StemId, i64, i64),
-        place: usize,
+        index: usize,
         row: &Row<'_>,
         spans: &[(u32, u32)],
     ) -> bool {
@@ -148,16 +148,16 @@ impl<'a> Source<'a> {
             }
         }
         if plan.own.len() + plan.shared.len() != row.fields_count()
-            || !self.stem_alike(block, place, row)
+            || !self.stem_alike(block, index, row)
         {
             return false;
         }
         let plan = &block.plans[key.1 as usize];
         self.last = Some((key, plan.shared.len() == row.stem_fields()));
-        self.own_alike(block, place, row, spans)
+        self.own_alike(block, index, row, spans)
     }
 
-    /// Whether a field stands at the same place of the same line.
+    /// Whether a field is at the same position of the same line.
     #[inline]
     fn is_in_place(
         &self,
@@ -171,11 +171,11 @@ impl<'a> Source<'a> {
             && self.names[usize::from(name.0)] == Some(id)
     }
 
-    /// Whether the rows have the same origin, and the same values, or values at the same places, in
-    /// the last fields: as many as stand in both the shared fields of the layout and the stem.
+    /// Whether the rows have the same origin, and the same values or positions in the last fields:
+    /// as many fields as are shared both in the layout and in the stem.
     #[inline]
-    fn stem_alike(&mut self, block: &Opened<'_>, place: usize, row: &Row<'_>) -> bool {
-        let (layout, origin) = (block.layout_places[place], block.origin_places[place]);
+    fn stem_alike(&mut self, block: &Opened<'_>, index: usize, row: &Row<'_>) -> bool {
+        let (layout, origin) = (block.layout_indexes[index], block.origin_indexes[index]);
         let known = &mut self.alike[usize::from(row.stem().0)];
         match known.iter().position(|pair| *pair == (layout, origin)) {
             Some(0) => true,
@@ -207,18 +207,18 @@ impl<'a> Source<'a> {
         alike
     }
 
-    /// Whether the fields are the same that are not shared in both.
+    /// Compares the fields that are not shared in both.
     #[inline]
     fn own_alike(
         &self,
         block: &mut Opened<'_>,
-        place: usize,
+        index: usize,
         row: &Row<'_>,
         spans: &[(u32, u32)],
     ) -> bool {
-        let plan = &block.plans[block.layout_places[place] as usize];
+        let plan = &block.plans[block.layout_indexes[index] as usize];
         let (own, stored) = (plan.own.len(), row.own_places());
-        let (shared, readers, time_ns) = (&block.shared, &mut block.readers, block.times[place]);
+        let (shared, readers, time_ns) = (&block.shared, &mut block.readers, block.times[index]);
         let mut same = |at: usize, (id, source, length): (FieldId, Place, u32)| {
             let (name, kind) = plan.own[at];
             let value = || row.field_at(at).expect("a row has its fields");
@@ -247,12 +247,12 @@ impl<'a> Source<'a> {
         } else {
             row.places().take(own).enumerate().all(|(at, part)| same(at, part))
         };
-        let plan = &block.plans[block.layout_places[place] as usize];
+        let plan = &block.plans[block.layout_indexes[index] as usize];
         let both = plan.shared.len().min(row.stem_fields());
         alike && (own..row.fields_count() - both).all(|at| self.same_shared(block, plan, row, at))
     }
 
-    /// Whether the field at this place, a shared one of the layout, is the same.
+    /// Whether the field at this index, a shared one of the layout, is the same.
     fn same_shared(&self, block: &Opened<'_>, plan: &Plan, row: &Row<'_>, at: usize) -> bool {
         let (name, found, length) = plan.shared[at - plan.own.len()];
         let (id, source, source_length) = row.place_at(at);
@@ -317,7 +317,7 @@ mod tests {
         (0..ROWS as u32).map(|row| RowRef { batch: 0, row }).collect()
     }
 
-    /// The chunks of a block of these rows, decompressed.
+    /// The decompressed chunks of a block of these rows.
     fn chunks(batch: &Arc<Batch>, effort: Effort) -> Vec<Vec<u8>> {
         let mut counts = vec![0; batch.stems()];
         batch.rows().for_each(|row| counts[usize::from(row.stem().0)] += 1);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_what_it_was_made_of_and_nothing_else() {
+    fn a_block_equals_only_the_rows_it_was_made_of() {
         let source = batch(&lines(), 7);
         for effort in [Effort::Fast, Effort::Best] {
             let chunks = chunks(&source, effort);
@@ -355,7 +355,7 @@ mod tests {
             order.swap(ROWS - 2, ROWS - 1);
             let swapped = compare(&chunks, &[Arc::clone(&source)], &order);
             assert_eq!(swapped, Ok(Compared::Different(ROWS - 2)));
-            for place in 0..ROWS {
+            for index in 0..ROWS {
                 let changes: [&dyn Fn(&mut Line); 7] = [
                     &|line| line.received_ns += 1,
                     &|line| line.text.push('x'),
@@ -371,17 +371,17 @@ mod tests {
                 ];
                 for (kind, change) in changes.iter().enumerate() {
                     let mut lines = lines();
-                    change(&mut lines[place]);
+                    change(&mut lines[index]);
                     let other = batch(&lines, 7);
                     let found = compare(&chunks, &[other], &rows());
-                    assert_eq!(found, Ok(Compared::Different(place)), "{kind}");
+                    assert_eq!(found, Ok(Compared::Different(index)), "{kind}");
                 }
             }
         }
     }
 
     #[test]
-    fn no_changed_byte_of_a_chunk_goes_unseen() {
+    fn every_changed_byte_of_a_chunk_is_noticed() {
         let source = batch(&lines(), 7);
         for effort in [Effort::Fast, Effort::Best] {
             let chunks = chunks(&source, effort);
@@ -391,8 +391,7 @@ mod tests {
                     other[chunk][at] ^= 1 << (at % 8);
                     let compared = compare(&other, &[Arc::clone(&source)], &rows());
                     let Ok(Compared::Alike(_)) = compared else { continue };
-                    // Some bytes may be other ones for the same lines: then they are read as the
-                    // same.
+                    // Some changed bytes may encode the same lines: then the lines must be equal.
                     let batch = restore(&other, ROWS, Form::current()).unwrap();
                     for (found, expected) in batch.rows().zip(source.rows()) {
                         assert_eq!((found.raw(), found.id()), (expected.raw(), expected.id()));

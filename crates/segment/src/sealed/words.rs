@@ -1,11 +1,10 @@
-//! Collects the words of a block that is being written, for its filter, from its columns instead of
-//! its lines.
+//! Collects the words of a block for its filter from the block's columns instead of its lines.
 //!
-//! A value of a column is looked at once, however many lines have it, and of a long text only what
-//! did not stand before ([`super::repeats`]). A field that stands around others (the message of an
-//! access line is the whole line) has its words in literals and in the columns between, as long as
-//! no word can reach from one into the next: where literals, or the text between two fields,
-//! separate them. The lines of other layouts are looked at one by one.
+//! A value of a column is examined once, however many lines have it, and of a long text only the
+//! parts that did not occur before ([`super::repeats`]). The words of a field that contains others
+//! (the message of an access line is the whole line) are in literals and in the columns between
+//! them, as long as no word can reach from one into the next because literals or gaps separate
+//! them. Lines of other layouts are examined one by one.
 
 use super::column::ColumnBuilder;
 use super::layout::{ColumnKey, Element, FieldKind, Layout, Layouts};
@@ -15,18 +14,17 @@ use crate::tokens::{TokenSet, separates};
 #[derive(Default)]
 pub(super) struct Words {
     pub(super) set: TokenSet,
-    /// Columns of the text between fields that stand in fields around them, by number in
-    /// [`Layouts::columns`]; and whether all their values begin, and end, with what separates
-    /// words.
+    /// Columns of gaps inside fields, by number in [`Layouts::columns`]; and whether all their
+    /// values begin, and end, with a separator of words.
     gaps: Vec<(u32, (bool, bool))>,
-    /// By number of a layout in the block, whether its lines have to be looked at.
+    /// For each layout of the block, whether its lines have to be examined one by one.
     by_line: Vec<bool>,
-    /// Literals that stand together.
+    /// Adjacent literals, joined.
     text: Vec<u8>,
 }
 
 impl Words {
-    /// Forgets the block before.
+    /// Resets the state for the next block.
     pub(super) fn clear(&mut self) {
         self.set.clear();
         self.gaps.clear();
@@ -56,11 +54,11 @@ impl Words {
         self.by_line.push(!all_known);
     }
 
-    /// Adds the words of a field that these put together, but for those of columns of fields. False
-    /// when words may reach from one into the next.
+    /// Adds the words of a field that consists of these elements, except those in columns of
+    /// fields. Returns false if words may reach from one element into the next.
     fn add_around(&mut self, elements: &[Element], columns: &[ColumnBuilder]) -> bool {
         self.text.clear();
-        // Whether nothing goes on from what stands before the literals.
+        // Whether no word can continue from before the literals.
         let mut ended = true;
         for element in elements {
             let (starts, ends) = match element {
@@ -88,7 +86,7 @@ impl Words {
         ended || self.text.first().is_none_or(|byte| separates(*byte))
     }
 
-    /// Whether the values of the text between two fields begin, and end, with what separates words.
+    /// Whether the values of a gap begin, and end, with a separator of words.
     fn gap(&mut self, column: u32, columns: &[ColumnBuilder]) -> (bool, bool) {
         if let Some((_, edges)) = self.gaps.iter().find(|(known, _)| *known == column) {
             return *edges;
@@ -98,14 +96,14 @@ impl Words {
         edges
     }
 
-    /// Where the words of a column go; none where it stands in no field.
+    /// The set for the words of a column; `None` if the column is in no field.
     pub(super) fn of_column(&mut self, column: u32, key: ColumnKey) -> Option<&mut TokenSet> {
         let in_field =
             !matches!(key, ColumnKey::Gap(..)) || self.gaps.iter().any(|(gap, _)| *gap == column);
         in_field.then_some(&mut self.set)
     }
 
-    /// Whether there are lines that have to be looked at, all in all and of one layout.
+    /// Whether lines have to be examined one by one: of any layout, and of a given one.
     pub(super) fn any_by_line(&self) -> bool {
         self.by_line.contains(&true)
     }

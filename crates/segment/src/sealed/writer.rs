@@ -1,9 +1,9 @@
 //! Writes a sealed segment from batches.
 //!
 //! Rows are collected to a chunk of some tens of MiB, grouped, and written as blocks of about 2
-//! MiB, which bounds the memory. The blocks of a chunk do not depend on each other, so several
-//! threads may make them. Each block is read again from its own bytes and compared with its source
-//! before it is written.
+//! MiB; the chunk bounds the memory. The blocks of a chunk are independent, so several threads may
+//! make them. Each block is read back from its own bytes and compared with its source before it is
+//! written.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use super::rollup::Counter;
 use super::verify::{Compared, compare};
 use crate::error::SegmentError;
 
-/// Bytes gathered for one write.
+/// Bytes collected for one write.
 const STAGING_BYTES: usize = 1 << 20;
-/// Rows gathered for one chunk, whatever their bytes.
+/// Rows collected for one chunk, whatever their size.
 const CHUNK_ROWS_MAX: usize = 1 << 20;
-/// Name of the threads that help to make blocks, and of those that read what they are made of.
+/// Name of the threads that help to make blocks, and of those that read the source rows.
 pub const HELPERS_NAME: &str = "seal-help";
-/// Names and layouts that are kept from block to block.
+/// Names and layouts that are kept from block to block; with more, all are dropped.
 const LAYOUTS_KEPT_MAX: usize = 4_096;
 
 /// Writes one file. If it is dropped before [`finish`](Self::finish), the file is incomplete, and
-/// the caller removes it.
+/// the caller must remove it.
 pub struct SealedWriter {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -84,8 +84,8 @@ impl SealedWriter {
         Ok(writer)
     }
 
-    /// Takes the rows of a batch that `keep` holds for, or all. Batches come in the order in which
-    /// their lines arrived.
+    /// Takes the rows of a batch for which `keep` returns true, or all. Batches must come in the
+    /// order in which their lines arrived.
     pub fn push(
         &mut self,
         batch: Arc<Batch>,
@@ -107,7 +107,7 @@ impl SealedWriter {
     }
 
     /// Counts the lines of a file whose blocks are all [copied](Self::copy_block). The counts of
-    /// the new file tell no shorter stretches of time apart than those of its sources.
+    /// the new file tell no shorter intervals of time apart than those of its sources.
     pub fn count_copied(&mut self, footer: &Footer) {
         let mark = footer.summarised_through;
         self.footer.summarised_through = self.footer.summarised_through.max(mark);
@@ -128,7 +128,7 @@ impl SealedWriter {
         Ok(())
     }
 
-    /// Writes what is left, the footer, and makes the file durable.
+    /// Writes the remaining rows and the footer, and makes the file durable.
     pub fn finish(mut self) -> Result<Footer, SegmentError> {
         self.write_chunk()?;
         let lines = self.footer.lines();
@@ -144,9 +144,9 @@ impl SealedWriter {
     }
 
     /// Sets the number of threads that make blocks from now on, at least one, including the
-    /// caller's; the initial number is one. Whatever the number, blocks come in the same order and
-    /// hold the same lines, except where lines have thousands of layouts; their encoding depends a
-    /// little on what their thread met before.
+    /// caller's; initially one. Whatever the number, blocks are written in the same order with the
+    /// same lines, except if lines have thousands of layouts; the encoding of a block depends
+    /// slightly on which blocks its thread made before.
     pub fn set_threads(&mut self, threads: usize) {
         self.makers.resize_with(threads.max(1), Maker::default);
     }
@@ -175,7 +175,7 @@ impl SealedWriter {
         Ok(())
     }
 
-    /// Bytes of the file so far, with those that wait to be written together.
+    /// Bytes of the file so far, including staged ones.
     pub fn end(&self) -> u64 {
         self.written + self.staged as u64
     }
@@ -193,7 +193,7 @@ impl SealedWriter {
         Ok(())
     }
 
-    /// Writes whole disk blocks; the last one padded with zeros, which the caller cuts off.
+    /// Writes whole disk blocks; pads the last one with zeros, which the caller cuts off.
     fn flush(&mut self, last: bool) -> Result<(), SegmentError> {
         let end = self.staged.next_multiple_of(BLOCK_BYTES);
         debug_assert!(last || end == self.staged);
@@ -210,24 +210,24 @@ impl SealedWriter {
 /// Rows that are grouped together.
 struct Chunk<'a> {
     path: &'a Path,
-    /// Where its first block will stand.
+    /// Offset of its first block.
     offset: u64,
     options: SealOptions,
     pending: Pending,
 }
 
 impl Chunk<'_> {
-    /// Divides the rows of a group, which take so many bytes, into blocks of one size: none of them
-    /// is a small rest.
+    /// Divides the rows of a group, which take `bytes` bytes, into blocks of equal size, so that
+    /// the last one is not a small remainder.
     fn divide<'r>(&self, rows: &'r [RowRef], bytes: usize, mut each: impl FnMut(&'r [RowRef])) {
         let blocks = bytes.div_ceil(self.options.block_bytes);
         let (mut from, mut gathered) = (0, 0);
-        for (place, at) in rows.iter().enumerate() {
+        for (index, at) in rows.iter().enumerate() {
             let batch = &self.pending.batches[at.batch as usize];
             gathered += batch.row(at.row as usize).raw_bytes() + 1;
             if gathered * blocks >= bytes {
-                each(&rows[from..=place]);
-                (from, gathered) = (place + 1, 0);
+                each(&rows[from..=index]);
+                (from, gathered) = (index + 1, 0);
             }
         }
         if from < rows.len() {
@@ -243,12 +243,12 @@ struct Maker {
     blocks: BlockWriter,
     compressor: Compressor,
     decompressor: Decompressor,
-    /// Of each batch of the chunk at hand; none before its first block.
+    /// The shapes of each batch of the current chunk; empty before its first block.
     shapes: Vec<BatchShapes>,
 }
 
 impl Maker {
-    /// Makes one block of rows, or several when they have very many names or layouts.
+    /// Makes one block of the rows, or several if they have very many names or layouts.
     fn make(
         &mut self,
         chunk: &Chunk<'_>,
@@ -298,18 +298,18 @@ impl Maker {
             chunks.push(bytes.map_err(corrupt)?);
             from = to;
         }
-        let place = match compare(&chunks, batches, rows).map_err(corrupt)? {
+        let index = match compare(&chunks, batches, rows).map_err(corrupt)? {
             Compared::Alike(crc) => return Ok(crc),
-            Compared::Different(place) => place,
+            Compared::Different(index) => index,
         };
         let restored = restore(&chunks, rows.len(), Form::current()).map_err(corrupt)?;
-        let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
+        let expected = batches[rows[index].batch as usize].row(rows[index].row as usize);
         Err(SegmentError::Damaged {
             path: chunk.path.to_owned(),
             offset: at,
-            part: "a line, as it would be read again,",
+            part: "a line, read back for verification,",
             expected: format!("{:?}", String::from_utf8_lossy(expected.raw())),
-            found: format!("{:?}", String::from_utf8_lossy(restored.row(place).raw())),
+            found: format!("{:?}", String::from_utf8_lossy(restored.row(index).raw())),
         })
     }
 }
@@ -319,14 +319,14 @@ impl Effort {
     pub fn level(self) -> i32 {
         match self {
             Effort::Fast => 1,
-            // Higher levels give some hundredths more and take many times as long, see
+            // Higher levels gain a few percent and take many times as long, see
             // [`crate::template`].
             Effort::Best => 9,
         }
     }
 
-    /// A column of at least so many bytes is a chunk of its own: it can be read alone, and its
-    /// bytes are alike. Smaller ones gain from lying together.
+    /// A column of at least this many bytes is a chunk of its own: it can be read alone, and its
+    /// bytes are similar. Smaller ones compress better together.
     pub(crate) fn own_chunk_bytes(self) -> usize {
         match self {
             Effort::Fast => 64 << 10,

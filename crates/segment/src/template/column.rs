@@ -1,8 +1,8 @@
-//! How the values of a column are written: the encoding whose bytes are estimated to compress best.
+//! Chooses the encoding of a column's values: the one that is estimated to compress best.
 //!
 //! Encodings nest: the distinct values of a dictionary are a column, and so are the slots of
-//! templates. Every column's values are pieces of the text of the block, so nothing is copied on
-//! the way down.
+//! templates. The values of every column are slices of the block's text, so nothing is copied while
+//! nesting.
 
 use std::collections::HashMap;
 
@@ -25,23 +25,25 @@ pub(super) const HEX: u8 = 4;
 pub(super) const DICTIONARY: u8 = 5;
 pub(super) const TEMPLATES: u8 = 6;
 
-/// Encodings within encodings. Deeper ones are refused when read, too.
+/// Nesting depth of encodings. The reader refuses deeper ones, too.
 pub(super) const DEPTH_MAX: usize = 8;
-/// How often the text of the block is taken apart, in all columns together; what is left is written
-/// as it is. Real logs need less than half of it, made-up ones would take minutes without.
+/// Limit on the text that is split, over all columns, as a multiple of the block's text; the rest
+/// is written as it is. Real logs need less than half of this limit; artificial ones would take
+/// minutes without it.
 const WORK_TEXTS_MAX: usize = 16;
 /// Columns with fewer values are written as they are: no other encoding would pay for its
 /// description.
 const VALUES_MIN: usize = 6;
-/// Values that another encoding makes this many times smaller are not tried as they are.
+/// If another encoding makes the values this many times smaller, writing them as they are is not
+/// tried.
 const PLAIN_RATIO_MAX: u32 = 8;
-/// Values whose repetition tells whether a dictionary is worth trying.
+/// How many values are sampled to decide whether a dictionary is worth trying.
 const SAMPLE_VALUES: usize = 1024;
-/// A column of digits that is estimated at these bytes, and one more for so many values, is good
-/// enough: no other encoding is tried.
+/// A column of digits is good enough if its estimate is at most [`ENOUGH_BYTES`] plus one byte per
+/// [`ENOUGH_VALUES_PER_BYTE`] values: then no other encoding is tried.
 const ENOUGH_BYTES: u32 = 16;
 const ENOUGH_VALUES_PER_BYTE: u32 = 32;
-/// Marks in the text of templates: the next byte is meant as it is; a slot; the end.
+/// Control bytes in the text of templates: the next byte is literal; a slot; the end.
 pub(super) const ESCAPE: u8 = 2;
 pub(super) const SLOT: u8 = 1;
 pub(super) const END: u8 = 0;
@@ -73,7 +75,7 @@ pub(super) fn encode(text: &[u8], spans: &[Span], estimator: &mut Estimator) -> 
 struct Chooser<'a, 'e> {
     text: &'a [u8],
     estimator: &'e mut Estimator,
-    /// What may still be taken apart, bytes.
+    /// Bytes that may still be split.
     bytes_left: usize,
 }
 
@@ -183,7 +185,7 @@ fn keep_better(best: &mut Option<Choice>, choice: Option<Choice>) {
     }
 }
 
-/// Whether the values were not taken apart at all.
+/// Whether the values were not split at all.
 fn is_whole(templates: &[Vec<Vec<u8>>]) -> bool {
     let whole = |t: &Vec<Vec<u8>>| t.len() == 2 && t.iter().all(Vec::is_empty);
     templates.iter().any(whole) && templates.len() == 1
@@ -204,8 +206,8 @@ fn put_template(out: &mut Vec<u8>, pieces: &[Vec<u8>]) {
     out.push(END);
 }
 
-/// The distinct values in order of their first occurrence, and the index of each value among them;
-/// `None` when they are too many for a dictionary, or look like it in a sample.
+/// The distinct values in order of first occurrence, and the index of each value among them. `None`
+/// when they are too many for a dictionary, or a sample suggests so.
 fn repeated_of(text: &[u8], spans: &[Span]) -> Option<(Vec<Span>, Vec<u64>)> {
     if spans.len() >= 2 * SAMPLE_VALUES {
         let (distinct, _) = distinct_of(text, &spans[..SAMPLE_VALUES]);
@@ -231,7 +233,7 @@ fn distinct_of(text: &[u8], spans: &[Span]) -> (Vec<Span>, Vec<u64>) {
     (distinct, ids)
 }
 
-/// Values of one even length of hexadecimal digits in one case.
+/// Values that are all hexadecimal digits of one even length and one case.
 fn hex(text: &[u8], spans: &[Span]) -> Option<Choice> {
     let chars = spans.first()?.len();
     if chars < 4 || chars % 2 == 1 || spans.iter().any(|s| s.len() != chars) {

@@ -1,9 +1,9 @@
-//! Values that are digits between fixed texts (`08:24:50,714`, `10.251.42.84:59752`, `len:1893`),
-//! each as one integer in mixed radix: what reads as a time of day moves on steadily, and its
-//! difference from the time before is small.
+//! Encodes values that are groups of digits between fixed texts (`08:24:50,714`,
+//! `10.251.42.84:59752`, `len:1893`), each as one integer in mixed radix: a time of day becomes a
+//! steadily growing number, whose difference from the previous one is small.
 //!
 //! In the tables section: the number of groups of digits, and for each the text before it, its
-//! least width, least value and radix; then the text behind the last; then the integers.
+//! minimum width, minimum value and radix; then the text behind the last; then the integers.
 
 use super::estimate::Estimator;
 use super::ints::{Ints, IntsView};
@@ -11,18 +11,18 @@ use super::texts::{Builder, STRIDE_BYTES, Span};
 use super::wire::{Reader, put_varint};
 use super::{CodecError, Sections};
 
-/// Groups of digits in a value. Values with more are taken apart by templates.
+/// Groups of digits in a value. Values with more are split by templates.
 const GROUPS_MAX: usize = 12;
-/// Digits of a group: those of the largest number that always fits 64 bits.
+/// Digits per group: as many as always fit into 64 bits.
 const DIGITS_MAX: usize = 19;
 
-/// A group of digits: rendered with at least `width` digits, zeros in front.
+/// A group of digits, rendered with at least `width` digits, padded with zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     before: Vec<u8>,
     width: usize,
     low: u64,
-    /// How many values the group can take, for all groups but the first.
+    /// How many different values the group can have; not used for the first group.
     radix: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Digits {
     ints: Ints,
 }
 
-/// A value's shape: where its groups of digits stand. Returns false when it has none or too many.
+/// Finds the groups of digits in a value. Returns false when it has none or too many.
 fn groups_of(value: &[u8], groups: &mut Vec<(usize, usize)>) -> bool {
     groups.clear();
     let mut at = 0;
@@ -59,17 +59,17 @@ fn number(digits: &[u8]) -> u64 {
 }
 
 impl Digits {
-    /// The column, or `None` if the values are not alike or do not render back exactly.
+    /// The column, or `None` if the values have different structures or do not round-trip exactly.
     pub fn encode(text: &[u8], spans: &[Span], estimator: &mut Estimator) -> Option<Digits> {
-        let mut places = Vec::new();
+        let mut ranges = Vec::new();
         let first = spans.first()?.of(text);
-        if !groups_of(first, &mut places) {
+        if !groups_of(first, &mut ranges) {
             return None;
         }
-        let count = places.len();
+        let count = ranges.len();
         let mut fixed = Vec::with_capacity(count + 1);
         let mut from = 0;
-        for &(start, end) in &places {
+        for &(start, end) in &ranges {
             fixed.push(&first[from..start]);
             from = end;
         }
@@ -79,11 +79,11 @@ impl Digits {
         let mut numbers = Vec::with_capacity(spans.len() * count);
         for span in spans {
             let value = span.of(text);
-            if !groups_of(value, &mut places) || places.len() != count {
+            if !groups_of(value, &mut ranges) || ranges.len() != count {
                 return None;
             }
             let mut from = 0;
-            for (group, &(start, end)) in places.iter().enumerate() {
+            for (group, &(start, end)) in ranges.iter().enumerate() {
                 if &value[from..start] != fixed[group] {
                     return None;
                 }
@@ -97,11 +97,11 @@ impl Digits {
                 return None;
             }
         }
-        // Zeros in front of more digits than the shortest has would be lost.
+        // Leading zeros would be lost in a group with more digits than its shortest value.
         for span in spans {
             let value = span.of(text);
-            groups_of(value, &mut places);
-            for (&(start, end), &(shortest, _)) in places.iter().zip(&lengths) {
+            groups_of(value, &mut ranges);
+            for (&(start, end), &(shortest, _)) in ranges.iter().zip(&lengths) {
                 if end - start > shortest && value[start] == b'0' {
                     return None;
                 }
@@ -138,7 +138,7 @@ impl Digits {
     }
 }
 
-/// The groups with their ranges, or `None` when together they do not fit 63 bits.
+/// The groups with their ranges, or `None` when their product does not fit into 63 bits.
 fn radixes(fixed: &[&[u8]], lengths: &[(usize, usize)], numbers: &[u64]) -> Option<Vec<Group>> {
     let count = lengths.len();
     let mut groups = Vec::with_capacity(count);
@@ -147,8 +147,8 @@ fn radixes(fixed: &[&[u8]], lengths: &[(usize, usize)], numbers: &[u64]) -> Opti
         let (shortest, longest) = lengths[group];
         let column = || numbers[group..].iter().step_by(count).copied();
         let (low, high) = (column().min()?, column().max()?);
-        // Two digits below 60 are taken for minutes and seconds, and before them hours, so that the
-        // whole carries over as time does.
+        // Two digits below 60 are taken for minutes or seconds, and digits before them for hours,
+        // so that the number carries over as time does.
         let sixty = |g: Option<&Group>| g.is_some_and(|g: &Group| g.radix == 60);
         let behind = groups.last();
         let (low, radix) = match (shortest, longest) {
@@ -168,7 +168,7 @@ fn radixes(fixed: &[&[u8]], lengths: &[(usize, usize)], numbers: &[u64]) -> Opti
     Some(groups)
 }
 
-/// A column as it stands in the sections.
+/// A column as it is stored in the sections.
 pub(super) struct DigitsView<'a> {
     groups: Vec<Group>,
     behind: &'a [u8],
@@ -188,7 +188,7 @@ impl<'a> DigitsView<'a> {
             let width = usize::from(tables.byte()?);
             let (low, radix) = (tables.varint()?, tables.varint()?);
             if width > DIGITS_MAX || at > 0 && radix == 0 {
-                return Err(tables.damaged("a group of digits that cannot be"));
+                return Err(tables.damaged("an invalid group of digits"));
             }
             groups.push(Group { before, width, low, radix });
         }
@@ -227,7 +227,8 @@ impl<'a> DigitsView<'a> {
         let mut values = [0u64; GROUPS_MAX];
         let (first, others) = self.groups.split_first().expect("at least one group");
         let radixes: Vec<Radix> = others.iter().map(|group| Radix::new(group.radix)).collect();
-        // The fixed texts one behind the other, so that there are bytes to spare behind each.
+        // The fixed texts back to back, followed by spare bytes, so that fixed-size copies stay in
+        // bounds.
         let mut texts = self.fixed().collect::<Vec<_>>().concat();
         texts.resize(texts.len() + STRIDE_BYTES, 0);
         let texts = &texts[..];
@@ -258,10 +259,10 @@ impl<'a> DigitsView<'a> {
     }
 }
 
-/// Divides by a radix with multiplications.
+/// Divides by a radix using multiplications.
 struct Radix {
     radix: u64,
-    /// 2⁶⁴ by the radix, rounded down.
+    /// 2⁶⁴ divided by the radix, rounded down.
     inverse: u64,
 }
 
@@ -271,17 +272,18 @@ impl Radix {
         Radix { radix, inverse: u64::try_from(inverse).unwrap_or(u64::MAX) }
     }
 
-    /// Quotient and rest.
+    /// Quotient and remainder.
     #[inline]
     fn divide(&self, number: u64) -> (u64, u64) {
-        // At most one too small: a unit less of the inverse takes less than one off the product.
+        // The quotient is at most one too small: the inverse is less than one unit too small, which
+        // changes the product by less than one.
         let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
         let rest = number - quotient * self.radix;
         if rest < self.radix { (quotient, rest) } else { (quotient + 1, rest - self.radix) }
     }
 }
 
-/// Copies so many bytes of a text that has a stride behind it to a row that has one, too.
+/// Copies `length` bytes; both `texts` and `row` have a stride of spare bytes behind them.
 #[inline(always)]
 fn put(row: &mut [u8], at: &mut usize, texts: &[u8], from: usize, length: usize) {
     if length <= STRIDE_BYTES {
@@ -307,7 +309,7 @@ static PAIRS: [u8; 200] = {
     pairs
 };
 
-/// Writes a number with at least so many digits.
+/// Writes a number with at least `width` digits.
 #[inline(always)]
 fn put_number(row: &mut [u8], at: &mut usize, mut value: u64, width: usize) {
     let digits = value.checked_ilog10().map_or(0, |log| log as usize + 1).max(width);
@@ -332,7 +334,7 @@ mod tests {
     use super::super::texts::tests::spans_of;
     use super::*;
 
-    /// Whether the values are taken, and come back.
+    /// Checks whether the values are accepted, and that they round-trip.
     fn check(values: &[&str], taken: bool) {
         let (text, spans) = spans_of(values);
         let Some(digits) = Digits::encode(&text, &spans, &mut Estimator::new()) else {
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_renders_back_is_taken() {
+    fn values_that_round_trip_are_accepted() {
         check(&["0", "10", "7"], true);
         check(&["08:24:50", "23:59:59", "00:00:00"], true);
         check(&["2005-06-14-09.21.59.021659", "2005-06-14-09.22.19.720208"], true);

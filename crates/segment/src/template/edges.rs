@@ -1,14 +1,14 @@
-//! What all values of a column begin and end with.
+//! The text that all values of a column begin and end with.
 
 use super::view::{Kind, View};
 
-/// Texts that all values begin and end with, which do not overlap in any of them. There may be
-/// longer ones.
+/// Texts that all values begin and end with. They do not overlap in any value, and are not
+/// necessarily the longest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edges {
-    /// What they begin with.
+    /// Common beginning.
     pub begin: Vec<u8>,
-    /// What they end with.
+    /// Common end.
     pub end: Vec<u8>,
 }
 
@@ -17,7 +17,7 @@ impl Edges {
         Edges { begin: begin.to_vec(), end: end.to_vec() }
     }
 
-    /// Keeps what values with other edges have, too.
+    /// Shortens the edges to what values with other edges share.
     fn cut_to(&mut self, other: &Edges) {
         let alike = |(a, b): &(&u8, &u8)| a == b;
         let begin = self.begin.iter().zip(&other.begin).take_while(alike).count();
@@ -27,7 +27,7 @@ impl Edges {
     }
 }
 
-/// The edges of the values of a column, as far as they stand still.
+/// The edges of a column's values, as far as they are static text.
 pub(super) fn edges(view: &View<'_>) -> Edges {
     match &view.kind {
         Kind::Same(value) => Edges::new(value, b""),

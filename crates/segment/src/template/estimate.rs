@@ -1,13 +1,13 @@
-//! How many bytes something will take once compressed: by compressing it, fast.
+//! Estimates the compressed size of data by compressing it at a fast level.
 
-/// The level that estimates. Choices between encodings come out the same with higher ones nearly
-/// always.
+/// The compression level used for estimates. Higher levels nearly always lead to the same choice of
+/// encoding.
 const LEVEL: i32 = 1;
-/// Below this size a frame's own overhead would decide: the entropy of single bytes is taken
-/// instead.
+/// Below this size, the overhead of a compressed frame would dominate: the entropy of single bytes
+/// is used instead.
 const SMALL_BYTES: usize = 600;
 
-/// Estimates sizes; holds the compressor so that it is set up once a block.
+/// Estimates sizes; keeps the compressor, so that it is set up once per block.
 pub(super) struct Estimator {
     compressor: zstd::bulk::Compressor<'static>,
     buffer: Vec<u8>,
@@ -32,7 +32,7 @@ impl Estimator {
     }
 }
 
-/// Entropy of order 0, and a part of the table that tells it.
+/// Entropy of order 0, plus a share for the table that describes it.
 pub(super) fn entropy_bytes(bytes: &[u8]) -> u32 {
     let mut counts = [0u32; 256];
     for &byte in bytes {

@@ -2,29 +2,29 @@
 //!
 //! In the tables section: a byte for the layout, then its parameters; in the numbers section: the
 //! values. Fixed widths are stored in planes (all highest bytes, then all next ones, …), which zstd
-//! takes apart far better than values side by side. The layout is the one whose bytes compress
-//! best.
+//! compresses far better than interleaved bytes. The layout with the smallest compressed size is
+//! chosen.
 
 use super::estimate::{Estimator, entropy_bytes};
 use super::wire::{Reader, put_varint};
 use super::{CodecError, Sections};
 use crate::varint::{unzigzag, zigzag};
 
-/// All values are the base.
+/// All values equal the base.
 const SAME: u8 = 0;
-/// Value less base, in planes.
+/// Value minus base, in planes.
 const PLANES: u8 = 1;
-/// Difference from the value before (the base before the first), zigzag, in planes.
+/// Difference from the previous value (for the first, from the base), zigzag, in planes.
 const DELTA_PLANES: u8 = 2;
 /// The same as varints.
 const DELTA_VARINTS: u8 = 3;
-/// Value less base, as varints.
+/// Value minus base, as varints.
 const VARINTS: u8 = 4;
-/// Indexes numbered by first occurrence: 0 is the next new one, k the k-th youngest; in planes.
+/// Indexes that are numbered by first occurrence: 0 is the next new one, k the k-th most recent; in
+/// planes.
 const YOUNGEST_PLANES: u8 = 5;
 const LAYOUTS: u8 = 6;
-/// Layouts whose bytes have more than this many times the entropy of the best are not estimated any
-/// better.
+/// Layouts whose entropy is more than this many times the best one are not estimated further.
 const HOPELESS: u32 = 2;
 
 /// An encoded stream.
@@ -38,7 +38,7 @@ pub(super) struct Ints {
 }
 
 impl Ints {
-    /// `indexes`: they are numbered by first occurrence.
+    /// `indexes`: the values are numbered by first occurrence.
     pub fn encode(values: &[u64], indexes: bool, estimator: &mut Estimator) -> Ints {
         let low = values.iter().copied().min().unwrap_or(0);
         let high = values.iter().copied().max().unwrap_or(0);
@@ -117,7 +117,7 @@ fn youngest(indexes: &[u64]) -> Vec<u64> {
     indexes.iter().map(age).collect()
 }
 
-/// A stream as it stands in the sections, not decoded yet.
+/// A stream as it is stored in the sections, not decoded yet.
 #[derive(Clone, Copy)]
 pub(super) struct IntsView<'a> {
     layout: u8,
@@ -146,7 +146,7 @@ impl<'a> IntsView<'a> {
         Ok(IntsView { layout, base, count, bytes: numbers.take(length)? })
     }
 
-    /// The values. The caller bounds `count` by the rows there can be.
+    /// Decodes the values. The caller limits `count` by the possible number of rows.
     pub fn decode(&self) -> Result<Vec<u64>, CodecError> {
         let mut values = match self.layout {
             SAME => return Ok(vec![self.base; self.count]),
@@ -184,10 +184,10 @@ impl<'a> IntsView<'a> {
         Ok(values)
     }
 
-    /// The values, each below `end`: indexes of something.
+    /// Decodes the values, each below `end`: indexes.
     pub fn decode_indexes(&self, end: usize) -> Result<Vec<u32>, CodecError> {
         let end = u32::try_from(end).unwrap_or(u32::MAX);
-        // Most are of one byte.
+        // Most indexes fit into one byte.
         let one_plane = self.bytes.len() == self.count && self.count > 0;
         let indexes: Vec<u32> = match (self.layout, u32::try_from(self.base)) {
             (PLANES, Ok(base)) if one_plane && base < end => {
@@ -211,7 +211,7 @@ impl<'a> IntsView<'a> {
         }
     }
 
-    /// What is stored of it in the numbers section.
+    /// The stream's bytes in the numbers section.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

@@ -1,12 +1,12 @@
-//! Which texts stand still and which vary: templates learned from the values of a column.
+//! Learns templates from the values of a column: which text is static and which varies.
 //!
-//! 1. Tokens with a digit vary, the others stand still: values that are then alike share a *shape*.
-//! 2. Shapes that differ in one token only, and are many for their rows, become one shape where it
-//!    varies. Repeated until none is left to merge.
-//! 3. Shapes of few rows are cut behind the longest beginning that enough of them share; the rest
-//!    of the value is one slot, and may be taken apart again as a column of its own.
+//! 1. Tokens with a digit vary, all others are static. Values that are then equal share a *shape*.
+//! 2. Shapes that differ in one token only, and have few rows each, become one shape in which this
+//!   token varies. Repeated until no more can be merged.
+//! 3. Shapes with few rows are cut behind the longest prefix that enough of them share; the rest of
+//!   the value is one slot, and may be split again as a column of its own.
 //!
-//! The time is linear in the tokens of the values plus, a round, the tokens of the shapes.
+//! The time is linear in the tokens of the values plus, per round, the tokens of the shapes.
 
 use std::collections::HashMap;
 
@@ -16,45 +16,44 @@ use super::texts::Span;
 use super::token::{Grain, Token, cut};
 use crate::hash::{fold, hash64};
 
-/// What the hash of a varying token is.
+/// The hash that stands for a varying token.
 const VARIES: u64 = 0x5bd1_e995_97f4_a7c1;
-/// Rounds of merging: as many tokens of one shape can come to vary by merging.
+/// Rounds of merging, which is also how many tokens of one shape can become varying by merging.
 const ROUNDS_MAX: usize = 8;
-/// Tokens of shapes that all rounds together look at; then the shapes stay as they are.
+/// Limit on the tokens of shapes examined in all rounds; beyond it, the shapes stay as they are.
 const MERGE_TOKENS_MAX: usize = 1 << 21;
-/// Shapes that must differ in one token for it to vary.
+/// How many shapes must differ in the same token for it to vary.
 const MERGE_SHAPES_MIN: u32 = 3;
-/// Rows a shape has on average, beyond which its words rather stand still.
+/// Average rows per shape; above this, the differing words stay static.
 const MERGE_ROWS_MEAN_MAX: u32 = 64;
-/// Rows below which a shape does not earn its template.
+/// A shape with fewer rows does not get a template of its own.
 const SHAPE_ROWS_MIN: u32 = 4;
-/// Rows that must share a beginning for a template that ends behind it.
+/// How many rows must share a prefix for a template that ends behind it.
 const BEGINNING_ROWS_MIN: u32 = 8;
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 
-/// Values taken apart.
+/// The split values.
 #[derive(Debug)]
 pub(super) struct Split {
-    /// Each template: texts that stand still, with a slot between any two.
+    /// Each template: its static texts, with a slot between any two.
     pub templates: Vec<Vec<Vec<u8>>>,
     /// The template of each value.
     pub ids: Vec<u32>,
-    /// The values of each column (see [`super::trie`]), in order of the rows that have it.
+    /// The values of each column (see [`super::trie`]), in the order of the rows that have one.
     pub columns: Vec<Vec<Span>>,
 }
 
-/// Values with the same tokens but for those that vary.
+/// Values with the same tokens, except for those that vary.
 struct Shape {
-    /// A value of it.
+    /// One row with this shape.
     row: u32,
     rows: u32,
-    /// For each token of the value its hash, [`VARIES`] for those that vary, and that of the text
-    /// before it.
+    /// For each token of the value: its hash, or [`VARIES`], and the hash of the text before it.
     tokens: Vec<(u64, u64)>,
     /// The shape it was merged into.
     merged: Option<u32>,
-    /// Tokens that stand before a slot for the rest of the value, if it has one.
+    /// If the rest of the value is a slot, how many tokens are before it.
     beginning: Option<u32>,
 }
 
@@ -74,7 +73,7 @@ impl Cut<'_> {
     }
 }
 
-/// Takes values apart.
+/// Splits values into templates and columns.
 pub(super) fn learn(text: &[u8], spans: &[Span], grain: Grain) -> Split {
     let mut values = Cut { text, spans, tokens: Vec::new(), token_ends: Vec::new() };
     for span in spans {
@@ -94,7 +93,7 @@ pub(super) fn learn(text: &[u8], spans: &[Span], grain: Grain) -> Split {
     extract(&values, &shapes, &row_shapes)
 }
 
-/// What a token adds to the key of its shape.
+/// The contribution of a token to the key of its shape.
 #[inline]
 fn part(at: usize, before: u64, hash: u64) -> u64 {
     fold(
@@ -103,7 +102,7 @@ fn part(at: usize, before: u64, hash: u64) -> u64 {
     )
 }
 
-/// A hash that is quick for few bytes: up to seven are their own.
+/// A hash that is fast for short texts: up to seven bytes are their own hash.
 #[inline]
 fn quick_hash(text: &[u8], start: usize, end: usize) -> u64 {
     let length = end - start;
@@ -125,8 +124,8 @@ fn quick_hash_by_copy(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(eight) | (bytes.len() as u64) << 56
 }
 
-/// The shape of each value. A shape's key is the sum of the hashes of its tokens, each by its
-/// place, so that the key with one token varying is known at once.
+/// The shape of each value. The key of a shape is the sum of the hashes of its tokens and their
+/// positions, so that the key with one token varying can be computed at once.
 fn shapes_of(values: &Cut<'_>) -> (Vec<Shape>, Map<u64, u32>, Vec<u32>) {
     let mut shapes: Vec<Shape> = Vec::new();
     let mut by_key: Map<u64, u32> = Map::default();
@@ -155,17 +154,17 @@ fn shapes_of(values: &Cut<'_>) -> (Vec<Shape>, Map<u64, u32>, Vec<u32>) {
         shapes[id as usize].rows += 1;
         row_shapes.push(id);
     }
-    // Keys were needed by content; merging needs them by shape.
+    // Keys were only needed by content; merging needs them by shape.
     (shapes, by_key, row_shapes)
 }
 
-/// Merges shapes that differ in one token. Returns whether any was.
+/// Merges shapes that differ in one token. Returns whether any were merged.
 fn merge(shapes: &mut Vec<Shape>, by_key: &mut Map<u64, u32>) -> bool {
     let mut keys = vec![0u64; shapes.len()];
     for (&key, &id) in by_key.iter() {
         keys[id as usize] = key;
     }
-    // For each key with one token varying: shapes that have it, and their rows.
+    // For each key with one token varying: the number of shapes with this key, and of their rows.
     let mut groups: Map<u64, (u32, u32)> = Map::default();
     let varied = |shape: &Shape, key: u64, at: usize| {
         let (hash, before) = shape.tokens[at];
@@ -230,7 +229,7 @@ fn root_of(shapes: &[Shape], mut id: u32) -> u32 {
     id
 }
 
-/// Gives shapes of few rows a beginning, behind which the rest of the value is one slot.
+/// Gives shapes with few rows a common prefix, behind which the rest of the value is one slot.
 fn cut_rare(shapes: &mut [Shape]) {
     let rare = |shape: &Shape| shape.merged.is_none() && shape.rows < SHAPE_ROWS_MIN;
     let beginnings = |shape: &Shape| {
@@ -257,7 +256,7 @@ fn cut_rare(shapes: &mut [Shape]) {
     }
 }
 
-/// The templates of the shapes that are left, and the columns of their slots.
+/// The templates of the remaining shapes, and the columns of their slots.
 fn extract(values: &Cut<'_>, shapes: &[Shape], row_shapes: &[u32]) -> Split {
     let text = values.text;
     let roots: Vec<u32> = (0..shapes.len() as u32).map(|id| root_of(shapes, id)).collect();
@@ -273,7 +272,7 @@ fn extract(values: &Cut<'_>, shapes: &[Shape], row_shapes: &[u32]) -> Split {
         let shape = &shapes[root as usize];
         let tokens = values.tokens(row as u32);
         slots_of(tokens, *span, shape, text, &mut slots);
-        // Rows of a shape have one template, unless a beginning cuts them or hashes collided.
+        // Rows of a shape have one template, unless a prefix cuts them or hashes collided.
         let fits = |&id: &u32| {
             let pieces: &Vec<Vec<u8>> = &split.templates[id as usize];
             let mut from = span.start;
@@ -309,10 +308,10 @@ fn extract(values: &Cut<'_>, shapes: &[Shape], row_shapes: &[u32]) -> Split {
     split
 }
 
-/// The slots of a value: its varying tokens up to the beginning's end, then the rest.
+/// The slots of a value: its varying tokens before the end of the prefix, then the rest.
 fn slots_of(tokens: &[Token], span: Span, shape: &Shape, text: &[u8], slots: &mut Vec<Span>) {
     slots.clear();
-    // Rows whose key collided with another shape's get a slot over all.
+    // Rows whose key collided with another shape's get one slot for the whole value.
     if tokens.len() != shape.tokens.len() {
         slots.push(span);
         return;
@@ -326,7 +325,7 @@ fn slots_of(tokens: &[Token], span: Span, shape: &Shape, text: &[u8], slots: &mu
     if shape.beginning.is_none() {
         return;
     }
-    // One space behind the beginning stands still, so that the rest begins with a word.
+    // One space behind the prefix is static, so that the rest begins with a word.
     let mut start = if whole == 0 { span.start } else { tokens[whole - 1].span.end };
     start += u32::from(text[start as usize..span.end as usize].first() == Some(&b' '));
     slots.push(Span { start, end: span.end });
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn many_words_in_one_place_vary() {
+    fn many_words_in_one_position_vary() {
         let names = ["root", "anna", "ben", "carl", "dora", "emil"];
         let values: Vec<_> =
             (0..30).map(|i| format!("login of {} failed", names[i % names.len()])).collect();
@@ -372,13 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn few_words_with_many_rows_stand_still() {
+    fn few_words_with_many_rows_are_static() {
         let values: Vec<_> = (0..400).map(|i| format!("unit {} up", ["a", "b"][i % 2])).collect();
         assert_eq!(templates(&values), ["unit a up", "unit b up"]);
     }
 
     #[test]
-    fn rare_lines_share_a_beginning() {
+    fn rare_lines_share_a_prefix() {
         let words = "the quick brown fox jumps over a lazy dog and runs away from it";
         let words: Vec<_> = words.split(' ').collect();
         let values: Vec<_> =

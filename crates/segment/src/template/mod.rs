@@ -1,15 +1,15 @@
-//! Templates: a column of log messages as texts that stand still and values that vary.
+//! Templates: a column of log messages as static texts and variable values.
 //!
-//! Lines of a program are a few texts with places that change. Those texts are stored once; a line
-//! is the number of its template and the values of its slots. The values of one slot are a column
-//! of their own, written in the encoding that fits: integers and times as differences, repeated
-//! values as a dictionary, what has a structure as templates again. Every value comes back byte by
-//! byte, whatever bytes it holds.
+//! The lines of a program are instances of a few texts. Those static texts are stored once; a line
+//! is the number of its template and the values of its slots. The values of one slot form a column
+//! of their own, in the encoding that fits: integers and times as differences, repeated values as a
+//! dictionary, structured values as templates again. Every value is restored byte by byte, whatever
+//! bytes it has.
 //!
-//! The bytes are three sections, not compressed, laid out so that zstd compresses them best; the
-//! caller compresses each as one frame:
+//! The encoded bytes are three uncompressed sections, laid out so that zstd compresses them best;
+//! the caller compresses each as one frame:
 //!
-//! | section | what is in it |
+//! | section | content |
 //! |---|---|
 //! | tables | version; the tree of encodings in preorder, with the texts of templates |
 //! | numbers | streams of integers and hexadecimal numbers, in the order of the tree |
@@ -17,13 +17,14 @@
 //!
 //! `docs/format/templates.md` draws them byte by byte.
 //!
-//! A needle that stands in the text of a template is counted without opening any line of it; only
-//! lines of templates whose slots could hold it are looked at ([`TemplateColumn::matching_rows`]).
+//! Lines whose template's static text contains a needle are counted without decoding any of them;
+//! otherwise only lines of templates whose slots could contain it are decoded
+//! ([`TemplateColumn::matching_rows`]).
 //!
-//! How far it goes, whole lines as values (`examples/text_codec.rs`): blocks of the twelve sample
-//! logs of 0.15–2.4 MB become 2.35 times smaller than with zstd -3, 1.69 times smaller than with
-//! zstd -19, at level 19. Levels and blocks, as the geometric mean of the ratio to zstd -3 in the
-//! same blocks, three generated logs of 16 MiB:
+//! Measurements with whole lines as values (`examples/text_codec.rs`): blocks of the twelve sample
+//! logs of 0.15–2.4 MB become 2.35 times smaller than with zstd -3, and 1.69 times smaller than
+//! with zstd -19 (templates compressed at level 19). By level and block size, the geometric mean of
+//! the ratio to zstd -3 in the same blocks, for three generated logs of 16 MiB:
 //!
 //! | block | 3 | 6 | 9 | 12 | 15 | 19 |
 //! |---|---|---|---|---|---|---|
@@ -31,15 +32,15 @@
 //! | 4 MiB | 2.20 | 2.26 | 2.26 | 2.27 | 2.32 | 2.37 |
 //! | 8 MiB | 2.62 | 2.69 | 2.70 | 2.71 | 2.74 | 2.82 |
 //!
-//! Levels above 9 give one to five parts in a hundred more and take five to thirty times as long;
-//! larger blocks give more than any level, and cost memory and the time of reading a single line. A
-//! longer window gives nothing: the sections of a block fit the usual one.
+//! Levels above 9 gain one to five percent and take five to thirty times as long; larger blocks
+//! gain more than any level, but cost memory and make reading a single line slower. A longer window
+//! gains nothing: the sections of a block fit into the usual one.
 //!
-//! Invariants: encoding is a function of the values alone; decoding gives the values or an error,
-//! and takes memory in proportion to the text and the rows that the caller says there are.
+//! Invariants: the encoding is a function of the values alone; decoding returns the values or an
+//! error, and uses memory in proportion to the text and the rows that the caller announces.
 //!
-//! Left out: compression and checksums (the caller's), and templates shared between blocks: a block
-//! is read without any other.
+//! Left out: compression and checksums (done by the caller), and templates shared between blocks:
+//! each block can be read without any other.
 
 mod column;
 mod digits;
@@ -73,19 +74,19 @@ pub use record::columns::Accept;
 
 /// How many sections a column has.
 pub const SECTIONS: usize = 3;
-/// Largest text of a column. The caller cuts its blocks far below.
+/// Largest text of a column. The caller's blocks are far smaller.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
 const VERSION: u64 = 1;
 
-/// The sections are not what was written.
+/// The sections are damaged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("templates: section {section} is damaged at byte {at}: {problem}")]
 pub struct CodecError {
-    /// Which section: "tables", "numbers" or "texts".
+    /// The section: "tables", "numbers" or "texts".
     pub section: &'static str,
-    /// Where in it, as far as that is known, bytes.
+    /// Byte offset in the section, if known.
     pub at: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: &'static str,
 }
 
@@ -98,7 +99,7 @@ impl CodecError {
 /// An encoded column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// Tables, numbers, texts.
+    /// The sections: tables, numbers, texts.
     pub sections: [Vec<u8>; SECTIONS],
 }
 
@@ -135,7 +136,7 @@ pub fn decode(
     TemplateColumn::open(sections, rows, text_bytes)?.decode()
 }
 
-/// The same with a newline behind each value.
+/// As [`decode`], with a newline behind each value.
 pub(crate) fn decode_lines(
     sections: [&[u8]; SECTIONS],
     rows: usize,
@@ -145,15 +146,15 @@ pub(crate) fn decode_lines(
     column.decode_all(Builder::lines(rows, text_bytes))
 }
 
-/// A column that was opened: its tables are read, its values are not decoded.
+/// An opened column: its tables are read, its values are not decoded yet.
 pub struct TemplateColumn<'a> {
     view: View<'a>,
     text_bytes: usize,
 }
 
 impl<'a> TemplateColumn<'a> {
-    /// Reads the tables. `rows` and `text_bytes` are how many values were encoded and how long all
-    /// are together: the memory of whatever is decoded is bounded by them.
+    /// Reads the tables. `rows` is how many values were encoded and `text_bytes` their total
+    /// length; they bound the memory of everything that is decoded.
     pub fn open(
         sections: [&'a [u8]; SECTIONS],
         rows: usize,
@@ -175,18 +176,18 @@ impl<'a> TemplateColumn<'a> {
         Ok(TemplateColumn { view, text_bytes })
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.view.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tree of encodings, a line each: what is encoded how, and in how many bytes, as `size`
-    /// measures them. Texts of the log are escaped in it.
+    /// The tree of encodings, one line each: the encoding of each column and its bytes, as measured
+    /// by `size`. Texts of the log are escaped.
     pub fn outline(&self, size: &dyn Fn(&[u8]) -> usize) -> Vec<String> {
         outline::lines(&self.view, size)
     }
@@ -208,10 +209,10 @@ impl<'a> TemplateColumn<'a> {
         Ok(texts)
     }
 
-    /// The values of `rows`, which ascend.
+    /// The values of `rows`, which must ascend.
     ///
     /// # Panics
-    /// If a row is not there, or the rows do not ascend.
+    /// If a row does not exist, or the rows do not ascend.
     pub fn decode_rows(&self, rows: &[u32]) -> Result<Texts, CodecError> {
         assert!(rows.is_sorted(), "rows ascend");
         let mut wanted = vec![false; self.len()];
@@ -221,8 +222,8 @@ impl<'a> TemplateColumn<'a> {
         self.decode_where(|row| wanted[row], self.builder())
     }
 
-    /// The rows whose value contains `needle`, ascending: anywhere, or where `accept` says that it
-    /// counts.
+    /// The rows whose value contains `needle`, ascending; with `accept`, only occurrences that it
+    /// accepts count.
     pub fn matching_rows(
         &self,
         needle: &[u8],
@@ -232,7 +233,7 @@ impl<'a> TemplateColumn<'a> {
         Ok((0..).zip(found).filter_map(|(row, found)| found.then_some(row)).collect())
     }
 
-    /// How many values contain `needle`; as [`Self::matching_rows`].
+    /// How many values contain `needle`; see [`Self::matching_rows`].
     pub fn count_containing(
         &self,
         needle: &[u8],
@@ -241,7 +242,7 @@ impl<'a> TemplateColumn<'a> {
         Ok(self.matching(needle, accept)?.into_iter().filter(|&found| found).count())
     }
 
-    /// For each value whether it contains `needle`; as [`Self::matching_rows`].
+    /// For each value, whether it contains `needle`; see [`Self::matching_rows`].
     pub fn matching(
         &self,
         needle: &[u8],
@@ -250,19 +251,19 @@ impl<'a> TemplateColumn<'a> {
         self.matching_needle(&Needle::new(needle, accept))
     }
 
-    /// For each value whether it holds this.
+    /// For each value, whether it contains the needle.
     pub(crate) fn matching_needle(&self, needle: &Needle<'_>) -> Result<Vec<bool>, CodecError> {
         let mut found = vec![false; self.len()];
         search::matching(&self.view, needle, &mut self.budget(), &mut found)?;
         Ok(found)
     }
 
-    /// What all values begin and end with.
+    /// The text that all values begin and end with.
     pub(crate) fn edges(&self) -> Edges {
         edges::edges(&self.view)
     }
 
-    /// What an automaton says of each value: one of its first three states.
+    /// The automaton's final state for each value: one of its first three states.
     pub fn passing(&self, automaton: &Automaton) -> Result<Vec<State>, CodecError> {
         passing::passing(&self.view, automaton, &mut self.budget())
     }
@@ -302,7 +303,7 @@ impl<'a> TemplateColumn<'a> {
     }
 
     fn budget(&self) -> usize {
-        // Values of no bytes take none; a column of digits is counted before it is rendered.
+        // Empty values need no budget; a column of digits is charged before it is rendered.
         self.text_bytes * BUDGET_TEXTS + 4096
     }
 }

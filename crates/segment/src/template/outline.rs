@@ -3,7 +3,7 @@
 use super::ints::IntsView;
 use super::view::{Kind, TemplatesView, View};
 
-/// Bytes of a stored text that are shown.
+/// Bytes shown of a stored text.
 const SHOWN_BYTES: usize = 60;
 
 struct Outline<'s> {
@@ -11,7 +11,7 @@ struct Outline<'s> {
     lines: Vec<String>,
 }
 
-/// A line for each encoding, indented by depth; templates with theirs.
+/// One line per encoding, indented by depth; template encodings with their templates.
 pub(super) fn lines(view: &View<'_>, size: &dyn Fn(&[u8]) -> usize) -> Vec<String> {
     let mut outline = Outline { size, lines: Vec::new() };
     outline.view(view, "rows", 0);

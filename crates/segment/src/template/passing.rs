@@ -1,10 +1,10 @@
-//! Evaluates an automaton on each value, while rendering as few of them as possible.
+//! Evaluates an automaton on each value, while rendering as few values as possible.
 //!
-//! A text that stands still is gone over once for each state it is met in, and so is a value of a
-//! dictionary. From the bytes that slots may hold follows what the values of a template may lead
-//! to: where that is one thing, none of them is looked at. What is left is gone over column by
-//! column, from the first to the last: columns that templates share have the same texts before
-//! them, and a column whose rows are all decided is not decoded.
+//! A static text is evaluated once for each state that it is met in, and so is each value of a
+//! dictionary. From the bytes that the slots of a template may contain follow the states that its
+//! values can reach; if there is only one, none of these values is evaluated. The remaining ones
+//! are evaluated column by column, from the first to the last: templates that share a column have
+//! the same texts before it, and a column whose rows are all decided is not decoded.
 
 use record::automaton::{Automaton, BEGIN, KnownText, KnownValues, NO, State, States, is_last};
 
@@ -12,14 +12,14 @@ use super::CodecError;
 use super::view::{Kind, Template, TemplatesView, View};
 use crate::needle::{ANY_CLASSES, class_of};
 
-/// What the automaton says of each value of a column: one of its first three states.
+/// The final state of the automaton for each value of a column: one of its first three states.
 pub(super) fn passing(
     view: &View<'_>,
     automaton: &Automaton,
     budget: &mut usize,
 ) -> Result<Vec<State>, CodecError> {
     let mut states = vec![BEGIN; view.count];
-    // Values that end alike need not be told apart.
+    // Values with the same final state need not be distinguished.
     let ends_alike = |behind: &States| {
         let mut ends = States::none(automaton);
         behind.iter().for_each(|state| ends.add(automaton.end(state)));
@@ -35,20 +35,20 @@ pub(super) fn passing(
     Ok(states)
 }
 
-/// The states that are not last.
+/// The states that are not final.
 fn open_states(states: &[State], automaton: &Automaton) -> States {
     let mut open = States::none(automaton);
     states.iter().filter(|state| !is_last(**state)).for_each(|&state| open.add(state));
     open
 }
 
-/// The only state of some.
+/// The only state of the set, if it has exactly one.
 fn only(states: &States) -> Option<State> {
     let mut states = states.iter();
     states.next().filter(|_| states.next().is_none())
 }
 
-/// Moves each state on over the value of the same place; the bytes of the values are of these
+/// Advances each state over the value of the same row; the bytes of the values are of these
 /// classes.
 fn step(
     view: &View<'_>,
@@ -61,7 +61,7 @@ fn step(
     if before.iter().next().is_none() {
         return Ok(());
     }
-    // Templates are asked one by one, below.
+    // Templates are evaluated one by one, below.
     if !matches!(view.kind, Kind::Templates(_))
         && let Some(behind) = only(&reached_by_value(view, classes, &before, automaton))
     {
@@ -86,9 +86,9 @@ fn step(
         }
         Kind::Digits(_) | Kind::Hex { .. } | Kind::Lines(_) | Kind::Lengths(..) => {
             let decoded = view.decode(budget)?;
-            for (place, state) in states.iter_mut().enumerate() {
+            for (index, state) in states.iter_mut().enumerate() {
                 if !is_last(*state) {
-                    *state = automaton.step(*state, decoded.get(place));
+                    *state = automaton.step(*state, decoded.get(index));
                 }
             }
         }
@@ -96,8 +96,8 @@ fn step(
     Ok(())
 }
 
-/// The same for values of templates. `decided` says what they become where that follows from what
-/// they may.
+/// As [`step`], for values of templates. `decided` returns the result of a set of possible states,
+/// if it is the same for all.
 fn step_templates(
     view: &TemplatesView<'_>,
     automaton: &Automaton,
@@ -113,7 +113,7 @@ fn step_templates(
         .map(|template| decided(&reached(view, template, &before, &mut known, automaton)))
         .collect();
 
-    // The text before each column that has to be gone over; it is the same in all templates.
+    // The text before each column that must be evaluated; it is the same in all templates.
     let mut texts: Vec<Option<KnownText<'_>>> = vec![None; view.columns.len()];
     for (template, _) in view.templates.iter().zip(&decided).filter(|(_, known)| known.is_none()) {
         for (piece, &column) in view.pieces(template).zip(&template.columns) {
@@ -133,7 +133,7 @@ fn step_templates(
             }
         }
     }
-    // What is decided stays as it is, though its rows have values of columns that are gone over.
+    // Decided rows keep their state, even if their values are in columns that are evaluated.
     let is_open: Vec<bool> = view.ids.iter().map(|&id| decided[id as usize].is_none()).collect();
     let mut of_column = Vec::new();
     for ((text, rows), (classes, values)) in texts.iter_mut().zip(&rows_of).zip(&view.columns) {
@@ -161,7 +161,7 @@ fn step_templates(
     Ok(())
 }
 
-/// What values of a template may lead to; `known` are the states behind columns that were met.
+/// The states that values of a template may reach; `known` caches the states behind each column.
 fn reached(
     view: &TemplatesView<'_>,
     template: &Template,
@@ -183,7 +183,7 @@ fn reached(
     states.behind(view.pieces(template).last().expect("at least one piece"), automaton)
 }
 
-/// What values of a column may lead to, whose bytes are of these classes.
+/// The states that values of a column may reach, whose bytes are of these classes.
 fn reached_by_value(
     view: &View<'_>,
     classes: u8,

@@ -1,10 +1,10 @@
 //! Finds the rows that contain a text, while rendering as few of them as possible.
 //!
-//! For each template, the needle stands in a text that stands still (then all its rows have it), or
-//! it could reach over the border of a slot (then its rows are rendered and searched), or it could
-//! only stand within a slot: then the columns whose bytes allow it are searched, dictionaries by
-//! their values, and the rows of what was found are rendered. What a slot may hold is told by the
-//! classes of bytes of its column.
+//! For each template there are three cases. The needle is in a static text: then all its rows
+//! match. The needle could reach across the border of a slot: then its rows are rendered and
+//! searched. Or the needle could only be within a slot: then the columns whose bytes allow it are
+//! searched, dictionaries by their values, and the rows found are rendered. The byte classes of a
+//! column determine what its slot may contain.
 
 use super::CodecError;
 use super::texts::Builder;
@@ -33,20 +33,20 @@ pub(super) fn matching(
         Kind::Digits(digits) => {
             let pieces: Vec<&[u8]> = digits.fixed().collect();
             if could_stand_in_digits(&pieces, needle) {
-                look(view, needle, budget, found)?;
+                search_values(view, needle, budget, found)?;
             }
         }
         Kind::Lines(bytes) | Kind::Lengths(_, bytes) => {
             if needle.find(bytes, 0).is_some() || needle.bytes().is_empty() {
-                look(view, needle, budget, found)?;
+                search_values(view, needle, budget, found)?;
             }
         }
-        Kind::Hex { .. } => look(view, needle, budget, found)?,
+        Kind::Hex { .. } => search_values(view, needle, budget, found)?,
     }
     Ok(())
 }
 
-/// Whether the needle could stand in values of these texts with digits between them.
+/// Whether the needle could occur in values made of these texts with digits between them.
 fn could_stand_in_digits(pieces: &[&[u8]], needle: &Needle<'_>) -> bool {
     let digits = class_of(b'0');
     let slots = vec![digits; pieces.len() - 1];
@@ -56,7 +56,7 @@ fn could_stand_in_digits(pieces: &[&[u8]], needle: &Needle<'_>) -> bool {
 }
 
 /// Searches each value.
-fn look(
+fn search_values(
     view: &View<'_>,
     needle: &Needle<'_>,
     budget: &mut usize,
@@ -84,7 +84,7 @@ fn matching_templates(
         return Ok(());
     }
 
-    // Rows that may contain it are rendered and searched.
+    // Rows that may contain the needle are rendered and searched.
     let mut next = vec![0u32; view.columns.len()];
     let mut candidates = vec![false; found.len()];
     let mut needed = vec![false; answers.len()];
@@ -114,8 +114,8 @@ fn matching_templates(
     Ok(())
 }
 
-/// Which values of each column hold the needle whole, for those in question whose bytes allow it at
-/// all.
+/// For each column, which of its values contain the whole needle; only for columns whose bytes
+/// allow it at all.
 fn columns_with(
     view: &TemplatesView<'_>,
     answers: &[Answer],
@@ -123,9 +123,9 @@ fn columns_with(
     budget: &mut usize,
 ) -> Result<Vec<Option<Vec<bool>>>, CodecError> {
     let mut within: Vec<Option<Vec<bool>>> = vec![None; view.columns.len()];
-    // Templates share columns: each is searched once, also where nothing is found.
+    // Templates share columns: each is searched once, even if nothing is found.
     let mut searched = vec![false; view.columns.len()];
-    // What stands in a slot may count or not by what is around the slot.
+    // Whether an occurrence in a slot counts can depend on the text around the slot.
     let anywhere = needle.anywhere();
     for (template, answer) in view.templates.iter().zip(answers) {
         if *answer != Answer::Within {

@@ -1,4 +1,5 @@
-//! Columns as a whole: values come back, needles are found as by looking, damage is an error.
+//! Whole columns: values round-trip, needles are found as by a plain search, and damage is an
+//! error.
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ fn sections_of(encoded: &Encoded) -> [&[u8]; SECTIONS] {
     encoded.sections.each_ref().map(Vec::as_slice)
 }
 
-/// Whether the values come back, all and some, and the needles are found where they stand.
+/// Checks that all and some values round-trip, and that the needles are found where they occur.
 fn check<T: AsRef<[u8]>>(values: &[T], needles: &[&[u8]]) {
     let texts = texts_of(values);
     let encoded = encode(texts.values());
@@ -129,8 +130,8 @@ fn needles_across_borders() {
     );
 }
 
-/// Each search of a column spends some of what may be decoded, so that more than one a column would
-/// end in an error.
+/// Each search of a column spends some of the decoding budget, so that searching a column more than
+/// once would end in an error.
 #[test]
 fn a_column_that_many_templates_share_is_searched_once() {
     let marks = b"!#$%&*+,;:<=>?@^|~";
@@ -177,7 +178,7 @@ fn real_logs() {
 }
 
 #[test]
-fn what_all_values_begin_and_end_with_is_found() {
+fn common_edges_of_all_values_are_found() {
     let edges = |value: &dyn Fn(usize) -> String| {
         let values: Vec<String> = (0..200).map(value).collect();
         let texts = texts_of(&values);
@@ -256,7 +257,7 @@ fn damage_is_an_error_or_other_text_and_never_a_panic() {
     assert!(decode(sections_of(&encoded), values.len(), texts.bytes.len() - 1).is_err());
 }
 
-/// Bytes of version 1 stay readable; the file is three sections, each behind its length (u32).
+/// Files of version 1 stay readable; the fixture is three sections, each after its length (u32).
 #[test]
 fn version_1_is_read() {
     let fixture = include_bytes!("../../tests/fixtures/templates_v1.bin");
@@ -291,7 +292,7 @@ fn fixture_values() -> Vec<Vec<u8>> {
     (0..240).map(|i| line(i).into_bytes()).collect()
 }
 
-/// Lines as programs write them, and others.
+/// Lines as programs write them, and arbitrary ones.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(vec![
         "user", "failed", "from", "opened", "a", "é", "-", "=", "(x)", "\"q", "\"",

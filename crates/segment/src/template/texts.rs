@@ -1,6 +1,6 @@
-//! Byte strings, one after the other: the input and the output of a column.
+//! Byte strings, back to back: the input and the output of a column.
 
-/// Values of a column: one text, and where each value ends in it. The first begins at 0.
+/// Values of a column: one text, and the end of each value in it. The first value begins at 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     text: &'a [u8],
@@ -8,32 +8,32 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The text of all values, and the end of each in it, bytes.
+    /// The text of all values, and the end of each in it, in bytes.
     ///
     /// # Panics
-    /// If the ends do not ascend, or the last is not the text's.
+    /// If the ends do not ascend, or the last end is not that of the text.
     pub fn new(text: &'a [u8], ends: &'a [u32]) -> Self {
         assert!(ends.is_sorted(), "values end in order");
         assert_eq!(ends.last().map_or(0, |&end| end as usize), text.len(), "values fill the text");
         Values { text, ends }
     }
 
-    /// How many.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The text of all.
+    /// The text of all values.
     pub fn text(&self) -> &'a [u8] {
         self.text
     }
 
-    /// One value after the other.
+    /// Iterates over the values.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (text, ends) = (self.text, self.ends);
         let mut start = 0;
@@ -49,42 +49,42 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Values that were decoded.
+/// Decoded values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     /// All values, one behind the other.
     pub bytes: Vec<u8>,
-    /// Where each ends in `bytes`.
+    /// Where each value ends in `bytes`.
     pub ends: Vec<u32>,
-    /// Bytes behind each: 1 for a newline, or 0.
+    /// Bytes behind each value: 1 for a newline, or 0.
     pub gap: u32,
 }
 
 impl Texts {
-    /// One value.
+    /// The value at an index.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If the index is out of range.
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] + self.gap };
         &self.bytes[start as usize..self.ends[at] as usize]
     }
 
-    /// How many.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The same, borrowed.
+    /// The values, borrowed.
     ///
     /// # Panics
-    /// If there are bytes between them.
+    /// If there are bytes between the values.
     pub fn values(&self) -> Values<'_> {
         assert_eq!(self.gap, 0, "values fill the text");
         Values { text: &self.bytes, ends: &self.ends }
@@ -99,9 +99,8 @@ impl Texts {
     }
 }
 
-/// Bytes that are copied at once when fewer are wanted: a fixed number of bytes costs a few moves,
-/// any number of them a call. So a text from which pieces are copied has as many to spare behind
-/// it.
+/// Short pieces are copied with this fixed number of bytes: a fixed-size copy is a few moves, any
+/// other is a call. So a text from which pieces are copied needs this many spare bytes behind it.
 pub(super) const STRIDE_BYTES: usize = 32;
 
 /// Builds texts of many short pieces.
@@ -114,13 +113,13 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// With room for so many values and bytes; there may be more of both.
+    /// A builder with room for `values` values and `bytes` bytes; it can grow beyond both.
     pub fn new(values: usize, bytes: usize) -> Self {
         let bytes = vec![0; bytes + STRIDE_BYTES];
         Builder { bytes, at: 0, ends: Vec::with_capacity(values), gap: 0 }
     }
 
-    /// The same, with a newline behind each value.
+    /// As [`Builder::new`], with a newline behind each value.
     pub fn lines(values: usize, bytes: usize) -> Self {
         Builder { gap: 1, ..Builder::new(values, bytes + values) }
     }
@@ -130,7 +129,7 @@ impl Builder {
         self.at - self.ends.len() * self.gap as usize
     }
 
-    /// Appends so many bytes of `source`.
+    /// Appends `length` bytes of `source`.
     #[inline(always)]
     pub fn append(&mut self, source: &[u8], start: usize, length: usize) {
         let from = source.get(start..).and_then(<[u8]>::first_chunk::<STRIDE_BYTES>);
@@ -151,7 +150,7 @@ impl Builder {
         self.at += piece.len();
     }
 
-    /// Where the next bytes go: room for so many, and a stride.
+    /// Room for the next `bytes` bytes and a stride.
     #[inline]
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         let end = self.at + bytes + STRIDE_BYTES;
@@ -161,7 +160,7 @@ impl Builder {
         &mut self.bytes[self.at..]
     }
 
-    /// Takes so many bytes of the room.
+    /// Commits `bytes` bytes of the room.
     #[inline]
     pub fn advance(&mut self, bytes: usize) {
         self.at += bytes;
@@ -177,7 +176,7 @@ impl Builder {
         }
     }
 
-    /// The texts, with a stride behind the last value, and where each is.
+    /// The texts, with a stride of spare bytes behind the last value, and the span of each value.
     pub fn finish(mut self) -> (Vec<u8>, Vec<Span>) {
         debug_assert_eq!(self.gap, 0, "spans are back to back");
         self.bytes.truncate(self.at + STRIDE_BYTES);
@@ -185,7 +184,7 @@ impl Builder {
         (self.bytes, spans)
     }
 
-    /// The texts and nothing behind them.
+    /// The texts, without spare bytes.
     pub fn finish_exactly(mut self) -> Texts {
         self.bytes.truncate(self.at);
         Texts { bytes: self.bytes, ends: self.ends, gap: self.gap }
@@ -202,7 +201,7 @@ fn spans_of_ends(ends: &[u32]) -> Vec<Span> {
     ends.iter().map(span).collect()
 }
 
-/// A piece of the text that is encoded.
+/// A piece of the text that is being encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub start: u32,

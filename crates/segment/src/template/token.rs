@@ -1,12 +1,12 @@
-//! Cuts values into tokens, which may vary, and the text between them, which may not.
+//! Cuts values into tokens, which may vary, and the text between them, which is static.
 //!
-//! Three grains. Lines are cut coarsely, so that an address, a time or a quoted text stays whole:
-//! kept whole, its parts repeat together. What such a token is made of, finer grains find in the
-//! column of its values.
+//! There are three grains. Lines are cut coarsely, so that an address, a time or a quoted text
+//! stays whole: its parts then repeat together. The structure of such a token is found by finer
+//! grains in the column of its values.
 
 use super::texts::Span;
 
-/// Tokens of a value. What stands behind the last of them belongs to it.
+/// Tokens of a value. The last one contains the rest of the value.
 pub(super) const TOKENS_MAX: usize = 192;
 
 /// How finely values are cut.
@@ -30,7 +30,7 @@ pub(super) struct Token {
 const BREAK: u8 = 1;
 const DIGIT: u8 = 2;
 const LETTER: u8 = 4;
-/// Ends a token of a line when nothing of a token follows.
+/// Trimmed from both ends of a line's token.
 const TRAIL: u8 = 8;
 const SPACE: u8 = 16;
 
@@ -64,7 +64,7 @@ pub(super) fn has_space(value: &[u8]) -> bool {
     value.iter().any(|&b| class(b) & SPACE != 0)
 }
 
-/// Appends the tokens of `value`, which stands at `base` in the text.
+/// Appends the tokens of `value`, which is at offset `base` of the text.
 pub(super) fn cut(value: &[u8], base: u32, grain: Grain, out: &mut Vec<Token>) {
     let first = out.len();
     let mut at = 0;
@@ -91,8 +91,8 @@ pub(super) fn cut(value: &[u8], base: u32, grain: Grain, out: &mut Vec<Token>) {
     }
 }
 
-/// The next run of bytes of these classes, and which of them it holds; it begins at the end of the
-/// value when there is none.
+/// The next run of bytes of these classes, and which of the classes it has; an empty run at the end
+/// of the value when there is none.
 #[inline]
 fn next_word(value: &[u8], from: usize, classes: u8) -> (usize, usize, u8) {
     let mut start = from;
@@ -143,7 +143,7 @@ fn next_of_line(value: &[u8], from: usize) -> (usize, usize, u8) {
     }
 }
 
-/// Where the quoted text that begins at `from` ends; a backslash takes the next byte's meaning.
+/// Where the quoted text that begins at `from` ends; a backslash escapes the next byte.
 fn closing_quote(value: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while at < value.len() {

@@ -1,23 +1,23 @@
-//! Which slots share a column: those with the same texts and slots before them.
+//! Decides which slots share a column: those with the same texts and slots before them.
 //!
-//! So the time that all lines begin with is one column whatever the lines go on to say, in order of
-//! the rows, and steady as it was in the log. Encoder and decoder number the columns by the same
-//! rule and store nothing.
+//! So the time at the beginning of all lines is one column whatever follows it, in the order of the
+//! rows, and grows as steadily as in the log. Encoder and decoder number the columns by the same
+//! rule, so nothing is stored for this.
 
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-/// Numbers columns by the way of pieces that leads to them.
+/// Numbers columns by the path of pieces that leads to them.
 #[derive(Default)]
 pub(super) struct Trie {
-    /// The column before, none at the beginning, and the text behind it.
+    /// Keyed by the previous column (`None` at the beginning) and the text behind it.
     columns: HashMap<(Option<u32>, Vec<u8>), u32, FixedState>,
     parents: Vec<Option<u32>>,
 }
 
 impl Trie {
-    /// The columns of a template's slots. Those that no template before had get the next numbers.
+    /// The columns of a template's slots. New columns get the next numbers.
     pub fn columns<'p>(&mut self, pieces: impl ExactSizeIterator<Item = &'p [u8]>) -> Vec<u32> {
         let slots = pieces.len().saturating_sub(1);
         let mut before = None;
@@ -34,7 +34,7 @@ impl Trie {
         columns
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn len(&self) -> usize {
         self.parents.len()
     }

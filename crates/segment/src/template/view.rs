@@ -1,7 +1,7 @@
-//! Reads columns back: first the tree of encodings with the places of their data, then only what is
-//! asked for.
+//! Reads columns back: first the tree of encodings with the positions of their data, then only the
+//! requested values.
 //!
-//! Damaged bytes give an error. Memory is bounded before it is taken: no column has more values
+//! Damaged bytes give an error. Memory is limited before it is allocated: no column has more values
 //! than there are rows, and all decoded text together is at most [`BUDGET_TEXTS`] times the text of
 //! the rows.
 
@@ -17,14 +17,14 @@ use super::texts::{Builder, STRIDE_BYTES, Span};
 use super::trie::Trie;
 use super::wire::Reader;
 
-/// How often the text of the rows may be held in decoded columns: once a level of encodings, in the
-/// worst case.
+/// Limit on decoded text as a multiple of the text of the rows: in the worst case, every nesting
+/// level of encodings holds it once.
 pub(super) const BUDGET_TEXTS: usize = DEPTH_MAX + 1;
 
-/// Bytes of a value that room is made for at once; with more it grows.
+/// Bytes per value that are reserved at first; the buffer grows beyond that.
 const VALUE_BYTES: usize = 8;
 
-/// A column as it stands in the sections.
+/// A column as it is stored in the sections.
 pub(super) struct View<'a> {
     pub count: usize,
     pub kind: Kind<'a>,
@@ -41,26 +41,26 @@ pub(super) enum Kind<'a> {
 }
 
 pub(super) struct TemplatesView<'a> {
-    /// The pieces of all templates, one behind the other, and [`STRIDE_BYTES`].
+    /// The pieces of all templates, back to back, and [`STRIDE_BYTES`] spare bytes.
     texts: Vec<u8>,
     pub templates: Vec<Template>,
     /// The template of each value.
     pub ids: Vec<u32>,
-    /// The same as it stands in the sections.
+    /// The same numbers as they are stored in the sections.
     pub ids_view: IntsView<'a>,
-    /// Classes of the bytes in the column's values, and the column.
+    /// For each column: the classes of the bytes in its values, and the column.
     pub columns: Vec<(u8, View<'a>)>,
 }
 
-/// Texts that stand still, columns of one value among them, and the columns of the slots between
-/// them.
+/// A template: its static texts (which include columns with a single value), and the columns of the
+/// slots between them.
 pub(super) struct Template {
-    /// In the texts of all.
+    /// Spans in the texts of all templates.
     pieces: Vec<Span>,
     pub columns: Vec<u32>,
 }
 
-/// The three sections, read side by side.
+/// The three sections, read in parallel.
 pub(super) struct Readers<'a> {
     pub tables: Reader<'a>,
     pub numbers: Reader<'a>,
@@ -99,7 +99,7 @@ impl<'a> View<'a> {
         Ok(View { count, kind })
     }
 
-    /// All values. `budget` is what may still be decoded, bytes.
+    /// Decodes all values. `budget` is how many bytes may still be decoded.
     pub fn decode(&self, budget: &mut usize) -> Result<Decoded<'a>, CodecError> {
         let (source, spans) = match &self.kind {
             Kind::Same(value) => {
@@ -190,8 +190,8 @@ impl<'a> TemplatesView<'a> {
         }
         let ids_view = IntsView::read(&mut readers.tables, &mut readers.numbers, count)?;
         let ids = ids_view.decode_indexes(template_count)?;
-        // Two counters each, since a row is often of the template of the row before and would have
-        // to wait for it.
+        // Two counters per template, since a row often has the template of the previous row and
+        // would have to wait for its counter.
         let mut rows = vec![[0usize; 2]; template_count];
         for pair in ids.chunks(2) {
             pair.iter().enumerate().for_each(|(at, &id)| rows[id as usize][at] += 1);
@@ -211,12 +211,12 @@ impl<'a> TemplatesView<'a> {
         Ok(TemplatesView { texts, templates, ids, ids_view, columns })
     }
 
-    /// The texts of a template that stand still.
+    /// The static texts of a template.
     pub fn pieces(&self, template: &Template) -> impl ExactSizeIterator<Item = &[u8]> {
         template.pieces.iter().map(|piece| piece.of(&self.texts))
     }
 
-    /// The columns of the templates that are wanted; others are left out.
+    /// Decodes the columns of the wanted templates; others are skipped.
     pub fn decode_columns(
         &self,
         wanted: impl Fn(u32) -> bool,
@@ -228,17 +228,16 @@ impl<'a> TemplatesView<'a> {
                 continue;
             }
             for &column in &template.columns {
-                let place = &mut decoded[column as usize];
-                if place.is_none() {
-                    *place = Some(self.columns[column as usize].1.decode(budget)?);
+                let slot = &mut decoded[column as usize];
+                if slot.is_none() {
+                    *slot = Some(self.columns[column as usize].1.decode(budget)?);
                 }
             }
         }
         Ok(decoded)
     }
 
-    /// Renders the values that are wanted, by row and template. Their columns must have been
-    /// decoded.
+    /// Renders the wanted values, given by row and template. Their columns must have been decoded.
     pub fn render(
         &self,
         columns: &[Option<Decoded<'_>>],
@@ -246,7 +245,7 @@ impl<'a> TemplatesView<'a> {
         budget: &mut usize,
         out: &mut Builder,
     ) -> Result<(), CodecError> {
-        // What is left of each column.
+        // The remaining values of each column.
         let mut left: Vec<(&[u8], &[Span])> = vec![(&[], &[]); columns.len()];
         for (left, column) in left.iter_mut().zip(columns) {
             if let Some(column) = column {
@@ -279,7 +278,7 @@ impl<'a> TemplatesView<'a> {
     }
 }
 
-/// The templates with columns of one value made part of the texts that stand still.
+/// The templates, with columns of a single value turned into static text.
 fn with_constants(
     texts: &[u8],
     templates: &[Template],
@@ -308,7 +307,7 @@ fn with_constants(
     (merged_texts, templates)
 }
 
-/// Appends the pieces of the next template to `texts`, and says where they are.
+/// Appends the pieces of the next template to `texts`, and returns their spans.
 fn read_template(tables: &mut Reader<'_>, texts: &mut Vec<u8>) -> Result<Vec<Span>, CodecError> {
     let mut pieces = Vec::new();
     let mut start = texts.len() as u32;
@@ -328,7 +327,7 @@ fn read_template(tables: &mut Reader<'_>, texts: &mut Vec<u8>) -> Result<Vec<Spa
     }
 }
 
-/// Values of a column, each somewhere in one text.
+/// Values of a column, each a span of one text.
 pub(super) struct Decoded<'a> {
     source: Cow<'a, [u8]>,
     spans: Vec<Span>,

@@ -1,9 +1,9 @@
-//! Integers and byte strings of the sections, with every bound checked.
+//! Reads integers and byte strings of the sections, with every bound checked.
 
 use super::CodecError;
 pub(super) use crate::varint::put_varint;
 
-/// Reads a section from its beginning to its end.
+/// Reads a section from beginning to end.
 pub(super) struct Reader<'a> {
     section: &'static str,
     bytes: &'a [u8],
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         Err(self.damaged("a number of more than 64 bits"))
     }
 
-    /// A varint that counts or indexes something of which there are at most `max`.
+    /// A varint that counts or indexes one of at most `max` items.
     pub fn count(&mut self, max: usize) -> Result<usize, CodecError> {
         let value = self.varint()?;
         match usize::try_from(value) {
@@ -54,13 +54,13 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A length and as many bytes.
+    /// A length, and as many bytes.
     pub fn string(&mut self) -> Result<&'a [u8], CodecError> {
         let count = self.count(self.bytes.len())?;
         self.take(count)
     }
 
-    /// That nothing is left over.
+    /// Fails if bytes are left over.
     pub fn finish(&self) -> Result<(), CodecError> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(self.damaged("bytes left over")) }
     }

@@ -1,15 +1,15 @@
-//! Binary fuse filters with three places and 8-bit fingerprints.
+//! Binary fuse filters with three positions per key and 8-bit fingerprints.
 //!
 //! T. M. Graf, D. Lemire: "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022. A key has
-//! a place in each of three neighbouring segments of an array, and the xor of the three bytes there
-//! is its fingerprint. Building takes keys away one by one that are alone in a place, and then
-//! assigns bytes in reverse; when some cannot be taken away, the next seed is tried.
+//! a position in each of three neighbouring segments of an array, and the xor of the three bytes
+//! there is its fingerprint. Building repeatedly removes keys that are alone at a position, and
+//! then assigns bytes in reverse order; if some keys cannot be removed, the next seed is tried.
 
 use super::FilterError;
 use crate::hash::fold;
 
 pub(super) const HEADER_BYTES: usize = 8;
-/// What is written; version 1, which is read too, differs in what its keys are.
+/// The version that is written; version 1, which can be read too, has other keys.
 const VERSION: u8 = 2;
 /// Seeds that are tried. Each fails for fewer than one set of keys in a hundred.
 const SEEDS_MAX: u16 = 64;
@@ -24,7 +24,7 @@ pub(super) struct Fuse {
     fingerprints: Vec<u8>,
 }
 
-/// Where keys have their places.
+/// The parameters that determine the positions of keys.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     segment_length_log2: u8,
@@ -41,9 +41,9 @@ impl Shape {
         )
     }
 
-    /// The three places of a mixed key.
+    /// The three positions of a mixed key.
     #[inline]
-    fn places(self, mixed: u64) -> [usize; 3] {
+    fn positions(self, mixed: u64) -> [usize; 3] {
         let length = 1usize << self.segment_length_log2;
         let mask = length - 1;
         let starts = u64::from(self.segments) << self.segment_length_log2;
@@ -60,7 +60,7 @@ fn fingerprint(mixed: u64) -> u8 {
 }
 
 impl Fuse {
-    /// The filter of distinct keys, or `None` if no seed would do.
+    /// The filter of distinct keys, or `None` if no seed works.
     pub fn build(keys: &[u64]) -> Option<Fuse> {
         let (segment_length_log2, segments) = dimensions(keys.len());
         (0..SEEDS_MAX).find_map(|seed| {
@@ -79,8 +79,8 @@ impl Fuse {
     }
 }
 
-/// Log2 of the segment length, and how many segments keys can have their first place in: as the
-/// paper has them for three places.
+/// Log2 of the segment length, and the number of segments for first positions: the paper's formulas
+/// for three positions.
 fn dimensions(keys: usize) -> (u8, u32) {
     let count = keys.max(2) as f64;
     let length_log2 = (count.ln() / 3.33f64.ln() + 2.25).floor() as u8;
@@ -93,14 +93,14 @@ fn dimensions(keys: usize) -> (u8, u32) {
 
 fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
     let size = (shape.segments as usize + 2) << shape.segment_length_log2;
-    // How many keys have a place here, and the xor of them.
+    // How many keys have a position here, and their xor.
     let mut counts = vec![0u32; size];
     let mut mixes = vec![0u64; size];
     for &key in keys {
         let mixed = shape.mix(key);
-        for place in shape.places(mixed) {
-            counts[place] += 1;
-            mixes[place] ^= mixed;
+        for position in shape.positions(mixed) {
+            counts[position] += 1;
+            mixes[position] ^= mixed;
         }
     }
     let mut alone: Vec<u32> = (0..size as u32).filter(|&at| counts[at as usize] == 1).collect();
@@ -111,11 +111,11 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
         }
         let mixed = mixes[at as usize];
         taken.push((mixed, at));
-        for place in shape.places(mixed) {
-            counts[place] -= 1;
-            mixes[place] ^= mixed;
-            if counts[place] == 1 {
-                alone.push(place as u32);
+        for position in shape.positions(mixed) {
+            counts[position] -= 1;
+            mixes[position] ^= mixed;
+            if counts[position] == 1 {
+                alone.push(position as u32);
             }
         }
     }
@@ -124,7 +124,7 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
     }
     let mut fingerprints = vec![0u8; size];
     for (mixed, at) in taken.into_iter().rev() {
-        let [a, b, c] = shape.places(mixed);
+        let [a, b, c] = shape.positions(mixed);
         fingerprints[at as usize] = 0;
         let others = fingerprints[a] ^ fingerprints[b] ^ fingerprints[c];
         fingerprints[at as usize] = fingerprint(mixed) ^ others;
@@ -132,7 +132,7 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
     Some(fingerprints)
 }
 
-/// A filter as it was written.
+/// An encoded filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FuseView<'a> {
     version: u8,
@@ -157,13 +157,13 @@ impl<'a> FuseView<'a> {
         let segments = u32::from_le_bytes([n0, n1, n2, n3]);
         let size = if segments == 0 { 0 } else { (u64::from(segments) + 2) << segment_length_log2 };
         if size != fingerprints.len() as u64 {
-            return Err(damaged("not as many fingerprints as it tells"));
+            return Err(damaged("another number of fingerprints than announced"));
         }
         let shape = Shape { segment_length_log2, seed, segments };
         Ok(FuseView { version, shape, fingerprints })
     }
 
-    /// The version it was written in, which says what its keys are.
+    /// The version it was written in, which determines its keys.
     pub fn version(&self) -> u8 {
         self.version
     }
@@ -174,7 +174,7 @@ impl<'a> FuseView<'a> {
             return true;
         }
         let mixed = self.shape.mix(key);
-        let [a, b, c] = self.shape.places(mixed).map(|place| self.fingerprints[place]);
+        let [a, b, c] = self.shape.positions(mixed).map(|position| self.fingerprints[position]);
         fingerprint(mixed) == a ^ b ^ c
     }
 }

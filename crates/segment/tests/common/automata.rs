@@ -1,16 +1,16 @@
-//! Automata that are understood at a glance.
+//! Simple automata for tests.
 
 use record::automaton::{Automaton, BEGIN, NO, State, UNSURE, YES};
 
-/// Passes the values that hold a text before any byte that is not ASCII; of one with such a byte it
-/// does not know. `found` is what it says of an occurrence.
+/// Passes the values that contain a text before any non-ASCII byte; a value with such a byte before
+/// that is undecided. `found` is the state for an occurrence.
 pub fn holding(text: &[u8], found: State) -> Automaton {
     let mut classes = [0; 256];
     for byte in 0..=127 {
         classes[usize::from(byte)] = byte;
     }
     classes[128..].fill(128);
-    // A state is the longest beginning of the text that what was read ends with.
+    // A state is the longest prefix of the text that ends the bytes read so far.
     let behind = |begun: usize, byte: u8| {
         let read = [&text[..begun], &[byte]].concat();
         let longest = (0..=read.len()).find(|&from| text.starts_with(&read[from..]));

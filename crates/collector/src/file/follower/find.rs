@@ -1,5 +1,5 @@
-//! Which files there are: those that a pattern means, and those that were renamed while nobody
-//! looked.
+//! Discovers files: those that match a pattern, and those that were renamed while this process did
+//! not run.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -14,7 +14,7 @@ use super::super::identity::{Inode, born_ns};
 use super::super::{FILES_MAX, FileRule, Pattern};
 use super::{BUSY_PARTS, Follower, MS, names_of, queue_rest};
 
-/// New files are looked for this often, beside those that the kernel tells of.
+/// Interval of the search for new files, in addition to notifications from the kernel.
 const FIND_MS: u64 = 5_000;
 
 impl Follower {
@@ -30,12 +30,12 @@ impl Follower {
     }
 
     fn leaves_out(&self, rule: &FileRule, path: &Path) -> bool {
-        // Its own segments would make it follow itself.
+        // Otherwise it would follow its own segments.
         path.starts_with(&self.config.data_dir)
             || rule.exclude.iter().any(|exclude| exclude.matches(path))
     }
 
-    /// Looks for files that are new.
+    /// Searches for new files.
     pub(super) fn find(&mut self) {
         let begun_ns = self.now_ns();
         let mut directories = BTreeSet::new();
@@ -63,8 +63,8 @@ impl Follower {
             self.unreadable(&path, &why);
         }
         for follow in self.follows.values() {
-            let place = follow.place.as_deref().and_then(Path::parent);
-            directories.extend(place.map(Path::to_owned));
+            let real_path = follow.real_path.as_deref().and_then(Path::parent);
+            directories.extend(real_path.map(Path::to_owned));
         }
         if directories != self.directories {
             self.directories = directories;
@@ -74,7 +74,7 @@ impl Follower {
         self.find_ns = now_ns + (FIND_MS * MS).max(BUSY_PARTS * (now_ns - begun_ns));
     }
 
-    /// Follows a file from now on, unless it is followed already.
+    /// Starts to follow a file, unless it is followed already.
     pub(super) fn consider(&mut self, path: &Path, rule: usize) {
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
@@ -89,17 +89,17 @@ impl Follower {
             && before != inode
             && let Some(follow) = self.follows.get_mut(&before)
         {
-            // Behind a symbolic link that leads elsewhere now, or renamed.
+            // Renamed, or its symbolic link leads elsewhere now.
             follow.renamed = true;
-            follow.tell_state();
+            follow.publish_state();
         }
         if let Some(follow) = self.follows.get_mut(&inode) {
-            follow.place.get_or_insert_with(|| path.to_owned());
+            follow.real_path.get_or_insert_with(|| path.to_owned());
             return;
         }
         if self.follows.len() >= FILES_MAX {
             self.by_path.remove(path);
-            return self.unreadable(path, "more files are there than can be followed");
+            return self.unreadable(path, "there are more files than can be followed");
         }
         if let Err(error) = self.follow(path, rule, None) {
             self.by_path.remove(path);
@@ -109,8 +109,8 @@ impl Follower {
         }
     }
 
-    /// Follows a file from where it was left, or should begin. With `only`, no other file than
-    /// that; it may have been truncated meanwhile.
+    /// Follows a file from its remembered position, or from where a new one begins. With `only`,
+    /// the file must be that one, although it may have been truncated meanwhile.
     fn follow(&mut self, path: &Path, rule: usize, only: Option<&Entry>) -> io::Result<()> {
         let file = OpenFile::open(path, &self.with.board.open)?;
         let metadata = file.metadata()?;
@@ -126,17 +126,17 @@ impl Follower {
                 && only.is_none_or(|only| only == entry)
         };
         let remembered = self.remembered.get(&metadata.ino()).map_or(&[][..], Vec::as_slice);
-        // An inode is given again when its file is gone, and what is known of an empty file fits
-        // everything: where the time does not tell files apart, it is the one that had the inode
-        // last.
+        // An inode is reused when its file is gone, and the fingerprint of an empty file matches
+        // everything. If the creation time does not distinguish the entries, the last file with the
+        // inode is meant.
         let entry = remembered.iter().filter(|entry| known(entry)).max_by_key(|entry| entry.id);
         let entry = entry.cloned();
         let has_other_start = |only: &Entry| only.born_ns != 0 && only.born_ns == born_ns;
         if entry.is_none() && !only.is_none_or(has_other_start) {
             return Ok(());
         }
-        // Only now that it is followed: it goes on there, and what was in it before it was
-        // truncated is gone.
+        // Entries are removed only once the file is followed. It continues from its entry; lines of
+        // it before a truncation are gone.
         if let Some(remembered) = self.remembered.get_mut(&metadata.ino()) {
             remembered.retain(|old| {
                 Some(old) != entry.as_ref() && (old.born_ns == 0 || old.born_ns != born_ns)
@@ -156,18 +156,18 @@ impl Follower {
         };
         let id = entry.as_ref().map_or(self.id_next, |entry| entry.id);
         self.id_next = self.id_next.max(id + 1);
-        // Lines keep the name under which the file was found first.
+        // Lines keep the name under which the file was first discovered.
         let name = only.or(entry.as_ref());
         let name = name.map_or_else(|| path.to_owned(), |entry| PathBuf::from(&entry.path));
         let now_ns = self.now_ns();
         let mut follow =
             Follow::new(id, (rule, settings), name, (file, &metadata), &start, position);
-        follow.place = Some(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+        follow.real_path = Some(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
         follow.grown_ns = now_ns;
         follow.recorded = entry.is_some();
         follow.renamed = only.is_some();
         self.checkpoint_wanted |= !follow.recorded;
-        follow.tell_state();
+        follow.publish_state();
         self.enter(follow);
         self.close_some();
         Ok(())
@@ -175,14 +175,14 @@ impl Follower {
 
     fn enter(&mut self, mut follow: Follow) {
         self.with.board.add(&follow.tracked);
-        if let Some(place) = &follow.place {
-            self.by_path.insert(place.clone(), follow.inode);
+        if let Some(real_path) = &follow.real_path {
+            self.by_path.insert(real_path.clone(), follow.inode);
         }
         queue_rest(&mut self.queue, &mut follow);
         self.follows.insert(follow.inode, follow);
     }
 
-    /// Follows the rest of files that were renamed while nobody looked.
+    /// Follows the remaining bytes of files that were renamed while this process did not run.
     pub(super) fn find_renamed(&mut self) {
         let mut by_directory: HashMap<PathBuf, Vec<Entry>> = HashMap::new();
         for entry in self.remembered.values().flatten() {
@@ -191,7 +191,7 @@ impl Follower {
             }
         }
         for (directory, mut entries) in by_directory {
-            // Of several that had the same inode, the last one has it.
+            // If several had the same inode, the latest one owns it now.
             entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.id));
             let names = names_of(&directory, entries.iter().map(|entry| entry.inode));
             for entry in entries {

@@ -1,11 +1,12 @@
-//! What became of files: grown, renamed, deleted, truncated; which of them stay open.
+//! Detects what happened to files (grown, renamed, deleted, truncated), and decides which stay
+//! open.
 //!
-//! - *renamed*: its inode is looked for in its directory; it is read on under the new name until
-//!   nothing was written for ten minutes, while the new file of the old name is read beside it;
+//! - *renamed*: the inode is searched in its directory. The file is read under its new name until
+//!   nothing was written for ten minutes, while the new file of the old name is read too.
 //! - *deleted*, or moved elsewhere: read to the end through the open descriptor, and closed when
-//!   nothing was written for some seconds;
-//! - *truncated* (shorter than what was read, or with another beginning): read from its start, as a
-//!   file of its own.
+//!   nothing was written for some seconds.
+//! - *truncated* (shorter than the part already read, or with another beginning): read from its
+//!   start, as a file of its own.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,22 +19,23 @@ use super::super::identity::Inode;
 use super::super::records::End;
 use super::{BUSY_PARTS, Follower, MS, names_of, queue_rest};
 
-/// Every file is looked at this often: for those of whose changes the kernel gives no notice.
+/// Every file is checked this often, in case the kernel does not notify of its changes.
 const LOOK_MS: u64 = 1_000;
-/// A file without a name is closed when it was not written to for so long, and its last line taken.
+/// A file without a name is closed, and its last line taken, when it was not written to for this
+/// long.
 const DELETED_QUIET_MS: u64 = 5_000;
-/// A file under another name is left when it was not written to for so long.
+/// A renamed file is dropped when it was not written to for this long.
 const RENAMED_QUIET_MS: u64 = 600_000;
-/// A file that is not written to is closed after this time.
+/// A file that was not written to for this long is closed.
 const OPEN_IDLE_MS: u64 = 300_000;
-/// What cannot be read is tried again after this time.
+/// An unreadable file is retried after this time.
 const RETRY_MS: u64 = 10_000;
 
 impl Follower {
-    pub(super) fn look_at_all(&mut self) {
+    pub(super) fn check_all_files(&mut self) {
         let begun_ns = self.now_ns();
         let all: Vec<Inode> = self.follows.keys().copied().collect();
-        self.look_at(&all);
+        self.check_files(&all);
         for inode in all {
             self.take_overdue(inode);
         }
@@ -41,7 +43,7 @@ impl Follower {
         self.look_ns = now_ns + (LOOK_MS * MS).max(BUSY_PARTS * (now_ns - begun_ns));
     }
 
-    pub(super) fn look_at(&mut self, inodes: &[Inode]) {
+    pub(super) fn check_files(&mut self, inodes: &[Inode]) {
         let now_ns = self.now_ns();
         let mut elsewhere = Vec::new();
         for inode in inodes {
@@ -52,13 +54,13 @@ impl Follower {
             match follow.look(now_ns) {
                 Ok(look @ (Look::Same | Look::Grown)) => {
                     let had_error = follow.tracked.set_error(None);
-                    // What is left of an unchanged file waits for more, or for its age.
+                    // The rest of an unchanged file waits for more, or for its age limit.
                     let wanted = look == Look::Grown || had_error;
                     if wanted {
                         queue_rest(&mut self.queue, follow);
                     }
                 }
-                Ok(Look::Anew) => self.begin_anew(*inode),
+                Ok(Look::Anew) => self.start_over(*inode),
                 Ok(Look::Elsewhere) => elsewhere.push(*inode),
                 Err(error) => self.failed(*inode, &error),
             }
@@ -69,18 +71,18 @@ impl Follower {
         self.close_some();
     }
 
-    fn begin_anew(&mut self, inode: Inode) {
+    fn start_over(&mut self, inode: Inode) {
         let now_ns = self.now_ns();
         let follow = self.follows.get_mut(&inode).expect("it was looked at");
         self.with.board.remove(&follow.tracked);
-        let begun = follow.begin_anew(self.id_next, &self.config.rules[follow.rule], now_ns);
+        let begun = follow.start_over(self.id_next, &self.config.rules[follow.rule], now_ns);
         self.with.board.add(&follow.tracked);
         match begun {
             Ok(unread) => {
                 self.id_next += 1;
                 self.checkpoint_wanted = true;
                 self.with.board.truncations.fetch_add(1, Relaxed);
-                follow.tell_state();
+                follow.publish_state();
                 queue_rest(&mut self.queue, follow);
                 let path = follow.path.clone();
                 self.lost(&path, unread, "truncated");
@@ -95,16 +97,16 @@ impl Follower {
             && let Some(held_back) = self.lost_limit.pass()
         {
             let path = path.display();
-            tracing::warn!(%path, bytes, held_back, "{how} before it was read to its end");
+            tracing::warn!(%path, bytes, held_back, "a file was {how} before it was read to its end");
         }
     }
 
-    /// Looks for the new names of files, and for what has their old ones now.
+    /// Finds the new names of files, and the files that have their old names now.
     fn find_elsewhere(&mut self, inodes: &[Inode]) {
         let mut by_directory: HashMap<PathBuf, Vec<Inode>> = HashMap::new();
         for inode in inodes {
-            let place = self.follows[inode].place.as_deref();
-            let directory = place.and_then(Path::parent).unwrap_or(Path::new("/"));
+            let real_path = self.follows[inode].real_path.as_deref();
+            let directory = real_path.and_then(Path::parent).unwrap_or(Path::new("/"));
             by_directory.entry(directory.to_owned()).or_default().push(*inode);
         }
         for (directory, inodes) in by_directory {
@@ -122,12 +124,12 @@ impl Follower {
         }
     }
 
-    fn moved(&mut self, inode: Inode, place: Option<PathBuf>) {
+    fn moved(&mut self, inode: Inode, real_path: Option<PathBuf>) {
         let now_ns = self.now_ns();
         let follow = self.follows.get_mut(&inode).expect("it was looked at");
         let same = |path: &PathBuf| fs::metadata(path).is_ok_and(|m| Inode::of(&m) == inode);
-        let place = place.filter(same);
-        if let Some(old) = &follow.place
+        let real_path = real_path.filter(same);
+        if let Some(old) = &follow.real_path
             && self.by_path.get(old) == Some(&inode)
         {
             self.by_path.remove(old);
@@ -137,21 +139,21 @@ impl Follower {
         }
         follow.renamed = true;
         follow.grown_ns = now_ns;
-        if let Some(place) = &place {
-            self.by_path.insert(place.clone(), inode);
+        if let Some(real_path) = &real_path {
+            self.by_path.insert(real_path.clone(), inode);
         }
-        follow.place = place;
-        follow.tell_state();
-        if follow.place.is_none() && follow.file.is_none() {
+        follow.real_path = real_path;
+        follow.publish_state();
+        if follow.real_path.is_none() && follow.file.is_none() {
             let (path, unread) = (follow.path.clone(), follow.size - follow.position);
             self.leave(inode);
             self.lost(&path, unread, "deleted");
         } else {
-            self.look_at(&[inode]);
+            self.check_files(&[inode]);
         }
     }
 
-    /// Takes what nothing more is waited for, and leaves files that are finished.
+    /// Takes records whose waiting time is over, and drops files that are finished.
     fn take_overdue(&mut self, inode: Inode) {
         let (now_ns, may_read) = (self.now_ns(), self.may_read());
         let Some(follow) = self.follows.get_mut(&inode) else { return };
@@ -161,7 +163,7 @@ impl Follower {
         let settings = &self.config.rules[follow.rule];
         let quiet_ns = now_ns - follow.grown_ns;
         let quiet = |ms: u64| quiet_ns >= ms * MS;
-        let moved = follow.renamed || follow.place.is_none();
+        let moved = follow.renamed || follow.real_path.is_none();
         if follow.has_more() && follow.recorded {
             let all = quiet(settings.line_age_ms) || (moved && quiet(DELETED_QUIET_MS));
             let lines = settings.shape.join.is_some() && quiet(settings.record_age_ms);
@@ -169,24 +171,24 @@ impl Follower {
                 self.turn(inode, if all { End::All } else { End::Lines });
             }
         } else if follow.is_done() {
-            let finished = match follow.place {
+            let finished = match follow.real_path {
                 None => quiet(DELETED_QUIET_MS),
                 Some(_) => follow.renamed && quiet(RENAMED_QUIET_MS),
             };
             if finished {
                 self.leave(inode);
-            } else if follow.place.is_some() && quiet(OPEN_IDLE_MS) {
+            } else if follow.real_path.is_some() && quiet(OPEN_IDLE_MS) {
                 self.close(inode);
             }
         }
     }
 
-    /// Closes files that can be opened again, the quiet ones first, when too many are open.
+    /// Closes files that can be reopened, quiet ones first, when too many are open.
     pub(super) fn close_some(&mut self) {
         if self.with.board.open.load(Relaxed) <= self.config.open_files_max as u64 {
             return;
         }
-        let closable = self.follows.values().filter(|f| f.file.is_some() && f.place.is_some());
+        let closable = self.follows.values().filter(|f| f.file.is_some() && f.real_path.is_some());
         let mut closable: Vec<_> = closable.map(|f| (f.has_more(), f.grown_ns, f.inode)).collect();
         closable.sort_unstable_by_key(|(has_more, grown_ns, _)| (*has_more, *grown_ns));
         let left = self.config.open_files_max / 2;
@@ -198,13 +200,13 @@ impl Follower {
 
     fn close(&mut self, inode: Inode) {
         let follow = self.follows.get_mut(&inode).expect("it is followed");
-        // Without a name it could not be opened again.
-        if follow.place.is_some() {
+        // A file without a name could not be reopened.
+        if follow.real_path.is_some() {
             follow.file = None;
         }
     }
 
-    /// Follows a file no longer. What was read of it is remembered, unless it is gone for good.
+    /// Stops following a file. Its position is remembered, unless it is gone for good.
     fn leave(&mut self, inode: Inode) {
         let follow = self.follows.remove(&inode).expect("it is followed");
         self.with.board.remove(&follow.tracked);
@@ -220,8 +222,8 @@ impl Follower {
         let now_ns = self.now_ns();
         self.close(inode);
         let follow = self.follows.get_mut(&inode).expect("it is followed");
-        if follow.place.is_none() {
-            // It cannot be opened again.
+        if follow.real_path.is_none() {
+            // It cannot be reopened.
             let (path, unread) = (follow.path.clone(), follow.size - follow.position);
             self.leave(inode);
             return self.lost(&path, unread, "deleted");

@@ -1,4 +1,5 @@
-//! How far files are read, over a restart: checkpoints, and what is durable behind the last one.
+//! Keeps the positions of files across restarts: checkpoints, and the durable lines behind the last
+//! one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,18 +9,17 @@ use super::super::identity::Inode;
 use super::super::recall::{Recall, Window};
 use super::{Follower, MS};
 
-/// A checkpoint is written at most this often, when something was read; and this often when nothing
-/// was.
+/// Interval of checkpoints while files are read (`CHECKPOINT_MS`), and while nothing was read
+/// (`CHECKPOINT_IDLE_MS`).
 const CHECKPOINT_MS: u64 = 1_000;
 const CHECKPOINT_IDLE_MS: u64 = 10_000;
-/// Bytes of checkpoints a second: large ones are written less often.
+/// Checkpoint bytes written per second: large checkpoints are written less often.
 const CHECKPOINT_BYTES_PER_S: u64 = 256 << 10;
-/// What was read of a file that is not there is remembered so long: it may be on a file system that
-/// is not mounted.
+/// How long the position of a missing file is remembered: its file system may not be mounted.
 const REMEMBER_S: i64 = 7 * 86_400;
 
 impl Follower {
-    /// Moves on behind lines that were durable before a crash, though not in the checkpoint.
+    /// Advances behind lines that were durable before a crash but are not in the checkpoint.
     pub(super) fn skip_durable(&mut self, sequence: u64, recall: &dyn Recall) {
         let by_id: HashMap<u64, Inode> =
             self.follows.values().map(|f| (f.tracked.id, f.inode)).collect();
@@ -42,21 +42,23 @@ impl Follower {
                     skipped += 1;
                 }
                 _ => {
-                    tracing::warn!(path = %follow.path.display(), "the file does not hold what was read of it before the crash; some lines may come twice");
+                    tracing::warn!(path = %follow.path.display(), "the file does not contain the lines that were read from it before the crash; some lines may be stored twice");
                     lost_track.insert(id);
                 }
             }
         });
         if let Err(error) = result {
             tracing::error!(
-                "lines that were read before the crash cannot be looked up, some may come twice: {error}"
+                "the lines that were read before the crash cannot be looked up; some may be stored twice: {error}"
             );
         }
-        // The positions are behind those lines now: were they recalled again from here, they would
-        // not be found there.
+        // The positions are behind those lines now. A second recall from here would not find them
+        // there.
         self.with.ledger.count_up_to(self.with.deliver.mark());
         if skipped > 0 {
-            tracing::info!("{skipped} lines of files are durable since the last checkpoint");
+            tracing::info!(
+                "skipped {skipped} lines of files that became durable after the last checkpoint"
+            );
         }
     }
 
@@ -72,7 +74,8 @@ impl Follower {
         }
     }
 
-    /// Writes how far everything is durable. Files that were waiting for it may be read then.
+    /// Writes the durable position of every file. Files that waited for a checkpoint may be read
+    /// after it.
     pub(super) fn checkpoint(&mut self) {
         let (now_ns, seen_s) = (self.now_ns(), self.seen_s());
         self.remembered.retain(|_, entries| {
@@ -82,8 +85,7 @@ impl Follower {
         let follows = &self.follows;
         let deliver = &self.with.deliver;
         let mut checkpoint = self.with.ledger.look(|sequence| {
-            // While nothing is on its way, everything up to now is counted, and need not be looked
-            // at again.
+            // While nothing is in flight, everything so far is counted and need not be recalled.
             let sequence = sequence.unwrap_or_else(|| deliver.mark());
             let mut checkpoint = Checkpoint::new(sequence);
             checkpoint.files.extend(follows.values().map(|follow| follow.entry(seen_s)));
@@ -107,7 +109,7 @@ impl Follower {
                 if let Some(held_back) = self.checkpoint_limit.pass() {
                     tracing::error!(
                         held_back,
-                        "how far files are read cannot be written down; new files wait: {error}"
+                        "the checkpoint of followed files cannot be written; new files wait: {error}"
                     );
                 }
             }

@@ -1,6 +1,6 @@
-//! A collector whose threads panic at each change of its disk, and over each source that they tell
-//! of its frames, while its store goes away and comes back over real connections: every frame is
-//! there once, and every source is told once.
+//! A collector whose threads panic at each change of its disk, and whenever they notify a source,
+//! while its store disconnects and reconnects over real connections: every frame is stored once,
+//! and every source is notified once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,22 +14,22 @@ use super::super::wire::NodeIdentity;
 use super::*;
 use crate::accounting::Accounting;
 
-/// Frames that are sent, those that are and are not acknowledged when the store goes away, and
-/// those that come then.
+/// Frames sent in each phase: acknowledged before the store disconnects, in flight when it
+/// disconnects, and sent afterwards.
 const FRAMES: [usize; 3] = [8, 12, 12];
 const ALL: usize = FRAMES[0] + FRAMES[1] + FRAMES[2];
 
-/// What brings a thread down.
+/// Where a thread panics.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
-    /// This change of the disk.
+    /// At this change of the disk.
     Change(u64),
-    /// The source of this frame.
+    /// While notifying the source of this frame.
     Source(usize),
 }
 
-/// A store that keeps frames at once, or when it is told.
+/// A store that keeps frames at once, or holds them until told.
 #[derive(Default)]
 struct Store {
     kept: Mutex<BTreeMap<Vec<u8>, usize>>,
@@ -83,7 +83,7 @@ fn listen(address: SocketAddr, store: &Arc<Store>) -> NodeListener {
     NodeListener::start(config, Arc::clone(store) as _, Arc::<Accounting>::default()).unwrap()
 }
 
-/// Hands on frames of one line each; `told` counts what their sources hear.
+/// Delivers frames of one line each; `told` counts the notifications of their sources.
 fn deliver(
     forwarder: &Forwarder,
     frames: std::ops::Range<usize>,
@@ -116,7 +116,7 @@ fn wait_for(what: &str, fault: Fault, holds: impl Fn() -> bool) {
     }
 }
 
-/// Returns the changes of the disk that there were.
+/// Returns the number of changes of the disk.
 fn run(fault: Fault) -> u64 {
     let (store, disk) = (Arc::new(Store::default()), SimDisk::new(3));
     let listener = listen("127.0.0.1:0".parse().unwrap(), &store);
@@ -144,13 +144,13 @@ fn run(fault: Fault) -> u64 {
     wait_for("the connection", fault, || forwarder.shared.queue().any_open());
     store.hold.store(true, Relaxed);
     deliver(&forwarder, first..first + second, fault, &told);
-    // Some may be in the spool, where a thread failed meanwhile.
+    // Some may be in the spool, if a thread panicked meanwhile.
     wait_for("frames to be sent", fault, || {
         let safe = told[first..].iter().filter(|told| told.load(Relaxed) > 0).count();
         store.on_their_way() + safe >= second
     });
     drop(listener);
-    // Of what was on its way when the store went, it has a half.
+    // When the store disconnects, it has half of the frames in flight.
     store.make_durable(second / 2);
     lock(&store.on_their_way).clear();
     store.hold.store(false, Relaxed);
@@ -171,7 +171,7 @@ fn run(fault: Fault) -> u64 {
     let changes = disk.changes() - before;
     let panicked = match fault {
         Fault::None => 0,
-        // Where threads went another way there were fewer changes.
+        // If threads took another path, there were fewer changes.
         Fault::Change(_) => u64::from(disk.is_healthy()),
         Fault::Source(_) => 1,
     };
@@ -181,7 +181,7 @@ fn run(fault: Fault) -> u64 {
 }
 
 #[test]
-fn wherever_a_thread_panics_each_frame_is_there_once() {
+fn each_frame_is_stored_once_wherever_a_thread_panics() {
     let changes = run(Fault::None);
     assert!(changes > 20, "{changes} changes are few");
     let faults: Vec<Fault> =

@@ -1,5 +1,5 @@
-//! One connection of a collector: reads its frames as far as there is room, tells it what is
-//! durable, and says why it ends.
+//! One connection of a collector: reads frames as far as there is room, reports what is durable,
+//! and tells the collector why the connection ends.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -19,21 +19,22 @@ use super::super::wire::{self, NodeIdentity, StoreHealth, ToCollector};
 use super::shared::Shared;
 use crate::accounting::SourceKind;
 
-/// Bytes of frames that are being read, of all connections. Beyond, a further frame is not read
-/// past its header before one of them is complete; one frame is always read.
+/// Bytes of frames that are being read, over all connections. Beyond this, a further frame is not
+/// read past its header before another is complete; one frame is always read.
 const READING_BYTES_MAX: usize = 128 << 20;
-/// A frame must be complete after so long,
+/// Base time limit for a frame to be complete.
 const FRAME_TIME: Duration = Duration::from_secs(120);
-/// and so much longer, by its bytes. While the store takes nothing the time stands still.
+/// Extends the time limit by the frame's bytes at this rate. The limit does not run while the store
+/// takes nothing.
 const FRAME_BYTES_PER_S_MIN: u64 = 16 << 10;
 /// Bytes read from one connection before the next one's turn.
 const TURN_BYTES: usize = 8 << 20;
-/// Bytes that are read and forgotten of a connection that is refused.
+/// Bytes that are read and discarded from a refused connection.
 const UNREAD_MAX: u64 = 1 << 20;
-/// A connection must have said who it is after so long.
+/// Time limit for a connection to identify itself.
 const GREETING_MAX: Duration = Duration::from_secs(10);
-/// Bytes that wait to be written to a connection. Beyond, it is told less often what is durable:
-/// one acknowledgement stands for all before it.
+/// Bytes that wait to be written to a connection. Beyond this, it gets fewer acknowledgements: one
+/// stands for all before it.
 const OUT_BYTES_MAX: usize = 4 << 10;
 
 pub(super) struct Connection {
@@ -46,21 +47,21 @@ pub(super) struct Connection {
     pub(super) said: Instant,
     /// The socket may have more to read.
     pub(super) readable: bool,
-    /// Bytes of the frame that is being read, which are counted for all connections.
+    /// Bytes of the frame that is being read; included in the sum over all connections.
     pub(super) reading_bytes: usize,
     /// When that frame must be complete.
     pub(super) frame_until: Instant,
 }
 
-/// Why a connection ends.
+/// Why a connection ended.
 pub(super) enum End {
-    /// By the other side, in good order.
+    /// Closed by the other side in good order.
     Closed,
-    /// Nothing was heard.
+    /// The other side was silent for too long.
     Silent,
-    /// By an error of the network.
+    /// A network error.
     Broken(#[expect(dead_code, reason = "for debugging")] std::io::Error),
-    /// What came was not taken.
+    /// The peer sent data that was refused.
     Refused { text: String, is_http: bool, is_of_secret: bool },
 }
 
@@ -69,7 +70,8 @@ pub(super) fn refused(text: String) -> End {
 }
 
 impl Connection {
-    /// Whether the frame that is being read may be read on, with so many bytes being read of all.
+    /// Whether the frame that is being read may be read on, given the bytes being read on all
+    /// connections.
     pub(super) fn has_room(&self, reading_bytes: usize) -> bool {
         let more = self.session.reader.frame_bytes() - self.reading_bytes;
         more == 0 || reading_bytes == 0 || reading_bytes + more <= READING_BYTES_MAX
@@ -111,7 +113,7 @@ impl Connection {
             }
         }
         if shared.is_full() || !self.has_room(*reading_bytes) {
-            // Nobody listens to it at present.
+            // The collector is not being read at present, so its silence does not count.
             self.heard = Instant::now();
             self.frame_until = self.frame_until.max(self.heard + FRAME_TIME);
         }
@@ -189,7 +191,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells what is durable, or that the store is there.
+    /// Sends acknowledgements, or a keep-alive message with the state of the store.
     pub(super) fn tell(&mut self, shared: &Shared, health: StoreHealth) -> Result<(), End> {
         let now = Instant::now();
         let greeted = self.session.node().is_some();
@@ -223,7 +225,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Says why, if it is a refusal, as far as the socket takes it.
+    /// Sends the reason of a refusal, as far as the socket takes it without blocking.
     pub(super) fn end(&mut self, end: &End) {
         if let End::Refused { text, is_http, .. } = end {
             let message = match is_http {
@@ -235,7 +237,8 @@ impl Connection {
             };
             self.out.extend(message);
             let _ = self.write();
-            // Closing with bytes unread would take the answer back from the other side.
+            // Closing a socket with unread bytes resets the connection, and the peer would lose the
+            // answer.
             let _ = self.stream.shutdown(Shutdown::Write);
             let _ = std::io::copy(&mut (&self.stream).take(UNREAD_MAX), &mut std::io::sink());
         }

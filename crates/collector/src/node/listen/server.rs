@@ -19,29 +19,29 @@ use super::{CONNECTIONS_MAX, LISTENER, TICK, WAKER};
 use crate::accounting::SourceKind;
 use crate::source::{LogLimit, PeerLog, canonical};
 
-/// Connections of one address, open at once: more than the nodes that a store takes, so that all
-/// may come through one tunnel. Beyond, a new one is closed at once, and counted.
+/// Connections open at once from one address: more than the nodes that a store takes, so that all
+/// may come through one tunnel. Further ones are closed at once, and counted.
 const CONNECTIONS_PER_ADDRESS_MAX: usize = 192;
-/// Collectors that are shown although they are away and brought nothing.
+/// How many collectors are shown that are away and delivered nothing.
 const COLLECTORS_SHOWN: usize = 256;
-/// Connections of one node. A new one ends the oldest beyond: those are of a network that was cut,
-/// and silent.
+/// Connections of one node. A new one closes the oldest beyond this: those were cut off by the
+/// network and are silent.
 pub(super) const CONNECTIONS_PER_NODE_MAX: usize = 4;
-/// Connections that were not admitted yet. Beyond, the oldest of them is closed.
+/// Connections that were not admitted yet. Beyond this, the oldest of them is closed.
 const UNGREETED_MAX: usize = 64;
-/// The same, of one address.
+/// As [`UNGREETED_MAX`], for one address.
 pub(super) const UNGREETED_PER_ADDRESS_MAX: usize = 16;
-/// The token of the first connection; those after it follow.
+/// Token of the first connection; later ones get the next tokens.
 const FIRST: usize = 2;
 
-/// The thread of all connections.
+/// State of the thread of all connections.
 pub(super) struct Server {
     shared: Arc<Shared>,
     poll: Poll,
     listener: TcpListener,
     connections: BTreeMap<usize, Connection>,
     next_token: usize,
-    /// Accepting failed, and no event will tell when it may go again.
+    /// Accepting failed, and no event will announce when it may be retried.
     accept_again: bool,
     /// Bytes of frames that are being read.
     reading_bytes: usize,
@@ -142,14 +142,14 @@ impl Server {
         }
     }
 
-    /// Whether another connection of this peer may be opened. Makes room by the oldest that has not
-    /// said who it is.
+    /// Whether another connection of this peer may be opened. If necessary, closes the oldest one
+    /// that has not identified itself.
     fn make_room(&mut self, peer: SocketAddr) -> bool {
         let is_its = |c: &Connection| c.peer.ip() == peer.ip();
         let is_ungreeted = |c: &Connection| c.session.node().is_none();
         let oldest = |is: &dyn Fn(&Connection) -> bool, max: usize| {
             let mut those = self.connections.iter().filter(|(_, c)| is(c)).map(|(token, _)| *token);
-            // Tokens grow.
+            // Tokens grow, so the first is the oldest.
             let first = those.next();
             first.filter(|_| 1 + those.count() >= max)
         };
@@ -158,7 +158,7 @@ impl Server {
             .or_else(|| oldest(&is_ungreeted, UNGREETED_MAX))
             .or_else(|| oldest(&is_ungreeted, 1).filter(|_| self.is_crowded(peer)));
         if let Some(token) = goes {
-            let text = "others wait; say who you are in time".to_owned();
+            let text = "others wait; authenticate in time".to_owned();
             self.close(token, refused(text));
         }
         !self.is_crowded(peer)
@@ -169,7 +169,8 @@ impl Server {
         self.connections.len() >= CONNECTIONS_MAX || of_peer >= CONNECTIONS_PER_ADDRESS_MAX
     }
 
-    /// Reads what came, tells what is durable, writes, and closes what is to be closed.
+    /// Reads arrived data, sends acknowledgements, writes, and closes connections that must be
+    /// closed.
     fn serve(&mut self) {
         let shared = Arc::clone(&self.shared);
         let health = shared.health();
@@ -219,7 +220,7 @@ impl Server {
             if let Some(status) = collectors.get_mut(&node) {
                 status.connections -= 1;
                 let is_away = status.connections == 0;
-                // One that brought nothing is forgotten: there may be any number of them.
+                // A collector that delivered nothing is forgotten: there may be any number of them.
                 if is_away && status.frames == 0 && collectors.len() > COLLECTORS_SHOWN {
                     collectors.remove(&node);
                 }
@@ -252,7 +253,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// By a panic too.
+    /// Runs after a panic too.
     fn drop(&mut self) {
         for node in self.connections.values().filter_map(|c| c.session.node()) {
             self.shared.store.leave(node);

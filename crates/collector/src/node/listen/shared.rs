@@ -1,5 +1,5 @@
-//! What both threads of the listener share: the frames that wait for the store, and the thread that
-//! hands them to it (`nodes-keep`).
+//! The state shared by both threads of the listener: the frames that wait for the store, and the
+//! loop that passes them to it (`nodes-keep`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -21,25 +21,26 @@ use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::deliver::KeepError;
 use crate::source::LogLimit;
 
-/// Bytes of frames that wait for the store. Beyond, no more are read.
+/// Bytes of frames that wait for the store. Beyond this, no more are read.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// How much later than now a frame may say that its lines came: clocks differ. Beyond, they came
-/// now.
+/// How far in the future the receive times of a frame may be, since clocks differ. Later times are
+/// set to now.
 pub(super) const FUTURE_MAX_NS: i64 = 60 * 1_000_000_000;
-/// Lines that came before 2000 did not: a machine without a clock begins in 1970. They came now.
+/// Receive times before 2000 are impossible (a machine without a clock starts in 1970). They are
+/// set to now.
 pub(super) const RECEIVED_MIN_NS: i64 = 946_684_800 * 1_000_000_000;
-/// How often it is asked whether there is room on the disk again.
+/// How often a full disk is checked for room again.
 const RETRY: Duration = Duration::from_millis(100);
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn NodeStore>,
     pub(super) accounting: Arc<Accounting>,
     pub(super) waker: Waker,
-    /// Frames became durable, or there is room again; the waker was told.
+    /// Frames became durable, or there is room again; the waker was triggered.
     pub(super) woken: AtomicBool,
     pub(super) stopped: AtomicBool,
     pub(super) failed: AtomicBool,
-    /// Frames that were handed to the store, which has not said yet what became of them.
+    /// Frames that were passed to the store and whose outcome is not known yet.
     pub(super) on_their_way: AtomicUsize,
     pub(super) ledger: Mutex<Ledger>,
     pub(super) waiting: Mutex<WaitingFrames>,
@@ -66,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// No more frames come to wait.
+    /// From now on no more frames are queued.
     pub(super) fn close(&self) {
         lock(&self.waiting).closed = true;
         self.changed.notify_all();
@@ -74,13 +75,13 @@ impl Shared {
 
     pub(super) fn has_panicked(&self, thread: &str) {
         tracing::error!(
-            "thread {thread} failed by a fault of Loginson; collectors keep their frames and send them again once it is \
-             started again; please report what stands before this line"
+            "thread {thread} failed because of a bug in Loginson; collectors keep their frames and resend them once it has \
+             restarted; please report the messages before this line"
         );
         self.fail();
     }
 
-    /// Without one thread the other is of no use: what waits is sent again.
+    /// One thread is of no use without the other: waiting frames will be resent.
     pub(super) fn fail(&self) {
         self.accounting.source(SourceKind::Node).threads_failed.fetch_add(1, Relaxed);
         self.stopped.store(true, Relaxed);
@@ -89,8 +90,8 @@ impl Shared {
         self.failed.store(true, Relaxed);
     }
 
-    /// Drops the frames that wait, when no thread brings or takes any more: the collectors have
-    /// them still.
+    /// Drops the waiting frames once no thread adds or takes any more: the collectors still have
+    /// them.
     pub(super) fn give_back(&self, reason: DropReason) {
         let counters = self.accounting.source(SourceKind::Node);
         let mut waiting = lock(&self.waiting);
@@ -101,7 +102,7 @@ impl Shared {
         }
     }
 
-    /// The thread that waits for the store.
+    /// The loop of the thread that waits for the store.
     pub(super) fn keep_frames(self: Arc<Self>) {
         let mut log_limit = LogLimit::default();
         while let Some(frame) = self.next_to_keep() {
@@ -109,7 +110,7 @@ impl Shared {
             if let Err(error) = self.keep(frame)
                 && let Some(held_back) = log_limit.pass()
             {
-                // The collector has it still.
+                // The collector still has it.
                 tracing::warn!(%error, held_back, "a frame of a collector was not kept; it is sent again");
             }
             let mut waiting = lock(&self.waiting);
@@ -121,8 +122,8 @@ impl Shared {
         }
     }
 
-    /// Waits for a frame, and until the disk has room for it. None at the end: frames that wait
-    /// then are not acknowledged, and sent again to whoever is here next.
+    /// Waits for a frame, and until the disk has room for it. `None` at the end: the waiting frames
+    /// are then not acknowledged, and resent to the next listener.
     fn next_to_keep(&self) -> Option<Frame> {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -144,14 +145,14 @@ impl Shared {
         let mut handed = Handed::new(self, &frame);
         let on_durable = move |result: Result<(), KeepError>| match result {
             Ok(()) => handed.is_durable(),
-            // Only at the end; it is sent again to whoever is there then.
+            // Only at the end; the collector resends it to the next listener.
             Err(_) => handed.lost = DropReason::ShuttingDown,
         };
         self.store.keep(frame, Box::new(on_durable))
     }
 
-    /// Lines that are to come, or came before there were any, would outlive retention or be deleted
-    /// by it at once.
+    /// Sets impossible receive times to now. Lines from the future would outlive retention, and
+    /// lines from before 2000 would be deleted by it at once.
     pub(super) fn correct_times(&self, frame: &mut Frame, peer: SocketAddr) {
         let now_ns = self.clock.now_ns();
         let range = (RECEIVED_MIN_NS, now_ns.saturating_add(FUTURE_MAX_NS));
@@ -182,7 +183,7 @@ impl Shared {
     }
 }
 
-/// A frame in the hands of the store. It is on its way until this is dropped, also by a panic.
+/// A frame that was passed to the store. It is in flight until this is dropped, also by a panic.
 struct Handed {
     shared: Arc<Shared>,
     node: u32,
@@ -191,7 +192,7 @@ struct Handed {
     lines: u64,
     line_bytes: u64,
     kept: bool,
-    /// Why it is not kept, if it is not.
+    /// The reason to count if the frame is not kept.
     lost: DropReason,
 }
 

@@ -1,4 +1,4 @@
-//! The listener with a store that panics where a test says so, and collectors over real
+//! The listener with a store that panics where a test requests it, and collectors over real
 //! connections.
 
 use std::io::ErrorKind::{TimedOut, WouldBlock};
@@ -14,13 +14,13 @@ use super::shared::{FUTURE_MAX_NS, RECEIVED_MIN_NS};
 use super::*;
 use crate::accounting::SourceKind;
 
-/// A store that brings down whoever asks it for what `faults` says, once each time it says so.
+/// A store that panics in the calls that `faults` lists, once per entry.
 #[derive(Default)]
 struct Faulty {
     faults: Mutex<Vec<&'static str>>,
     held: Mutex<Numbers>,
     keeps: AtomicUsize,
-    /// Frames are not durable before this is false.
+    /// While this is true, no frame becomes durable.
     hold: AtomicBool,
     on_their_way: Mutex<Vec<(u64, OnDurable)>>,
     /// Receive times of the frames that were kept.
@@ -32,8 +32,8 @@ struct Faulty {
 impl Faulty {
     fn may_fail(&self, at: &'static str) {
         let mut faults = lock(&self.faults);
-        if let Some(place) = faults.iter().position(|&fault| fault == at) {
-            faults.remove(place);
+        if let Some(index) = faults.iter().position(|&fault| fault == at) {
+            faults.remove(index);
             drop(faults);
             panic!("a fault at {at}, which is tested");
         }
@@ -106,19 +106,19 @@ fn frame(number: u64, received_ns: i64) -> Frame {
     builder.finish(IDENTITY.node, number).unwrap()
 }
 
-/// A collector that sends all frames of one line each, and gives its connection.
+/// A collector that sends frames of one line each with these numbers; returns its connection.
 fn send(address: SocketAddr, numbers: &[u64]) -> std::net::TcpStream {
     let mut stream = connect(address);
     let mut bytes = greeting(&IDENTITY, 1);
     for &number in numbers {
         bytes.extend_from_slice(frame(number, 1).bytes());
     }
-    // It may be gone already.
+    // The connection may be closed already.
     let _ = stream.write_all(&bytes);
     stream
 }
 
-/// Waits until so many frames are acknowledged. False when the connection ends before.
+/// Waits until `frames` frames are acknowledged. Returns false when the connection ends before.
 fn acknowledged(stream: &mut std::net::TcpStream, frames: u64) -> bool {
     let mut reader = wire::CollectorReader::default();
     let mut bytes = [0; 64];
@@ -142,7 +142,7 @@ fn wait_for(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn whichever_thread_panics_the_next_listener_takes_the_rest_once() {
+fn after_any_panic_the_next_listener_stores_each_frame_once() {
     for fault in ["admit", "keep"] {
         let (store, accounting) = (Arc::new(Faulty::default()), Arc::default());
         let counts = |accounting: &Accounting| accounting.source(SourceKind::Node).counts();
@@ -169,7 +169,7 @@ fn whichever_thread_panics_the_next_listener_takes_the_rest_once() {
 }
 
 #[test]
-fn none_takes_its_place_before_the_store_knows_what_it_has() {
+fn no_new_listener_while_frames_are_in_flight() {
     let (store, accounting) = (Arc::new(Faulty::default()), Arc::default());
     store.hold.store(true, Relaxed);
     let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &accounting);
@@ -188,7 +188,7 @@ fn none_takes_its_place_before_the_store_knows_what_it_has() {
     assert_eq!(store.keeps.load(Relaxed), 1);
 }
 
-/// Why the listener ends a connection, if it says so.
+/// The reason the listener sends when it ends a connection, if any.
 fn refusal(stream: &mut std::net::TcpStream) -> Option<String> {
     let mut reader = wire::CollectorReader::default();
     let mut bytes = [0; 256];
@@ -205,7 +205,7 @@ fn refusal(stream: &mut std::net::TcpStream) -> Option<String> {
     }
 }
 
-/// Greets as somebody who has this secret, and gives the connection.
+/// Greets as a collector with this secret; returns its connection.
 fn greet(address: SocketAddr, secret: Option<&[u8]>) -> (std::net::TcpStream, Result<(), String>) {
     let secret = secret.map(|text| Arc::new(Secret::new(text).unwrap()));
     let (mut sender, hello) = Sender::<()>::new(&IDENTITY, secret, nonce());
@@ -252,7 +252,7 @@ fn only_collectors_that_know_the_secret_deliver() {
     let refused = |secret: Option<&[u8]>| greet(address, secret).1.unwrap_err();
     assert!(refused(Some(b"another secret 1")).contains("is not that of this store"));
     assert!(refused(None).contains("know its secret"));
-    // One that does not wait for the store's nonce.
+    // A collector that does not wait for the store's nonce.
     let mut hasty = connect(address);
     let (mut sender, hello) =
         Sender::<()>::new(&IDENTITY, Some(Arc::new(Secret::new(OURS).unwrap())), nonce());
@@ -268,13 +268,13 @@ fn only_collectors_that_know_the_secret_deliver() {
 }
 
 #[test]
-fn strangers_take_neither_places_nor_memory() {
+fn unauthenticated_peers_use_few_slots_and_little_memory() {
     let (store, accounting) = (Arc::new(Faulty::default()), Arc::<Accounting>::default());
     let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &accounting);
     let address = listener.local_addr();
     let counters = accounting.source(SourceKind::Node);
     let total = || counters.connections_total.load(Relaxed);
-    // Some say nothing, some begin a frame of 60 MiB, some greet and say no more.
+    // Some send nothing, some begin a frame of 60 MiB, some greet and then send nothing.
     let mut long = frame(1, 1).bytes()[..64].to_vec();
     long[44..48].copy_from_slice(&(60u32 << 20).to_le_bytes());
     let crc = crc32c::crc32c(&long[..60]).to_le_bytes();
@@ -297,7 +297,7 @@ fn strangers_take_neither_places_nor_memory() {
     assert!(acknowledged(&mut send(address, &[1]), 1), "a collector gets in");
     assert_eq!(counters.connections_refused.load(Relaxed), 0);
     drop(strangers);
-    // What is not a greeting ends the connection at once.
+    // Anything but a greeting ends the connection at once.
     for early in [frame(1, 1).bytes(), &wire::keepalive()] {
         let mut stream = connect(address);
         stream.write_all(early).unwrap();
@@ -332,7 +332,7 @@ fn a_start_beyond_all_frames_acknowledges_none_of_them() {
     }
     assert!(acknowledged(&mut send(address, &[1, 2, 3]), 3));
     assert_eq!(store.keeps.load(Relaxed), 3, "they are kept");
-    // Below what it said itself it may not send.
+    // It may not send numbers below the one it announced.
     let mut stream = connect(address);
     stream.write_all(&[greeting(&IDENTITY, 9), frame(8, 1).bytes().to_vec()].concat()).unwrap();
     assert!(refusal(&mut stream).unwrap().contains("below the one of its start"));
@@ -340,7 +340,7 @@ fn a_start_beyond_all_frames_acknowledges_none_of_them() {
 }
 
 #[test]
-fn receive_times_that_cannot_be_are_now() {
+fn impossible_receive_times_become_now() {
     const NOW_NS: i64 = 1_800_000_000_000_000_000;
     let (store, accounting) = (Arc::new(Faulty::default()), Arc::<Accounting>::default());
     let clock = Arc::new(ManualClock::new(NOW_NS));
@@ -358,23 +358,23 @@ fn receive_times_that_cannot_be_are_now() {
         (RECEIVED_MIN_NS - 1, NOW_NS),
     ];
     let (mut stream, _) = greet(listener.local_addr(), None);
-    for (place, (claimed, _)) in times.iter().enumerate() {
-        stream.write_all(frame(place as u64 + 1, *claimed).bytes()).unwrap();
+    for (index, (claimed, _)) in times.iter().enumerate() {
+        stream.write_all(frame(index as u64 + 1, *claimed).bytes()).unwrap();
     }
     assert!(acknowledged(&mut stream, times.len() as u64));
     let expected: Vec<_> = times.iter().map(|(_, kept)| (*kept, *kept)).collect();
     assert_eq!(*lock(&store.received), expected);
-    // The header says what the runs do not.
+    // The header disagrees with the runs.
     let mut bytes = frame(99, NOW_NS).bytes().to_vec();
     bytes[32..40].copy_from_slice(&i64::MAX.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..60]).to_le_bytes();
     bytes[60..64].copy_from_slice(&crc);
     stream.write_all(&bytes).unwrap();
-    assert!(refusal(&mut stream).unwrap().contains("not of its lines"));
+    assert!(refusal(&mut stream).unwrap().contains("does not match its lines"));
 }
 
 #[test]
-fn large_frames_that_do_not_come_leave_room_for_others() {
+fn incomplete_large_frames_leave_room_for_others() {
     let (store, accounting) = (Arc::new(Faulty::default()), Arc::<Accounting>::default());
     let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &accounting);
     let mut long = frame(1, 1).bytes()[..64].to_vec();
@@ -391,7 +391,7 @@ fn large_frames_that_do_not_come_leave_room_for_others() {
             let crc = crc32c::crc32c(&long[..60]).to_le_bytes();
             long[60..64].copy_from_slice(&crc);
             stream.write_all(&[greeting(&identity, 1), long.clone()].concat()).unwrap();
-            // Of most of them it is not read.
+            // Most of them are not read from.
             match stream.write_all(&vec![0; 1 << 20]) {
                 Err(error) if [WouldBlock, TimedOut].contains(&error.kind()) => {}
                 written => written.unwrap(),

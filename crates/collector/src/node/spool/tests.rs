@@ -1,5 +1,5 @@
-//! The spool on a disk that fails, fills up, loses power and brings its thread down at every point,
-//! against a list of what it promised.
+//! The spool on a simulated disk that fails, fills up, loses power, or makes the calling thread
+//! panic at every point, compared with a model of what the spool confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,24 +22,24 @@ const ENOSPC: i32 = 28;
 #[derive(Clone, Copy, Debug)]
 enum Accident {
     None,
-    /// The power is cut at this change.
+    /// Power is cut at this change.
     Cut(u64),
     /// This change fails once.
     Fault(Operation, u64, i32),
-    /// Whoever asks for this change panics.
+    /// The caller of this change panics.
     Panic(u64),
 }
 
-/// What the spool promised, and what it may hold besides.
+/// Reference model: what the spool confirmed, and what it may hold besides.
 #[derive(Default)]
-struct Truth {
-    /// Frames that must be there, once.
+struct Promises {
+    /// Frames that must be in the spool, once.
     there: BTreeSet<u64>,
-    /// Frames that may be there: removed, or on their way when the power went.
+    /// Frames that may be in the spool: removed, or in flight when the power was cut.
     perhaps: BTreeSet<u64>,
-    /// The store and the number of frames that were bound to one.
+    /// By frame: the store it was bound to, and its number there.
     bound: BTreeMap<u64, (u32, u64)>,
-    /// The same of those whose binding was not answered.
+    /// The same for frames whose binding was not confirmed.
     perhaps_bound: BTreeMap<u64, (u32, u64)>,
     next_frame: u64,
     next_number: u64,
@@ -49,7 +49,7 @@ struct Run {
     disk: SimDisk,
     random: Rng,
     spool: Spool,
-    truth: Truth,
+    truth: Promises,
 }
 
 fn open(disk: &SimDisk) -> Spool {
@@ -58,7 +58,7 @@ fn open(disk: &SimDisk) -> Spool {
     spool
 }
 
-/// A frame of one line, which says which it is.
+/// A frame of one line, which contains its number.
 fn frame(number: u64, bytes: usize) -> Frame {
     let mut builder = FrameBuilder::new();
     let line = format!("{number} {}\n", "x".repeat(bytes));
@@ -77,24 +77,23 @@ impl Run {
         let disk = SimDisk::new(seed);
         disk.create_dir_all(Path::new(DIR)).unwrap();
         let spool = open(&disk);
-        Run { disk, random: Rng::with_seed(seed), spool, truth: Truth::default() }
+        Run { disk, random: Rng::with_seed(seed), spool, truth: Promises::default() }
     }
 
-    /// Asks the spool for something, as a thread that outlives its panics does. None: it was not
-    /// done.
+    /// Calls the spool as a thread that survives its panics does. `None`: the operation failed.
     fn ask<T>(&mut self, work: impl FnOnce(&mut Spool) -> Result<T, SegmentError>) -> Option<T> {
         let spool = &mut self.spool;
         match catch_unwind(AssertUnwindSafe(|| work(spool))) {
             Ok(result) => result.ok(),
             Err(_) => {
                 self.spool.doubt();
-                self.spool.be_sure().expect("only one thing goes wrong");
+                self.spool.ensure_consistent().expect("only one thing goes wrong");
                 None
             }
         }
     }
 
-    /// A few frames, and their names.
+    /// A few frames, and their numbers.
     fn frames(&mut self) -> Vec<(u64, Frame)> {
         let count = self.random.u64(1..5);
         let names = self.truth.next_frame..self.truth.next_frame + count;
@@ -113,7 +112,7 @@ impl Run {
         let mut refs: Vec<&mut Frame> = frames.iter_mut().map(|(_, frame)| frame).collect();
         match self.ask(|spool| spool.append(&mut refs)) {
             Some(()) => self.truth.there.extend(names),
-            // Without a power cut they are gone for good: they go elsewhere.
+            // Without a power cut they are not in the spool: the caller sends them elsewhere.
             None if self.disk.is_crashed() => self.truth.perhaps.extend(names),
             None => {}
         }
@@ -122,7 +121,7 @@ impl Run {
     fn bind(&mut self) {
         let mut frames = self.frames();
         let store = STORES[self.random.usize(..2)];
-        // Some numbers between were acknowledged.
+        // Some numbers in between were acknowledged.
         let mut number = self.numbers(2 * frames.len() as u64);
         let mut numbered = Vec::new();
         let mut bound = BTreeMap::new();
@@ -145,7 +144,7 @@ impl Run {
         }
     }
 
-    /// Takes a file for a store and reads it; perhaps it is acknowledged and removed.
+    /// Binds a file to a store and reads it; perhaps it is acknowledged and removed.
     fn take(&mut self) {
         let Some(Some(frames)) = self.ask(Spool::free_frames) else { return };
         let store = STORES[self.random.usize(..2)];
@@ -157,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Reads what is bound to a store, as when it connects.
+    /// Reads the files bound to a store, as on connecting.
     fn connect(&mut self) {
         let store = STORES[self.random.usize(..2)];
         for bound in self.ask(|spool| spool.bound_to(store)).unwrap_or_default() {
@@ -183,7 +182,7 @@ impl Run {
         if self.random.bool() {
             let _ = self.ask(|spool| spool.remove(id));
             for name in names {
-                // A crash may bring it back; its store knows its number.
+                // A crash may restore it; its store knows its number.
                 self.truth.there.remove(&name);
                 self.truth.perhaps.insert(name);
             }
@@ -200,22 +199,22 @@ impl Run {
         }
     }
 
-    /// All that is there after a restart.
+    /// Checks all frames after a restart.
     fn check(mut self) {
         self.disk.clear_faults();
         self.disk.restart();
         self.spool = open(&self.disk);
-        // What was removed takes room until then.
+        // Removed files occupy space until then.
         self.disk.sync_dir(Path::new(DIR)).unwrap();
         assert_eq!(self.spool.bytes(), self.disk.used_bytes(), "no file is left over");
         self.check_all();
     }
 
-    /// All that is there, each frame once and where it was bound to.
+    /// Checks that each frame is in the spool once, and bound to the right store.
     fn check_all(&mut self) {
         let bound: Vec<Bound> = STORES
             .iter()
-            .flat_map(|&store| self.spool.bound_to(store).expect("it is sure"))
+            .flat_map(|&store| self.spool.bound_to(store).expect("the spool is consistent"))
             .collect();
         let mut found = BTreeSet::new();
         let mut look = |reader: Result<BoundReader, SegmentError>, is_bound: bool| {
@@ -248,7 +247,7 @@ impl Run {
     }
 }
 
-/// Returns the changes of the disk that there were.
+/// Returns the number of changes of the disk.
 fn run(seed: u64, accident: Accident) -> u64 {
     let mut run = Run::new(seed);
     let before = run.disk.changes();
@@ -268,7 +267,7 @@ fn run(seed: u64, accident: Accident) -> u64 {
     }
     let changes = run.disk.changes() - before;
     match run.random.u8(..3) {
-        // It goes on as if nothing had been.
+        // The run continues as if nothing had happened.
         0 if !run.disk.is_crashed() => {
             run.disk.clear_faults();
             run.check_all();
@@ -283,7 +282,7 @@ fn run(seed: u64, accident: Accident) -> u64 {
 }
 
 #[test]
-fn what_was_promised_is_there_after_a_power_cut_at_any_change() {
+fn confirmed_frames_survive_a_power_cut_at_any_change() {
     for seed in 0..6 {
         let changes = run(seed, Accident::None);
         assert!(changes > 50, "{changes} changes are few");
@@ -294,7 +293,7 @@ fn what_was_promised_is_there_after_a_power_cut_at_any_change() {
 }
 
 #[test]
-fn a_panic_at_any_change_loses_and_doubles_nothing() {
+fn a_panic_at_any_change_loses_and_duplicates_nothing() {
     for seed in 200..206 {
         let changes = run(seed, Accident::None);
         for change in 1..=changes {
@@ -304,7 +303,7 @@ fn a_panic_at_any_change_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn one_failure_of_the_disk_loses_and_doubles_nothing() {
+fn one_failure_of_the_disk_loses_and_duplicates_nothing() {
     for operation in Operation::ALL {
         for seed in 100..110 {
             for skip in 0..12 {

@@ -1,4 +1,4 @@
-//! Any bytes: nothing panics, each line has a row, and rows are whole.
+//! Arbitrary bytes: nothing panics, each line has a row, and rows are complete.
 
 use proptest::prelude::*;
 
@@ -69,14 +69,14 @@ fn each_cut_of_each_sample() {
     }
 }
 
-/// What fuzzing has found, and what it starts from.
+/// Inputs that fuzzing found, and its seeds.
 #[test]
 fn seeds_of_the_fuzzer() {
     let folder = std::path::Path::new("../../fuzz/seeds/parse_lines");
     let mut seeds = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let seed = std::fs::read(entry.unwrap().path()).unwrap();
-        // Two bytes of options stand before the lines.
+        // Two bytes of options precede the lines.
         let lines = seed.get(2..).unwrap_or_default();
         check_any(&[lines]);
         check_any(&lines.split(|b| *b == b'\n').collect::<Vec<_>>());

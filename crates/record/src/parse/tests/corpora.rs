@@ -1,10 +1,11 @@
-//! Excerpts of real logs: each file has the types, times and levels it should, and no notes.
+//! Excerpts of real logs: each file gives the expected types, times and levels, and no notes.
 
 use std::path::Path;
 
 use super::*;
 
-/// What a file gives: lines, their type, first time, lines with a level, lines with an application.
+/// The expected result for a file: lines, their type, first time, lines with a level, lines with an
+/// application.
 struct Expected {
     name: &'static str,
     lines: usize,

@@ -1,4 +1,4 @@
-//! What devices send under the name of syslog.
+//! Messages that devices send as syslog.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn cisco() {
                 "<189>Jan 31 2026 12:00:00 asa1 %ASA-6-302013: x",
                 "_msg=%ASA-6-302013: x|app_name=ASA|hostname=asa1|msg_id=302013|@2026-01-31T12:00:00Z",
             ),
-            // A percent sign alone makes no mnemonic.
+            // A percent sign alone is not a mnemonic.
             ("<189>Nov 21 12:00:00 h %CPU high", "_msg=%CPU high|hostname=h"),
             ("<189>Nov 21 12:00:00 h %-5-: x", "_msg=%-5-: x|hostname=h"),
         ],
@@ -70,7 +70,7 @@ fn cisco() {
 }
 
 #[test]
-fn without_priority_the_mnemonic_says_the_level() {
+fn without_priority_the_mnemonic_gives_the_level() {
     check(
         &syslog_udp(),
         &["_remote_ip=10.0.0.7"],

@@ -1,5 +1,5 @@
-//! Lines of loggers and programs as they write them: their time, level and message; and lines of
-//! data that only look so.
+//! Lines as loggers and programs write them: their time, level and message; and lines of data that
+//! only look like log lines.
 
 use super::*;
 
@@ -325,9 +325,9 @@ fn json_loggers() {
 }
 
 #[test]
-fn data_that_is_no_log() {
+fn data_that_is_not_a_log() {
     let rows: &[Row] = &[
-        // A number of which nobody knows whose it is, or a word that is no level.
+        // A number with an unknown scale, or a word that is not a level.
         (r#"{"user":"a","t":1769860800}"#, "-", "-", "-"),
         (r#"{"T":20.5,"M":3}"#, "-", "-", "-"),
         (r#"{"s":"E","event":"x"}"#, "-", "-", "-"),
@@ -354,7 +354,7 @@ fn data_that_is_no_log() {
 }
 
 #[test]
-fn what_a_sender_says_stays_under_its_name() {
+fn sent_fields_keep_their_names() {
     let line = r#"{"@t":"2026-01-31T12:00:00Z","@l":"Warning","@m":"m","levelno":30,"level":"Warn","eventTime":"2020-01-01T00:00:00Z","event":"e"}"#;
     let batch = parse_with(
         &ParserConfig::default(),
@@ -406,7 +406,7 @@ fn lines_of_text() {
         ),
         ("31-Jan-2026 12:00:00.250 SEVERE [main] x", QUARTER, "error", "-"),
         ("type=SYSCALL msg=audit(1769860800.250:1): arch=c000003e", QUARTER, "-", "-"),
-        // What is no level and no time.
+        // Text that is not a level or a time.
         ("the error was found", "-", "-", "-"),
         ("12 of 31 Jan", "-", "-", "-"),
         ("a=1 b=2 c=3", "-", "-", "-"),
@@ -437,7 +437,7 @@ fn logfmt() {
     assert_eq!(batch.row(0).get_by_name("_type"), Some(&b"logfmt"[..]));
     assert_eq!(batch.row(0).get_by_name("level"), Some(&b"warn"[..]));
     assert_eq!(batch.row(0).get_by_name("took"), Some(&b"1s"[..]));
-    // In a syslog head, whose time and host count.
+    // In a syslog head, whose time and host are used.
     let line = "<14>Nov 21 11:59:00 h app[1]: ts=2020-01-01T00:00:00Z level=error msg=m a=1";
     let batch =
         parse_with(&ParserConfig::default(), &syslog_udp(), &[line.as_bytes(), line.as_bytes()]);
@@ -447,7 +447,7 @@ fn logfmt() {
         assert_eq!(row.get_by_name("hostname"), Some(&b"h"[..]));
         assert_eq!(time_text(row.time_ns()), "2026-11-21T11:59:00Z");
     }
-    // As a format that was asked for.
+    // As a configured format.
     let hints = Hints { format: Some(MessageFormat::Logfmt), ..Hints::default() };
     let batch = parse_with(
         &ParserConfig::default(),
@@ -547,7 +547,7 @@ fn containers() {
 }
 
 #[test]
-fn keys_that_are_named() {
+fn configured_keys() {
     let named = |time: &str, level: &str, msg: &str| Hints {
         time_fields: vec![time.into()],
         level_fields: vec![level.into()],
@@ -565,7 +565,7 @@ fn keys_that_are_named() {
         (r#"{"when":1769860800,"what":"m"}"#, NOON, "-", "m"),
     ];
     check_rows(&origin, rows);
-    // They go before the time of a head.
+    // They precede the time of a head.
     let head = "<14>Nov 21 11:59:00 h app[1]: ";
     let line = format!(r#"{head}{{"when":"2026-01-31T12:00:00Z","sev":"ERR","what":"m"}}"#);
     let other = format!(r#"{head}{{"when":"never","sev":"odd","what":"m"}}"#);
@@ -580,7 +580,7 @@ fn keys_that_are_named() {
         assert_eq!(note, Some(&b"named time not readable"[..]));
         assert_eq!(batch.row(row + 1).get_by_name("when"), Some(&b"never"[..]));
     }
-    // Named by a rule for types, also where the rule is found by what the object says.
+    // Named by a type rule, also if the rule is found by the content of the object.
     let rule = TypeRule {
         name: "shop".into(),
         app_name: vec!["cart".into()],
@@ -610,8 +610,8 @@ fn keys_that_are_named() {
 }
 
 #[test]
-fn broken_objects_keep_what_can_be_read() {
-    // Line, fields that are there, fields that are not, and the note.
+fn readable_fields_of_broken_objects_are_kept() {
+    // Line, present fields, absent fields, and the note.
     type Broken = (&'static [u8], &'static [(&'static str, &'static [u8])], &'static str);
     let rows: &[Broken] = &[
         (
@@ -687,7 +687,7 @@ fn broken_objects_keep_what_can_be_read() {
         let found = row.get_by_name("_note").map(String::from_utf8_lossy);
         assert_eq!(found.as_deref(), Some(*note), "{shown}");
     }
-    // Nothing to be read: text.
+    // Nothing can be read: text.
     for line in ["{", "{\"a", "{\"a\":", "{'a':1}", "{a}", "{\"a\":\"", "{\"a\":[1"] {
         let batch = parse_with(
             &ParserConfig::default(),
@@ -698,7 +698,7 @@ fn broken_objects_keep_what_can_be_read() {
         assert_eq!(row.get_by_name("_note"), Some(&b"not JSON: broken or cut off"[..]), "{line}");
         assert_eq!(row.get_by_name("_msg"), Some(line.as_bytes()));
     }
-    // Place in the line, not in the object.
+    // The offset in the line, not in the object.
     let line = b"<14>Nov 21 12:00:00 h app: {\"a\":1";
     let batch = parse_with(
         &ParserConfig::default(),

@@ -1,10 +1,10 @@
-//! Lines whose heads are known give the same rows as lines parsed from end to end.
+//! Lines with cached heads give the same rows as lines parsed from end to end.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Lines of a few senders, and what may go wrong with a head.
+/// Lines of a few senders, and variations of their heads.
 const LINES: [&str; 48] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
@@ -94,27 +94,31 @@ fn origins() -> Vec<Origin> {
     ]
 }
 
-/// A row with everything that can be asked of it.
+/// A row with all its properties.
 fn whole(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     use crate::batch::Place;
     let mut text = format!("{} {:?} {}", row.time_ns(), row.id(), row.origin_index());
     let values: Vec<_> = row.fields().collect();
     assert_eq!(values.len(), row.fields_count());
-    for ((id, place, length), (id_again, value)) in row.places().zip(values) {
+    for ((id, position, length), (id_again, value)) in row.places().zip(values) {
         assert_eq!((id, length as usize), (id_again, value.len()));
         assert_eq!(row.get(id), Some(value), "a name occurs once");
-        let place = match place {
+        let position = match position {
             Place::Line(at) => format!("line {at}"),
             Place::Made(_) => "made".into(),
             Place::Shared(_) => "shared".into(),
         };
-        text.push_str(&format!("|{}={:?} {place}", batch.name(id), String::from_utf8_lossy(value)));
+        text.push_str(&format!(
+            "|{}={:?} {position}",
+            batch.name(id),
+            String::from_utf8_lossy(value)
+        ));
     }
     text
 }
 
-/// Parses frames of these lines, each from one of two senders and some time behind the one before,
-/// with and without knowing heads.
+/// Parses frames of these lines, each from one of two senders and some time after the previous one,
+/// with and without cached heads.
 fn compare(config: &ParserConfig, origin: &Origin, lines: &[Vec<u8>]) {
     let mut knowing = Parser::new(config).unwrap();
     let mut other = knowing.clone();
@@ -198,7 +202,7 @@ fn senders_with_the_same_head_have_a_stem_each() {
         }
         let frame = Arc::new(builder.finish(1, 1).unwrap());
         let batch = Parser::new(&ParserConfig::default()).unwrap().parse(frame);
-        // One for each origin that shares nothing, and one for its head.
+        // One per origin without shared fields, and one for its head.
         assert_eq!(batch.stems(), 2 * senders);
     }
 }
@@ -229,7 +233,7 @@ proptest! {
             line
         };
         let lines: Vec<Vec<u8>> = picks.into_iter().map(changed).collect();
-        // Twice, so that what the first lines taught is used.
+        // Repeated, so that heads cached from the first lines are used.
         compare(&configs()[config], &origin, &[lines.clone(), lines.clone(), lines].concat());
     }
 }

@@ -72,7 +72,7 @@ fn objects() {
             ),
             (r#"{"level":30,"msg":"m"}"#, "_msg=m|_level=30|level=30"),
             (r#"{"level":"","msg":"m"}"#, "_msg=m|level="),
-            // Names of fields that Loginson gives lines, or computes of them.
+            // Names of fields that Loginson gives lines, or computes for them.
             (
                 r#"{"type":"t","_id":"i","_note":"n","remote_ip":"1.2.3.4","msg":"m"}"#,
                 "_msg=m|_id=i|_note=n|type=t|remote_ip=1.2.3.4",
@@ -88,7 +88,7 @@ fn objects() {
 }
 
 #[test]
-fn what_is_not_json_is_kept_with_a_note() {
+fn invalid_json_is_kept_with_a_note() {
     for line in
         ["x", "", "[1]", "1", "{", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":[1}", "{\"a\":\""]
     {
@@ -104,7 +104,7 @@ fn what_is_not_json_is_kept_with_a_note() {
 }
 
 #[test]
-fn hints_say_where_time_and_message_are() {
+fn hints_name_the_keys_of_time_and_message() {
     let hints = Hints {
         time_fields: vec!["event.at".into(), "t".into()],
         msg_fields: vec!["text".into()],
@@ -123,7 +123,7 @@ fn hints_say_where_time_and_message_are() {
                 r#"{"t":"1700000000","_time":"2026-01-01T00:00:00Z","text":"x"}"#,
                 "_msg=x|json._time=2026-01-01T00:00:00Z|@2023-11-14T22:13:20Z",
             ),
-            // What is called the message is it where the key is not there that was named.
+            // A key with the usual name is the message if the configured key is missing.
             (r#"{"_msg":"x","msg":"y"}"#, "_msg=x|msg=y"),
             (r#"{"text":"x","_msg":"y"}"#, "_msg=x|json._msg=y"),
             (
@@ -193,7 +193,7 @@ fn names_of_a_batch_have_a_limit() {
     assert!(batch.row(29).get_by_name("_note").is_some());
 }
 
-/// Fields of an object by way of serde_json: the oracle.
+/// Fields of an object according to serde_json: the reference model.
 fn expected_fields(
     prefix: &str,
     object: &Map<String, Value>,
@@ -227,7 +227,7 @@ fn same(found: &[u8], expected: &Value) -> bool {
 }
 
 fn agrees_with_oracle(line: &str) {
-    // Half surrogate pairs are forgiven, numbers have no range, and the depth is not limited.
+    // Half surrogate pairs are accepted, numbers have no range, and the depth is not limited.
     if line.contains("\\ud") || line.contains("\\uD") {
         return;
     }
@@ -269,7 +269,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Keys begin with `k`, so that none has a meaning of its own, and have no dots.
+/// Keys begin with `k`, so that none has a special meaning, and have no dots.
 fn object_of(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
     let key = "k[^.]{0,6}";
     prop::collection::vec((key, value), 0..6).prop_map(|members| members.into_iter().collect())
@@ -293,7 +293,7 @@ proptest! {
             at -= 1;
         }
         if cut { line.truncate(at) } else { line.insert_str(at, &byte) }
-        // Repeated and renamed keys are told apart by the tables above.
+        // The tables above cover repeated and renamed keys.
         let keys_are_plain = serde_json::from_str::<Value>(&line).is_ok_and(|v| {
             serde_json::to_string(&v).unwrap().len() == line.len() && !line.contains('.')
         });
@@ -306,7 +306,7 @@ proptest! {
 #[test]
 fn names_have_a_limit() {
     for (length, noted) in [(NAME_BYTES_MAX, false), (NAME_BYTES_MAX + 1, true)] {
-        // The name of the object stands before that of its member.
+        // The name of the object precedes that of its member.
         let line = format!("{{\"{}\":{{\"b\":1}},\"k\":2}}", "a".repeat(length - 2));
         let batch =
             parse_with(&ParserConfig::default(), &insert(Hints::default()), &[line.as_bytes()]);

@@ -1,4 +1,4 @@
-//! Messages: access lines, plain lines, and what a format that was asked for makes of them.
+//! Messages: access lines, plain lines, and the result of a configured format.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn access_lines() {
             r#"vhost:80 ::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 503 0 "-" "-""#,
             "bytes=0|client_ip=::1|_level=error|method=GET|path=/|protocol=HTTP/1.0|status=503|vhost=vhost:80",
         ),
-        // Requests that are none.
+        // Invalid requests.
         (
             r#"1.2.3.4 - - [17/May/2015:10:05:03 +0000] "-" 408 - "-" "-""#,
             "client_ip=1.2.3.4|_level=warning|status=408",
@@ -166,7 +166,7 @@ fn values_lose_their_colours_and_lines_keep_them() {
     ] {
         check(&http(Format::Json, coloured(names)), &["_type=json"], &[(line, expected)]);
     }
-    // Also where many lines have their head and type in common.
+    // Also if many lines share their head and type.
     let lines = ["<14>Jan 31 12:00:00 web1 app: \x1b[32mok\x1b[0m"; 40];
     let origin = Origin {
         hints: Arc::new(coloured(&["_msg"])),
@@ -182,7 +182,7 @@ fn values_lose_their_colours_and_lines_keep_them() {
 }
 
 #[test]
-fn what_comes_with_the_lines() {
+fn hints_of_the_lines() {
     let hints = Hints {
         file: Some("/var/log/x".into()),
         extra_fields: vec![("env".into(), "prod".into()), ("_id".into(), "7".into())],

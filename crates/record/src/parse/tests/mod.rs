@@ -1,4 +1,4 @@
-//! Whole lines in, whole records out.
+//! Tests of whole lines and the resulting records.
 
 mod any;
 mod corpora;
@@ -43,8 +43,8 @@ fn http(format: Format, hints: Hints) -> Origin {
     Origin { hints: Arc::new(hints), ..Origin::new(Transport::Http, format, None) }
 }
 
-/// All fields of a row as `name=value` in order of the names, and the time when it is not the
-/// arrival.
+/// All fields of a row as `name=value` in the order of names, and the time if it is not the arrival
+/// time.
 fn shown(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     let mut fields: Vec<String> = row
         .fields()
@@ -69,7 +69,7 @@ fn time_text(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}{fraction}Z")
 }
 
-/// Checks rows of (line, fields as [`shown`] without those that all lines of the table have).
+/// Checks rows of (line, fields as [`shown`] without those that all lines of the table share).
 fn check(origin: &Origin, common: &[&str], rows: &[(&str, &str)]) {
     for (line, expected) in rows {
         let batch = parse_with(&ParserConfig::default(), origin, &[line.as_bytes()]);

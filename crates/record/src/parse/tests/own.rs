@@ -1,10 +1,9 @@
-//! Names that Loginson gives fields, brought by the line itself: what was sent is found under its
-//! name.
+//! Lines with fields that have the names of Loginson's own: the sent value is found under its name.
 
 use super::*;
 
-/// All of them, and those of what is computed of a line. Without `_time` and `_msg`, which are what
-/// the line says they are.
+/// All own names, and those of computed fields. Without `_time` and `_msg`, which have a fixed
+/// meaning.
 const NAMES: [&str; 38] = [
     "_type",
     "_level",
@@ -59,13 +58,13 @@ fn a_key_of_an_object_keeps_its_name_and_value() {
         for head in heads {
             for name in NAMES {
                 let line = format!("{head}{{\"{name}\":\"sent\",\"msg\":\"m\"}}");
-                // Twice, for heads that are known the second time; and another one between.
+                // Twice, so that heads are cached the second time, with another one between.
                 let other = format!("{head}{{\"msg\":\"other\"}}");
                 let lines = [&line, &other, &line, &other].map(|line| line.as_bytes());
                 let batch = parse_with(&ParserConfig::default(), &origin, &lines);
-                for (place, row) in batch.rows().enumerate() {
+                for (index, row) in batch.rows().enumerate() {
                     let found = row.get_by_name(name);
-                    assert_eq!(found == Some(b"sent"), place % 2 == 0, "{name} in {line}");
+                    assert_eq!(found == Some(b"sent"), index % 2 == 0, "{name} in {line}");
                     assert!(
                         row.get_by_name("_type").is_some() && row.get_by_name("_msg").is_some()
                     );
@@ -74,7 +73,7 @@ fn a_key_of_an_object_keeps_its_name_and_value() {
                     ids.dedup();
                     assert_eq!(ids.len(), row.fields_count(), "a name occurs once: {line}");
                 }
-                // What the head says is not lost.
+                // The value of the head is not lost.
                 if !head.is_empty() && ["hostname", "app_name", "proc_id"].contains(&name) {
                     let beside = batch.row(0).get_by_name(&format!("syslog.{name}"));
                     assert_eq!(beside, batch.row(1).get_by_name(name), "{line}");
@@ -122,7 +121,7 @@ fn the_level_of_an_extra_field_is_known() {
 }
 
 #[test]
-fn a_line_may_bring_its_stream() {
+fn a_line_may_have_its_own_stream() {
     let lines: [&[u8]; 2] = [b"{\"_stream\":\"{a=\\\"b\\\"}\",\"msg\":\"m\"}", b"{\"msg\":\"m\"}"];
     let batch = parse_with(&ParserConfig::default(), &file(), &lines);
     let stream = |row: usize| {

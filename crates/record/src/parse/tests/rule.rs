@@ -50,7 +50,7 @@ fn rules_name_types_and_formats() {
     assert_eq!(get(1, "a").as_deref(), Some("1"));
     assert_eq!(get(2, "_note").as_deref(), Some("not JSON: broken or cut off"));
     assert_eq!(get(3, "_note").as_deref(), Some("not an access line"));
-    // A type that came with the lines goes before rules.
+    // A type that came with the lines precedes rules.
     let hints = Hints { log_type: Some("mine".into()), ..Hints::default() };
     assert_eq!(types_of(&config, &http(Format::Auto, hints), &["shop"]), ["mine"]);
 }

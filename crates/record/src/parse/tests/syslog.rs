@@ -1,4 +1,4 @@
-//! RFC 5424 and RFC 3164 as written down, and what is near to them.
+//! RFC 5424 and RFC 3164 as specified, and similar formats.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn rfc5424() {
                 "<15>1 - - - - -",
                 "_msg=|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
-            // Escapes, and a backslash that is none.
+            // Escapes, and an invalid one.
             (
                 r#"<15>1 - - a - - [x y="q\"b\\c\]d\e"] m"#,
                 r#"_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7|x.y=q"b\c]d\e"#,
@@ -58,7 +58,7 @@ fn rfc5424() {
                 "<15>1 - - a - - hello",
                 "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
-            // An element with the name of something that is Loginson's.
+            // An element with the name of one of Loginson's own fields.
             (
                 "<15>1 - - a - - [type] m",
                 "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|type=|severity=7",
@@ -73,7 +73,7 @@ fn rfc5424() {
                 "1 2026-11-21T11:59:59.5+00:00 h a 1 - - ERROR m",
                 "_msg=ERROR m|app_name=a|hostname=h|_level=error|proc_id=1|@2026-11-21T11:59:59.5Z",
             ),
-            // A mark in front of the PRI, carriage return and NUL behind.
+            // A byte order mark before the PRI, carriage return and NUL at the end.
             (
                 "\u{feff}<15>1 - - a - - - m\r\n\0",
                 "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
@@ -119,7 +119,7 @@ fn rfc3164() {
             ("<34>Nov 21 12:00:00 h app[]: x", "_msg=x|app_name=app|hostname=h"),
             ("<34>Nov 21 12:00:00 h kernel:[ 1.5] x", "_msg=[ 1.5] x|app_name=kernel|hostname=h"),
             ("<34>Nov 21 12:00:00 h app:", "_msg=|app_name=app|hostname=h"),
-            // Repeated, marks, and other messages without a tag.
+            // Repetitions, syslogd's marks, and other messages without a tag.
             (
                 "<34>Nov 21 12:00:00 h last message repeated 2 times",
                 "_msg=last message repeated 2 times|hostname=h",
@@ -142,7 +142,7 @@ fn rfc3164() {
             ("<34>hello world", "_msg=hello world"),
             ("<34>", "_msg="),
             ("<34> su: x", "_msg=x|app_name=su"),
-            // Nothing but the time, or cut in it.
+            // Only the time, or cut within it.
             ("<34>Nov 21 12:00:00", "_msg="),
             ("<34>Nov 21 12:00:00 h", "_msg=|hostname=h"),
             ("<34>Nov 21 12:0", "_msg=Nov 21 12:0"),
@@ -187,7 +187,7 @@ fn without_priority() {
             ),
         ],
     );
-    // One who was told so takes less for syslog, but not anything.
+    // A source that declares syslog accepts less evidence, but not anything.
     check(
         &syslog_udp(),
         &["_remote_ip=10.0.0.7"],
@@ -206,7 +206,7 @@ fn without_priority() {
             ),
         ],
     );
-    // Not syslog for one who was not told so.
+    // Not syslog for a source that does not declare it.
     check(
         &file(),
         &["_type=plain"],

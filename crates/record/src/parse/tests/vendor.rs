@@ -1,7 +1,6 @@
-//! Heads as vendors and programs write them: what stands for host, application, process and
-//! message, and the time.
+//! Heads as vendors and programs write them: host, application, process, message and time.
 //!
-//! Where VictoriaLogs 1.52.1 takes a line otherwise, the row says so (`VL:`).
+//! If VictoriaLogs 1.52.1 parses a line differently, the row says so (`VL:`).
 
 use super::*;
 
@@ -82,7 +81,7 @@ fn tags() {
             ),
             head("<13>Nov 21 12:00:00 - app hello", ["", "app", ""], "hello", NOON),
             head("Nov 21 12:00:00 web1 app hello", ["web1", "app", ""], "hello", NOON),
-            // What rather is a message. VL: its first word is the application.
+            // Text that is more likely a message. VL: its first word is the application.
             head("<13>Nov 21 12:00:00 h restarting", ["h", "", ""], "restarting", NOON),
             head(
                 "<13>Nov 21 12:00:00 h last message repeated 2 times",
@@ -98,7 +97,7 @@ fn tags() {
             ),
             head("<13>Nov 21 12:00:00 h ERROR in x", ["h", "", ""], "ERROR in x", NOON),
             head("<13>Nov 21 12:00:00 h 42 is it", ["h", "", ""], "42 is it", NOON),
-            // Addresses, paths and URLs are no tags. VL: `localhost`, `http`, `C`.
+            // Addresses, paths and URLs are not tags. VL: `localhost`, `http`, `C`.
             head(
                 "<13>Nov 21 12:00:00 h localhost:5432 refused",
                 ["h", "", ""],
@@ -180,12 +179,12 @@ fn times_of_heads() {
         ("<13>Jan 31 13:00:00.250+01:00 h a: x", "2026-01-31T12:00:00.25Z"),
         ("<13>Jan 31 2026 13:00:00 +0100 h a: x", STARTED),
         ("<13>Jan 31 12:00:00 UTC h a: x", STARTED),
-        // Names of zones are passed over. VL: the zone is the host.
+        // Zone names are skipped. VL: the zone is the host.
         ("<13>Jan 31 12:00:00 CET h a: x", STARTED),
         ("<13>Jan 31 2026 12:00:00 EST h a: x", STARTED),
-        // A version before an old head. VL: all is the message.
+        // A version before an RFC 3164 head. VL: everything is the message.
         ("<13>1 Jan 31 12:00:00 h a: x", STARTED),
-        // Without PRI, as what was counted by octets may be.
+        // Without PRI, as in octet-counted messages.
         ("Jan 31 12:00:00 h a: x", STARTED),
         ("2026-01-31T12:00:00Z h a: x", STARTED),
         ("2026-01-31 12:00:00 h a: x", STARTED),

@@ -1,4 +1,4 @@
-//! Values of a field that contains others, line by line: each is put together by elements of its
+//! Assembles the values of a field that contains others, line by line, from the elements of each
 //! line's layout.
 
 use record::automaton::{Automaton, BEGIN, KnownValues, State, is_last};
@@ -8,7 +8,7 @@ use crate::sealed::column::Column;
 use crate::sealed::field::Source;
 use crate::sealed::pack::Element;
 
-/// The parts of a field, at one line after the other from the first. A column is decoded when a
+/// The parts of a field, for one line after the other from the first. A column is decoded when a
 /// line first needs it.
 pub(super) struct Parts<'b, 'p> {
     block: &'b BlockColumns<'p>,
@@ -17,36 +17,36 @@ pub(super) struct Parts<'b, 'p> {
     of_row: &'b [u32],
     row: usize,
     columns: Vec<Option<Part<'b>>>,
-    /// The place of the next value in each column.
+    /// The index of the next value in each column.
     next: Vec<usize>,
-    /// The columns in question of which a line of each layout takes a value.
+    /// For each layout, the tracked columns of which its lines take a value.
     taken: Vec<Vec<usize>>,
     text: Vec<u8>,
 }
 
 struct Part<'b> {
     column: Column<'b>,
-    /// The values of a dictionary.
+    /// Results for the values of a dictionary.
     known: KnownValues,
 }
 
 impl<'b, 'p> Parts<'b, 'p> {
-    /// Those of a field with these sources. `also`: whether the places of the values of another
-    /// column are asked for, too.
+    /// The parts of a field with these sources. `also`: another column whose value indexes are
+    /// tracked too.
     pub fn new(
         block: &'b BlockColumns<'p>,
         sources: &'b [Source<'b>],
         also: impl Fn(usize) -> bool,
     ) -> Result<Self, Fault> {
         let count = block.listing.columns.len();
-        let mut in_question: Vec<bool> = (0..count).map(also).collect();
+        let mut is_tracked: Vec<bool> = (0..count).map(also).collect();
         for (class, source) in sources.iter().enumerate() {
             let columns = block.between(class, source).iter().filter_map(Element::column);
-            columns.for_each(|column| in_question[column] = true);
+            columns.for_each(|column| is_tracked[column] = true);
         }
         let taken = block.layouts.iter().map(|layout| {
             let mut taken = Vec::new();
-            layout.each_column(|column| taken.extend(in_question[column].then_some(column)));
+            layout.each_column(|column| taken.extend(is_tracked[column].then_some(column)));
             taken
         });
         let mut columns = Vec::new();
@@ -64,12 +64,12 @@ impl<'b, 'p> Parts<'b, 'p> {
         })
     }
 
-    /// The place of the line's value in a column.
-    pub fn place(&self, column: usize) -> usize {
+    /// The index of the line's value in a column.
+    pub fn value_index(&self, column: usize) -> usize {
         self.next[column]
     }
 
-    /// Goes on to the next line.
+    /// Advances to the next line.
     pub fn pass(&mut self) {
         let class = self.of_row[self.row] as usize;
         self.taken[class].iter().for_each(|&column| self.next[column] += 1);
@@ -84,24 +84,24 @@ impl<'b, 'p> Parts<'b, 'p> {
             if let Element::Literal(literal) = element {
                 text.extend_from_slice(literal);
             } else if let Some(column) = element.column() {
-                let (place, time_ns) = (self.next[column], self.times[self.row]);
-                self.part(column)?.column.append(place, time_ns, &mut text);
+                let (index, time_ns) = (self.next[column], self.times[self.row]);
+                self.part(column)?.column.append(index, time_ns, &mut text);
             }
         }
         self.text = text;
         Ok(&self.text)
     }
 
-    /// The state behind the line's value, or a last one that an earlier part leads to.
+    /// The state behind the line's value, or a final state that an earlier part leads to.
     pub fn run(&mut self, automaton: &Automaton) -> Result<State, Fault> {
         let mut state = BEGIN;
         for element in self.elements() {
             if let Element::Literal(literal) = element {
                 state = automaton.step(state, literal);
             } else if let Some(column) = element.column() {
-                let (place, time_ns) = (self.next[column], self.times[self.row]);
+                let (index, time_ns) = (self.next[column], self.times[self.row]);
                 let mut text = std::mem::take(&mut self.text);
-                state = self.part(column)?.step(place, time_ns, state, automaton, &mut text);
+                state = self.part(column)?.step(index, time_ns, state, automaton, &mut text);
                 self.text = text;
             }
             if is_last(state) {
@@ -117,11 +117,11 @@ impl<'b, 'p> Parts<'b, 'p> {
     }
 
     fn part(&mut self, column: usize) -> Result<&mut Part<'b>, Fault> {
-        let place = &mut self.columns[column];
-        if place.is_none() {
-            *place = Some(Part::new(self.block.decode(column)?));
+        let slot = &mut self.columns[column];
+        if slot.is_none() {
+            *slot = Some(Part::new(self.block.decode(column)?));
         }
-        Ok(place.as_mut().expect("it was decoded"))
+        Ok(slot.as_mut().expect("it was decoded"))
     }
 }
 
@@ -131,21 +131,21 @@ impl<'b> Part<'b> {
         Part { column, known: KnownValues::new(values) }
     }
 
-    /// The state behind a value, which is written to `text` where it does not stand as such.
+    /// The state behind a value. The value is rendered to `text` if it is not stored as such.
     fn step(
         &mut self,
-        place: usize,
+        index: usize,
         time_ns: i64,
         state: State,
         automaton: &Automaton,
         text: &mut Vec<u8>,
     ) -> State {
         if let Column::Dictionary { values, codes, .. } = &self.column {
-            let code = codes.get(place).map_or(0, |&code| usize::from(code));
+            let code = codes.get(index).map_or(0, |&code| usize::from(code));
             return self.known.step(code, state, automaton, || values.get(code));
         }
         text.clear();
-        self.column.append(place, time_ns, text);
+        self.column.append(index, time_ns, text);
         automaton.step(state, text)
     }
 }

@@ -1,37 +1,37 @@
-//! Finds the lines of a block whose value of a field passes an automaton, while putting as few
-//! values together as possible.
+//! Finds the lines of a block whose value of a field passes an automaton, while assembling as few
+//! values as possible.
 //!
-//! A column of templates evaluates the automaton on its own values. Where the field contains
-//! others, the automaton continues from part to part, and a line is left as soon as it is decided:
-//! a column that no line reaches is not decoded.
+//! A template column evaluates the automaton on its own values. If the field contains others, the
+//! automaton continues from part to part, and a line is skipped as soon as it is decided: a column
+//! that no line reaches is not decoded.
 
 use record::automaton::{Automaton, UNSURE, YES};
 use record::columns::Decide;
 
 use super::parts::Parts;
-use super::search::{WRONG_TEMPLATES, places};
+use super::search::{WRONG_TEMPLATES, indexes_of};
 use super::{BlockColumns, Fault};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
 use crate::sealed::pack::Element;
 
-/// A query on values by an automaton.
-struct Question<'q> {
+/// A test of values, with an automaton.
+struct ValueTest<'q> {
     automaton: &'q Automaton,
     test: &'q dyn Decide,
 }
 
-/// What is known of the lines of one layout.
+/// What is known about the lines of one layout.
 enum Passing {
-    /// All pass, or none.
+    /// All lines pass, or none.
     Alike(bool),
-    /// What the values of this column say.
+    /// The values of this column decide.
     Column(usize),
-    /// What the parts say that the field stands around.
+    /// The parts inside the field decide.
     Between,
 }
 
-impl Question<'_> {
+impl ValueTest<'_> {
     fn passes(&self, value: &[u8]) -> bool {
         self.automaton.says_of(value).unwrap_or_else(|| self.test.passes(value))
     }
@@ -52,20 +52,22 @@ impl BlockColumns<'_> {
                 return Ok(None);
             }
             let Some(automaton) = test.automaton() else { return Ok(None) };
-            return Ok(Some(places(&self.values_passing(column, &Question { automaton, test })?)));
+            return Ok(Some(indexes_of(
+                &self.values_passing(column, &ValueTest { automaton, test })?,
+            )));
         }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         if !self.have_templates(&sources) {
             return Ok(None);
         }
         let Some(automaton) = test.automaton() else { return Ok(None) };
-        let question = Question { automaton, test };
+        let value_test = ValueTest { automaton, test };
         let mut passing = Vec::with_capacity(sources.len());
         for (class, source) in sources.iter().enumerate() {
             passing.push(match source {
-                Source::Nowhere => Passing::Alike(question.passes(b"")),
-                Source::Constant(value) => Passing::Alike(question.passes(value)),
-                // What its values are, only the times of the lines tell.
+                Source::Nowhere => Passing::Alike(value_test.passes(b"")),
+                Source::Constant(value) => Passing::Alike(value_test.passes(value)),
+                // The values of a time column depend on the times of the lines.
                 Source::Column(column) if self.is_of(*column, Encoding::Time) => return Ok(None),
                 Source::Column(column) => Passing::Column(*column),
                 Source::Between(..) => {
@@ -78,10 +80,10 @@ impl BlockColumns<'_> {
                 }
             });
         }
-        self.look(&sources, &passing, &question).map(Some)
+        self.test_lines(&sources, &passing, &value_test).map(Some)
     }
 
-    /// Whether some value of the field comes from a column of templates.
+    /// Whether some value of the field comes from a template column.
     fn have_templates(&self, sources: &[Source<'_>]) -> bool {
         let is_template = |column: usize| self.is_of(column, Encoding::Template);
         sources.iter().enumerate().any(|(class, source)| match source {
@@ -93,26 +95,26 @@ impl BlockColumns<'_> {
         })
     }
 
-    /// For each value of a column whether it passes.
-    fn values_passing(&self, place: usize, question: &Question<'_>) -> Result<Vec<bool>, Fault> {
-        if self.is_of(place, Encoding::Template) {
-            let templates = self.templates(place)?;
-            let states = templates.passing(question.automaton).map_err(|_| WRONG_TEMPLATES)?;
+    /// For each value of a column, whether it passes.
+    fn values_passing(&self, index: usize, value_test: &ValueTest<'_>) -> Result<Vec<bool>, Fault> {
+        if self.is_of(index, Encoding::Template) {
+            let templates = self.templates(index)?;
+            let states = templates.passing(value_test.automaton).map_err(|_| WRONG_TEMPLATES)?;
             let mut passing: Vec<bool> = states.iter().map(|&end| end == YES).collect();
             let unsure = (0..).zip(&states).filter(|(_, end)| **end == UNSURE);
-            let unsure: Vec<u32> = unsure.map(|(place, _)| place).collect();
+            let unsure: Vec<u32> = unsure.map(|(index, _)| index).collect();
             if !unsure.is_empty() {
                 let values = templates.decode_rows(&unsure).map_err(|_| WRONG_TEMPLATES)?;
-                for (at, &place) in unsure.iter().enumerate() {
-                    passing[place as usize] = question.test.passes(values.get(at));
+                for (at, &index) in unsure.iter().enumerate() {
+                    passing[index as usize] = value_test.test.passes(values.get(at));
                 }
             }
             return Ok(passing);
         }
-        Ok(match self.decode(place)? {
+        Ok(match self.decode(index)? {
             Column::Dictionary { values, codes, count } => {
                 let passing: Vec<bool> =
-                    values.iter().map(|value| question.passes(value)).collect();
+                    values.iter().map(|value| value_test.passes(value)).collect();
                 match codes.is_empty() {
                     true => vec![passing.first() == Some(&true); count],
                     false => codes.iter().map(|&code| passing[usize::from(code)]).collect(),
@@ -120,29 +122,29 @@ impl BlockColumns<'_> {
             }
             mut column => {
                 let mut value = Vec::new();
-                let mut passes = |place| {
+                let mut passes = |index| {
                     value.clear();
-                    column.append(place, 0, &mut value);
-                    question.passes(&value)
+                    column.append(index, 0, &mut value);
+                    value_test.passes(&value)
                 };
-                (0..self.listing.columns[place].values).map(&mut passes).collect()
+                (0..self.listing.columns[index].values).map(&mut passes).collect()
             }
         })
     }
 
-    /// The lines that pass, from first to last.
-    fn look(
+    /// Tests the lines one by one; returns those that pass, ascending.
+    fn test_lines(
         &self,
         sources: &[Source<'_>],
         passing: &[Passing],
-        question: &Question<'_>,
+        value_test: &ValueTest<'_>,
     ) -> Result<Vec<u32>, Fault> {
         let mut values: Vec<Option<Vec<bool>>> = vec![None; self.listing.columns.len()];
         for passing in passing {
             if let Passing::Column(column) = passing
                 && values[*column].is_none()
             {
-                values[*column] = Some(self.values_passing(*column, question)?);
+                values[*column] = Some(self.values_passing(*column, value_test)?);
             }
         }
         let mut parts = Parts::new(self, sources, |column| values[column].is_some())?;
@@ -151,12 +153,14 @@ impl BlockColumns<'_> {
             let passes = match passing[class as usize] {
                 Passing::Alike(passes) => passes,
                 Passing::Column(column) => {
-                    values[column].as_ref().is_some_and(|values| values[parts.place(column)])
+                    values[column].as_ref().is_some_and(|values| values[parts.value_index(column)])
                 }
-                Passing::Between => match question.automaton.says(parts.run(question.automaton)?) {
-                    Some(passes) => passes,
-                    None => question.test.passes(parts.value()?),
-                },
+                Passing::Between => {
+                    match value_test.automaton.says(parts.run(value_test.automaton)?) {
+                        Some(passes) => passes,
+                        None => value_test.test.passes(parts.value()?),
+                    }
+                }
             };
             if passes {
                 rows.push(row);

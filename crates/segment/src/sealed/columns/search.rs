@@ -1,9 +1,9 @@
-//! Finds the lines of a block whose value of a field contains a text, while putting as few values
-//! together as possible.
+//! Finds the lines of a block whose value of a field contains a text, while assembling as few
+//! values as possible.
 //!
-//! Templates, dictionaries and texts are searched column by column, each once. Where the field
-//! contains others, a text that cannot reach across the borders of these is searched in their
-//! columns, and only lines in which one of them contains it are put together.
+//! Templates, dictionaries and texts are searched column by column, each once. If the field
+//! contains others, a needle that cannot reach across their borders is searched in their columns,
+//! and only lines in which one of them contains it are assembled.
 
 use record::columns::Accept;
 
@@ -19,22 +19,22 @@ use crate::template::{Edges, TemplateColumn};
 
 pub(super) const WRONG_TEMPLATES: Corrupt = Corrupt("the templates of a column");
 
-/// What is known of the lines of one layout.
+/// What is known about the lines of one layout.
 enum Held {
     All,
     None,
-    /// What the values of this column say.
+    /// The values of this column decide.
     Column(usize),
-    /// What is put together where the value of one of these columns holds the text.
+    /// The value is assembled if the value of one of these columns contains the needle.
     Between(Vec<usize>),
 }
 
-/// A field that contains others: fixed texts, and the columns between them.
+/// A field that contains others: static texts, and the columns between them.
 struct Pieces {
     /// One more than there are columns.
     texts: Vec<Vec<u8>>,
     columns: Vec<usize>,
-    /// The classes of the bytes that values of the columns may have.
+    /// For each column, the classes of the bytes its values may have.
     slots: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ impl<'p> BlockColumns<'p> {
             let Some(known) = known else { return Ok(None) };
             held.push(known);
         }
-        // Layouts that no line of the block has, do not matter.
+        // Layouts without lines in the block do not matter.
         let mut met = held.iter().zip(&self.classes()?.rows).filter(|(_, rows)| **rows > 0);
         let first = met.next().map_or(&Held::None, |(held, _)| held);
         if let Held::Column(column) = *first
@@ -96,20 +96,20 @@ impl<'p> BlockColumns<'p> {
             }
         }
         if perhaps.contains(&true) {
-            self.look_between(&sources, &perhaps, &needle, &mut found)?;
+            self.search_between(&sources, &perhaps, &needle, &mut found)?;
         }
-        Ok(Some(places(&found)))
+        Ok(Some(indexes_of(&found)))
     }
 
-    /// The lines whose value of a column holds the text; each line has one. None where it has to be
-    /// decoded anyway: then its values are searched as fast by whoever wants to know.
+    /// The lines whose value of a column contains the needle, if each line has one value. `None` if
+    /// the column has to be decoded anyway: then the caller searches its values just as fast.
     fn rows_of_column(
         &self,
         column: usize,
         needle: &Needle<'_>,
     ) -> Result<Option<Vec<u32>>, Fault> {
         match self.is_of(column, Encoding::Template) {
-            true => Ok(Some(places(&self.search_column(column, needle)?.unwrap_or_default()))),
+            true => Ok(Some(indexes_of(&self.search_column(column, needle)?.unwrap_or_default()))),
             false => Ok(None),
         }
     }
@@ -118,8 +118,8 @@ impl<'p> BlockColumns<'p> {
         self.listing.columns[column].encoding == encoding as u8
     }
 
-    /// What is known of the lines of a layout before any value is looked at. None where all of them
-    /// have to be put together. `edges` are those of columns that were met.
+    /// What is known about the lines of a layout before any value is examined. `None` if all of
+    /// them have to be assembled. `edges` are those of the columns seen so far.
     fn held(
         &self,
         class: usize,
@@ -129,7 +129,7 @@ impl<'p> BlockColumns<'p> {
     ) -> Result<Option<Held>, Fault> {
         match source {
             Source::Nowhere => return Ok(Some(Held::None)),
-            // What its values are, only the times of the lines tell.
+            // The values of a time column depend on the times of the lines.
             Source::Column(column) if self.is_of(*column, Encoding::Time) => return Ok(None),
             Source::Column(column) => return Ok(Some(Held::Column(*column))),
             Source::Constant(value) if needle.is_in(value) => return Ok(Some(Held::All)),
@@ -144,8 +144,8 @@ impl<'p> BlockColumns<'p> {
         let mut pieces = self.pieces(class, source, &vec![None; edges.len()]);
         let mut answer = pieces.answer(needle);
         if answer == Answer::Across {
-            // Where columns stand side by side, what all values of one begin or end with mostly
-            // tells that no word does.
+            // If columns are adjacent, the common beginning or end of a column's values mostly
+            // shows that no word reaches across.
             for &column in &pieces.columns {
                 if edges[column].is_none() {
                     edges[column] = Some(self.edges(column)?);
@@ -167,8 +167,8 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// What a field of the lines of a layout stands around, with the edges of columns as far as
-    /// they are known.
+    /// The static texts and columns inside a field of the layout's lines, with the edges of columns
+    /// as far as they are known.
     fn pieces(&self, class: usize, source: &Source<'_>, edges: &[Option<Edges>]) -> Pieces {
         let mut piece = Vec::new();
         let (mut texts, mut columns, mut slots) = (Vec::new(), Vec::new(), Vec::new());
@@ -187,8 +187,8 @@ impl<'p> BlockColumns<'p> {
         Pieces { texts, columns, slots }
     }
 
-    /// What all values of a column begin and end with, as far as that is known without looking at
-    /// them.
+    /// The text that all values of a column begin and end with, as far as it is known without
+    /// examining the values.
     fn edges(&self, column: usize) -> Result<Edges, Fault> {
         if self.is_of(column, Encoding::Template) {
             return Ok(self.templates(column)?.edges());
@@ -213,7 +213,7 @@ impl<'p> BlockColumns<'p> {
         }
     }
 
-    /// Marks the lines of some layouts whose value of a column holds the text.
+    /// Marks the lines of some layouts whose value of a column contains the needle.
     fn mark(
         &self,
         column: usize,
@@ -233,7 +233,7 @@ impl<'p> BlockColumns<'p> {
         Ok(())
     }
 
-    /// For each layout whether its lines take a value of a column.
+    /// For each layout, whether its lines take a value of a column.
     fn takers(&self, column: usize) -> Vec<bool> {
         let takes = |layout: &super::Layout<'_>| {
             let mut takes = false;
@@ -243,25 +243,25 @@ impl<'p> BlockColumns<'p> {
         self.layouts.iter().map(takes).collect()
     }
 
-    /// For each value of a column whether it holds the text, or may where values write the time;
-    /// none where no value does.
-    fn search_column(&self, place: usize, needle: &Needle<'_>) -> Result<Option<Vec<bool>>, Fault> {
-        let entry = &self.listing.columns[place];
-        let sections = self.sections(place)?;
+    /// For each value of a column, whether it contains the needle, or might because it writes the
+    /// time; `None` if no value does.
+    fn search_column(&self, index: usize, needle: &Needle<'_>) -> Result<Option<Vec<bool>>, Fault> {
+        let entry = &self.listing.columns[index];
+        let sections = self.sections(index)?;
         let found = match (Encoding::of(entry.encoding)?, &sections[..]) {
             (Encoding::Template, _) => {
-                self.templates(place)?.matching_needle(needle).map_err(|_| WRONG_TEMPLATES)?
+                self.templates(index)?.matching_needle(needle).map_err(|_| WRONG_TEMPLATES)?
             }
-            // What lines there are is found only where one of them holds it.
+            // The text is only split into lines if it contains the needle.
             (Encoding::Lines, [text]) if needle.find(text, 0).is_none() => return Ok(None),
             _ => Column::decode(entry.encoding, &sections, entry.values)?.holding(needle),
         };
         Ok(found.contains(&true).then_some(found))
     }
 
-    /// Puts together the values of the lines that are marked in `perhaps`, and marks those that
-    /// hold the text.
-    fn look_between(
+    /// Assembles the values of the lines marked in `perhaps`, and marks those that contain the
+    /// needle.
+    fn search_between(
         &self,
         sources: &[Source<'_>],
         perhaps: &[bool],
@@ -278,7 +278,7 @@ impl<'p> BlockColumns<'p> {
         Ok(())
     }
 
-    /// What a field of the lines of a layout stands around.
+    /// The elements inside a field of the layout's lines.
     pub(super) fn between(&self, class: usize, source: &Source<'_>) -> &[Element<'p>] {
         match *source {
             Source::Between(from, to) => &self.layouts[class].elements[from..to],
@@ -287,32 +287,32 @@ impl<'p> BlockColumns<'p> {
     }
 
     /// A column of templates.
-    pub(super) fn templates(&self, place: usize) -> Result<TemplateColumn<'_>, Fault> {
-        let &[tables, numbers, texts] = &self.sections(place)?[..] else {
+    pub(super) fn templates(&self, index: usize) -> Result<TemplateColumn<'_>, Fault> {
+        let &[tables, numbers, texts] = &self.sections(index)?[..] else {
             return Err(WRONG_TEMPLATES.into());
         };
         let mut cursor = Cursor::new(tables);
         let text_bytes = cursor.varint()? as usize;
         let sections = [cursor.take(cursor.left())?, numbers, texts];
-        let values = self.listing.columns[place].values;
+        let values = self.listing.columns[index].values;
         Ok(TemplateColumn::open(sections, values, text_bytes).map_err(|_| WRONG_TEMPLATES)?)
     }
 
-    pub(super) fn decode(&self, place: usize) -> Result<Column<'_>, Fault> {
-        let entry = &self.listing.columns[place];
-        Ok(Column::decode(entry.encoding, &self.sections(place)?, entry.values)?)
+    pub(super) fn decode(&self, index: usize) -> Result<Column<'_>, Fault> {
+        let entry = &self.listing.columns[index];
+        Ok(Column::decode(entry.encoding, &self.sections(index)?, entry.values)?)
     }
 }
 
-/// The places of those that are found, ascending.
-pub(super) fn places(found: &[bool]) -> Vec<u32> {
+/// The indexes of the `true` values, ascending.
+pub(super) fn indexes_of(found: &[bool]) -> Vec<u32> {
     const TOGETHER: usize = 32;
-    let mut places = Vec::new();
+    let mut indexes = Vec::new();
     for (at, some) in (0u32..).step_by(TOGETHER).zip(found.chunks(TOGETHER)) {
-        // Mostly none is, and all are looked at in one step.
+        // Mostly none is true, which is checked in one step.
         if some.iter().fold(false, |any, found| any | found) {
-            places.extend((at..).zip(some).filter_map(|(place, found)| found.then_some(place)));
+            indexes.extend((at..).zip(some).filter_map(|(index, found)| found.then_some(index)));
         }
     }
-    places
+    indexes
 }

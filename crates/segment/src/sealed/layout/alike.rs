@@ -1,5 +1,5 @@
-//! Splits rows that have the same structure as the previous row of their stem, with a few
-//! comparisons and without looking at their shape.
+//! Fast path for rows that have the same structure as the previous row of their stem: they are
+//! split with a few comparisons, without determining their shape.
 
 use record::{Place, Row};
 
@@ -9,23 +9,23 @@ use super::steps::Step;
 use super::{Part, Sink};
 use crate::short::starts_with;
 
-/// Rows of a folded stem that have the same layout, and each part at the same place; the last one
-/// goes on to the end of the line. Most rows of syslog are like the row before in that, and need
-/// not be taken apart anew.
+/// Rows of a folded stem that have the same layout, and every part at the same position in the
+/// line; the last part extends to the end of the line. Most syslog rows resemble the previous row
+/// like this, and need not be split from scratch.
 pub(crate) struct Alike {
-    /// The row's own parts.
+    /// The row's own parts, which are not in its stem.
     own: Vec<Part>,
-    /// Which of them goes to the end of the line.
+    /// Index of the part that extends to the end of the line.
     last: usize,
-    /// Texts that have to stand in the line.
+    /// Positions and texts that the line must contain.
     texts: Vec<(u32, Vec<u8>)>,
-    /// Gaps and values from left to right, each with its column; the value of `last` is the last
-    /// one.
+    /// Gaps and values from left to right, each with its column; the value of part `last` is the
+    /// final one.
     pieces: Vec<Piece>,
     pub(crate) layout: u32,
 }
 
-/// A part of a line that goes to a column.
+/// A part of a line that is stored in a column.
 struct Piece {
     from: u32,
     to: u32,
@@ -34,8 +34,9 @@ struct Piece {
 }
 
 impl Alike {
-    /// The row, as it was split by its shape: `bounds` are those of [`Shape::fits`]. None where the
-    /// line does not end in a value of the row's own, or values stand beside it.
+    /// The template for rows like `row`, which was split by its shape; `bounds` are those of
+    /// [`Shape::fits`]. `None` if the line does not end with one of the row's own values, or if
+    /// values are kept apart.
     pub(super) fn of(
         row: &Row<'_>,
         shape: &Shape,
@@ -91,18 +92,18 @@ impl Alike {
         }
     }
 
-    /// Whether a row of the stem is one of these.
+    /// Whether a row of the stem has this structure.
     #[inline]
     pub(crate) fn holds(&self, row: &Row<'_>) -> bool {
         let (own, line) = (row.own_places(), row.raw());
         if own.len() != self.own.len() {
             return false;
         }
-        for (place, (part, known)) in own.zip(&self.own).enumerate() {
+        for (index, (part, known)) in own.zip(&self.own).enumerate() {
             let (known_name, known_place, known_length) = *known;
             let (name, at, length) = part;
             let fits = match at {
-                Place::Line(at) if place == self.last => {
+                Place::Line(at) if index == self.last => {
                     (at + length) as usize == line.len() && length > 0
                 }
                 _ => length == known_length,
@@ -117,7 +118,7 @@ impl Alike {
         self.texts.iter().all(stands)
     }
 
-    /// Hands over the gaps and values of a row that is one of these.
+    /// Passes the gaps and values of a row with this structure to the sink.
     #[inline]
     pub(crate) fn split(&self, line: &[u8], sink: &mut impl Sink) {
         let Some((last, pieces)) = self.pieces.split_last() else { return };

@@ -1,31 +1,31 @@
-//! The text between two fields: one of a few literals, or a column of its own once it varies.
+//! The text between two fields: one of a few literals, or, once it varies, a column of its own.
 
 use super::Sink;
 use crate::short::same;
 
-/// Texts that may stand between two fields before what is there counts as varying.
+/// Number of different literals between two fields beyond which the text counts as varying.
 const LITERALS_MAX: usize = 8;
-/// A longer text between two fields is no literal.
+/// A longer text between two fields is not a literal.
 const LITERAL_BYTES_MAX: usize = 64;
-/// A text between two fields with so many digits is no literal: it is a time, or a number.
+/// A text between two fields with this many digits is not a literal: it is a time or a number.
 const LITERAL_DIGITS_MAX: usize = 3;
 
-/// Not a literal.
+/// The text is not a literal.
 pub(super) const VARIES: u8 = u8::MAX;
-/// Nothing stands there.
+/// There is no text.
 pub(super) const NOTHING: u8 = u8::MAX - 1;
 
 /// No row was split yet.
 pub(super) const UNSEEN: u8 = u8::MAX - 2;
 
-/// What was seen between two fields.
+/// The texts seen between two fields.
 pub(super) struct Gap {
     pub(super) column: u32,
     pub(super) literals: Vec<Box<[u8]>>,
     varies: bool,
 }
 
-/// Notes the text before a step, and whether another literal stands there than in the row before.
+/// Adds the text before a step. Returns whether it is another literal than in the previous row.
 #[inline(always)]
 pub(super) fn put(
     gaps: &mut [Gap],
@@ -48,16 +48,16 @@ impl Gap {
         Gap { column, literals: Vec::new(), varies: false }
     }
 
-    /// Notes the text of a gap, which is not empty, and mostly the literal of the row before;
-    /// returns which literal it is, or that it was given to the sink.
+    /// Adds the text of a gap, which is not empty and mostly the literal of the previous row.
+    /// Returns the number of the literal, or [`VARIES`] if the text was passed to the sink.
     #[inline]
     fn put(&mut self, text: &[u8], last: u8, sink: &mut impl Sink) -> u8 {
         if !self.varies {
             if self.literals.get(usize::from(last)).is_some_and(|literal| same(literal, text)) {
                 return last;
             }
-            if let Some(place) = self.literals.iter().position(|literal| same(literal, text)) {
-                return place as u8;
+            if let Some(index) = self.literals.iter().position(|literal| same(literal, text)) {
+                return index as u8;
             }
             return self.put_new(text, sink);
         }
@@ -77,7 +77,7 @@ impl Gap {
     }
 }
 
-/// Whether a text between two fields may be a literal.
+/// Whether a text between two fields may become a literal.
 pub(super) fn is_literal(text: &[u8]) -> bool {
     let digits = text.iter().filter(|b| b.is_ascii_digit()).count();
     digits <= LITERAL_DIGITS_MAX && text.len() <= LITERAL_BYTES_MAX

@@ -1,5 +1,5 @@
-//! State for the rows of one batch, with the numbers of that batch: the shape of rows with certain
-//! fields, and how the previous row of a stem was split.
+//! State for the rows of one batch, with ids of that batch: the shape of rows with certain fields,
+//! and how the previous row of a stem was split.
 
 use record::{Place, StemId};
 
@@ -7,25 +7,25 @@ use super::Part;
 use super::alike::Alike;
 use crate::sealed::column::ByHash;
 
-/// A shape as rows of one batch have it, with that batch's numbers.
+/// A shape as rows of one batch have it, with the batch's ids.
 pub(super) struct BatchShape {
     /// The stem whose values are folded.
     pub(super) folded: Option<StemId>,
-    /// The parts of a row of that shape, without those that are folded; places in the line and
-    /// lengths do not count.
+    /// The parts of a row of that shape, without the folded ones; positions in the line and lengths
+    /// are ignored.
     pub(super) parts: Vec<Part>,
-    /// Place among the shapes of all layouts.
+    /// Index among the shapes of all layouts.
     pub(super) shape: u32,
 }
 
-/// What was found out about the rows of one batch.
+/// The shapes found in one batch.
 #[derive(Default)]
 pub(crate) struct BatchShapes {
     pub(super) shapes: Vec<BatchShape>,
     pub(super) alikes: Vec<Alike>,
     pub(super) by_hash: ByHash<Vec<u32>>,
     pub(super) stems: Vec<StemRows>,
-    /// By number of a name in the batch, its number among those of all layouts.
+    /// For each name of the batch, its number among the names of all layouts.
     pub(super) names: Vec<Option<u32>>,
 }
 
@@ -33,37 +33,37 @@ pub(crate) struct BatchShapes {
 #[derive(Clone, Copy, Default)]
 pub(super) struct StemRows {
     pub(super) count: u32,
-    /// Place among [`BatchShapes::shapes`] of the shape met last.
+    /// Index in [`BatchShapes::shapes`] of the last shape that was seen.
     pub(super) last: u32,
-    /// Place among [`BatchShapes::alikes`], from 1; 0 without.
+    /// Index in [`BatchShapes::alikes`], from 1; 0 if there is none.
     pub(super) alike: u32,
-    /// How many of them were made.
+    /// How many were made for this stem.
     pub(super) alikes: u8,
 }
 
 impl BatchShapes {
-    /// For a batch with so many rows to split of each of its stems.
+    /// For a batch; `rows_of_stems` is the number of rows to split of each stem.
     pub(crate) fn new(rows_of_stems: impl Iterator<Item = u32>) -> Self {
         let stems = rows_of_stems.map(|count| StemRows { count, ..StemRows::default() });
         let stems = stems.collect();
         BatchShapes { stems, ..BatchShapes::default() }
     }
 
-    /// How rows of a stem were split before.
+    /// How the previous rows of a stem were split.
     #[inline]
     pub(crate) fn alike(&self, stem: StemId) -> Option<&Alike> {
-        let place = self.stems[usize::from(stem.0)].alike.checked_sub(1)?;
-        Some(&self.alikes[place as usize])
+        let index = self.stems[usize::from(stem.0)].alike.checked_sub(1)?;
+        Some(&self.alikes[index as usize])
     }
 
-    /// Forgets the shapes, whose numbers [`super::Layouts`] gave.
+    /// Forgets the shapes, whose numbers were issued by [`super::Layouts`].
     pub(crate) fn forget(&mut self) {
         *self = BatchShapes::new(std::mem::take(&mut self.stems).into_iter().map(|s| s.count));
     }
 }
 
 impl BatchShape {
-    /// Whether a row has the same fields from the same kinds of places.
+    /// Whether a row has the same fields from the same kinds of positions.
     #[inline]
     pub(super) fn holds(&self, folded: Option<StemId>, parts: &[Part]) -> bool {
         let alike = |(a, b): (&Part, &Part)| {
@@ -80,13 +80,13 @@ impl BatchShape {
     }
 }
 
-/// Kinds and names of the parts, without where they stand, and the stem that is folded.
+/// Hash of the kinds and names of the parts, without their positions, and of the folded stem.
 #[inline]
 pub(super) fn hash_of(folded: Option<StemId>, parts: &[Part]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = folded.map_or(0, |stem| (u64::from(stem.0) + 1) << 10) + parts.len() as u64;
-    for (name, place, length) in parts {
-        let kind = match place {
+    for (name, position, length) in parts {
+        let kind = match position {
             Place::Line(_) => 0,
             Place::Made(_) => 1,
             Place::Shared(at) => 2 + u64::from(*at),

@@ -1,4 +1,4 @@
-//! All layouts of the lines that were looked at; splits rows into the values of columns.
+//! All layouts of the lines seen so far; splits rows into the values of columns.
 
 use std::collections::HashMap;
 
@@ -12,39 +12,40 @@ use super::shape::{Shape, ShapeKey, Stop};
 use super::steps::{Step, arrange, fold};
 use super::{ColumnKey, EDGE, FieldKind, Layout, Part, Sink};
 
-/// Rows of one stem in one batch from which on their values are folded. With fewer the layout,
-/// which has the values, would take more than the columns do.
+/// Rows of one stem in one batch from which on the stem's values are folded. With fewer rows the
+/// layout, which contains the values, would take more space than the columns.
 const FOLDED_ROWS_MIN: u32 = 16;
-/// Orders of the same fields; lines in other orders have their values kept apart.
+/// Orders of the same fields in a line. Lines in further orders have their values kept apart.
 const ORDERS_MAX: u32 = 8;
 
-/// Alikes that are made for a stem. With rows that differ more often, making them would not pay.
+/// How many [`Alike`]s are made per stem. For rows that differ more often, making them does not
+/// pay.
 const ALIKES_MAX: u8 = 8;
 
-/// All layouts of the lines that were looked at.
+/// All layouts of the lines seen so far.
 #[derive(Default)]
 pub(crate) struct Layouts {
     pub(crate) names: Numbered<String>,
     pub(crate) shared: Numbered<Vec<u8>>,
     pub(crate) columns: Numbered<ColumnKey>,
     pub(crate) layouts: Numbered<Layout>,
-    gap_places: HashMap<(u32, u32), u32, foldhash::fast::RandomState>,
+    gap_indexes: HashMap<(u32, u32), u32, foldhash::fast::RandomState>,
     gaps: Vec<Gap>,
     shapes: Vec<Shape>,
-    shape_places: HashMap<ShapeKey, u32, foldhash::fast::RandomState>,
+    shape_indexes: HashMap<ShapeKey, u32, foldhash::fast::RandomState>,
     parts: Vec<Part>,
-    /// Of the row at hand, see [`Shape::fits`].
+    /// Bounds of the current row, see [`Shape::fits`].
     bounds: Vec<(u32, u32)>,
 }
 
 impl Layouts {
-    /// Names and layouts so far.
+    /// Number of names and layouts so far.
     pub(crate) fn len(&self) -> usize {
         self.names.len() + self.layouts.len() + self.shared.len() + self.shapes.len()
     }
 
-    /// Splits a row into values; returns the number of its layout. `known` is of the row's batch
-    /// alone.
+    /// Splits a row into values; returns the number of its layout. `known` belongs to the row's
+    /// batch.
     pub(crate) fn split(
         &mut self,
         batch: &Batch,
@@ -59,8 +60,8 @@ impl Layouts {
             alike.split(raw, sink);
             return alike.layout;
         }
-        let place = self.shape(batch, row, known);
-        let shape = &mut self.shapes[place as usize];
+        let index = self.shape(batch, row, known);
+        let shape = &mut self.shapes[index as usize];
         let mut rest = raw;
         let mut changed = false;
         let (last, literals) = shape.literals.split_last_mut().expect("there is one more");
@@ -79,15 +80,15 @@ impl Layouts {
             let value = row.field_at(usize::from(part)).expect("a row has its parts");
             sink.value(column, value);
         }
-        let layout = if changed { self.other_layout(place) } else { shape.layout };
+        let layout = if changed { self.other_layout(index) } else { shape.layout };
         let StemRows { count, alikes, .. } = known.stems[usize::from(row.stem().0)];
         if count >= FOLDED_ROWS_MIN && alikes < ALIKES_MAX {
-            self.make_alike(row, known, place, layout);
+            self.make_alike(row, known, index, layout);
         }
         layout
     }
 
-    /// Remembers how the row at hand was split, for those that are alike.
+    /// Remembers how the current row was split, for rows with the same structure.
     #[cold]
     fn make_alike(&self, row: &Row<'_>, known: &mut BatchShapes, shape: u32, layout: u32) {
         let stem = &mut known.stems[usize::from(row.stem().0)];
@@ -102,7 +103,7 @@ impl Layouts {
         }
     }
 
-    /// The layout of the shape's rows with other literals than the row before.
+    /// The layout of the shape's rows with other literals than in the previous row.
     fn other_layout(&mut self, shape: u32) -> u32 {
         let shape = &mut self.shapes[shape as usize];
         shape.layout = match shape.layouts.get(&shape.literals) {
@@ -116,7 +117,7 @@ impl Layouts {
         shape.layout
     }
 
-    /// The shape of the row, whose parts are taken.
+    /// The shape of the row, whose parts are already taken.
     #[inline]
     fn shape(&mut self, batch: &Batch, row: &Row<'_>, known: &mut BatchShapes) -> u32 {
         let stem = usize::from(row.stem().0);
@@ -136,11 +137,11 @@ impl Layouts {
         }
         let hash = hash_of(folded, &self.parts);
         let mut orders = 0;
-        for &place in known.by_hash.get(&hash).into_iter().flatten() {
-            let of_batch = &known.shapes[place as usize];
+        for &index in known.by_hash.get(&hash).into_iter().flatten() {
+            let of_batch = &known.shapes[index as usize];
             if of_batch.holds(folded, &self.parts) {
                 if self.shapes[of_batch.shape as usize].fits(&self.parts, line, &mut self.bounds) {
-                    known.stems[stem].last = place;
+                    known.stems[stem].last = index;
                     return of_batch.shape;
                 }
                 orders += 1;
@@ -149,14 +150,14 @@ impl Layouts {
         let shape = self.find_shape(batch, row, known, folded.is_some(), orders);
         let fits = self.shapes[shape as usize].fits(&self.parts, line, &mut self.bounds);
         assert!(fits, "a row fits in the shape that was made for it");
-        let place = known.shapes.len() as u32;
+        let index = known.shapes.len() as u32;
         known.shapes.push(BatchShape { folded, parts: self.parts.clone(), shape });
-        known.by_hash.entry(hash).or_default().push(place);
-        known.stems[stem].last = place;
+        known.by_hash.entry(hash).or_default().push(index);
+        known.stems[stem].last = index;
         shape
     }
 
-    /// The shape of the row, made if no row of any batch had it.
+    /// The shape of the row; makes it if no row of any batch had it.
     #[cold]
     fn find_shape(
         &mut self,
@@ -170,7 +171,7 @@ impl Layouts {
         let parts: Vec<Part> = row.places().collect();
         let (mut steps, apart) = match order < ORDERS_MAX {
             true => arrange(&parts),
-            // Always in order.
+            // Made fields are always in order.
             false => (Vec::new(), (0..parts.len() as u16).collect()),
         };
         if folded {
@@ -178,10 +179,10 @@ impl Layouts {
             steps = fold(steps, &parts, own, row.raw());
         }
         let mut fields = Vec::with_capacity(parts.len());
-        for (part, (id, place, length)) in parts.iter().enumerate() {
+        for (part, (id, position, length)) in parts.iter().enumerate() {
             let name = *known.names[usize::from(id.0)]
                 .get_or_insert_with(|| self.names.number(batch.name(*id)));
-            let kind = match place {
+            let kind = match position {
                 _ if *length == 0 => FieldKind::Empty,
                 Place::Shared(_) => {
                     let value = row.field_at(part).expect("a row has its parts");
@@ -199,8 +200,8 @@ impl Layouts {
             }
         }
         let key = (fields, steps);
-        if let Some(&place) = self.shape_places.get(&key) {
-            return place;
+        if let Some(&index) = self.shape_indexes.get(&key) {
+            return index;
         }
         let (fields, steps) = key.clone();
         let mut stops = Vec::with_capacity(steps.len());
@@ -226,20 +227,20 @@ impl Layouts {
             layout: 0,
             layouts: HashMap::default(),
         };
-        let place = self.shapes.len() as u32;
+        let index = self.shapes.len() as u32;
         self.shapes.push(shape);
-        self.shape_places.insert(key, place);
-        place
+        self.shape_indexes.insert(key, index);
+        index
     }
 
     fn gap(&mut self, before: u32, behind: u32) -> u32 {
-        if let Some(&place) = self.gap_places.get(&(before, behind)) {
-            return place;
+        if let Some(&index) = self.gap_indexes.get(&(before, behind)) {
+            return index;
         }
         let column = self.columns.number(&ColumnKey::Gap(before, behind));
-        let place = self.gaps.len() as u32;
+        let index = self.gaps.len() as u32;
         self.gaps.push(Gap::new(column));
-        self.gap_places.insert((before, behind), place);
-        place
+        self.gap_indexes.insert((before, behind), index);
+        index
     }
 }

@@ -1,16 +1,17 @@
-//! Things that are numbered as they come: names, shared values, columns, layouts.
+//! Numbers distinct values in the order of their first occurrence: names, shared values, columns,
+//! layouts.
 
 use std::collections::HashMap;
 
 #[derive(Debug)]
 pub(crate) struct Numbered<T> {
-    places: HashMap<T, u32, foldhash::fast::RandomState>,
+    numbers: HashMap<T, u32, foldhash::fast::RandomState>,
     all: Vec<T>,
 }
 
 impl<T> Default for Numbered<T> {
     fn default() -> Self {
-        Numbered { places: HashMap::default(), all: Vec::new() }
+        Numbered { numbers: HashMap::default(), all: Vec::new() }
     }
 }
 
@@ -20,13 +21,13 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
         T: std::borrow::Borrow<Q>,
         Q: ?Sized + Eq + std::hash::Hash + ToOwned<Owned = T>,
     {
-        if let Some(&place) = self.places.get(thing) {
-            return place;
+        if let Some(&number) = self.numbers.get(thing) {
+            return number;
         }
-        let place = self.all.len() as u32;
+        let number = self.all.len() as u32;
         self.all.push(thing.to_owned());
-        self.places.insert(thing.to_owned(), place);
-        place
+        self.numbers.insert(thing.to_owned(), number);
+        number
     }
 
     pub(crate) fn get(&self, number: u32) -> &T {

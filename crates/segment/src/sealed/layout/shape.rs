@@ -1,5 +1,5 @@
-//! Shapes: what rows have in common whose fields are of the same kinds and in the same order. A
-//! shape has a layout for each choice of literals between its fields.
+//! Shapes: a shape is shared by rows whose fields are of the same kinds and in the same order. It
+//! has a layout for each combination of literals between its fields.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,13 @@ use crate::short::same;
 /// Rows with the same fields of the same kinds in the same order of the line.
 pub(super) struct Shape {
     pub(super) stops: Vec<Stop>,
-    /// Place among the gaps of all layouts of the text behind the last step.
+    /// Index, among the gaps of all layouts, of the text behind the last step.
     pub(super) tail: u32,
     pub(super) fields: Vec<(u32, FieldKind)>,
     /// Parts that are kept apart, and their columns.
     pub(super) made: Vec<(u16, u32)>,
-    /// Which literal stood in each gap of the row before, and what layout that is.
+    /// Which literal was in each gap of the previous row; `layout` is the layout of that
+    /// combination.
     pub(super) literals: Vec<u8>,
     pub(super) layout: u32,
     pub(super) layouts: HashMap<Vec<u8>, u32, foldhash::fast::RandomState>,
@@ -24,17 +25,17 @@ pub(super) struct Shape {
 
 /// A step with the text before it.
 pub(super) struct Stop {
-    /// Place among the gaps of all layouts.
+    /// Index among the gaps of all layouts.
     pub(super) gap: u32,
     pub(super) step: Step,
 }
 
-/// Fields and steps: what tells shapes apart.
+/// Fields and steps, which identify a shape.
 pub(super) type ShapeKey = (Vec<(u32, FieldKind)>, Vec<Step>);
 
 impl Shape {
-    /// Whether the parts of a row stand in the shape's order, and the folded texts in their places;
-    /// `bounds` gets the lengths of the text before each step and of its own.
+    /// Whether the parts of a row are in the shape's order, and the folded texts at their
+    /// positions. `bounds` gets the lengths of the text before each step and of the step itself.
     #[inline]
     pub(super) fn fits(&self, parts: &[Part], line: &[u8], bounds: &mut Vec<(u32, u32)>) -> bool {
         bounds.resize(self.stops.len(), (0, 0));
@@ -56,7 +57,7 @@ impl Shape {
         at <= line.len()
     }
 
-    /// The layout of its rows with the literals of the row before.
+    /// The layout of the shape's rows with the literals of the previous row.
     pub(super) fn layout_of(&self, gaps: &[Gap]) -> Layout {
         let mut elements = Vec::new();
         let stops = self.stops.iter().map(|stop| (stop.gap, Some(&stop.step)));

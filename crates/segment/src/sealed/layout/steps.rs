@@ -1,4 +1,4 @@
-//! The way through a line from left to right: which value stands where, which stand around others,
+//! The steps through a line from left to right: where each value is, which values enclose others,
 //! and which are folded.
 
 use record::Place;
@@ -6,7 +6,7 @@ use record::Place;
 use super::gap::is_literal;
 use super::{Element, Part};
 
-/// A step through a line, from left to right. `part` is the place among the row's fields.
+/// A step through a line, from left to right. `part` is the index among the row's fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
     Value { part: u16, column: u32 },
@@ -15,20 +15,20 @@ pub(super) enum Step {
     Folded(Folded),
 }
 
-/// Values of a stem that stand in the line, with the literals around: always this text at this
-/// place.
+/// Values of a stem that are in the line, with the literals around them: always the same text at
+/// the same position.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Folded {
     at: u32,
     pub(super) text: Box<[u8]>,
     pub(super) elements: Vec<Element>,
-    /// Parts of the first and the last value.
+    /// Indexes of the first and the last value.
     first: u16,
     last: u16,
 }
 
 impl Step {
-    /// The parts where it begins and ends.
+    /// The parts where the text begins and ends.
     pub(super) fn ends(&self) -> (usize, usize) {
         match *self {
             Step::Value { part, .. } | Step::Open { part } | Step::Close { part } => {
@@ -38,7 +38,7 @@ impl Step {
         }
     }
 
-    /// Where the gap before ends, and where the next one begins.
+    /// Where the gap before the text ends, and where the next gap begins.
     #[inline]
     pub(super) fn bounds(&self, parts: &[Part]) -> (usize, usize) {
         let span = |part: u16| match parts[usize::from(part)] {
@@ -61,11 +61,11 @@ impl Folded {
     }
 }
 
-/// The steps through a line with these parts, and the parts that do not fit in.
+/// The steps through a line with these parts, and the parts that cannot be represented by steps.
 pub(super) fn arrange(parts: &[Part]) -> (Vec<Step>, Vec<u16>) {
     let mut spans: Vec<(u32, u32, u16)> = Vec::new();
-    for (part, (_, place, length)) in parts.iter().enumerate() {
-        if let Place::Line(at) = place
+    for (part, (_, position, length)) in parts.iter().enumerate() {
+        if let Place::Line(at) = position
             && *length > 0
         {
             spans.push((*at, at + length, part as u16));
@@ -89,7 +89,7 @@ pub(super) fn arrange(parts: &[Part]) -> (Vec<Step>, Vec<u16>) {
             open.push((to, part));
         } else {
             steps.push(Step::Value { part, column: 0 });
-            // What overlaps a value and sticks out of it does not fit in.
+            // A part that begins inside a value and ends outside it cannot be represented.
             open.push((to, part));
             while spans.peek().is_some_and(|&(next, ..)| next < to) {
                 apart.extend(spans.next().map(|(.., part)| part));
@@ -101,8 +101,8 @@ pub(super) fn arrange(parts: &[Part]) -> (Vec<Step>, Vec<u16>) {
     (steps, apart)
 }
 
-/// The same steps, with those through the parts from `own` on, which are of the row's stem, taken
-/// together to texts.
+/// The same steps, with the steps through the parts from `own` on, which belong to the row's stem,
+/// joined to texts.
 pub(super) fn fold(steps: Vec<Step>, parts: &[Part], own: u16, line: &[u8]) -> Vec<Step> {
     let mut folded: Vec<Step> = Vec::new();
     let mut at = 0;
