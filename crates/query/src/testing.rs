@@ -9,8 +9,8 @@ use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transpor
 use columns::BatchColumns;
 
 use crate::source::{
-    Answers, EachCount, Grouped, ScanUnit, Source, SourceError, TimeRange, UnitKey, Whose,
-    WithColumns,
+    Answers, ChooseLines, EachCount, Grouped, Phrase, Phrases, ScanUnit, SomeLines, Source,
+    SourceError, TimeRange, UnitKey, Whose, WithColumns,
 };
 use crate::{Context, Outcome, Query, RunError, Scratch};
 
@@ -137,6 +137,23 @@ impl ScanUnit for Unit {
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         Ok(Some(self.batch.clone()))
+    }
+
+    fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
+        let rows = self.batch.frame().and_then(|frame| choose(frame));
+        Ok(rows.map(|rows| SomeLines { batch: self.batch.clone(), rows }))
+    }
+
+    /// Exact about texts, so that tests are ruled out as often as can be.
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+        if self.columns.is_none() {
+            return Ok(None);
+        }
+        let holds = |phrase: &Phrase| {
+            let finder = memchr::memmem::Finder::new(&phrase.text);
+            self.batch.rows().any(|row| row.fields().any(|(_, v)| finder.find(v).is_some()))
+        };
+        Ok(Some(phrases.all().iter().map(holds).collect()))
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
