@@ -144,7 +144,7 @@ fn an_import_goes_on_where_it_ended() {
     failed(&["/nowhere/a.log"], "/nowhere/a.log: cannot open it");
     failed(
         &[file, "/nowhere/a.log"],
-        "nothing of it was acknowledged, the files before it are kept",
+        "no line of it was acknowledged; the files before it are kept",
     );
     let output = loginson(&["import", "--server", "http://127.0.0.1:1", file]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

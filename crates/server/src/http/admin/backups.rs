@@ -106,7 +106,7 @@ fn refused(error: Error) -> ApiError {
 }
 
 fn internal(error: Error) -> ApiError {
-    ApiError::internal(crate::told(&error))
+    ApiError::internal(crate::one_line(&error))
 }
 
 /// A backup as the API shows it.
