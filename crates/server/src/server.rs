@@ -61,11 +61,11 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let (router, clients) = (http::router(Arc::clone(&app)), app.clients().clone());
     let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
 
-    let asking = Arc::clone(&app);
-    let asked = Box::new(move || asking.is_asked());
+    let app_seen = Arc::clone(&app);
+    let runs_queries = Box::new(move || app_seen.runs_queries());
     let (queue, memory) = (app.queue().clone(), Arc::clone(app.memory()));
     let opening = tokio::task::spawn_blocking(move || {
-        let pipeline = Pipeline::start(&config, accounting, &memory, asked)?;
+        let pipeline = Pipeline::start(&config, accounting, &memory, runs_queries)?;
         let opened = open_jobs(&config, queue, &pipeline);
         opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
     });

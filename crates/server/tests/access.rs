@@ -235,14 +235,14 @@ fn a_login_at_the_page() {
     assert_eq!(call("GET", "/api/v1/status", &[own]), 401);
     assert_eq!(me(&[own]), nobody);
     let log = server.log();
-    for told in [
+    for entry in [
         "(ann): logged in",
         "(ann): logged out",
         "'ann' is refused: the password is wrong",
         "somebody is refused: there is no user of that name",
-        "(ann): the segment being written is closed",
+        "(ann): active segment closed",
     ] {
-        assert!(log.contains(told), "{told} is not in:\n{log}");
+        assert!(log.contains(entry), "{entry} is not in:\n{log}");
     }
     let id = cookie.split('=').nth(1).unwrap();
     assert!(!log.contains(PASSWORD) && !log.contains("bob") && !log.contains(id), "{log}");

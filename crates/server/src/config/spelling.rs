@@ -97,7 +97,7 @@ mod tests {
             let found = outdated(&toml::from_str(text).unwrap());
             assert_eq!(found.len(), usize::from(expected.is_some()), "{found:?}");
             assert!(
-                found.iter().all(|told| told.ends_with(expected.unwrap_or_default())),
+                found.iter().all(|sentence| sentence.ends_with(expected.unwrap_or_default())),
                 "{found:?}"
             );
         }

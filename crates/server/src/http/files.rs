@@ -27,7 +27,7 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> ApiResult {
-    let page = Page::asked(query)?;
+    let page = Page::from_query(query)?;
     Ok(page.answer(|look| app.pipeline_seen().and_then(|pipeline| pipeline.sources().files(look))))
 }
 
@@ -42,7 +42,7 @@ type Looked = (FileTotals, Vec<FileInfo>);
 
 impl Page {
     /// By the parameters of a request.
-    pub fn asked(query: Option<String>) -> ApiResult<Page> {
+    pub fn from_query(query: Option<String>) -> ApiResult<Page> {
         let params = Params::parse(query.unwrap_or_default().as_bytes());
         let limit: usize = params.number("limit")?.unwrap_or(FILES_OF_A_PAGE);
         Ok(Page {

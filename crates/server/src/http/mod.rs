@@ -48,12 +48,12 @@ pub struct App {
     started_ns: i64,
     accounting: Arc<Accounting>,
     phase: RwLock<Phase>,
-    summary_places: Arc<Semaphore>,
+    summary_permits: Arc<Semaphore>,
     /// Backups are made and deleted one at a time.
-    backup_place: Arc<Semaphore>,
+    backup_permit: Arc<Semaphore>,
     queue: Queue,
     /// Pages of rows of background queries; each has its place until its last byte is on its way.
-    page_places: Arc<Semaphore>,
+    page_permits: Arc<Semaphore>,
     pages_refused: AtomicU64,
     clients: Clients,
     guard: Guard,
@@ -88,7 +88,7 @@ impl App {
     ) -> Self {
         App {
             queue: Queue::new(config.query.queue),
-            page_places: Arc::new(Semaphore::new(config.query.pages_max)),
+            page_permits: Arc::new(Semaphore::new(config.query.pages_max)),
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max, tls),
             guard: Guard::new(address, &config.http_hosts),
@@ -99,8 +99,8 @@ impl App {
             started_ns: now_ns(),
             accounting,
             phase: RwLock::new(Phase::Recovering),
-            summary_places: Arc::new(Semaphore::new(SUMMARIES_MAX)),
-            backup_place: Arc::new(Semaphore::new(1)),
+            summary_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
+            backup_permit: Arc::new(Semaphore::new(1)),
             jobs: OnceLock::new(),
             queries_ended: Default::default(),
             queries_refused: AtomicU64::new(0),
@@ -141,7 +141,7 @@ impl App {
     }
 
     /// Whether queries run; tails, which wait for lines most of the time, are not counted.
-    pub fn is_asked(&self) -> bool {
+    pub fn runs_queries(&self) -> bool {
         let runs = |info: &query::QueryInfo| {
             info.state == query::State::Running && info.kind != query::TAIL
         };

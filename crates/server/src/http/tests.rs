@@ -49,8 +49,8 @@ impl Fixture {
         let address = config.http_listen;
         let app =
             Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), None, stopping));
-        let asked = Box::new(|| false);
-        let pipeline = Pipeline::start(&config, accounting, app.memory(), asked).unwrap();
+        let runs_queries = Box::new(|| false);
+        let pipeline = Pipeline::start(&config, accounting, app.memory(), runs_queries).unwrap();
         let disk = Arc::new(RealDisk);
         let (queries, queue) = (config.data_dir.join(QUERIES_DIR), app.queue().clone());
         let (limits, background) = (config.query.limits, config.query.background);
@@ -93,7 +93,7 @@ impl Fixture {
 
     /// A background query that has ended, over lines that all have the word `line`.
     fn ended_query(&self) -> u64 {
-        let asked = Submission {
+        let submission = Submission {
             query: "line".into(),
             now_ns: 0,
             start_ns: i64::MIN,
@@ -104,7 +104,7 @@ impl Fixture {
             run_time_ms: 60_000,
             client: "a test".into(),
         };
-        let id = self.app.jobs().unwrap().submit(asked).unwrap();
+        let id = self.app.jobs().unwrap().submit(submission).unwrap();
         while !self.app.queue.get(id).unwrap().state.is_ended() {
             std::thread::yield_now();
         }
@@ -152,23 +152,23 @@ async fn text(response: Response) -> String {
 #[tokio::test]
 async fn a_question_that_panics_is_counted_as_failed() {
     let fixture = Fixture::new(|_| {});
-    let ask = |work: fn(&queries::ask::Running) -> Result<(), RunError>| {
+    let run = |work: fn(&queries::run::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
         let caller = Caller { peer, principal: Principal::anybody() };
-        queries::ask::answer(
-            queries::ask::Asked::new(&fixture.app, "query", "*", &caller).unwrap(),
+        queries::run::answer(
+            queries::run::PendingQuery::new(&fixture.app, "query", "*", &caller).unwrap(),
             work,
         )
     };
     let failed = "loginson_queries_total{state=\"failed\"}";
-    assert!(ask(|_| Ok(())).await.is_ok());
+    assert!(run(|_| Ok(())).await.is_ok());
     assert_eq!(fixture.metric(failed).await, 0);
-    let error = ask(|_| panic!("a test of what happens then")).await.unwrap_err();
+    let error = run(|_| panic!("a test of what happens then")).await.unwrap_err();
     assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(fixture.metric(failed).await, 1);
     assert_eq!(fixture.metric("loginson_queries_total{state=\"done\"}").await, 1);
     assert_eq!(fixture.app.queue.list()[0].state, query::State::Failed);
-    let error = ask(|_| Err(RunError::TimeLimit(1.0))).await.unwrap_err();
+    let error = run(|_| Err(RunError::TimeLimit(1.0))).await.unwrap_err();
     assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(fixture.metric(failed).await, 2);
 }
@@ -212,7 +212,7 @@ async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
     }
     let entry = fixture.app.queue.list().remove(0);
     assert_eq!(entry.state, query::State::Cancelled);
-    let expected = "the client took nothing of its answer for 1 s (query.client_idle_max)";
+    let expected = "the client read nothing of its response for 1 s (query.client_idle_max)";
     assert_eq!(entry.error.as_deref(), Some(expected));
     assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);
     assert_eq!(fixture.metric("loginson_queries_total{state=\"cancelled\"}").await, 1);

@@ -30,8 +30,8 @@ pub fn allow(config: &mut Config) {
             Err(error) => tracing::warn!("the limit on open files stays at {current}: {error}"),
         }
     }
-    if let Some(told) = fit(config, current) {
-        tracing::warn!("{told}");
+    if let Some(warning) = fit(config, current) {
+        tracing::warn!("{warning}");
     }
 }
 
@@ -62,7 +62,7 @@ fn fit(config: &mut Config, allowed: u64) -> Option<String> {
     if needed_before <= allowed {
         return None;
     }
-    let mut told = format!(
+    let mut warning = format!(
         "at most {allowed} files can be open, and {needed_before} are needed when all connections \
         that are allowed are \
          open"
@@ -74,14 +74,14 @@ fn fit(config: &mut Config, allowed: u64) -> Option<String> {
             usize::try_from(allowed.saturating_sub(others)).unwrap_or(usize::MAX) / listeners;
         let each = each.max(SYSLOG_CONNECTIONS_MIN).min(most);
         config.syslog_tcp.connections_max = each;
-        let _ = write!(told, "; so syslog.tcp_connections_max is {each} instead of {most}");
+        let _ = write!(warning, "; so syslog.tcp_connections_max is {each} instead of {most}");
     }
     let _ = write!(
-        told,
+        warning,
         "; raise the limit: ulimit -n {needed_before}, or LimitNOFILE={needed_before} in a unit \
         of systemd"
     );
-    Some(told)
+    Some(warning)
 }
 
 #[cfg(test)]
@@ -100,18 +100,18 @@ mod tests {
 
         let check = |allowed: u64, expected: usize| {
             let mut config = config();
-            let told = fit(&mut config, allowed);
+            let warning = fit(&mut config, allowed);
             assert_eq!(config.syslog_tcp.connections_max, expected);
-            assert_eq!(told.is_none(), expected == most, "{told:?}");
-            told.unwrap_or_default()
+            assert_eq!(warning.is_none(), expected == most, "{warning:?}");
+            warning.unwrap_or_default()
         };
         let needed = needed(&config());
         check(needed, most);
         check(u64::MAX, most);
         check(needed - 1, most - 1);
-        let told = check(needed - 10_000, most - 10_000);
-        assert!(told.contains("tcp_connections_max is 6384 instead of 16384"), "{told}");
-        assert!(told.contains(&format!("LimitNOFILE={needed}")), "{told}");
+        let warning = check(needed - 10_000, most - 10_000);
+        assert!(warning.contains("tcp_connections_max is 6384 instead of 16384"), "{warning}");
+        assert!(warning.contains(&format!("LimitNOFILE={needed}")), "{warning}");
         check(0, SYSLOG_CONNECTIONS_MIN);
     }
 }

@@ -130,7 +130,7 @@ impl Source for Stored {
         }
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
         let (mut groups, mut units) =
-            self.store.snapshot_in_groups((range.start_ns, last_ns)).map_err(told)?;
+            self.store.snapshot_in_groups((range.start_ns, last_ns)).map_err(source_error)?;
         if whose == Whose::Sent {
             groups.retain(|group| !group.is_internal());
             units.retain(|unit| !unit.is_internal());
@@ -147,7 +147,7 @@ impl Source for Stored {
         for mut group in groups {
             if group.batch().is_none() && to_make > 0 {
                 to_make -= 1;
-                self.parsers.put_together(&mut group).map_err(told)?;
+                self.parsers.put_together(&mut group).map_err(source_error)?;
             }
             match group.batch().cloned() {
                 Some(batch) => scanned.push(Box::new(StoredGroup { group, batch })),
@@ -165,8 +165,8 @@ impl Source for Stored {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
-        for unit in self.store.find(id).map_err(told)? {
-            if let Some(batch) = self.parsers.load(&unit).map_err(told)?
+        for unit in self.store.find(id).map_err(source_error)? {
+            if let Some(batch) = self.parsers.load(&unit).map_err(source_error)?
                 && batch.rows().any(|row| row.id() == id)
             {
                 return Ok(Some(batch));
@@ -176,7 +176,7 @@ impl Source for Stored {
     }
 }
 
-fn told(error: StoreError) -> SourceError {
+fn source_error(error: StoreError) -> SourceError {
     SourceError(error.to_string())
 }
 
@@ -236,16 +236,16 @@ impl ScanUnit for StoredUnit {
     }
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
-        self.parsers.load(&self.unit).map_err(told)
+        self.parsers.load(&self.unit).map_err(source_error)
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
-        self.unit.may_contain(words_of(phrases)).map_err(told)
+        self.unit.may_contain(words_of(phrases)).map_err(source_error)
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(false) };
-        let done = block.with_columns(|columns| with(columns)).map_err(told)?;
+        let done = block.with_columns(|columns| with(columns)).map_err(source_error)?;
         Ok(done.transpose()?.is_some())
     }
 
@@ -266,7 +266,7 @@ impl ScanUnit for StoredUnit {
         each: EachCount<'_>,
     ) -> Result<bool, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(false) };
-        let Some(file) = block.file().map_err(told)? else { return Ok(false) };
+        let Some(file) = block.file().map_err(source_error)? else { return Ok(false) };
         let Grouped { fields, bucket_ns, range } = grouped;
         let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
         let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);

@@ -22,7 +22,7 @@ const SEALING_NAMES: [&str; 2] = ["store-seal", segment::sealed::HELPERS_NAME];
 pub struct Upkeep {
     parsers: Arc<Parsers>,
     /// Whether queries run.
-    asked: Box<dyn Fn() -> bool + Send + Sync>,
+    runs_queries: Box<dyn Fn() -> bool + Send + Sync>,
     load: Mutex<Load>,
 }
 
@@ -34,10 +34,10 @@ struct Load {
 }
 
 impl Upkeep {
-    /// `asked` says whether queries run.
-    pub fn new(parsers: Arc<Parsers>, asked: Box<dyn Fn() -> bool + Send + Sync>) -> Self {
+    /// `runs_queries` says whether queries run.
+    pub fn new(parsers: Arc<Parsers>, runs_queries: Box<dyn Fn() -> bool + Send + Sync>) -> Self {
         let load = Load { since: Instant::now(), processor: ticks(), is_idle: false };
-        Upkeep { parsers, asked, load: Mutex::new(load) }
+        Upkeep { parsers, runs_queries, load: Mutex::new(load) }
     }
 }
 
@@ -53,7 +53,7 @@ impl StoreCallbacks for Upkeep {
     /// No query runs, and for some seconds most of the processors' time went to nobody but the
     /// threads that encode again.
     fn is_idle(&self) -> bool {
-        if (self.asked)() {
+        if (self.runs_queries)() {
             return false;
         }
         let mut load = self.load.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -193,9 +193,9 @@ impl Check<'_> {
         match origin {
             Origin::Index => self.index(&frames, data_end),
             Origin::Scan(scan) => {
-                let told = scan.damages.len() as u64;
+                let reported = scan.damages.len() as u64;
                 scan.damages.into_iter().for_each(|damage| self.fault(damage.into()));
-                if scan.damaged_frames > told {
+                if scan.damaged_frames > reported {
                     let found = format!("{} damaged frames in all", scan.damaged_frames);
                     self.wrong(None, "frames", String::new(), found);
                 }
@@ -293,9 +293,9 @@ impl Check<'_> {
     fn counts(&mut self, rollups: &[&Rollup], recount: &Recount<'_>) {
         for (rollup, (_, found)) in rollups.iter().zip(&recount.fields) {
             let totals = rollup.totals().into_iter();
-            let told = totals.map(|(values, lines)| (Cow::Owned(values.join(SEPARATOR)), lines));
+            let stated = totals.map(|(values, lines)| (Cow::Owned(values.join(SEPARATOR)), lines));
             let found = found.iter().map(|(value, lines)| (Cow::Borrowed(&value[..]), *lines));
-            for (value, expected, found) in differences(told, found) {
+            for (value, expected, found) in differences(stated, found) {
                 let part = format!(
                     "the footer's count of {}={:?}",
                     rollup.fields.join(", "),

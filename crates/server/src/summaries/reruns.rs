@@ -171,7 +171,7 @@ pub fn run(
     start: impl Fn(Option<u64>) -> Recount,
 ) -> Result<Done, RerunError> {
     let _place = with.kept.enter()?;
-    let told =
+    let read_error =
         |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
     let ((through, sequence_max), units) = settled_units(with, range_ns)?;
     let mut recount = start(through);
@@ -181,7 +181,7 @@ pub fn run(
     let mut write = |lines: &[u8]| (with.write)(lines);
     for unit in &units {
         (with.check)()?;
-        if let Some(batch) = with.parsers.load(unit).map_err(told)? {
+        if let Some(batch) = with.parsers.load(unit).map_err(read_error)? {
             recount.observe(&batch, sequence_max, &mut write)?;
         }
         progress.units_done.fetch_add(1, Relaxed);
@@ -202,12 +202,13 @@ fn settled_units(
     with: &Surroundings<'_>,
     (start_ns, end_ns): (i64, i64),
 ) -> Result<(Settled, Vec<Unit>), RerunError> {
-    let told =
+    let read_error =
         |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
     for _ in 0..LOOKS_MAX {
         (with.check)()?;
         let through = (with.settled_through)();
-        let mut units = with.store.snapshot((start_ns, end_ns.saturating_sub(1))).map_err(told)?;
+        let mut units =
+            with.store.snapshot((start_ns, end_ns.saturating_sub(1))).map_err(read_error)?;
         // What is settled meanwhile could be missing.
         if (with.settled_through)() != through {
             continue;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use query::{Filter, Query, QueryOptions, Test};
 use serde_json::{Map, Value};
 
-use crate::http::queries::ask::wrong_query;
+use crate::http::queries::run::wrong_query;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 

@@ -24,7 +24,7 @@ use crate::http::loki::LokiResult;
 use crate::http::loki::answer::{self, Cost, Text};
 use crate::http::loki::labels::{filter, selector};
 use crate::http::loki::params::{self, QUERY_SINCE_NS};
-use crate::http::loki::query::{ask, run, window_ns};
+use crate::http::loki::query::{prepare, run, window_ns};
 use crate::http::wire::params::Params;
 
 /// Series of a volume when not told how many; the greatest are given.
@@ -47,9 +47,9 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let matchers = selector(&params)?.matchers;
-    let mut asked = ask(&app, &params, "index stats", &caller)?;
-    asked.context.range = range;
-    let body = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "index stats", &caller)?;
+    pending.context.range = range;
+    let body = run(pending, move |running, _| {
         let name = "count".to_owned();
         let function = Function::count();
         let functions = vec![StatsFunction { function, filter: None, name: name.clone() }];
@@ -137,8 +137,8 @@ async fn volumes(
         true => labels.into_iter().map(|label| vec![label]).collect(),
         false => vec![labels],
     };
-    let asked = ask(app, params, "index volume", caller)?;
-    run(asked, move |running, cost| {
+    let pending = prepare(app, params, "index volume", caller)?;
+    run(pending, move |running, cost| {
         let size = |one: &Series| one.points.iter().flatten().sum::<f64>();
         let mut found: Vec<Series> = Vec::new();
         for labels in groupings {

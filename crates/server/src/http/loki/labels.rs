@@ -20,9 +20,9 @@ use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
 use crate::http::loki::answer::{self, success};
 use crate::http::loki::params::{self, LABELS_SINCE_NS};
-use crate::http::loki::query::{ask, run};
+use crate::http::loki::query::{prepare, run};
 use crate::http::loki::{LokiError, LokiResult};
-use crate::http::queries::ask::Running;
+use crate::http::queries::run::Running;
 use crate::http::wire::params::Params;
 
 /// Labels that lines of the usual sources have.
@@ -71,9 +71,9 @@ pub fn filter(matchers: &[Matcher]) -> Filter {
 async fn names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, "labels", &caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "labels", &caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, _| {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for name in USUAL {
             if !values_of(running, &query.matchers, name, 1)?.is_empty() {
@@ -116,9 +116,9 @@ async fn values(
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, &format!("label {name}"), &caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, &format!("label {name}"), &caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, _| {
         let values = values_of_label(running, &query.matchers, &name)?;
         answer::succeeded(|out| out.list(&values, |out, value| out.json(value)))
     });
@@ -154,9 +154,9 @@ async fn series(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     if selectors.is_empty() {
         selectors.push(Vec::new());
     }
-    let mut asked = ask(&app, &params, "series", &caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "series", &caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, _| {
         let selectors: Vec<&[Matcher]> = selectors.iter().map(Vec::as_slice).collect();
         let found = streams::streams_of(&selectors, running.source(), &running.context)?;
         answer::succeeded(|out| {
@@ -175,9 +175,9 @@ async fn detected_labels(
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, "detected_labels", &caller)?;
-    asked.context.range = range;
-    let counts = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "detected_labels", &caller)?;
+    pending.context.range = range;
+    let counts = run(pending, move |running, _| {
         let mut counts = Vec::new();
         for name in USUAL {
             let values = values_of(running, &query.matchers, name, VALUES_MAX)?.len();
@@ -200,9 +200,9 @@ async fn sampled(
     let range = params::range(params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(params)?;
     let lines: usize = params.number("line_limit")?.unwrap_or(FIELD_LINES).min(FIELD_LINES_MAX);
-    let mut asked = ask(app, params, "detected_fields", caller)?;
-    asked.context.range = range;
-    run(asked, move |running, _| {
+    let mut pending = prepare(app, params, "detected_fields", caller)?;
+    pending.context.range = range;
+    run(pending, move |running, _| {
         let entries =
             logs::run(&query, running.source(), &running.context, lines.max(1), false, true)?;
         let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

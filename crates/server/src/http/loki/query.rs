@@ -17,7 +17,7 @@ use crate::http::access::routes::Routes;
 use crate::http::loki::answer::{self, CATEGORIZE_LABELS, Cost};
 use crate::http::loki::params::{self, QUERY_SINCE_NS};
 use crate::http::loki::{LokiError, LokiResult};
-use crate::http::queries::ask::{Asked, Running, answer};
+use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::params::Params;
 
 /// Lines of an answer when not told how many.
@@ -48,20 +48,25 @@ pub fn parse(params: &Params) -> LokiResult<Expr> {
 }
 
 /// A place in the queue for a query with that text.
-pub fn ask(app: &Arc<App>, params: &Params, text: &str, caller: &Caller) -> LokiResult<Asked> {
-    let mut asked = Asked::new(app, "loki", text, caller)?;
-    asked.context.restriction = params.restriction(crate::http::now_ns())?;
-    Ok(asked)
+pub fn prepare(
+    app: &Arc<App>,
+    params: &Params,
+    text: &str,
+    caller: &Caller,
+) -> LokiResult<PendingQuery> {
+    let mut pending = PendingQuery::new(app, "loki", text, caller)?;
+    pending.context.restriction = params.restriction(crate::http::now_ns())?;
+    Ok(pending)
 }
 
 /// Runs a query, which can ask what it cost so far. What is wrong with the query itself does not
 /// count as a failure.
 pub async fn run<T: Send + 'static>(
-    asked: Asked,
+    pending: PendingQuery,
     work: impl FnOnce(&Running, &dyn Fn() -> Cost) -> Result<T, EvalError> + Send + 'static,
 ) -> LokiResult<T> {
     let came = Instant::now();
-    let done = answer(asked, move |running| {
+    let done = answer(pending, move |running| {
         let waited = came.elapsed();
         let cost =
             || Cost::new(&running.context.progress, waited, came.elapsed().saturating_sub(waited));
@@ -82,8 +87,8 @@ async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Loki
             "log queries are not supported as an instant query type, please change your query to a range query type",
         ));
     };
-    let asked = ask(&app, &params, params.required("query")?, &caller)?;
-    let text = run(asked, move |running, cost| {
+    let pending = prepare(&app, &params, params.required("query")?, &caller)?;
+    let text = run(pending, move |running, cost| {
         let grid = Grid::instant(time_ns);
         let value = metric::run(&expr, running.source(), &running.context, grid)?;
         answer::instant(&value, &grid, &cost())
@@ -113,8 +118,8 @@ async fn over(
             };
             let grid =
                 Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
-            let asked = ask(&app, &params, params.required("query")?, &caller)?;
-            let text = run(asked, move |running, cost| {
+            let pending = prepare(&app, &params, params.required("query")?, &caller)?;
+            let text = run(pending, move |running, cost| {
                 let value = metric::run(&expr, running.source(), &running.context, grid)?;
                 answer::range(&value, &grid, &cost())
             });
@@ -165,9 +170,9 @@ async fn lines(
     wanted: Wanted,
 ) -> LokiResult<Response> {
     let Wanted { range, limit, forward, categorize } = wanted;
-    let mut asked = ask(app, params, params.required("query")?, caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, cost| {
+    let mut pending = prepare(app, params, params.required("query")?, caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, cost| {
         let (source, context) = (running.source(), &running.context);
         let entries = logs::run(&query, source, context, limit, forward, categorize)?;
         answer::lines(&entries, categorize, &cost())

@@ -45,7 +45,7 @@ use crate::http::loki::answer::{CATEGORIZE_LABELS, Text, write_streams};
 use crate::http::loki::params::{self, QUERY_SINCE_NS};
 use crate::http::loki::query::{categorizes, limit, parse};
 use crate::http::loki::{LokiError, LokiResult};
-use crate::http::queries::ask::no_place;
+use crate::http::queries::run::queue_refusal;
 use crate::http::wire::error::ApiError;
 use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
@@ -99,8 +99,10 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, mut request: Request)
     let pipeline = app.pipeline()?;
     // Tails have places of their own and do not wait for one, so this does not block.
     let text = params.required("query")?;
-    let permit =
-        app.queue.submit(TAIL, text, &caller.client()).map_err(|e| LokiError::from(no_place(e)))?;
+    let permit = app
+        .queue
+        .submit(TAIL, text, &caller.client())
+        .map_err(|e| LokiError::from(queue_refusal(e)))?;
     let restriction = params.restriction(now_ns)?;
     let pushed = Query::new(push::push(&query).filter, Vec::new());
     let tail = params

@@ -94,7 +94,7 @@ pub enum JobError {
 #[derive(Clone, Debug)]
 pub struct JobInfo {
     /// What was asked.
-    pub asked: Submission,
+    pub submission: Submission,
     /// Rows that can be fetched.
     pub rows: u64,
     /// Bytes of the file of rows.
@@ -235,10 +235,10 @@ impl Jobs {
     }
 
     /// Takes a query. When it returns, the query outlives the process.
-    pub fn submit(self: &Arc<Self>, asked: Submission) -> Result<u64, JobError> {
-        let ticket = self.queue.enter(BACKGROUND, &asked.query, &asked.client)?;
+    pub fn submit(self: &Arc<Self>, submission: Submission) -> Result<u64, JobError> {
+        let ticket = self.queue.enter(BACKGROUND, &submission.query, &submission.client)?;
         let id = ticket.id();
-        let job = Job::new(Record::new(id, asked, now_ns()), 0);
+        let job = Job::new(Record::new(id, submission, now_ns()), 0);
         {
             let mut jobs = self.jobs();
             if jobs.len() >= self.limits.jobs_max {
@@ -416,8 +416,8 @@ impl Jobs {
             rows: open.as_ref().map_or(record.done.rows, |results| results.rows()),
             bytes: open.as_ref().map_or_else(bytes, |results| results.bytes()),
             expires_ns: self.expires_ns(&record),
-            continues: run::continues(&record.asked),
-            asked: record.asked.clone(),
+            continues: run::continues(&record.submission),
+            submission: record.submission.clone(),
         })
     }
 
@@ -466,7 +466,7 @@ fn entry(record: &Record) -> QueryInfo {
     QueryInfo {
         id: record.id,
         kind: BACKGROUND.into(),
-        query: record.asked.query.clone(),
+        query: record.submission.query.clone(),
         // Its results say it.
         range: None,
         state: state.unwrap_or(State::Interrupted),
@@ -484,11 +484,11 @@ fn entry(record: &Record) -> QueryInfo {
         rows,
         memory_bytes: 0,
         error: record.error.clone(),
-        client: record.asked.client.clone(),
+        client: record.submission.client.clone(),
     }
 }
 
 /// Whether a query can be understood; asked before it is taken.
-pub fn parse(asked: &Submission) -> Result<Query, query::ParseError> {
-    Query::parse(&asked.query, asked.now_ns)
+pub fn parse(submission: &Submission) -> Result<Query, query::ParseError> {
+    Query::parse(&submission.query, submission.now_ns)
 }

@@ -42,7 +42,7 @@ impl Jobs {
         let state = self.queue.get(id).ok_or(JobError::Unknown(id))?.state;
         // Under its lock, so that the rows are those of this run.
         let record = job.record();
-        let (run, format) = (record.run, record.asked.format.clone());
+        let (run, format) = (record.run, record.submission.format.clone());
         let row = cursor.map_or(Ok(0), |cursor| row_of(cursor, run))?;
         let rows_max = rows_max.min(PAGE_ROWS_MAX);
         let results = self.results_of(&job, state)?;

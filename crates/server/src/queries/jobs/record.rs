@@ -43,7 +43,8 @@ pub struct Record {
     /// Names the query.
     pub id: u64,
     /// What was asked.
-    pub asked: Submission,
+    #[serde(rename = "asked")]
+    pub submission: Submission,
     /// When it came in, nanoseconds since 1970 UTC.
     pub started_ns: i64,
     /// The state it was in when this was written.
@@ -104,11 +105,11 @@ pub struct Done {
 
 impl Record {
     /// A query that has just come in.
-    pub fn new(id: u64, asked: Submission, started_ns: i64) -> Record {
+    pub fn new(id: u64, submission: Submission, started_ns: i64) -> Record {
         Record {
             version: VERSION,
             id,
-            asked,
+            submission,
             started_ns,
             state: State::Waiting.name().into(),
             run: 0,
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
 
     fn record() -> Record {
-        let asked = Submission {
+        let submission = Submission {
             query: "error \"ä\n\"".into(),
             now_ns: 1,
             start_ns: i64::MIN,
@@ -216,7 +217,7 @@ mod tests {
             run_time_ms: 3,
             client: "127.0.0.1:1".into(),
         };
-        Record::new(7, asked, -5)
+        Record::new(7, submission, -5)
     }
 
     #[test]

@@ -72,9 +72,9 @@ impl From<RunError> for Failure {
 
 /// Whether a query's rows come in the order of time, so that it goes on behind the last when it is
 /// resumed.
-pub(crate) fn continues(asked: &Submission) -> bool {
-    asked.limit.is_none()
-        && parse(asked).is_ok_and(|query| query.pipes().iter().all(Pipe::is_row_wise))
+pub(crate) fn continues(submission: &Submission) -> bool {
+    submission.limit.is_none()
+        && parse(submission).is_ok_and(|query| query.pipes().iter().all(Pipe::is_row_wise))
 }
 
 impl Jobs {
@@ -142,10 +142,10 @@ impl Jobs {
 
     fn try_run(&self, job: &Job, permit: &Permit) -> Result<(), Failure> {
         let started = Instant::now();
-        let asked = job.record().asked.clone();
-        let query = parse(&asked).map_err(|error| Failure::Parse(error.message))?;
-        let format = format(&asked.format);
-        let in_order = continues(&asked);
+        let submission = job.record().submission.clone();
+        let query = parse(&submission).map_err(|error| Failure::Parse(error.message))?;
+        let format = format(&submission.format);
+        let in_order = continues(&submission);
         let (results, first_run) = self.open_results(job, in_order)?;
         let mut order = None;
         if in_order {
@@ -155,11 +155,11 @@ impl Jobs {
                 Some(TimeOrder { after: results.last_key(), since: None, within: Some(within) });
         }
         let mut context = Context {
-            range: TimeRange { start_ns: asked.start_ns, end_ns: asked.end_ns },
-            limit: asked.limit,
-            include: export::fields(format, asked.include.clone()),
+            range: TimeRange { start_ns: submission.start_ns, end_ns: submission.end_ns },
+            limit: submission.limit,
+            include: export::fields(format, submission.include.clone()),
             limits: query::Limits {
-                run_time: Duration::from_millis(asked.run_time_ms),
+                run_time: Duration::from_millis(submission.run_time_ms),
                 rows_max: u64::MAX,
                 ..self.query_limits
             },

@@ -33,10 +33,14 @@ impl Fixture {
             ..RawConfig::default()
         };
         let config = Config::try_from(raw).unwrap();
-        let asked = Box::new(|| false);
-        let pipeline =
-            Pipeline::start(&config, Arc::new(Accounting::default()), &Budget::unlimited(), asked)
-                .unwrap();
+        let runs_queries = Box::new(|| false);
+        let pipeline = Pipeline::start(
+            &config,
+            Arc::new(Accounting::default()),
+            &Budget::unlimited(),
+            runs_queries,
+        )
+        .unwrap();
         Fixture { pipeline, config, dir }
     }
 
@@ -73,7 +77,7 @@ impl Fixture {
     /// Queries that were running when their server ended.
     fn interrupted(&self, count: usize) -> Arc<Jobs> {
         let jobs = self.open(0, 100);
-        let ids: Vec<u64> = (0..count).map(|_| jobs.submit(asked()).unwrap()).collect();
+        let ids: Vec<u64> = (0..count).map(|_| jobs.submit(submission()).unwrap()).collect();
         jobs.queue.close();
         for id in ids {
             let mut record = Record::read(&RealDisk, &Record::path(&self.queries(), id)).unwrap();
@@ -90,7 +94,7 @@ impl Drop for Fixture {
     }
 }
 
-fn asked() -> Submission {
+fn submission() -> Submission {
     Submission {
         query: "*".into(),
         now_ns: 0,
@@ -172,14 +176,14 @@ fn what_is_cancelled_in_line_and_deleted_leaves_no_file() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
     for _ in 0..50 {
-        let id = jobs.submit(asked()).unwrap();
+        let id = jobs.submit(submission()).unwrap();
         jobs.queue.cancel(id);
         wait_for_end(&jobs, id);
         // Its thread may still be about to write down how it ended.
         jobs.remove(id).unwrap();
     }
     // Threads that were late have written by the time that others have.
-    let last = jobs.submit(asked()).unwrap();
+    let last = jobs.submit(submission()).unwrap();
     assert_eq!(fixture.files(), [format!("{last}.json")]);
     jobs.queue.close();
 }
@@ -189,7 +193,8 @@ fn those_who_ask_at_once_have_ids_of_their_own() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
     let mut ids: Vec<u64> =
-        at_once(|_| (0..8).map(|_| jobs.submit(asked()).unwrap()).collect::<Vec<_>>()).concat();
+        at_once(|_| (0..8).map(|_| jobs.submit(submission()).unwrap()).collect::<Vec<_>>())
+            .concat();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 8 * THREADS);
@@ -208,16 +213,17 @@ fn those_who_ask_at_once_have_ids_of_their_own() {
 fn no_more_are_kept_than_said() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 3);
-    let kept = at_once(|_| (0..2).filter_map(|_| jobs.submit(asked()).ok()).collect::<Vec<_>>());
+    let kept =
+        at_once(|_| (0..2).filter_map(|_| jobs.submit(submission()).ok()).collect::<Vec<_>>());
     let kept = kept.concat();
     assert_eq!((kept.len(), fixture.files().len()), (3, 3));
-    let error = jobs.submit(asked()).unwrap_err();
+    let error = jobs.submit(submission()).unwrap_err();
     assert!(error.to_string().contains("query.results_keep"), "{error}");
     assert_eq!(jobs.queue.list().len(), 3, "who is refused is not listed");
     jobs.queue.cancel(kept[0]);
     wait_for_end(&jobs, kept[0]);
     jobs.remove(kept[0]).unwrap();
-    jobs.submit(asked()).unwrap();
+    jobs.submit(submission()).unwrap();
     jobs.queue.close();
 }
 
@@ -225,7 +231,8 @@ fn no_more_are_kept_than_said() {
 fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
-    let (resumed, paused) = (jobs.submit(asked()).unwrap(), jobs.submit(asked()).unwrap());
+    let (resumed, paused) =
+        (jobs.submit(submission()).unwrap(), jobs.submit(submission()).unwrap());
     for id in [resumed, paused] {
         jobs.queue.pause(id);
         jobs.paused(id);
@@ -255,7 +262,7 @@ fn bytes_are_those_of_the_rows_that_are_there() {
         rest = left;
     }
     let jobs = fixture.open(1, 100);
-    let ids: Vec<u64> = (0..3).map(|_| jobs.submit(asked()).unwrap()).collect();
+    let ids: Vec<u64> = (0..3).map(|_| jobs.submit(submission()).unwrap()).collect();
     for &id in &ids {
         assert_eq!(wait_for_end(&jobs, id), State::Done);
         assert!(jobs.info(id).unwrap().rows >= 1_000);

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_is_no_body_is_refused_with_its_place() {
-        for (body, told) in [
+        for (body, message) in [
             ("", "EOF"),
             ("{}", "streams"),
             (r#"{"streams":[{"stream":{"a":1},"values":[]}]}"#, "string"),
@@ -135,7 +135,7 @@ mod tests {
             (r#"{"streams":[{"stream":{},"values":[["1","a",{},2]]}]}"#, "trailing"),
         ] {
             let error = read(body.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(told), "{body}: {error}");
+            assert!(error.contains(message), "{body}: {error}");
         }
         let deep = format!("{{\"streams\":{}", "[".repeat(100_000));
         assert!(read(deep.as_bytes()).is_err());
