@@ -140,7 +140,7 @@ fn an_import_goes_on_where_it_ended() {
         assert!(!output.status.success() && said.contains(what), "{said}");
     };
     failed(&["--skip-lines", "9", file], "the file has 4 lines");
-    failed(&["--type", "no type", file], "is no name for a type");
+    failed(&["--type", "no type", file], "is not a valid type");
     failed(&["/nowhere/a.log"], "/nowhere/a.log: cannot open it");
     failed(
         &[file, "/nowhere/a.log"],

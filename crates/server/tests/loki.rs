@@ -378,7 +378,7 @@ fn tail() {
     server.post("/insert/lines", lines.as_bytes());
     let told = read_message(&mut reader);
     let reason = told["dropped_entries"][0]["labels"]["reason"].as_str();
-    assert!(reason.is_some_and(|reason| reason.contains("ask for it by a query")), "{told}");
+    assert!(reason.is_some_and(|reason| reason.contains("read it with a query")), "{told}");
     let next = read_message(&mut reader);
     assert_eq!(next["streams"][0]["values"], json!([[nanoseconds(62), "GET /after"]]));
     // It is a tail of the queue, and ends when it is cancelled.

@@ -1,4 +1,4 @@
-//! What no client can bring about from outside at a moment of its choice: a question that panics,
+//! Situations that no client can cause from outside at a moment of its choice: a query that panics,
 //! pages that nobody reads, with the shortest limits.
 
 mod gate;
@@ -24,7 +24,7 @@ use crate::http::*;
 use crate::queries::jobs::{QUERIES_DIR, Submission};
 use platform::memory::Budget;
 
-/// An API over a running pipeline without sources, which nothing listens for.
+/// An API over a running pipeline, without sources and without a listener.
 struct Fixture {
     app: Arc<App>,
     pipeline: Arc<Pipeline>,
@@ -64,7 +64,7 @@ impl Fixture {
         self.answer(Request::get(path).header("host", "localhost").body(Body::empty())).await
     }
 
-    /// The answer to a request of this machine.
+    /// The response to a request from this machine.
     async fn answer(&self, request: Result<Request<Body>, axum::http::Error>) -> Response {
         let (peer, mut request): (SocketAddr, _) = (([127, 0, 0, 1], 1).into(), request.unwrap());
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -131,7 +131,7 @@ fn request(address: SocketAddr, head: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// Lines that are more than the kernel holds of a connection and the channel of an answer, each
+/// More lines than the kernel buffers for a connection and the channel of a response hold, each
 /// with the word `line`.
 fn many_lines() -> Vec<u8> {
     format!("a line of {}\n", "x".repeat(1_000)).repeat(32_000).into_bytes()
@@ -187,8 +187,8 @@ async fn as_many_pages_are_sent_at_once_as_said() {
     let message = text(third).await;
     assert!(message.contains("query.pages_max") && message.contains("2 pages"), "{message}");
     assert_eq!(fixture.metric("loginson_result_pages_refused_total").await, 1);
-    // One whose client is gone gives its place back, and one that was sent, and one that was a
-    // mistake.
+    // A page releases its permit when its client is gone, when it was sent, and when the request
+    // was wrong.
     drop(first);
     assert_eq!(fixture.metric("loginson_result_pages_open").await, 1);
     assert_eq!(text(fixture.get(&path).await).await, "a line\n");
@@ -219,7 +219,8 @@ async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
     assert_eq!(fixture.metric("loginson_queries_running").await, 0);
     drop(unread);
 
-    // One who reads has it all, and one who goes away is told from one who does not read.
+    // A client that reads gets everything, and one that goes away is distinguished from one that
+    // does not read.
     let read = tokio::task::spawn_blocking(move || {
         let mut bytes = Vec::new();
         request(address, "GET /api/v1/export?format=raw", "").read_to_end(&mut bytes).unwrap();
@@ -253,12 +254,12 @@ async fn a_page_that_nobody_reads_gives_its_place_back() {
         tokio::task::yield_now().await;
     }
     assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);
-    // The rows are there still.
+    // The rows still exist.
     assert_eq!(fixture.get(&path).await.status(), StatusCode::OK);
     drop(unread);
 }
 
-/// Brings down whoever delivers next; keeps nothing.
+/// Panics in the next delivery; keeps nothing.
 #[derive(Default)]
 struct Faulty(AtomicBool);
 

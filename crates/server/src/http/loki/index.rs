@@ -1,8 +1,8 @@
-//! `index/stats`, `index/volume`, `index/volume_range`: how much there is of what.
+//! `index/stats`, `index/volume`, `index/volume_range`: numbers of lines, bytes and streams.
 //!
-//! `stats` is asked at every keystroke in Grafana, so it is cheap: lines are counted as any query
-//! counts them, bytes are estimated from them, and streams are those of the newest part. Volumes
-//! are exact.
+//! Grafana requests `stats` at every keystroke, so it is cheap: lines are counted as for any query,
+//! bytes are estimated from them, and streams are counted in the newest part of the range only.
+//! Volumes are exact.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::http::loki::params::{self, QUERY_SINCE_NS};
 use crate::http::loki::query::{prepare, run, window_ns};
 use crate::http::wire::params::Params;
 
-/// Series of a volume when not told how many; the greatest are given.
+/// Series of a volume by default; those with the greatest volume are returned.
 const VOLUMES_DEFAULT: usize = 100;
-/// Labels that volumes are told apart by when neither they nor the selector name any.
+/// Labels that volumes are grouped by when neither the request nor the selector names any.
 const VOLUME_LABELS: [&str; 3] = ["_type", "app_name", "hostname"];
 
-/// Labels that volumes may be told apart by, each of which is a pass over the store. More are
-/// refused.
+/// Limit of the labels that volumes are grouped by, each of which is a pass over the store. More
+/// are refused.
 const LABELS_MAX: usize = 64;
 
 /// The routes of this file.
@@ -83,7 +83,7 @@ async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
     Ok(Json(body).into_response())
 }
 
-/// Frames and blocks, the newest of the range, whose streams are counted.
+/// The number of units, the newest of the range, whose streams are counted.
 const UNITS_MAX: usize = 16;
 
 async fn volume(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
@@ -162,7 +162,7 @@ async fn volumes(
             let Numbers::Series(mut series) = value else { continue };
             series.retain(|one| !one.labels.is_empty());
             if by_labels && !series.is_empty() {
-                // Only that a label is there counts, not its value.
+                // Only the presence of a label counts, not its value.
                 let mut points = vec![None; grid.steps()];
                 for (sum, step) in points.iter_mut().zip(0..) {
                     let there: Vec<f64> =

@@ -1,8 +1,8 @@
 //! `labels`, `label/{name}/values`, `series`, `detected_labels`, `detected_fields`, `patterns`:
-//! what Grafana offers to choose from.
+//! the choices that Grafana offers.
 //!
-//! Values of the usual labels come from counts that segments keep. Names of others, which only
-//! pushed and labelled lines have, are looked for in the newest part of the range.
+//! Values of the usual labels come from counts that segments keep. Other names, which only pushed
+//! and labelled lines have, are searched in the newest part of the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -25,19 +25,19 @@ use crate::http::loki::{LokiError, LokiResult};
 use crate::http::queries::run::Running;
 use crate::http::wire::params::Params;
 
-/// Labels that lines of the usual sources have.
+/// Labels of lines from the usual sources.
 const USUAL: [&str; 4] = ["_type", "app_name", "hostname", "level"];
-/// Frames and blocks, the newest of the range, in which names of other labels are looked for.
+/// Number of units, the newest of the range, in which other label names are searched.
 const UNITS_MAX: usize = 256;
-/// Values of a label; the most frequent ones are given.
+/// Limit of the values of a label; the most frequent are returned.
 const VALUES_MAX: usize = 10_000;
-/// Selectors of a request for series. More are refused.
+/// Limit of the selectors in a request for series. More are refused.
 const SELECTORS_MAX: usize = 64;
-/// Lines in which `detected_fields` looks for fields, unless told.
+/// Lines that `detected_fields` samples by default.
 const FIELD_LINES: usize = 1_000;
-/// Most such lines.
+/// Limit of these lines.
 const FIELD_LINES_MAX: usize = 5_000;
-/// Fields that `detected_fields` gives, unless told.
+/// Fields that `detected_fields` returns by default.
 const FIELDS_DEFAULT: usize = 1_000;
 
 /// The routes of this file.
@@ -53,7 +53,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .query("/loki/api/v1/patterns", patterns)
 }
 
-/// The selector in a parameter; all lines when there is none.
+/// The selector in a parameter; it selects all lines if the parameter is missing.
 pub fn selector(params: &Params) -> LokiResult<LogQuery> {
     let nothing = LogQuery { matchers: Vec::new(), stages: Vec::new() };
     let Some(text) = params.get("query") else { return Ok(nothing) };
@@ -83,7 +83,7 @@ async fn names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
         let check = || running.check();
         let others = match running.context.restriction {
             None => streams::names(running.source(), range, UNITS_MAX, &check)?,
-            // Only names that lines have which may be seen.
+            // Only names that occur in lines that the caller may see.
             Some(_) => streams::streams(&query.matchers, running.source(), &running.context)?
                 .into_keys()
                 .flatten()
@@ -246,7 +246,7 @@ async fn field_values_of(
     answer::respond(text.map_err(LokiError::bad_request)?)
 }
 
-/// What all values of a field are, in Loki's words.
+/// The type of all values of a field, in Loki's terms.
 fn kind(values: &BTreeSet<String>) -> &'static str {
     let all = |is: fn(&str) -> bool| values.iter().all(|value| is(value));
     if all(|v| v.parse::<i64>().is_ok()) {
@@ -262,7 +262,7 @@ fn kind(values: &BTreeSet<String>) -> &'static str {
     }
 }
 
-/// None are found by Loginson.
+/// Loginson does not detect patterns, so the list is empty.
 async fn patterns() -> LokiResult {
     Ok(success(json!([])))
 }

@@ -20,11 +20,11 @@ use crate::http::loki::{LokiError, LokiResult};
 use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::params::Params;
 
-/// Lines of an answer when not told how many.
+/// Lines of a response by default.
 const LIMIT_DEFAULT: usize = 100;
-/// Most lines of an answer, as in Loki. More are refused.
+/// Limit of the lines of a response, as in Loki. More are refused.
 const LIMIT_MAX: usize = 5_000;
-/// Points that a range is cut into when no step is given.
+/// Number of steps in a range by default.
 const STEPS_DEFAULT: i64 = 250;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -33,7 +33,7 @@ pub fn routes() -> Routes<Arc<App>> {
     Routes::new().query("/loki/api/v1/query", at).query("/loki/api/v1/query_range", over)
 }
 
-/// Whether the client wants the kinds of labels apart.
+/// Whether the client requests labels by category.
 pub fn categorizes(headers: &HeaderMap) -> bool {
     let flags = headers.get_all("x-loki-response-encoding-flags").iter();
     flags
@@ -42,12 +42,12 @@ pub fn categorizes(headers: &HeaderMap) -> bool {
         .any(|flag| flag.trim() == CATEGORIZE_LABELS)
 }
 
-/// Reads a query.
+/// Parses a query.
 pub fn parse(params: &Params) -> LokiResult<Expr> {
     logql::parse(params.required("query")?).map_err(LokiError::bad_request)
 }
 
-/// A place in the queue for a query with that text.
+/// A query with that text, before it enters the queue.
 pub fn prepare(
     app: &Arc<App>,
     params: &Params,
@@ -59,8 +59,8 @@ pub fn prepare(
     Ok(pending)
 }
 
-/// Runs a query, which can ask what it cost so far. What is wrong with the query itself does not
-/// count as a failure.
+/// Runs a query; `work` can ask for its cost so far. An error in the query itself does not count as
+/// a failure.
 pub async fn run<T: Send + 'static>(
     pending: PendingQuery,
     work: impl FnOnce(&Running, &dyn Fn() -> Cost) -> Result<T, EvalError> + Send + 'static,
@@ -105,7 +105,7 @@ async fn over(
     let now_ns = crate::http::now_ns();
     let range = params::range(&params, now_ns, QUERY_SINCE_NS)?;
     if params::duration_ns(&params, "interval")?.is_some_and(|ns| ns > 0) {
-        return Err(LokiError::bad_request("not supported: interval; ask for all lines"));
+        return Err(LokiError::bad_request("not supported: interval; request all lines"));
     }
     match parse(&params)? {
         Expr::Metric(expr) => {
@@ -140,7 +140,7 @@ async fn over(
     }
 }
 
-/// The parameter `limit`.
+/// Parses the parameter `limit`.
 pub fn limit(params: &Params) -> LokiResult<usize> {
     let limit: i64 = params.number("limit")?.unwrap_or(LIMIT_DEFAULT as i64);
     if limit <= 0 {
@@ -154,7 +154,7 @@ pub fn limit(params: &Params) -> LokiResult<usize> {
     }
 }
 
-/// Which lines are wanted, and how.
+/// Parameters of a query for lines.
 struct Wanted {
     range: TimeRange,
     limit: usize,
@@ -180,7 +180,7 @@ async fn lines(
     answer::respond(text.await?)
 }
 
-/// The whole of a range as one window: its length, at least a nanosecond.
+/// A window over the whole range: its length, at least a nanosecond.
 pub fn window_ns(range: TimeRange) -> i64 {
     range.end_ns.saturating_sub(range.start_ns).max(1)
 }

@@ -149,7 +149,7 @@ struct Seen {
 }
 
 /// Those lines of one batch; `None` means all.
-struct Places(Option<HashSet<LineId>>, Arc<Batch>);
+struct VisibleRows(Option<HashSet<LineId>>, Arc<Batch>);
 
 impl Seen {
     fn new(to: Option<Arc<query::Filter>>) -> ApiResult<Seen> {
@@ -157,7 +157,7 @@ impl Seen {
         Ok(Seen { only: to.map(of).transpose().map_err(wrong_query)?, scratch: Scratch::default() })
     }
 
-    fn places(&mut self, batch: &Arc<Batch>) -> Places {
+    fn places(&mut self, batch: &Arc<Batch>) -> VisibleRows {
         let places = self.only.as_ref().map(|only| {
             let rows = only.selected(batch, &mut self.scratch);
             let id = |index| {
@@ -166,11 +166,11 @@ impl Seen {
             };
             (0..rows.len()).map(id).collect()
         });
-        Places(places, Arc::clone(batch))
+        VisibleRows(places, Arc::clone(batch))
     }
 }
 
-impl Places {
+impl VisibleRows {
     fn may(&self, row: u32) -> bool {
         let id = self.1.row(row as usize).id();
         self.0.as_ref().is_none_or(|places| places.contains(&id))
