@@ -220,7 +220,7 @@ fn over_http() {
     command(&["--delete", "by-command"]);
     assert_eq!(command(&["--list"]).lines().count(), 1);
     let wrong = fail(&["backup", "--server", &url, "../x"]);
-    assert!(wrong.contains("is no name for a backup"), "{wrong}");
+    assert!(wrong.contains("is not a valid name for a backup"), "{wrong}");
     let used = fail(&["verify", text(server.data_dir())]);
     assert!(used.contains("in use by") && used.contains("loginson backup"), "{used}");
 }
@@ -349,7 +349,7 @@ fn a_damaged_backup_is_not_restored_by_itself() {
     let escape = |text: &[u8]| String::from_utf8_lossy(text).replace("catalog.sqlite", "../../x");
     let before = change(&manifest, &|bytes| *bytes = escape(bytes).into_bytes());
     let told = fail(&["restore", text(&backup), "--data-dir", text(&restored)]);
-    assert!(told.contains("is no file of a backup"), "{told}");
+    assert!(told.contains("is not a file of a backup"), "{told}");
     put_back(&manifest, before);
     succeed(&["verify", text(&backup)]);
 }

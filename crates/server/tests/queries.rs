@@ -171,7 +171,7 @@ fn mistakes_are_answered() {
     for (path, status, expected) in [
         ("results?limit=0", 400, "between 1 and"),
         ("results?limit=10001", 400, "between 1 and"),
-        ("results?cursor=x", 400, "is no cursor"),
+        ("results?cursor=x", 400, "is not a cursor"),
         ("results?cursor=7.1", 409, "earlier run"),
     ] {
         let answer = server.get(&format!("/api/v1/queries/{id}/{path}"));
@@ -448,7 +448,7 @@ fn exports_go_on_where_they_broke_off() {
         ("format=parquet&cursors=1".to_owned(), "Parquet"),
         (format!("format=raw&cursors=1&query={}", encoded("* | limit 5")), "limit"),
         (format!("format=jsonl&cursors=1&query={}", encoded("* | sort by (_msg)")), "sort"),
-        ("format=jsonl&cursor=abc".into(), "is no cursor"),
+        ("format=jsonl&cursor=abc".into(), "is not a cursor"),
     ] {
         let answer = server.get(&format!("/api/v1/export?{parameters}"));
         assert_eq!(answer.status, 400, "{parameters}: {}", answer.text());

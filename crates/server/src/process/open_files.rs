@@ -1,9 +1,9 @@
-//! The limit of the system on open files, and what all listeners together may need of it.
+//! The system's limit on open files, and what all listeners together may need of it.
 //!
-//! A connection is an open file. Listeners that may together have more connections than the process
-//! may have files would one day keep each other, and the store, from opening any. So the limit is
-//! raised at the start as far as is allowed, and where that is not enough syslog, whose connections
-//! are most by far, gets fewer, and the log says so.
+//! A connection is an open file. If listeners may together have more connections than the process
+//! may have files, then one day neither they nor the store could open any. So the limit is raised
+//! at the start as far as permitted; if that is not enough, syslog, which has by far the most
+//! connections, gets fewer, and the log says so.
 
 use std::fmt::Write as _;
 
@@ -14,11 +14,11 @@ use crate::config::{Config, HTTP_CONNECTIONS_MAX};
 /// Files besides connections: segments and their rewriting, followed files, results, backups,
 /// libraries.
 const OTHER_FILES: u64 = 2_048;
-/// Connections that syslog keeps however low the limit is.
+/// Connections that syslog keeps, however low the limit is.
 const SYSLOG_CONNECTIONS_MIN: usize = 64;
 
-/// Raises the soft limit as far as the hard one allows, and lowers what the configuration asks for
-/// where that is more.
+/// Raises the soft limit as far as the hard one permits, and lowers configured limits that exceed
+/// it.
 pub fn allow(config: &mut Config) {
     let limit = getrlimit(Resource::Nofile);
     let needed = needed(config);
@@ -35,13 +35,13 @@ pub fn allow(config: &mut Config) {
     }
 }
 
-/// Files that are open, and how many may be.
+/// Number of open files, and their limit.
 pub fn now() -> (u64, u64) {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64);
     (open, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
 }
 
-/// Open files that are needed when every listener has as many connections as it may have.
+/// Open files that are needed if every listener has all its connections.
 fn needed(config: &Config) -> u64 {
     let listeners = syslog_listeners(config);
     let nodes = match config.node_listen {
@@ -56,15 +56,16 @@ fn syslog_listeners(config: &Config) -> usize {
     config.listen.streams() + usize::from(config.syslog_tls.is_some())
 }
 
-/// Lowers the connections of syslog until so many open files are enough; says what it did.
+/// Lowers the connections of syslog until `allowed` open files are enough; returns a warning if it
+/// did.
 fn fit(config: &mut Config, allowed: u64) -> Option<String> {
     let needed_before = needed(config);
     if needed_before <= allowed {
         return None;
     }
     let mut warning = format!(
-        "at most {allowed} files can be open, and {needed_before} are needed when all connections \
-        that are allowed are \
+        "at most {allowed} files can be open, but {needed_before} are needed if all allowed \
+         connections are \
          open"
     );
     let (listeners, most) = (syslog_listeners(config), config.syslog_tcp.connections_max);

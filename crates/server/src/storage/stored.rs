@@ -1,5 +1,5 @@
-//! What queries read: a snapshot of the store, hot frames and sealed blocks; parsed once and kept
-//! in memory, or parsed now.
+//! The lines that queries read: a snapshot of the store, hot frames and sealed blocks; parsed
+//! earlier and cached, or parsed now.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex};
@@ -13,25 +13,25 @@ use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
 use store::{Committed, FrameGroup, FrameHandle, Store, StoreError, Unit};
 
-/// Parsers kept for the next query. More queries at a time make their own and drop them.
+/// Parsers kept for the next query. Further concurrent parses make their own and drop them.
 const PARSERS_KEPT: usize = 8;
 
-/// Groups of small frames that a question puts together, before it begins, for those that come
-/// behind it: some milliseconds. Of more groups it reads the frames.
+/// Groups of small frames that a query builds for later queries before it begins: some milliseconds
+/// of work. Of further groups it reads the frames.
 const GROUPS_MADE_MAX: usize = 8;
 
-/// Memory of answers about single blocks, for those who ask the same again: some questions over a
-/// million blocks.
+/// Memory for results of single blocks, which answer a repeated query: enough for some queries over
+/// a million blocks.
 pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
-/// Parsers for many threads: each parse has one of its own.
+/// A pool of parsers: each concurrent parse uses one.
 pub struct Parsers {
     pattern: Parser,
     idle: Mutex<Vec<Parser>>,
 }
 
 impl Parsers {
-    /// Parsers that are all like `pattern`.
+    /// A pool of copies of `pattern`.
     pub fn new(pattern: Parser) -> Self {
         Parsers { pattern, idle: Mutex::default() }
     }
@@ -48,7 +48,7 @@ impl Parsers {
         batch
     }
 
-    /// The records of a unit: those in memory; or parsed or read now, and kept. None when they were
+    /// The records of a unit: cached, or parsed or read now, and then cached. `None` if they were
     /// deleted.
     pub fn load(&self, unit: &Unit) -> Result<Option<Arc<Batch>>, StoreError> {
         match unit {
@@ -66,7 +66,7 @@ impl Parsers {
         Ok(frame.map(|frame| self.parse_and_keep(handle, frame)))
     }
 
-    /// The records of a frame, for who goes through all frames once.
+    /// The records of a frame, for readers that pass over all frames once.
     pub fn load_frame_once(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         if let Some(batch) = handle.cached() {
             return Ok(Some(batch));
@@ -81,9 +81,9 @@ impl Parsers {
         batch
     }
 
-    /// Makes the records of a group of frames; it has none where its frames cannot be put together,
-    /// or were deleted meanwhile.
-    fn put_together(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
+    /// Builds the records of a group of frames; it gets none if its frames cannot be merged, or
+    /// were deleted meanwhile.
+    fn merge_group(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
         let mut batches = Vec::new();
         for frame in group.frames() {
             match self.load_frame(&frame)? {
@@ -96,7 +96,7 @@ impl Parsers {
     }
 }
 
-/// The store as a source of records: frames that are parsed here, and blocks that were parsed
+/// The store as a source of records: frames, which are parsed here, and blocks, which were parsed
 /// before they were sealed.
 #[derive(Clone)]
 pub struct Stored {
@@ -106,7 +106,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// What is in `store`.
+    /// The lines in `store`.
     pub fn new(store: Arc<Store>, parsers: Arc<Parsers>, answers: Arc<Answers>) -> Self {
         Stored { store, parsers, answers }
     }
@@ -116,7 +116,7 @@ impl Stored {
         &self.store
     }
 
-    /// The lines that are durable now. What is read from now on holds all of them.
+    /// The lines that are durable now. Every later snapshot contains all of them.
     pub fn lines_now(&self) -> LineSet {
         let Committed { through, missing } = self.store.durable_now();
         LineSet { through, missing }
@@ -147,7 +147,7 @@ impl Source for Stored {
         for mut group in groups {
             if group.batch().is_none() && to_make > 0 {
                 to_make -= 1;
-                self.parsers.put_together(&mut group).map_err(source_error)?;
+                self.parsers.merge_group(&mut group).map_err(source_error)?;
             }
             match group.batch().cloned() {
                 Some(batch) => scanned.push(Box::new(StoredGroup { group, batch })),
@@ -155,7 +155,7 @@ impl Source for Stored {
             }
         }
         scanned.extend(units.into_iter().map(scan));
-        // Newest first, those whose times are not known before.
+        // Newest first, after those whose times are not known yet.
         scanned.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
         Ok(scanned)
     }
@@ -188,7 +188,7 @@ fn words_of(phrases: &Phrases) -> &[Vec<TokenHash>] {
     phrases.made(|phrases| phrases.iter().map(words).collect::<Vec<_>>())
 }
 
-/// Small frames as one.
+/// A group of small frames that is read as one unit.
 struct StoredGroup {
     group: FrameGroup,
     batch: Arc<Batch>,
@@ -270,7 +270,7 @@ impl ScanUnit for StoredUnit {
         let Grouped { fields, bucket_ns, range } = grouped;
         let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
         let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);
-        // What is counted with a segment is what was sent.
+        // Segments keep counts of the lines from senders only.
         if self.whose == Whose::All && file.footer().lines_internal() > 0 {
             return Ok(false);
         }

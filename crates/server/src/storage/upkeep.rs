@@ -1,5 +1,5 @@
-//! What the store asks of the server for its work in the background: parsing, filters of lines, and
-//! whether the machine is idle.
+//! Callbacks for the background work of the store: parsing, filters of lines, and whether the
+//! machine is idle.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use store::{LineFilter, StoreCallbacks};
 use crate::config::line_filter::line_filter;
 use crate::storage::stored::Parsers;
 
-/// The machine counts as idle when it was for this long.
+/// The machine counts as idle if it was for this long.
 const IDLE_TIME: Duration = Duration::from_secs(5);
-/// And when less than this part of the time of all processors was used, by whomever, in that time.
+/// The share of the time of all processors, used by any process, below which the machine is idle.
 const BUSY_SHARE_MAX: f64 = 0.25;
 
-/// How the names begin of threads that seal, merge and encode again.
+/// Prefixes of the names of threads that seal, merge and re-encode.
 const SEALING_NAMES: [&str; 2] = ["store-seal", segment::sealed::HELPERS_NAME];
 
-/// Answers the store.
+/// The callbacks.
 pub struct Upkeep {
     parsers: Arc<Parsers>,
     /// Whether queries run.
@@ -26,7 +26,7 @@ pub struct Upkeep {
     load: Mutex<Load>,
 }
 
-/// How busy the machine was lately.
+/// The load of the machine in recent seconds.
 struct Load {
     since: Instant,
     processor: Option<Ticks>,
@@ -50,8 +50,8 @@ impl StoreCallbacks for Upkeep {
         line_filter(text, now_ns)
     }
 
-    /// No query runs, and for some seconds most of the processors' time went to nobody but the
-    /// threads that encode again.
+    /// No query runs, and for some seconds nearly all used processor time went to the threads that
+    /// re-encode.
     fn is_idle(&self) -> bool {
         if (self.runs_queries)() {
             return false;
@@ -75,19 +75,19 @@ impl StoreCallbacks for Upkeep {
     }
 }
 
-/// Time of all processors since the machine was started, in ticks of the kernel.
+/// Time of all processors since boot, in ticks of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
     all: u64,
-    /// Of `busy`, what went to our own threads that seal and encode again.
+    /// The part of `busy` that our own sealing threads used.
     sealing: u64,
 }
 
 impl Ticks {
     fn busy_share(&self, before: &Ticks) -> f64 {
         let all = self.all.saturating_sub(before.all);
-        // A thread may have ended, with what it used.
+        // A thread may have ended; its time is missing then.
         let sealing = self.sealing.saturating_sub(before.sealing);
         let busy = self.busy.saturating_sub(before.busy).saturating_sub(sealing);
         if all == 0 { 1.0 } else { busy as f64 / all as f64 }
@@ -98,7 +98,7 @@ fn ticks() -> Option<Ticks> {
     let (busy, all) = parse_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?;
     let mut sealing = 0;
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
-        // One that has ended meanwhile has none.
+        // A thread that has ended meanwhile has no file.
         let Ok(stat) = std::fs::read_to_string(thread.ok()?.path().join("stat")) else { continue };
         let (name, ticks) = parse_thread_ticks(&stat)?;
         sealing += if SEALING_NAMES.iter().any(|n| name.starts_with(n)) { ticks } else { 0 };
@@ -106,9 +106,9 @@ fn ticks() -> Option<Ticks> {
     Some(Ticks { busy, all, sealing })
 }
 
-/// Name and time of one thread, of its line in `/proc` (proc_pid_stat(5)): the time is `utime` and
-/// `stime`, the fourteenth and fifteenth word. The name, the second, is in brackets and may hold
-/// anything.
+/// Name and time of one thread, from its line in `/proc` (proc_pid_stat(5)): the time is `utime`
+/// and `stime`, the 14th and 15th word. The name, the second word, is in brackets and may contain
+/// any characters.
 fn parse_thread_ticks(stat: &str) -> Option<(&str, u64)> {
     let (head, words) = stat.rsplit_once(')')?;
     let mut words = words.split_ascii_whitespace().skip(11);
@@ -116,8 +116,8 @@ fn parse_thread_ticks(stat: &str) -> Option<(&str, u64)> {
     Some((head.split_once('(')?.1, ticks))
 }
 
-/// What was used and all there was, of the first line of `/proc/stat` (proc_stat(5)): user, nice,
-/// system, idle, iowait, irq, softirq, steal.
+/// Used and total time, from the first line of `/proc/stat` (proc_stat(5)): user, nice, system,
+/// idle, iowait, irq, softirq, steal.
 fn parse_ticks(stat: &str) -> Option<(u64, u64)> {
     let mut words = stat.lines().next()?.split_ascii_whitespace();
     if words.next()? != "cpu" {

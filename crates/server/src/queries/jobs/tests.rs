@@ -1,5 +1,4 @@
-//! Who does what to a background query at the same time: nothing is left behind, lost, or done
-//! twice.
+//! Concurrent operations on background queries: nothing is left behind, lost, or done twice.
 
 use std::sync::Barrier;
 use std::thread;
@@ -13,7 +12,7 @@ use crate::config::{Config, RawConfig};
 use crate::pipeline::Pipeline;
 use crate::queries::jobs::*;
 
-/// Threads that do the same at once.
+/// Threads that operate concurrently.
 const THREADS: usize = 4;
 
 /// A running pipeline without sources, and a directory for queries.
@@ -44,7 +43,7 @@ impl Fixture {
         Fixture { pipeline, config, dir }
     }
 
-    /// The queries of the directory, with so many places to run in.
+    /// The queries of the directory, of which `places` may run at a time.
     fn open(&self, places: usize, jobs_max: usize) -> Arc<Jobs> {
         let queue = Queue::new(QueueLimits {
             background_concurrent_max: places,
@@ -67,7 +66,7 @@ impl Fixture {
         self.dir.path().join("queries")
     }
 
-    /// Files of the directory but that of ids, in order.
+    /// Files of the directory, in order, without the file of ids.
     fn files(&self) -> Vec<String> {
         let mut names = RealDisk.list(&self.queries()).unwrap();
         names.retain(|name| name != "last-id");
@@ -108,7 +107,7 @@ fn submission() -> Submission {
     }
 }
 
-/// What several threads got that did the same at once.
+/// The results of several threads that do the same work at once.
 fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(THREADS);
     let (barrier, work) = (&barrier, &work);
@@ -124,7 +123,7 @@ fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Blocks until a query has ended; its thread sees to that.
+/// Blocks until the thread of a query has recorded its end.
 fn wait_for_end(jobs: &Jobs, id: u64) -> State {
     loop {
         match jobs.queue.get(id) {
@@ -179,10 +178,10 @@ fn what_is_cancelled_in_line_and_deleted_leaves_no_file() {
         let id = jobs.submit(submission()).unwrap();
         jobs.queue.cancel(id);
         wait_for_end(&jobs, id);
-        // Its thread may still be about to write down how it ended.
+        // Its thread may still be about to record how it ended.
         jobs.remove(id).unwrap();
     }
-    // Threads that were late have written by the time that others have.
+    // Slow threads of the queries before have written by the time this one has ended.
     let last = jobs.submit(submission()).unwrap();
     assert_eq!(fixture.files(), [format!("{last}.json")]);
     jobs.queue.close();
@@ -219,7 +218,7 @@ fn no_more_are_kept_than_said() {
     assert_eq!((kept.len(), fixture.files().len()), (3, 3));
     let error = jobs.submit(submission()).unwrap_err();
     assert!(error.to_string().contains("query.results_keep"), "{error}");
-    assert_eq!(jobs.queue.list().len(), 3, "who is refused is not listed");
+    assert_eq!(jobs.queue.list().len(), 3, "refused queries are not listed");
     jobs.queue.cancel(kept[0]);
     wait_for_end(&jobs, kept[0]);
     jobs.remove(kept[0]).unwrap();
@@ -242,7 +241,7 @@ fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
     let again = fixture.open(0, 100);
     assert_eq!(again.queue.get(resumed).unwrap().state, State::Waiting);
     assert_eq!(again.queue.get(paused).unwrap().state, State::Interrupted);
-    // One that is resumed and waits does so after a start as well.
+    // A query that was resumed and waits does so after a restart as well.
     assert_eq!(again.resume(paused).unwrap(), State::Waiting);
     again.queue.close();
     let third = fixture.open(0, 100);
