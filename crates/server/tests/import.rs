@@ -122,7 +122,7 @@ fn a_million_lines() {
 }
 
 #[test]
-fn an_import_goes_on_where_it_ended() {
+fn an_import_resumes_where_it_ended() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("a.log");
     fs::write(&file, "one\ntwo\n\nfour without newline").unwrap();

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_passed_on_is_harmless_however_it_is_cut() {
+    fn text_is_escaped_however_it_is_split() {
         let text = "a\u{1b}[2Jé\u{9b}\nb\u{202e}\r\n\nlast";
         let expected = "a\\x1b[2Jé\\u{9b}\nb\\u{202e}\\x0d\n\nlast";
         for cut in 1..text.len() {

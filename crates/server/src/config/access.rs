@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_secret() {
+    fn errors_do_not_contain_the_secret() {
         let hex = "0f".repeat(32);
         let large = HASH.replace("m=64", "m=4000000");
         for (users, tokens, expected) in [

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_from_one_place() {
+    fn the_secret_comes_from_one_source() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str, text: &str| {
             let path = dir.path().join(name);

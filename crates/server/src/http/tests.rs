@@ -150,7 +150,7 @@ async fn text(response: Response) -> String {
 }
 
 #[tokio::test]
-async fn a_question_that_panics_is_counted_as_failed() {
+async fn a_query_that_panics_counts_as_failed() {
     let fixture = Fixture::new(|_| {});
     let run = |work: fn(&queries::run::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
@@ -174,7 +174,7 @@ async fn a_question_that_panics_is_counted_as_failed() {
 }
 
 #[tokio::test]
-async fn as_many_pages_are_sent_at_once_as_said() {
+async fn pages_sent_at_once_are_limited() {
     let fixture = Fixture::new(|raw| raw.query.pages_max = 2);
     fixture.push(b"a line\n");
     let path = format!("/api/v1/queries/{}/results", fixture.ended_query());
@@ -201,7 +201,7 @@ async fn as_many_pages_are_sent_at_once_as_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
+async fn an_unread_export_releases_its_slot_and_says_why() {
     let fixture = Fixture::new(|raw| raw.query.client_idle_max = "1s".into());
     fixture.push(&many_lines());
     let address = fixture.listen().await;
@@ -240,7 +240,7 @@ async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_that_nobody_reads_gives_its_place_back() {
+async fn an_unread_page_releases_its_permit() {
     let fixture = Fixture::new(|raw| {
         raw.query.client_idle_max = "1s".into();
         raw.query.pages_max = 1;
@@ -285,7 +285,7 @@ impl Deliver for Faulty {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lines_are_taken_after_a_panic_over_those_of_another() {
+async fn lines_are_accepted_after_a_panic_on_other_lines() {
     let (faulty, accounting) = (Arc::new(Faulty::default()), Arc::new(Accounting::default()));
     let parser = ::record::Parser::new(&::record::ParserConfig::default()).unwrap();
     let lines = Arc::new(crate::ingest::http_lines::HttpLines::start(

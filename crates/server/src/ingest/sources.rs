@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn collectors_are_listened_for_again_after_a_panic_at_the_same_address() {
+    fn the_listener_for_collectors_restarts_after_a_panic_at_its_address() {
         let config = Config::try_from(RawConfig {
             syslog_udp_listen: "off".into(),
             syslog_tcp_listen: "off".into(),

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn slow_readers_hold_little_and_are_told() {
+    async fn slow_readers_hold_little_and_learn_what_they_missed() {
         let budget = Budget::new(1 << 30);
         let tails = Tails::new(&budget);
         let large = batch(4 << 20);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_room_in_the_budget_batches_are_missed() {
+    async fn without_memory_in_the_budget_batches_are_missed() {
         let budget = Budget::new(1 << 20);
         let tails = Tails::new(&budget);
         let mut reader = tails.follow();

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_runs_at_a_time_and_one_that_panics_does_not_stay() {
+    fn one_rerun_at_a_time_and_a_panic_releases_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let kept = KeptReruns::open(directory.path()).unwrap();
         let panics = std::thread::scope(|scope| {

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_said() {
+    fn attempts_are_limited() {
         let attempts = Attempts::default();
         let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         for _ in 0..NAME_ATTEMPTS_MAX {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_succeeds_leaves_nothing() {
+    fn a_successful_attempt_does_not_count() {
         let attempts = Attempts::default();
         for _ in 0..1_000 {
             attempts.begin([10, 0, 0, 1].into(), "ann").unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_forgotten_after_a_while() {
+    fn attempts_expire() {
         let attempts = Attempts::default();
         let here = IpAddr::from([10, 0, 0, 1]);
         while attempts.begin(here, "ann").is_ok() {}

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_harmless() {
+    fn text_of_clients_is_escaped() {
         assert_eq!(shown("type:=\"a\" é"), "type:=\"a\" é");
         assert_eq!(shown("a\nERROR \u{1b}[2J\u{202e}"), "a\\x0aERROR \\x1b[2J\\u{202e}");
         let long = shown(&"x".repeat(SHOWN_CHARS_MAX + 1));

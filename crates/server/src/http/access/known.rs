@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn unknown_parameters_are_named() {
         for (path, query, expected) in [
             ("/select/logsql/query", "query=*&limit=1&extra_filters=a", ""),
             (

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_query_it_is() {
+    fn users_may_touch_their_own_queries() {
         let caller = |principal| Caller { peer: ([127, 0, 0, 1], 7).into(), principal };
         let ann = Principal::named("ann".into(), Role::Read);
         let anna = Principal::named("anna".into(), Role::Read);

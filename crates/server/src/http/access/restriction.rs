@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused() {
+    fn invalid_filters_are_refused() {
         let long = format!("extra_filters={}", "x".repeat(RESTRICTION_BYTES_MAX + 1));
         assert!(restriction(&long).unwrap_err().to_string().contains("longer than"));
         for text in [

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn places_are_lent_and_refused() {
+    async fn slots_are_lent_and_refused() {
         let accounting = Arc::new(Accounting::default());
         let slots = Arc::new(Slots::new(1, Arc::clone(&accounting)));
         let mut slot = Slot::take(&slots).await.unwrap();

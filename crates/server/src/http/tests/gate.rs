@@ -73,7 +73,7 @@ fn request(route: &Route) -> Builder {
 }
 
 #[tokio::test]
-async fn every_route_asks_who_calls() {
+async fn every_route_identifies_the_caller() {
     let fixture = Fixture::new(with_access);
     let table = fixture.table();
     assert!(table.len() > 100);

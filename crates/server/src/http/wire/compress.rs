@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_it() {
+    fn which_clients_accept_gzip() {
         let takes = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, text.parse().unwrap());

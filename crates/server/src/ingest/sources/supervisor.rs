@@ -81,7 +81,7 @@ mod tests {
     struct Fake(bool);
 
     #[test]
-    fn a_source_that_fails_is_started_again_after_a_pause_that_grows() {
+    fn a_failed_source_restarts_after_growing_pauses() {
         let begun = Instant::now();
         let mut supervisor = Supervisor::default();
         supervisor.set(Some(Fake(true)));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fail_or_is_off_is_left_alone() {
+    fn healthy_and_disabled_sources_are_left_alone() {
         for mut supervisor in [
             Supervisor::default(),
             Supervisor { source: Some(Fake(false)), ..Supervisor::default() },

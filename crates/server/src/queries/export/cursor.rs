@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn invalid_cursors_are_refused() {
         for text in [
             "",
             "c3_____",

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_not_written() {
+    fn records_that_could_not_be_read_are_not_written() {
         let (disk, dir) = (SimDisk::new(1), Path::new("q"));
         disk.create_dir_all(dir).unwrap();
         let with = |bytes: usize| Record { columns: Some(vec!["a".repeat(bytes)]), ..record() };
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told() {
+    fn invalid_records_are_reported() {
         let (disk, dir) = (SimDisk::new(1), Path::new("q"));
         disk.create_dir_all(dir).unwrap();
         let text = serde_json::to_string(&record()).unwrap();

@@ -375,7 +375,7 @@ mod tests {
     /// Power cuts and torn writes: the file then holds a prefix of what was written, with the key
     /// of its last row.
     #[test]
-    fn what_is_left_of_a_crash_is_a_beginning() {
+    fn a_crash_leaves_a_prefix() {
         for seed in 0..200 {
             let disk = SimDisk::new(seed);
             let dir = Path::new("q");
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_not_there() {
+    fn rows_that_cannot_be_written_are_not_in_the_file() {
         let disk = SimDisk::new(5);
         disk.create_dir_all(Path::new("q")).unwrap();
         let path = Path::new("q/1.rows");
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_behind_our_back_is_told() {
+    fn later_damage_is_reported() {
         let disk = SimDisk::new(6);
         disk.create_dir_all(Path::new("q")).unwrap();
         let path = Path::new("q/1.rows");

@@ -134,7 +134,7 @@ fn wait_for_end(jobs: &Jobs, id: u64) -> State {
 }
 
 #[test]
-fn one_of_many_who_resume_a_query_does() {
+fn only_one_of_many_callers_resumes_a_query() {
     let fixture = Fixture::new();
     let jobs = fixture.interrupted(8);
     let ids: Vec<u64> = jobs.jobs().keys().copied().collect();
@@ -150,7 +150,7 @@ fn one_of_many_who_resume_a_query_does() {
 }
 
 #[test]
-fn what_is_resumed_and_deleted_at_once_is_one_of_both() {
+fn a_query_resumed_and_deleted_at_once_is_either() {
     let fixture = Fixture::new();
     let jobs = fixture.interrupted(16);
     let ids: Vec<u64> = jobs.jobs().keys().copied().collect();
@@ -171,7 +171,7 @@ fn what_is_resumed_and_deleted_at_once_is_one_of_both() {
 }
 
 #[test]
-fn what_is_cancelled_in_line_and_deleted_leaves_no_file() {
+fn a_query_cancelled_while_waiting_and_deleted_leaves_no_file() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
     for _ in 0..50 {
@@ -188,7 +188,7 @@ fn what_is_cancelled_in_line_and_deleted_leaves_no_file() {
 }
 
 #[test]
-fn those_who_ask_at_once_have_ids_of_their_own() {
+fn concurrent_submissions_get_different_ids() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
     let mut ids: Vec<u64> =
@@ -209,7 +209,7 @@ fn those_who_ask_at_once_have_ids_of_their_own() {
 }
 
 #[test]
-fn no_more_are_kept_than_said() {
+fn the_number_of_kept_queries_is_limited() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 3);
     let kept =
@@ -250,7 +250,7 @@ fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
 }
 
 #[test]
-fn bytes_are_those_of_the_rows_that_are_there() {
+fn bytes_are_those_of_the_stored_rows() {
     let fixture = Fixture::new();
     let lines = "a line of some length\n".repeat(1_000);
     let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);

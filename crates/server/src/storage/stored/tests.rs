@@ -507,7 +507,7 @@ fn question(rng: &mut Rng) -> (String, Context) {
 // ---- the tests ----
 
 #[test]
-fn whatever_form_lines_are_in_questions_have_the_same_answers() {
+fn queries_have_the_same_answers_in_every_form_of_lines() {
     for seed in 0..HISTORIES {
         let mut history = History::new(seed);
         history.send();
@@ -555,7 +555,7 @@ fn small_frames_are_read_as_one() {
 
 /// Files of earlier versions, as the tests of the crate `segment` keep them.
 #[test]
-fn files_of_all_versions_answer_as_their_lines_do() {
+fn files_of_all_versions_give_the_answers_of_their_lines() {
     let fixtures = Path::new("../segment/tests/fixtures");
     let mut rng = Rng::with_seed(7);
     for name in std::fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().file_name()) {

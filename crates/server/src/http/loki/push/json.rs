@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_body_is_refused_with_its_place() {
+    fn malformed_bodies_are_refused_with_the_position() {
         for (body, message) in [
             ("", "EOF"),
             ("{}", "streams"),

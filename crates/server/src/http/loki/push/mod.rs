@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_a_body_is_bounded_by_its_size() {
+    fn the_lines_of_a_body_are_bounded_by_its_size() {
         let one = pairs_bytes(&stream(4, 1000, 1).labels) + text_bytes("") + HEAD_BYTES;
         for (content_bytes, most) in [
             (1_400, WRITTEN_BYTES_MIN),

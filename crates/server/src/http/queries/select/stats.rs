@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_take_is_counted() {
+    fn memory_of_series_is_counted() {
         let rows: Vec<StatsRow> =
             (0..10_000).map(|i| row(Some(i), &[], &[("n", "1"), ("m", "2")])).collect();
         let limits = Limits { memory_bytes_max: 500_000, ..Limits::default() };

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_waits_longest_gives_way() {
+    fn the_longest_idle_connection_gives_way() {
         let seats = Seats::default();
         let others = take(&seats, 1, SEATS_MAX - ADDRESS_SEATS_MAX);
         let greedy = take(&seats, 2, ADDRESS_SEATS_MAX);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_seats_are_left_when_everybody_works() {
+    fn reserved_seats_are_left_when_all_connections_are_busy() {
         let seats = Seats::default();
         let all: Vec<Held> = (1..=2).flat_map(|n| take(&seats, n, SEATS_MAX / 2)).collect();
         all.iter().for_each(|held| held.seat.works());
