@@ -18,7 +18,7 @@ impl Parser<'_> {
         let mut tests = vec![self.label_test_one()?];
         loop {
             let joined = self.eat_word("and") || self.eat(",");
-            // Tests may also stand one behind the other.
+            // Tests may also follow each other without an operator.
             let goes_on = match self.peek() {
                 Token::Sign("(") => true,
                 Token::Word(word) => {
@@ -84,7 +84,7 @@ impl Parser<'_> {
                 self.next();
                 Bound::Bytes(text, bytes)
             }
-            Token::Text(_) => return Err(self.error("a text is compared with =, !=, =~ or !~")),
+            Token::Text(_) => return Err(self.error("a string is compared with =, !=, =~ or !~")),
             _ => Bound::Number(self.number()?),
         };
         Ok(LabelTest::Compare { name, comparison, bound })
