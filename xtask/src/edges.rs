@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 
-/// Each crate and those of the project's crates that it may use.
+/// Each crate, and the crates of the project that it may use.
 const ALLOWED: [(&str, &[&str]); 11] = [
     ("record", &[]),
     ("platform", &[]),
@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
     ("generator", &["record", "platform"]),
-    // Our own store is driven over the network like every other.
+    // The lab drives our store over the network like every other store.
     ("lab", &[]),
     (
         "server",
@@ -35,8 +35,8 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// Every dependency between crates of the project that [`ALLOWED`] does not name. Dependencies of
-/// tests count: a test that needs more sits in the wrong crate.
+/// Dependencies between crates of the project that are not in [`ALLOWED`]. Dependencies of tests
+/// count: a test that needs more is in the wrong crate.
 pub fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -50,7 +50,7 @@ pub fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Rows of the table of crates in ARCHITECTURE.md that do not say what [`ALLOWED`] says.
+/// Rows of the table of crates in ARCHITECTURE.md that differ from [`ALLOWED`].
 fn table_faults(page: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, uses) in ALLOWED {
@@ -74,7 +74,7 @@ fn table_faults(page: &str) -> Vec<String> {
     faults
 }
 
-/// Pairs of (user, used), by the names of their folders.
+/// Pairs of (user, used crate), by the names of their folders.
 fn edges(packages: &[Value]) -> Vec<(String, String)> {
     let folder = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut edges = Vec::new();
