@@ -56,17 +56,17 @@ fn table_faults(page: &str) -> Vec<String> {
     for (name, uses) in ALLOWED {
         let start = format!("| `{name}` |");
         let row = page.lines().find(|line| line.starts_with(&start));
-        let told = row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
-        let mut told: Vec<&str> = told.unwrap_or_default().trim().split(", ").collect();
+        let stated = row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
+        let mut stated: Vec<&str> = stated.unwrap_or_default().trim().split(", ").collect();
         let mut expected = uses.to_vec();
         if uses.is_empty() {
             expected = vec!["\u{2013}"];
         } else if ALLOWED.len() == uses.len() + 2 {
             expected = vec!["all but lab"];
         }
-        told.sort_unstable();
+        stated.sort_unstable();
         expected.sort_unstable();
-        if told != expected {
+        if stated != expected {
             let expected = expected.join(", ");
             faults.push(format!("ARCHITECTURE.md: crate {name} may use: {expected}; see edges.rs"));
         }

@@ -236,8 +236,11 @@ fn what_is_limited_is_taken_up_to_the_limit_and_refused_beyond() {
             }
             for n in [most + OWN_LEVELS_MAX, 2 * most, 6_000, 100_000, 1_000_000] {
                 let error = whole_life(&make(n)).expect_err(&format!("{name}: {n}"));
-                let told = ["more than", "longer than", "exceed", "larger than"];
-                assert!(told.iter().any(|told| error.contains(told)), "{name}, {n}: {error:.300}");
+                let phrases = ["more than", "longer than", "exceed", "larger than"];
+                assert!(
+                    phrases.iter().any(|phrase| error.contains(phrase)),
+                    "{name}, {n}: {error:.300}"
+                );
             }
         }
     });

@@ -131,7 +131,7 @@ impl Evaluation<'_> {
         let keys = if range.op == RangeOp::Absent { Keys::By(Vec::new()) } else { keys };
         let collected = match self.counted(range, &keys)? {
             Some(collected) => collected,
-            None => self.looked_at(range, &keys)?,
+            None => self.evaluate_lines(range, &keys)?,
         };
         let bytes = collected.bytes;
         let series = self.windows(range, collected);
@@ -141,7 +141,11 @@ impl Evaluation<'_> {
     }
 
     /// Passes every line through the stages.
-    fn looked_at(&mut self, range: &RangeAggregation, keys: &Keys) -> Result<Collected, EvalError> {
+    fn evaluate_lines(
+        &mut self,
+        range: &RangeAggregation,
+        keys: &Keys,
+    ) -> Result<Collected, EvalError> {
         let RangeAggregation { op, query, unwrap, range_ns, offset_ns, .. } = range;
         let pushed = Query::new(push(query).filter, Vec::new());
         let mut context = Context {

@@ -19,7 +19,7 @@ impl Parser<'_> {
         loop {
             let joined = self.eat_word("and") || self.eat(",");
             // Tests may also follow each other without an operator.
-            let goes_on = match self.peek() {
+            let continues = match self.peek() {
                 Token::Sign("(") => true,
                 Token::Word(word) => {
                     let is_keyword = matches!(word.as_str(), "or" | "by" | "without" | "offset");
@@ -27,7 +27,7 @@ impl Parser<'_> {
                 }
                 _ => false,
             };
-            if !joined && !goes_on {
+            if !joined && !continues {
                 return Ok(if tests.len() == 1 { tests.remove(0) } else { LabelTest::All(tests) });
             }
             tests.push(self.label_test_one()?);
