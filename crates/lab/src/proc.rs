@@ -1,33 +1,33 @@
-//! What `/proc` says of processes: their parents, processor time and beginning. One reader for
-//! those that start servers and for those that measure them.
+//! Reads processes from `/proc`: parents, processor time and start time. Used by the code that
+//! starts servers and by the code that measures them.
 
 use std::collections::BTreeMap;
 
-/// What `/proc/PID/stat` says.
+/// The content of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// One letter; `Z` has ended, and its parent has not asked for it.
+    /// The state as one letter; `Z` is a process that has ended and was not waited for.
     pub state: u8,
     /// Its parent.
     pub parent: u32,
     /// Processor time in user and system mode, ticks.
     pub cpu_ticks: u64,
-    /// When it began, ticks since the machine booted: with its number, this names a process for
-    /// good.
+    /// When it began, ticks since the machine booted: together with its number this identifies a
+    /// process for good.
     pub began_ticks: u64,
 }
 
 impl Stat {
-    /// Of the process with this number; none where there is none.
+    /// Reads the process with this number; `None` if there is none.
     pub fn of(pid: u32) -> Option<Stat> {
         Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields 3, 4, 14, 15 and 22 of proc(5). The name of the command, field 2, may hold anything,
-    /// also brackets.
+    /// Fields 3, 4, 14, 15 and 22 of proc(5). The name of the command, field 2, may contain any
+    /// characters, including brackets.
     fn parse(text: &str) -> Option<Stat> {
         let (_, rest) = text.rsplit_once(')')?;
-        // Numbered as in proc(5), whose third field is the first here.
+        // Numbered as in proc(5); the first word here is its third field.
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Stat {
@@ -39,7 +39,7 @@ impl Stat {
     }
 }
 
-/// `roots`, and all processes that came from them, at this moment; the roots first.
+/// `roots` and all their current descendants; the roots first.
 pub fn trees(roots: &[u32]) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,9 +1,9 @@
 //! Runs the steps of a plan, one after another, and keeps what they measure.
 //!
-//! The way of a step: its store is brought up; what it cannot do is told and nothing is measured;
-//! its data is loaded unless it is there; its operations are sent and measured; its file is
-//! complete. A step whose store fails is told with its reason and the run goes on; a run that was
-//! stopped goes on where it was.
+//! For each step: its store is started; a missing ability is reported and nothing is measured; its
+//! data is loaded unless it is there; its operations are sent and measured; its file is completed.
+//! A step whose store fails is reported with the reason and the run continues; a stopped run can be
+//! resumed at that point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,22 +28,22 @@ use crate::results::{
 };
 use crate::trial::{Role, Trial, Work};
 
-/// Lines of measurements between generator and file. When it is full the measuring waits for the
-/// disk.
+/// Limit of the measurement lines between generator and file. When it is full, measuring waits for
+/// the disk.
 const LINES_WAITING_MAX: usize = 1_024;
 
-/// What ends a run before its last step.
+/// Why a run ended before its last step.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Results cannot be kept, as on a full disk.
+    /// Results cannot be written, for example because the disk is full.
     #[error(
         "{0}; what was measured before is kept: loginson-lab resume goes on once that is mended"
     )]
     Results(#[from] ResultsError),
-    /// What an earlier trial of this run measured cannot be understood.
+    /// Results of an earlier trial of this run are inconsistent.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// The servers of one store cannot even be removed.
+    /// The servers of a store cannot be removed.
     #[error(transparent)]
     Server(#[from] crate::servers::ServerError),
 }
@@ -53,21 +53,21 @@ pub enum RunError {
 pub struct Tally {
     /// Trials that were completed.
     pub completed: u32,
-    /// Trials whose store cannot do what they ask.
+    /// Trials whose store lacks a needed ability.
     pub not_supported: u32,
     /// Trials with a wrong answer, as `name: message`.
     pub wrong: Vec<String>,
     /// Trials that failed, as `name: message`.
     pub failed: Vec<String>,
-    /// What to know of stores, as `label: note`.
+    /// Notes on stores, as `label: note`.
     pub notes: Vec<String>,
     /// Whether it was stopped before its last trial.
     pub stopped: bool,
 }
 
-/// Is told how far the run is.
+/// Follows the progress of a run.
 pub trait Watch {
-    /// A step begins; `left` is how long the rest takes as far as known.
+    /// A step begins; `left` is the estimated time for the rest.
     fn begins(&mut self, step: &Step, of: usize, left: Option<Duration>);
     /// A line was measured.
     fn line(&mut self, line: &Line);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::{Phase, Workload, WorkloadError};
 
-/// Letters of `user`, which are the first of the 25 of a key; digits follow.
+/// Letters of `user`, the first of the 25 of a key; digits follow.
 const KEY_DIGITS: u32 = 21;
 
 /// A workload of the study as properties of YCSB.
@@ -41,7 +41,7 @@ pub fn properties(workload: &Workload) -> Result<BTreeMap<String, String>, Workl
         .into_iter()
         .collect::<BTreeMap<_, _>>();
     if *phase == Phase::Load {
-        // Shares and scans say nothing of a load.
+        // Shares and scans do not matter for a load.
         for name in ["readproportion", "scanproportion", "insertproportion", "maxscanlength"] {
             properties.remove(name);
         }
