@@ -225,7 +225,7 @@ impl History {
 
     fn query(&mut self, state: &str) {
         for _ in 0..QUERIES {
-            let (text, context) = question(&mut self.rng);
+            let (text, context) = random_query(&mut self.rng);
             let query = Query::parse(&text, 0).unwrap_or_else(|error| panic!("{text}: {error}"));
             let expected =
                 rows(&query, &self.sent, &Context { limits: limits(1), ..context.clone() });
@@ -446,7 +446,7 @@ fn filter(rng: &mut Rng) -> String {
     }
 }
 
-fn question(rng: &mut Rng) -> (String, Context) {
+fn random_query(rng: &mut Rng) -> (String, Context) {
     let mut context = Context::default();
     if rng.u8(..4) == 0 {
         let start_ns =
@@ -578,7 +578,7 @@ fn files_of_all_versions_give_the_answers_of_their_lines() {
         assert_eq!(store.segments().iter().map(|s| s.lines).sum::<u64>(), opened.footer().lines());
         let stored = Stored::new(store, parsers(), Arc::new(Answers::new(1 << 20)));
         for _ in 0..3 * QUERIES {
-            let (text, context) = question(&mut rng);
+            let (text, context) = random_query(&mut rng);
             let query = Query::parse(&text, 0).unwrap();
             let expected = rows(&query, &sent, &context);
             assert_eq!(rows(&query, &stored, &context), expected, "{name}: {text}");
