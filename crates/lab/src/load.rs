@@ -103,10 +103,10 @@ pub async fn run_in(
     lines: Lines,
     mut stop: Stop,
 ) -> Option<End> {
-    let mut asked = stop.clone();
+    let mut stop_seen = stop.clone();
     let begun = tokio::select! {
         biased;
-        () = stopped(&mut asked) => return None,
+        () = stopped(&mut stop_seen) => return None,
         begun = begin(setting, driver, trial) => begun,
     };
     match begun {

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_name_the_table_and_quote_values() {
+    fn queries_name_the_table_and_quote_values() {
         let text = |text: &str| Value::Text(text.to_owned());
         assert_eq!(table().read_query(&text("a\"|b")), "_type:=\"logs\" Key:=\"a\\\"|b\"");
         for (conditions, query) in [

@@ -302,7 +302,7 @@ fn not_measured(experiment: &Experiment) -> Vec<String> {
     let mut sentences = Vec::new();
     for group in &experiment.groups {
         let name = experiment.name_of(group);
-        let mut told: Vec<(String, usize)> = Vec::new();
+        let mut reasons: Vec<(String, usize)> = Vec::new();
         for trial in &group.repetitions {
             let reason = match &trial.outcome {
                 Outcome::Completed => continue,
@@ -314,13 +314,13 @@ fn not_measured(experiment: &Experiment) -> Vec<String> {
                 }
                 Outcome::Failed { message } => format!("failed: {message}"),
             };
-            match told.iter_mut().find(|(known, _)| *known == reason) {
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, times)) => *times += 1,
-                None => told.push((reason, 1)),
+                None => reasons.push((reason, 1)),
             }
         }
         let all = group.repetitions.len();
-        sentences.extend(told.into_iter().map(|(reason, times)| {
+        sentences.extend(reasons.into_iter().map(|(reason, times)| {
             let share = if times == all {
                 String::new()
             } else {

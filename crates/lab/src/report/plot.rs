@@ -235,7 +235,7 @@ fn one_box(entry: &Boxed, number: usize, middle: f64, left: f64, scale: &Scale) 
     let plot = &entry.plot;
     let at = |value: f64| scale.at(value);
     let (top, end) = (middle - 9.0, middle + 9.0);
-    let told = format!(
+    let label = format!(
         "{}: median {}, hinges {}, whiskers {}, mean {}{}",
         entry.name,
         plain(plot.median),
@@ -244,7 +244,7 @@ fn one_box(entry: &Boxed, number: usize, middle: f64, left: f64, scale: &Scale) 
         plain(entry.mean.mean),
         entry.mean.interval.map_or(String::new(), |ends| format!(" (95% {})", interval(ends))),
     );
-    let mut out = format!("<g class=\"box {}\"><title>{}</title>", classes(number), escape(&told));
+    let mut out = format!("<g class=\"box {}\"><title>{}</title>", classes(number), escape(&label));
     out += &format!(
         "<rect class=\"hit\" x=\"0\" y=\"{}\" width=\"{WIDTH}\" height=\"{BOX_HEIGHT}\"/>",
         middle - BOX_HEIGHT / 2.0

@@ -14,7 +14,7 @@ const KEY_DIGITS: u32 = 21;
 /// A workload of the study as properties of YCSB.
 pub fn properties(workload: &Workload) -> Result<BTreeMap<String, String>, WorkloadError> {
     let Workload::Apm { phase, records, read, scan, insert, scan_rows_max } = workload else {
-        panic!("asked only for workloads of this study");
+        panic!("called only for workloads of this study");
     };
     if *phase == Phase::Run && u64::from(*read) + u64::from(*scan) + u64::from(*insert) != 100 {
         return Err(WorkloadError::Value {

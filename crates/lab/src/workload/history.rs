@@ -97,7 +97,7 @@ pub fn count_c(history: &History, timestamp: u64, service: u64, severity: i64) -
 pub struct Queries {
     history: History,
     opening: Opening,
-    asked: Arc<AtomicU64>,
+    turns_taken: Arc<AtomicU64>,
 }
 
 impl Queries {
@@ -107,7 +107,7 @@ impl Queries {
         Ok(Queries {
             history: history.clone(),
             opening: opening.clone(),
-            asked: Arc::new(AtomicU64::new(0)),
+            turns_taken: Arc::new(AtomicU64::new(0)),
         })
     }
 }
@@ -117,7 +117,7 @@ impl Plan for Queries {
         Box::new(QuerySteps {
             history: self.history.clone(),
             opening: self.opening.clone(),
-            asked: self.asked.clone(),
+            turns_taken: self.turns_taken.clone(),
         })
     }
 
@@ -129,7 +129,7 @@ impl Plan for Queries {
 struct QuerySteps {
     history: History,
     opening: Opening,
-    asked: Arc<AtomicU64>,
+    turns_taken: Arc<AtomicU64>,
 }
 
 /// The number of turn `turn` in a cycle: every number occurs once before any is repeated, in an
@@ -146,7 +146,7 @@ fn in_turn(turn: u64, cycle: u64, seed: u64) -> u64 {
 impl Steps for QuerySteps {
     fn next(&mut self) -> Option<Step> {
         let share = self.opening.share;
-        let own = self.asked.fetch_add(1, Ordering::Relaxed);
+        let own = self.turns_taken.fetch_add(1, Ordering::Relaxed);
         let turn = own * u64::from(share.of) + u64::from(share.index);
         Some(Step::one(query(&self.history, turn, self.opening.seed)))
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_studys_questions_are_all_different() {
+    fn the_studys_queries_are_all_different() {
         let turns = 69;
         let mut stamps = std::collections::BTreeSet::new();
         let mut labels = std::collections::BTreeMap::new();

@@ -415,7 +415,7 @@ mod tests {
         records.inserted(17, true);
         assert_eq!(newest(&records), 20);
         let seen: BTreeSet<_> = (0..2000).map(|_| latest.next(&records, &mut random)).collect();
-        assert!(!seen.contains(&11) && seen.contains(&14), "a failed insert is never asked for");
+        assert!(!seen.contains(&11) && seen.contains(&14), "a failed insert is never read");
     }
 
     proptest! {
