@@ -47,7 +47,7 @@ impl MatchOp {
 impl Matcher {
     /// Whether a value passes; it is empty if the label is missing.
     pub fn matches(&self, value: &str) -> bool {
-        let regex = || self.regex.as_ref().expect("compiled where it is asked for");
+        let regex = || self.regex.as_ref().expect("compiled for operators that need it");
         match self.op {
             MatchOp::Equal => value == self.value,
             MatchOp::NotEqual => value != self.value,

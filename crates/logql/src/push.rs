@@ -101,7 +101,7 @@ pub fn matcher(matcher: &Matcher) -> Filter {
             _ => match alternatives(value) {
                 Some(values) => any_of(name, values),
                 None => {
-                    let regex = regex.as_ref().expect("compiled where it is asked for");
+                    let regex = regex.as_ref().expect("compiled for operators that need it");
                     Filter::field(name, Test::Regex(regex.pattern().clone()))
                 }
             },
