@@ -90,8 +90,8 @@ pub enum JobError {
     },
 }
 
-/// What is known of a background query beside its entry in the queue.
 /// The state of a background query, besides its entry in the queue.
+#[derive(Clone, Debug)]
 pub struct JobInfo {
     /// The parameters.
     pub submission: Submission,
@@ -306,7 +306,8 @@ impl Jobs {
             // It has ended meanwhile.
             return;
         }
-        // A query that has run and waits to go on is next in the queue; it is not put there again.
+        // A query that has run and waits to continue is next in the queue; it is not put there
+        // again.
         let state = match paused {
             true => State::Paused,
             false if record.run > 0 => State::Running,
