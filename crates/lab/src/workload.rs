@@ -136,7 +136,6 @@ impl Opening {
 
 /// A workload prepared for one generator. Its threads share state such as the next number to
 /// insert.
-/// number to insert.
 pub trait Plan: Send + Sync {
     /// The steps of one thread, numbered from 0.
     fn steps(&self, thread: u32) -> Box<dyn Steps>;

@@ -1,7 +1,7 @@
-//! Every driver keeps the same contract against its real server: what is written comes back byte
-//! for byte, counts are those of a naive twin, what is not declared is refused, and a store that
-//! dies is reported. Each test starts the servers of its store with data, addresses and ports of
-//! its own, and stops them also where it fails.
+//! Every driver fulfils the same contract with its real server: data is returned byte for byte,
+//! counts equal those of a reference model, undeclared operations are refused, and a dead store is
+//! reported. Each test starts the servers of its store with their own data, addresses and ports,
+//! and stops them even if it fails.
 
 #[path = "contract/checks.rs"]
 mod checks;
@@ -17,15 +17,15 @@ use checks::Subject;
 use lab::driver::StoreSpec;
 use lab::servers::{self, Home, Running, Say, Signal};
 
-/// A driver, and what its contract needs to know of it.
+/// A driver, and the parameters of its contract.
 struct Case {
     name: &'static str,
     /// Whether scans follow the order of keys.
     ordered: bool,
-    /// Options of the driver, each set of which is to keep the contract; the first on one node, the
-    /// others with it.
+    /// Sets of options of the driver, each of which has to fulfil the contract; the first on one
+    /// node, the others together with it.
     variants: &'static [&'static [(&'static str, &'static str)]],
-    /// Options of the driver on two nodes or shards; none where it has one only.
+    /// Options of the driver on two nodes or shards; `None` if it can have only one.
     spread: Option<&'static [(&'static str, &'static str)]>,
     /// Options of the server.
     server: &'static [(&'static str, &'static str)],
@@ -86,7 +86,7 @@ fn loginson() {
     });
 }
 
-/// One store at a time: they are measured by their answers, not by how they share two processors.
+/// One store at a time, so that they do not compete for two processors.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn check(case: &Case) {
@@ -185,8 +185,8 @@ fn pairs(options: &[(&str, &str)]) -> BTreeMap<String, String> {
     options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Addresses of this process alone, below the ports that the system hands out: two runs of the
-/// tests may be beside each other, and beside servers that somebody measures.
+/// Addresses for this process alone, below the ports that the system assigns: other runs of the
+/// tests, and servers that are being measured, may run at the same time.
 fn addresses(name: &str) -> BTreeMap<String, String> {
     let id = std::process::id();
     let port = 20_000 + id % 500 * 20;
@@ -206,7 +206,7 @@ fn addresses(name: &str) -> BTreeMap<String, String> {
     options
 }
 
-/// Where nobody listens.
+/// An address where nothing listens.
 fn closed_port() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address").to_string()
