@@ -328,7 +328,7 @@ impl Table {
         let value = |text: &str, kind: Kind| match kind {
             Kind::Text => Ok(Value::Text(text.to_owned())),
             Kind::Integer => {
-                text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is no number"))
+                text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a number"))
             }
         };
         let key = value(text(KEY), self.schema.key)?;
@@ -341,7 +341,7 @@ impl Table {
                 true => {
                     let text = text("_time");
                     let time: Timestamp =
-                        text.parse().map_err(|_| format!("`{text}` is no time"))?;
+                        text.parse().map_err(|_| format!("`{text}` is not a time"))?;
                     Ok(Value::Integer(time.as_second()))
                 }
                 false => value(named, column.kind),
