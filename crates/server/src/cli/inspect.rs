@@ -159,8 +159,8 @@ fn write_table<const N: usize>(
         }
     }
     let mut line = |cells: &[String; N]| {
-        let padded = cells.iter().zip(widths).enumerate().map(|(place, (cell, width))| {
-            if place < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end())
     };

@@ -20,8 +20,8 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
         let mut selected = vec![false; batch.len()];
         let rows = tail.selected(batch, &mut Scratch::default());
         for index in 0..rows.len() {
-            let (_, place) = rows.line(index).expect("a filter makes no rows");
-            selected[place as usize] = true;
+            let (_, row) = rows.line(index).expect("a filter makes no rows");
+            selected[row as usize] = true;
         }
         selected
     };

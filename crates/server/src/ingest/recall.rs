@@ -34,8 +34,8 @@ impl StoreRecall {
             for row in batch.rows().filter(is_ours) {
                 let origin = &batch.origins()[usize::from(row.origin_index())];
                 if matches!(origin.transport, Transport::File | Transport::Journald) {
-                    let place = (row.sequence(), row.id().line);
-                    sealed.push((place, origin.clone(), row.raw().to_vec()));
+                    let key = (row.sequence(), row.id().line);
+                    sealed.push((key, origin.clone(), row.raw().to_vec()));
                 }
             }
         }

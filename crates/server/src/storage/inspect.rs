@@ -188,8 +188,8 @@ fn sealed(
     let file = SealedFile::open(disk, path)?;
     let footer = file.footer();
     let mut columns: BTreeMap<String, Column> = BTreeMap::new();
-    for (place, block) in footer.blocks.iter().enumerate() {
-        for info in file.columns(place)? {
+    for (index, block) in footer.blocks.iter().enumerate() {
+        for info in file.columns(index)? {
             let encoding = info.encoding.name();
             let column = columns
                 .entry(info.name.clone())
@@ -276,9 +276,9 @@ impl Fields {
             column.0 += values;
             column.1 += bytes;
         }
-        for (place, field) in ROLLUP_FIELDS.iter().enumerate() {
+        for (index, field) in ROLLUP_FIELDS.iter().enumerate() {
             let id = batch.field_id(field);
-            let counts = &mut self.counts[place];
+            let counts = &mut self.counts[index];
             for row in batch.rows() {
                 let value = id.and_then(|id| row.get(id)).unwrap_or_default();
                 if let Some(lines) = counts.get_mut(value) {
@@ -286,7 +286,7 @@ impl Fields {
                 } else if counts.len() < COUNTED_MAX {
                     counts.insert(value.to_vec(), 1);
                 } else {
-                    self.overflown[place] = true;
+                    self.overflown[index] = true;
                 }
             }
         }

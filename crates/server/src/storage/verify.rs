@@ -265,8 +265,8 @@ impl Check<'_> {
         let (mut lines, mut bytes_raw) = (0, 0);
         let rollups: Vec<&Rollup> = footer.rollups.iter().chain(&footer.pairs).collect();
         let mut recount = Recount::new(&rollups);
-        for (place, block) in footer.blocks.iter().enumerate() {
-            match file.verify_block(place) {
+        for (index, block) in footer.blocks.iter().enumerate() {
+            match file.verify_block(index) {
                 Ok(batch) => {
                     lines += batch.len() as u64;
                     bytes_raw += block.bytes_raw;
@@ -359,8 +359,8 @@ impl<'a> Recount<'a> {
             let ids: Vec<_> = fields.iter().map(|field| batch.field_id(field)).collect();
             for row in batch.rows() {
                 values.clear();
-                for (place, id) in ids.iter().enumerate() {
-                    values.extend_from_slice(if place > 0 { SEPARATOR } else { b"" });
+                for (index, id) in ids.iter().enumerate() {
+                    values.extend_from_slice(if index > 0 { SEPARATOR } else { b"" });
                     values.extend_from_slice(id.and_then(|id| row.get(id)).unwrap_or_default());
                 }
                 match counts.get_mut(&values) {
@@ -472,7 +472,7 @@ mod tests {
         let list = |order: fn(u64) -> u64| {
             (0..values).map(order).map(|value| (Value(value, &compared), 1)).collect::<Vec<_>>()
         };
-        let (expected, found) = (list(|place| place ^ 0x1555), list(|place| place));
+        let (expected, found) = (list(|index| index ^ 0x1555), list(|index| index));
         assert!(differences(expected, found).is_empty());
         assert!(compared.get() <= 128 * values, "{} comparisons", compared.get());
     }

@@ -124,9 +124,9 @@ impl KeptReruns {
     /// Takes the lock for a running rerun.
     pub fn enter(&self) -> Result<MutexGuard<'_, ()>, RerunError> {
         match self.running.try_lock() {
-            Ok(place) => Ok(place),
+            Ok(guard) => Ok(guard),
             // A rerun that panicked left nothing that counts.
-            Err(TryLockError::Poisoned(place)) => Ok(place.into_inner()),
+            Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
             Err(TryLockError::WouldBlock) => Err(RerunError::Busy),
         }
     }
@@ -170,7 +170,7 @@ pub fn run(
     range_ns: (i64, i64),
     start: impl Fn(Option<u64>) -> Recount,
 ) -> Result<Done, RerunError> {
-    let _place = with.kept.enter()?;
+    let _guard = with.kept.enter()?;
     let read_error =
         |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
     let ((through, sequence_max), units) = settled_units(with, range_ns)?;
@@ -232,7 +232,7 @@ mod tests {
         let kept = KeptReruns::open(directory.path()).unwrap();
         let panics = std::thread::scope(|scope| {
             let runs = || {
-                let _place = kept.enter().unwrap();
+                let _guard = kept.enter().unwrap();
                 assert!(matches!(kept.enter(), Err(RerunError::Busy)));
                 panic!("a test of what happens then");
             };

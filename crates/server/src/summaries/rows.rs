@@ -69,8 +69,8 @@ pub fn cursor(store: &Store, greatest: Option<u64>, hot: &[FrameHandle]) -> Arri
     if let Some(through) = sequence_of(greatest) {
         return ArrivalCursor { through, ..first };
     }
-    let place = Position { segment: greatest >> 32, frame: greatest as u32 };
-    let left = hot.iter().filter(|handle| handle.position() > place).map(FrameHandle::sequence);
+    let position = Position { segment: greatest >> 32, frame: greatest as u32 };
+    let left = hot.iter().filter(|handle| handle.position() > position).map(FrameHandle::sequence);
     let through = left.min().map_or_else(|| store.durable_now().through, |least| least - 1);
     ArrivalCursor { through, ..first }
 }

@@ -40,10 +40,10 @@ async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let now_ns = crate::http::now_ns();
     let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let place = only_one(&app)?;
+    let permit = only_one(&app)?;
     let answer = blocking(move || {
         // Held to the end of the work, even if the client goes away.
-        let _place = place;
+        let _permit = permit;
         let (dir, free_bytes_min) = (&app.config.data_dir, app.config.store.disk_free_bytes_min);
         let made = backup::of_store(pipeline.store(), dir, &name, now_ns, free_bytes_min);
         let manifest = made.map_err(refused)?;
@@ -60,9 +60,9 @@ async fn remove(
     Path(name): Path<String>,
 ) -> ApiResult {
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let place = only_one(&app)?;
+    let permit = only_one(&app)?;
     let removed = blocking(move || {
-        let _place = place;
+        let _permit = permit;
         let removed = backup::delete(&app.config.data_dir.join(BACKUPS_DIR), &name);
         match removed.map_err(internal)? {
             true => {

@@ -87,8 +87,8 @@ impl Text {
         pairs: impl IntoIterator<Item = (&'p str, &'p str)>,
     ) -> io::Result<()> {
         self.write_all(b"{")?;
-        for (place, (name, value)) in pairs.into_iter().enumerate() {
-            self.write_all(if place > 0 { b"," } else { b"" })?;
+        for (index, (name, value)) in pairs.into_iter().enumerate() {
+            self.write_all(if index > 0 { b"," } else { b"" })?;
             self.json(name)?;
             self.write_all(b":")?;
             self.json(value)?;
@@ -103,8 +103,8 @@ impl Text {
         mut one: impl FnMut(&mut Text, T) -> io::Result<()>,
     ) -> io::Result<()> {
         self.write_all(b"[")?;
-        for (place, item) in items.into_iter().enumerate() {
-            self.write_all(if place > 0 { b"," } else { b"" })?;
+        for (index, item) in items.into_iter().enumerate() {
+            self.write_all(if index > 0 { b"," } else { b"" })?;
             one(self, item)?;
         }
         self.write_all(b"]")
@@ -189,7 +189,7 @@ fn pairs(labels: &Labels) -> impl Iterator<Item = Pair<'_>> {
 
 /// Writes entries as streams, in the order of the first entry of each.
 pub fn write_streams(out: &mut Text, entries: &[Entry], categorize: bool) -> io::Result<()> {
-    let mut places: HashMap<Vec<Pair<'_>>, usize> = HashMap::new();
+    let mut indexes: HashMap<Vec<Pair<'_>>, usize> = HashMap::new();
     let mut streams: Vec<(Vec<Pair<'_>>, Vec<&Entry>)> = Vec::new();
     for entry in entries {
         let mut labels: Vec<Pair<'_>> = pairs(&entry.stream).collect();
@@ -201,11 +201,11 @@ pub fn write_streams(out: &mut Text, entries: &[Entry], categorize: bool) -> io:
         labels.reverse();
         labels.dedup_by_key(|(name, _)| *name);
         labels.reverse();
-        let place = *places.entry(labels.clone()).or_insert_with(|| {
+        let index = *indexes.entry(labels.clone()).or_insert_with(|| {
             streams.push((labels, Vec::new()));
             streams.len() - 1
         });
-        streams[place].1.push(entry);
+        streams[index].1.push(entry);
     }
     out.list(streams, |out, (labels, entries)| {
         out.write_all(b"{\"stream\":")?;

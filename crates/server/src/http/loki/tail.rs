@@ -211,12 +211,12 @@ impl Follower {
         let stored = pipeline.store().hot_frames().iter().map(|f| f.sequence()).max();
         let query = &self.query;
         let categorize = self.categorize;
-        let place = LOOKING.acquire().await.expect("never closed");
+        let turn = LOOKING.acquire().await.expect("never closed");
         let recent = tokio::task::block_in_place(|| {
             let source = pipeline.stored.clone();
             logs::run(query, &source, &context, limit, false, categorize)
         });
-        drop(place);
+        drop(turn);
         match recent {
             Ok(mut recent) => {
                 recent.retain(|entry| stored.is_none_or(|stored| entry.sequence <= stored));
@@ -276,17 +276,17 @@ impl Follower {
     ) -> Result<bool, Gone> {
         let selected = tokio::task::block_in_place(|| {
             let rows = self.pushed.selected(batch, &mut self.scratch);
-            let places = (0..rows.len()).filter_map(|index| Some(rows.line(index)?.1));
-            places.collect::<Vec<u32>>()
+            let row_numbers = (0..rows.len()).filter_map(|index| Some(rows.line(index)?.1));
+            row_numbers.collect::<Vec<u32>>()
         });
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
         let mut rest = &selected[..];
         let mut any = false;
         while !rest.is_empty() {
-            let place = LOOKING.acquire().await.expect("never closed");
+            let turn = LOOKING.acquire().await.expect("never closed");
             let (entries, too_long, behind) =
                 tokio::task::block_in_place(|| self.entries(batch, rest, stored));
-            drop(place);
+            drop(turn);
             rest = behind;
             for bytes in too_long {
                 self.send_too_long(socket, bytes).await?;
@@ -305,15 +305,15 @@ impl Follower {
     fn entries<'p>(
         &mut self,
         batch: &Arc<Batch>,
-        mut places: &'p [u32],
+        mut rows: &'p [u32],
         stored: Option<u64>,
     ) -> (Vec<Entry>, Vec<usize>, &'p [u32]) {
         let (mut entries, mut too_long, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while let Some((&place, behind)) = places.split_first()
+        while let Some((&row, behind)) = rows.split_first()
             && bytes < MESSAGE_BYTES
         {
-            places = behind;
-            let entry = look(&self.query, &mut self.reader, batch, place, self.categorize);
+            rows = behind;
+            let entry = look(&self.query, &mut self.reader, batch, row, self.categorize);
             if let Some(entry) = entry.filter(|entry| Some(entry.sequence) > stored) {
                 match entry.bytes() {
                     // It is not kept in memory while the client is awaited.
@@ -325,7 +325,7 @@ impl Follower {
                 }
             }
         }
-        (entries, too_long, places)
+        (entries, too_long, rows)
     }
 
     /// Sends the first entries as one message and returns the remaining ones. Entries that are too

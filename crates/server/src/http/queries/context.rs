@@ -78,7 +78,7 @@ fn around(
 ) -> Result<Option<Value>, RunError> {
     let Some(batch) = source.find(id)? else { return Ok(None) };
     let Some(target) = batch.rows().find(|row| row.id() == id) else { return Ok(None) };
-    if !seen.places(&batch).may(target.index()) {
+    if !seen.visible_rows(&batch).may(target.index()) {
         return Ok(None);
     }
     let stream = Stream::of(&target);
@@ -99,11 +99,11 @@ fn around(
             break;
         }
         let Some(batch) = unit.load()? else { continue };
-        let places = seen.places(&batch);
+        let visible = seen.visible_rows(&batch);
         stream.select(
             &batch,
-            |row| key(row) < at && places.may(row.index()),
-            |place, key| earlier.add_before(key, (Arc::clone(&batch), place)),
+            |row| key(row) < at && visible.may(row.index()),
+            |row, key| earlier.add_before(key, (Arc::clone(&batch), row)),
         );
         earlier.count(meter)?;
     }
@@ -119,11 +119,11 @@ fn around(
             break;
         }
         let Some(batch) = unit.load()? else { continue };
-        let places = seen.places(&batch);
+        let visible = seen.visible_rows(&batch);
         stream.select(
             &batch,
-            |row| key(row) > at && places.may(row.index()),
-            |place, key| later.add_after(key, (Arc::clone(&batch), place)),
+            |row| key(row) > at && visible.may(row.index()),
+            |row, key| later.add_after(key, (Arc::clone(&batch), row)),
         );
         later.count(meter)?;
     }
@@ -157,8 +157,8 @@ impl Seen {
         Ok(Seen { only: to.map(of).transpose().map_err(wrong_query)?, scratch: Scratch::default() })
     }
 
-    fn places(&mut self, batch: &Arc<Batch>) -> VisibleRows {
-        let places = self.only.as_ref().map(|only| {
+    fn visible_rows(&mut self, batch: &Arc<Batch>) -> VisibleRows {
+        let visible = self.only.as_ref().map(|only| {
             let rows = only.selected(batch, &mut self.scratch);
             let id = |index| {
                 let (batch, row) = rows.line(index).expect("no pipe made rows");
@@ -166,14 +166,14 @@ impl Seen {
             };
             (0..rows.len()).map(id).collect()
         });
-        VisibleRows(places, Arc::clone(batch))
+        VisibleRows(visible, Arc::clone(batch))
     }
 }
 
 impl VisibleRows {
     fn may(&self, row: u32) -> bool {
         let id = self.1.row(row as usize).id();
-        self.0.as_ref().is_none_or(|places| places.contains(&id))
+        self.0.as_ref().is_none_or(|visible| visible.contains(&id))
     }
 }
 
@@ -287,11 +287,11 @@ impl Show {
         Show { all, scratch: Scratch::default() }
     }
 
-    fn row(&mut self, (batch, place): &Found, meter: &mut Meter) -> Result<Value, RunError> {
+    fn row(&mut self, (batch, index): &Found, meter: &mut Meter) -> Result<Value, RunError> {
         let rows = self.all.selected(batch, &mut self.scratch);
         let mut row = Map::new();
-        meter.take(rows.text_bytes(*place as usize, &mut self.scratch) + ROW_BYTES)?;
-        rows.visit(*place as usize, &mut self.scratch, |name, value| {
+        meter.take(rows.text_bytes(*index as usize, &mut self.scratch) + ROW_BYTES)?;
+        rows.visit(*index as usize, &mut self.scratch, |name, value| {
             row.insert(name.to_owned(), String::from_utf8_lossy(value).into());
         });
         Ok(Value::Object(row))

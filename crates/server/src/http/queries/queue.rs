@@ -200,10 +200,10 @@ async fn results(
     }
     let cursor = params.get("cursor").map(str::to_owned);
     let jobs = Arc::clone(app.jobs()?);
-    let place = page_permit(&app)?;
+    let permit = page_permit(&app)?;
     // The permit belongs to the read: the page is read to its end even if the client goes away.
-    let read = move || (jobs.page(number, cursor.as_deref(), limit), place);
-    let (page, place) = blocking(read).await?;
+    let read = move || (jobs.page(number, cursor.as_deref(), limit), permit);
+    let (page, permit) = blocking(read).await?;
     let page = page.map_err(|error| refused(&app, error))?;
     let media_type = match page.format.as_str() {
         "raw" => Format::Raw,
@@ -218,14 +218,14 @@ async fn results(
         (name("x-loginson-more"), page.more.to_string()),
         (name("x-loginson-state"), page.state.name().to_owned()),
     ];
-    let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _place: place });
+    let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _permit: permit });
     Ok((head, bytes).into_response())
 }
 
 /// The bytes of a page. They keep its permit until the last reference to them is dropped.
 struct PageBytes {
     bytes: Vec<u8>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for PageBytes {

@@ -161,9 +161,9 @@ async fn read<T: Send + 'static>(
     add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
     let pipeline = app.pipeline()?;
-    let place = app.summary_permits.clone().acquire_owned().await.expect("never closed");
+    let permit = app.summary_permits.clone().acquire_owned().await.expect("never closed");
     let reading = reading_thread(move || {
-        let _place = place;
+        let _permit = permit;
         add(&mut |each| {
             let rows = pipeline.summary.rows(log_type.as_deref(), start_ns, end_ns, each);
             rows.map_err(|error| {

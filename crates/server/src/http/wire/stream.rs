@@ -293,16 +293,16 @@ impl Writer {
                 chunk = Bytes::copy_from_slice(&chunk);
             }
             self.sent = true;
-            let place = loop {
-                let place = timeout(CHECK_INTERVAL, self.sender.reserve());
-                match runtime.block_on(place) {
-                    Ok(Ok(place)) => break place,
+            let slot = loop {
+                let slot = timeout(CHECK_INTERVAL, self.sender.reserve());
+                match runtime.block_on(slot) {
+                    Ok(Ok(slot)) => break slot,
                     Ok(Err(_)) => return ControlFlow::Break(()),
                     Err(_) if running.check().is_err() => return ControlFlow::Break(()),
                     Err(_) => {}
                 }
             };
-            place.send(chunk);
+            slot.send(chunk);
         }
         ControlFlow::Continue(())
     }

@@ -52,11 +52,11 @@ impl CsvWriter {
         // Fields are mostly in the order of the columns.
         let mut at = 0;
         rows.visit(index, scratch, |name, value| {
-            let place = (at..self.columns.len()).chain(0..at).find(|&p| self.columns[p] == name);
-            match place {
-                Some(place) => {
-                    self.values[place].extend_from_slice(value);
-                    at = place + 1;
+            let found = (at..self.columns.len()).chain(0..at).find(|&p| self.columns[p] == name);
+            match found {
+                Some(found) => {
+                    self.values[found].extend_from_slice(value);
+                    at = found + 1;
                 }
                 None => unknown = Some(name.to_owned()),
             }

@@ -284,8 +284,8 @@ pub fn columns(
     }
     if query.pipes().iter().all(Pipe::is_row_wise) {
         let ours = ["_time", "_stream", "_msg"];
-        let place = |name: &str| ours.iter().position(|n| *n == name).unwrap_or(ours.len());
-        names.sort_by_cached_key(|name| (place(name), name.clone()));
+        let position = |name: &str| ours.iter().position(|n| *n == name).unwrap_or(ours.len());
+        names.sort_by_cached_key(|name| (position(name), name.clone()));
     }
     Ok(names)
 }

@@ -43,10 +43,10 @@ impl Fixture {
         Fixture { pipeline, config, dir }
     }
 
-    /// The queries of the directory, of which `places` may run at a time.
-    fn open(&self, places: usize, jobs_max: usize) -> Arc<Jobs> {
+    /// The queries of the directory, of which `slots` may run at a time.
+    fn open(&self, slots: usize, jobs_max: usize) -> Arc<Jobs> {
         let queue = Queue::new(QueueLimits {
-            background_concurrent_max: places,
+            background_concurrent_max: slots,
             background_waiting_max: 64,
             ..QueueLimits::default()
         });

@@ -206,8 +206,8 @@ impl History {
         let context = Context::default();
         query::run(&doomed, &self.sent, &context, &mut |rows| {
             (0..rows.len()).for_each(|row| {
-                let (batch, place) = rows.line(row).expect("a filter makes no rows");
-                gone.insert(batch.row(place as usize).id());
+                let (batch, row_in_batch) = rows.line(row).expect("a filter makes no rows");
+                gone.insert(batch.row(row_in_batch as usize).id());
             });
             ControlFlow::Continue(())
         })

@@ -144,7 +144,7 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     let sent = body.read(BODY_BYTES_MAX).await?.ok_or_else(|| {
         PushError::TooLarge(format!("the body has more than {BODY_BYTES_MAX} bytes"))
     })?;
-    let _place = APART.acquire().await.expect("never closed");
+    let _permit = APART.acquire().await.expect("never closed");
     let is_json = is_json || (!says_protobuf(request) && looks_like_json(&sent));
     let content = match is_json {
         true => decompressed(body.encoding()?, sent)?,

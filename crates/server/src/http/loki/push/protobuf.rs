@@ -124,10 +124,10 @@ struct Fields<'b>(&'b [u8]);
 impl<'b> Fields<'b> {
     fn varint(&mut self) -> Option<u64> {
         let mut number = 0u64;
-        for (place, &byte) in self.0.iter().enumerate().take(10) {
-            number |= u64::from(byte & 0x7f).checked_shl(7 * place as u32)?;
+        for (index, &byte) in self.0.iter().enumerate().take(10) {
+            number |= u64::from(byte & 0x7f).checked_shl(7 * index as u32)?;
             if byte & 0x80 == 0 {
-                self.0 = &self.0[place + 1..];
+                self.0 = &self.0[index + 1..];
                 return Some(number);
             }
         }

@@ -87,23 +87,23 @@ fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
     const SERIES_BYTES: usize =
         2 * (size_of::<Series<'_>>() + size_of::<(Metric<'_>, usize)>()) + 64;
     let mut meter = Meter::new(context);
-    let mut places: HashMap<Metric<'_>, usize> = HashMap::new();
+    let mut indexes: HashMap<Metric<'_>, usize> = HashMap::new();
     let mut series: Vec<Series<'_>> = Vec::new();
     each_number(rows, &mut meter, |row, metric, number, meter| {
-        let place = match places.get(&metric) {
-            Some(&place) => place,
+        let index = match indexes.get(&metric) {
+            Some(&index) => index,
             None => {
                 meter.take(SERIES_BYTES + 2 * metric.own_bytes())?;
-                places.insert(metric.clone(), series.len());
+                indexes.insert(metric.clone(), series.len());
                 series.push(Series { metric, values: Vec::new() });
                 series.len() - 1
             }
         };
         meter.take(2 * size_of::<Point<'_>>())?;
-        series[place].values.push(Point { time_ns: row.time_ns.unwrap_or(time_ns), number });
+        series[index].values.push(Point { time_ns: row.time_ns.unwrap_or(time_ns), number });
         Ok(())
     })?;
-    drop(places);
+    drop(indexes);
     Whole::json(context, Success::new("matrix", series))
 }
 

@@ -108,8 +108,8 @@ fn pass(
     let runtime = tokio::runtime::Handle::current();
     loop {
         match runtime.block_on(timeout(CANCEL_TICK, sender.reserve())) {
-            Ok(Ok(place)) => {
-                place.send(Ok(Bytes::copy_from_slice(piece)));
+            Ok(Ok(slot)) => {
+                slot.send(Ok(Bytes::copy_from_slice(piece)));
                 return Ok(());
             }
             Ok(Err(_)) => return Err(RunError::Cancelled),

@@ -131,7 +131,7 @@ impl Values {
             match &dictionary {
                 Some(dictionary) => {
                     page.push(dictionary.bits);
-                    write_hybrid(&mut page, dictionary.bits, &dictionary.places[index..index_end]);
+                    write_hybrid(&mut page, dictionary.bits, &dictionary.entries[index..index_end]);
                 }
                 None => {
                     (index..index_end).for_each(|i| write_plain(&mut page, kind, self.value(i)))
@@ -193,11 +193,11 @@ impl Values {
     fn dictionary(&self) -> Option<Dictionary<'_>> {
         let mut found: HashMap<&[u8], u32, foldhash::fast::RandomState> = HashMap::default();
         let mut values = Vec::new();
-        let mut places = Vec::with_capacity(self.rows.len());
+        let mut entries = Vec::with_capacity(self.rows.len());
         let mut bytes = 0;
         for index in 0..self.rows.len() {
             let value = self.value(index);
-            let place = *found.entry(value).or_insert_with(|| {
+            let entry = *found.entry(value).or_insert_with(|| {
                 bytes += value.len() + 4;
                 values.push(value);
                 values.len() as u32 - 1
@@ -207,18 +207,18 @@ impl Values {
             if bytes > DICTIONARY_BYTES_MAX || values.len() > 16 + self.rows.len() / 2 {
                 return None;
             }
-            places.push(place);
+            entries.push(entry);
         }
         // No values: no dictionary either.
         let bits = (u32::BITS - (values.len().checked_sub(1)? as u32).leading_zeros()).max(1);
-        Some(Dictionary { values, places, bits: bits as u8 })
+        Some(Dictionary { values, entries, bits: bits as u8 })
     }
 }
 
 struct Dictionary<'a> {
     values: Vec<&'a [u8]>,
     /// For each value of the column its index in the dictionary.
-    places: Vec<u32>,
+    entries: Vec<u32>,
     /// Bits of an index.
     bits: u8,
 }

@@ -54,7 +54,7 @@ pub struct ParquetWriter {
     /// Bytes appended to the output so far.
     offset: u64,
     columns: Vec<Column>,
-    places: HashMap<String, usize, foldhash::fast::RandomState>,
+    indexes: HashMap<String, usize, foldhash::fast::RandomState>,
     groups: Vec<Group>,
     /// Rows of the group being collected.
     rows: u32,
@@ -80,7 +80,7 @@ impl ParquetWriter {
         ParquetWriter {
             offset: 0,
             columns: Vec::new(),
-            places: HashMap::default(),
+            indexes: HashMap::default(),
             groups: Vec::new(),
             rows: 0,
             rows_total: 0,
@@ -124,9 +124,9 @@ impl ParquetWriter {
         let row = self.rows;
         let text = String::from_utf8_lossy(value);
         if name != MORE
-            && let Some(place) = self.column(name)
+            && let Some(index) = self.column(name)
         {
-            let column = &mut self.columns[place];
+            let column = &mut self.columns[index];
             let time = (column.kind == Kind::Time).then(|| parse_timestamp(value));
             match (column.kind, time) {
                 // Pipes can give a name twice: the first value is used, the other goes to [`MORE`].
@@ -142,8 +142,8 @@ impl ParquetWriter {
 
     /// The index of a column, which is created if it is new; `None` if there are too many.
     fn column(&mut self, name: &str) -> Option<usize> {
-        if let Some(&place) = self.places.get(name) {
-            return Some(place);
+        if let Some(&index) = self.indexes.get(name) {
+            return Some(index);
         }
         if self.columns.len() >= COLUMNS_MAX && name != MORE {
             return None;
@@ -154,15 +154,15 @@ impl ParquetWriter {
             _ => Kind::Text,
         };
         self.columns.push(Column { name: name.to_owned(), kind, values: Values::default() });
-        self.places.insert(name.to_owned(), self.columns.len() - 1);
+        self.indexes.insert(name.to_owned(), self.columns.len() - 1);
         Some(self.columns.len() - 1)
     }
 
     fn end_row(&mut self) {
         if !self.more.is_empty() {
             let more = serde_json::Value::Object(std::mem::take(&mut self.more)).to_string();
-            let place = self.column(MORE).expect("it always has a place");
-            self.columns[place].values.push(self.rows, more.as_bytes());
+            let index = self.column(MORE).expect("it always has a column");
+            self.columns[index].values.push(self.rows, more.as_bytes());
         }
         self.rows += 1;
     }
