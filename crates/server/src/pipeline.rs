@@ -15,13 +15,19 @@
 //! summary stage ([`summary`]), one for each running query (`http::queries`).
 //!
 //! Invariants:
-//! - The parse stage sees frames in the order of the store, each once; nothing waits for it: a query parses the frames that the stage has not reached, and senders are acknowledged before it.
-//! - Lines are counted once across crashes: the summary reads in the order of arrival, whatever is sealed meanwhile; a flush carries the watermark up to which it counts, and after a start counting
-//! resumes behind the greatest watermark (see crate `summary`).
-//! - The shutdown is in the order of a line's path: sources, then frames in flight, then the summary, then the store.
-//! - Sealed lines are settled, that is parsed. Sealing does not wait for readers that read lines later, behind a cursor.
-//! - A panic of a stage is logged and counted, and the stage restarts ([`stage`]): without it nothing would be sealed until the next start. At shutdown the stage ends, and unfinished work
-//! is redone after the next start.
+//! - The parse stage sees frames in the order of the store, each once; nothing waits for it: a
+//!   query parses the frames that the stage has not reached, and senders are acknowledged before
+//!   it.
+//! - Lines are counted once across crashes: the summary reads in the order of arrival, whatever is
+//!   sealed meanwhile; a flush carries the watermark up to which it counts, and after a start
+//!   counting resumes behind the greatest watermark (see crate `summary`).
+//! - The shutdown is in the order of a line's path: sources, then frames in flight, then the
+//!   summary, then the store.
+//! - Sealed lines are settled, that is parsed. Sealing does not wait for readers that read lines
+//!   later, behind a cursor.
+//! - A panic of a stage is logged and counted, and the stage restarts ([`stage`]): without it
+//!   nothing would be sealed until the next start. At shutdown the stage ends, and unfinished work
+//!   is redone after the next start.
 //!
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] provides the parser
 //! for them.

@@ -185,8 +185,7 @@ fn silent_and_slow_bodies_end_and_complete_lines_are_kept() {
     let mut slow = begin(&server, "/insert/lines", "");
     let mut reader = slow.try_clone().unwrap();
     let answer = std::thread::spawn(move || Answer::read(&mut reader));
-    // Never silent for as long as `idle_max`, and far below the least rate, however fast the machine
-    // is.
+    // Never silent for as long as `idle_max`, and far below the least rate on any machine.
     while !answer.is_finished() && chunk(&mut slow, b"a line\n").is_ok() {
         std::thread::sleep(Duration::from_millis(5));
     }

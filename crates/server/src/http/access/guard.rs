@@ -2,15 +2,17 @@
 //!
 //! Every request is checked before its route, upgrades to WebSockets included:
 //!
-//! - **Host.** The host that a request names must be one of this server's. A page that makes its own name resolve to our address (DNS rebinding) is refused with 403. Known
-//! names are those of loopback and `http_hosts`. An address cannot be rebound, so any address
-//! passes if the listener is reachable from other machines; on loopback, only addresses of loopback
-//! pass.
-//! - **Origin.** A browser adds `Origin` to a request of a web page that may change something, read the response, or open a WebSocket. It must be the origin of our page: the
-//! host and port that the request names, or one of `http_hosts`, which is how a page reaches us
-//! through a proxy that changes `Host`.
-//! - **Site.** A request that another site or origin made, according to the browser (`Sec-Fetch-Site`), is refused, even if it only reads: an `<img>` would run a query. A link to the
-//! page itself may be anywhere.
+//! - **Host.** The host that a request names must be one of this server's. A page that makes its
+//!   own name resolve to our address (DNS rebinding) is refused with 403. Known names are those of
+//!   loopback and `http_hosts`. An address cannot be rebound, so any address passes if the listener
+//!   is reachable from other machines; on loopback, only addresses of loopback pass.
+//! - **Origin.** A browser adds `Origin` to a request of a web page that may change something, read
+//!   the response, or open a WebSocket. It must be the origin of our page: the host and port that
+//!   the request names, or one of `http_hosts`, which is how a page reaches us through a proxy that
+//!   changes `Host`.
+//! - **Site.** A request that another site or origin made, according to the browser
+//!   (`Sec-Fetch-Site`), is refused, even if it only reads: an `<img>` would run a query. A link to
+//!   the page itself may be anywhere.
 //!
 //! Programs send neither `Origin` nor `Sec-Fetch-Site` and pass. Every response has a content
 //! security policy, so text of logs cannot become code even if the page had a bug. Browsers do not

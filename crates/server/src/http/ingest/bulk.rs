@@ -4,8 +4,8 @@
 //! It is served below `/insert/elasticsearch`, as in VictoriaLogs, and at the root for clients
 //! whose address has no path. Only operations that add a document are accepted (`create`, `index`);
 //! names of indices and ids of documents are not kept. The response has an item for each document,
-//! all alike, because a body is accepted or refused as a whole, up to its first error. Before they
-//! send, shippers ask for the state of the server: [`about`], [`license`], [`nothing`].
+//! all alike: a body is kept up to its first error, or refused. Before they send, shippers ask for
+//! the state of the server: [`about`], [`license`], [`nothing`].
 //!
 //! Left out: everything else of that API, which is answered with 404.
 

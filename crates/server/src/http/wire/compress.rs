@@ -1,12 +1,16 @@
 //! Responses in gzip, for clients that accept it.
 //!
-//! - Each chunk of a response is flushed: a line of a tail, or of a query that still runs, is sent when it would be sent without gzip.
-//! - Text is compressed: the media types in `COMPRESSIBLE`. Left out are short responses, files of the page (compressed when the binary was built), and
-//! exports, where the processor would be slower than the network.
-//! - Only gzip: browsers offer brotli and zstd only over TLS, and a proxy in front, which usually does the TLS, has a compression of its own.
-//! - The length of a compressed response reveals something about its content. A foreign web page that could make our page's browser send requests and watch
-//! the length is refused by `guard`; in addition, a response is not compressed if the browser marks
-//! its request as coming from another site.
+//! - Each chunk of a response is flushed: a line of a tail, or of a query that still runs, is sent
+//!   when it would be sent without gzip.
+//! - Text is compressed: the media types in `COMPRESSIBLE`. Left out are short responses, files of
+//!   the page (compressed when the binary was built), and exports, where the processor would be
+//!   slower than the network.
+//! - Only gzip: browsers offer brotli and zstd only over TLS, and a proxy in front, which usually
+//!   does the TLS, has a compression of its own.
+//! - The length of a compressed response reveals something about its content. A foreign web page
+//!   that could make our page's browser send requests and watch the length is refused by `guard`;
+//!   in addition, a response is not compressed if the browser marks its request as coming from
+//!   another site.
 
 use std::io::{self, Write};
 
