@@ -273,7 +273,8 @@ impl Shard {
             match kind {
                 Kind::Text => Ok(Value::Text(text)),
                 Kind::Integer => {
-                    let number = text.parse().map_err(|_| answer(format!("`{text}` is not a number")));
+                    let number =
+                        text.parse().map_err(|_| answer(format!("`{text}` is not a number")));
                     number.map(Value::Integer)
                 }
             }
