@@ -1,6 +1,7 @@
 import { defineConfig } from '@playwright/test';
 
-// LOGINSON_URL names a running server; without it the built page is tried against the stand-in of dev/mock.ts.
+// LOGINSON_URL names a running server; without it the built page is tested with dev/mock.ts in
+// place of a server.
 const url = process.env['LOGINSON_URL'];
 
 export default defineConfig({

@@ -1,5 +1,6 @@
-// Writes `page.sources` beside the built page: the checksum of what it was built from. `crates/server/build.rs` embeds
-// `dist` only when it is that of the sources that are there; the two compute it alike.
+// Writes `page.sources` next to the built page: the checksum of its sources.
+// `crates/server/build.rs` embeds `dist` only if that is the checksum of the current sources; both
+// compute it in the same way.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

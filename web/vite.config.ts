@@ -3,7 +3,8 @@ import { defineConfig } from 'vitest/config';
 import { mockServer } from './dev/mock.ts';
 import { stamp } from './stamp.ts';
 
-// `npm run dev` and `npm run preview` talk to the server that LOGINSON_URL names; without it, to the stand-in of dev/mock.ts.
+// `npm run dev` and `npm run preview` use the server that LOGINSON_URL names; without it,
+// dev/mock.ts in its place.
 const target = process.env['LOGINSON_URL'];
 const proxied = ['/select', '/insert', '/api', '/metrics', '/health', '/ready'];
 const proxy = target

@@ -1,10 +1,10 @@
-//! Embeds the page, as it is and in gzip.
+//! Embeds the page, plain and in gzip.
 //!
-//! `web/dist` is taken when it was built from the sources that are there: its file `page.sources`
-//! has their checksum (`web/stamp.ts`). Otherwise the page is built here, by npm, into cargo's
-//! output directory, so that `cargo install --path crates/server` gives the page too. Without npm
-//! the build fails and says what to do: a binary whose page is missing or old would be noticed too
-//! late. Whoever works on Rust alone sets `LOGINSON_PAGE=none` and gets a page that says so.
+//! `web/dist` is used if it was built from the current sources: its file `page.sources` has their
+//! checksum (`web/stamp.ts`). Otherwise the page is built here, with npm, into cargo's output
+//! directory, so that `cargo install --path crates/server` includes the page. Without npm the build
+//! fails and says what to do: a binary whose page is missing or outdated would be noticed too late.
+//! For work on Rust alone, `LOGINSON_PAGE=none` builds a binary with a page that says so.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,11 +17,11 @@ use flate2::{Compression, Crc};
 
 const PLACEHOLDER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
 <title>Loginson</title><h1>Loginson is running</h1><p>This binary was built without its page \
-(<code>LOGINSON_PAGE=none</code>). Build it without that setting, or by <code>make build</code>. \
-The API answers all the same; see <code>docs/api.md</code>.</p></html>";
+(<code>LOGINSON_PAGE=none</code>). Build it without that setting, or with <code>make build</code>. \
+The API works all the same; see <code>docs/api.md</code>.</p></html>";
 
-/// What the page is built from, below `web`; directories with all that is in them. The same list as
-/// in `web/stamp.ts`.
+/// The sources of the page, below `web`; directories with everything in them. The same list is in
+/// `web/stamp.ts`.
 const SOURCES: [&str; 8] = [
     "index.html",
     "package-lock.json",
@@ -34,7 +34,7 @@ const SOURCES: [&str; 8] = [
 ];
 /// Holds the checksum of the sources; not a part of the page.
 const STAMP: &str = "page.sources";
-/// Lines of npm's output that are shown when it fails; the last ones say why.
+/// Lines of npm's output that are shown when it fails; the last ones give the reason.
 const OUTPUT_LINES_MAX: usize = 30;
 
 fn main() -> ExitCode {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             for line in message.lines() {
                 println!("cargo::error={line}");
             }
-            // Older versions of cargo show only this.
+            // Older versions of cargo show only standard error.
             eprintln!("{message}");
             ExitCode::FAILURE
         }
@@ -68,15 +68,14 @@ fn run() -> Result<(), String> {
     embed(made.as_deref(), &page, &out).map_err(|error| format!("embedding the page: {error}"))
 }
 
-/// The directory of the page, built from the sources that are there now.
+/// The directory of the page, built from the current sources.
 fn build(web: &Path, out: &Path) -> Result<Option<PathBuf>, String> {
     for source in SOURCES {
         println!("cargo::rerun-if-changed={}", web.join(source).display());
     }
     let dist = web.join("dist");
     if dist.exists() {
-        // Named only when it is there: cargo would run this on every build for a path that is
-        // missing.
+        // Only if it exists: for a missing path cargo would run this on every build.
         println!("cargo::rerun-if-changed={}", dist.display());
     }
     let stamp = checksum(web).map_err(|error| format!("reading {}: {error}", web.display()))?;
@@ -95,13 +94,13 @@ fn build(web: &Path, out: &Path) -> Result<Option<PathBuf>, String> {
     match fs::read_to_string(made.join(STAMP)) {
         Ok(built) if built.trim() == stamp => Ok(Some(made)),
         _ => Err(format!(
-            "the build of the page left no right {STAMP} in {target}; is web/stamp.ts as build.rs?"
+            "the build of the page left no matching {STAMP} in {target}; do web/stamp.ts and build.rs list the same sources?"
         )),
     }
 }
 
 fn npm(web: &Path, arguments: &[&str]) -> Result<(), String> {
-    // cargo's DEBUG means something else to Node's libraries.
+    // cargo's DEBUG has another meaning for libraries of Node.
     let run = Command::new("npm").current_dir(web).args(arguments).env_remove("DEBUG").output();
     let remedy = "Install Node 20.19 or newer with npm (https://nodejs.org) and build again, \
                   run `make build`, or set LOGINSON_PAGE=none for a binary without its page.";
@@ -109,7 +108,7 @@ fn npm(web: &Path, arguments: &[&str]) -> Result<(), String> {
         Ok(output) => output,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(format!(
-                "The page is not built from the sources that are there, and npm was not \
+                "The page is not built from the current sources, and npm was not \
                  found.\n{remedy}"
             ));
         }
@@ -167,7 +166,7 @@ fn embed(made: Option<&Path>, page: &Path, out: &Path) -> io::Result<()> {
         gzip.write_all(&bytes)?;
         let short = gzip.finish()?;
         let short_path = page.join(format!("{file}.gz"));
-        // Pictures hardly shrink.
+        // Images hardly shrink.
         let gzip = match short.len() < bytes.len() / 10 * 9 {
             true => {
                 fs::write(&short_path, short)?;
@@ -213,7 +212,7 @@ fn list(root: &Path, directory: &Path, files: &mut Vec<String>) -> io::Result<()
     Ok(())
 }
 
-/// 64-bit FNV-1a: names a version of a file, protects nothing.
+/// 64-bit FNV-1a: identifies a version of a file, protects nothing.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,5 +1,6 @@
-// Made-up logs for working on the page without a server: some types, some hosts, and one incident (a database out of
-// connections, seen as a burst of status 500). The same seed gives the same lines.
+// Generated logs for working on the page without a server: some types, some hosts, and one incident
+// (a database out of connections, visible as a burst of status 500). The same seed gives the same
+// lines.
 
 export type Line = Record<string, string> & { _time: string };
 

@@ -1,5 +1,5 @@
-// As much of LogsQL as working on the page needs: words, phrases, prefixes, field:=, field:"", field:~, comparisons,
-// and, or, not, parentheses. The server's own parser is the real thing.
+// The part of LogsQL that working on the page needs: words, phrases, prefixes, field:=, field:"",
+// field:~, comparisons, and, or, not, parentheses. The server has the real parser.
 
 import type { Line } from './corpus.ts';
 

@@ -1,5 +1,6 @@
-// A stand-in for the server, inside `npm run dev` and `npm run preview`, for work on the page alone. It answers the
-// calls of docs/api.md from made-up lines (corpus.ts). The word `slowly` in a query makes it take ten seconds.
+// A stand-in for the server, inside `npm run dev` and `npm run preview`, for work on the page
+// alone. It answers the calls of docs/api.md from generated lines (corpus.ts). The word `slowly` in
+// a query makes it take ten seconds.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Plugin } from 'vite';
@@ -392,7 +393,7 @@ export function mockServer(): Plugin {
     name: 'loginson-mock',
     configureServer: (server) => void server.middlewares.use(answer),
     configurePreviewServer: (server) => {
-      // The built page must live with the policy of the real server.
+      // The built page must work with the content security policy of the real server.
       server.middlewares.use((_request, response, next) => {
         response.setHeader('Content-Security-Policy', POLICY);
         next();

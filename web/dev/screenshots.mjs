@@ -1,5 +1,6 @@
-// Retakes the pictures of README.md: `LOGINSON_URL=http://127.0.0.1:9514 node dev/screenshots.mjs` beside `make demo`, once its
-// history has arrived. Prints what the text beside the pictures tells: the time of the incident and the numbers.
+// Retakes the pictures of README.md: `LOGINSON_URL=http://127.0.0.1:9514 node dev/screenshots.mjs`
+// next to `make demo`, once its history has arrived. Prints the facts for the text next to the
+// pictures: the time of the incident and the numbers.
 
 import { chromium } from '@playwright/test';
 
@@ -33,7 +34,7 @@ await settled();
 console.log('its lines:', await page.getByTestId('hits').innerText());
 await page.screenshot({ path: `${out}lines.png` });
 
-// From three minutes before the highest bar, when the dump begins, to the end of what it caused.
+// From three minutes before the highest bar, when the dump begins, to the end of its effects.
 const [from, to] = [new Date(peakMs - 3 * 60_000).toISOString(), new Date(peakMs + 3.5 * 60_000).toISOString()];
 console.log('the range:', from, to);
 await page.setViewportSize({ width: 1280, height: 560 });

@@ -1,10 +1,11 @@
-// No serious or critical finding of axe-core, and no sideways scrolling, in any view: on a desk light and dark, on a phone dark.
+// No serious or critical finding of axe-core, and no sideways scrolling, in any view: on a desktop
+// light and dark, on a phone dark.
 
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
 import { historyArrived, settled, TYPE, watch } from './common';
 
-// Two cores that build something else meanwhile are slow.
+// Slow on two cores that build something else meanwhile.
 test.describe.configure({ timeout: 180_000 });
 
 test.beforeAll(async ({ request }) => {
@@ -15,10 +16,10 @@ test.beforeAll(async ({ request }) => {
 const CHOSEN = encodeURIComponent(`${TYPE}:="access" NOT status:="200"`);
 const STATS = encodeURIComponent(`${TYPE}:="access" | stats by (status) count() lines`);
 
-/** Rows behind the first ones are made alike; looking at all of them takes a minute. */
+/** Rows behind the first ones have the same structure; checking all of them takes a minute. */
 const REPEATED = 'tbody tr:nth-child(n+8), [data-testid="facet"]:nth-child(n+5)';
 
-/** A view, and what is done in it before it is looked at. */
+/** A view, and what is done in it before it is checked. */
 const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }> = {
   lines: {
     url: '/?range=1h',
@@ -84,7 +85,7 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }>
   },
 };
 
-/** Expects no serious or critical finding; `rules` are those of axe-core to try, all of them when there are none. */
+/** Expects no serious or critical finding; `rules` are the axe-core rules to check, all of them if it is missing. */
 async function expectAccessible(page: Page, rules: string[] = []): Promise<void> {
   const axe = new AxeBuilder({ page }).exclude(REPEATED);
   const { violations } = await (rules.length ? axe.withRules(rules) : axe).analyze();
@@ -109,7 +110,7 @@ async function open(page: Page, { url, act }: (typeof VIEWS)[string]): Promise<v
 }
 
 test.describe('desk', () => {
-  // Without transitions: a colour half-way is no colour of the page.
+  // Without transitions: an intermediate colour is not part of the design.
   test.use({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', contextOptions: { reducedMotion: 'reduce' } });
   for (const [name, view] of Object.entries(VIEWS)) {
     test(name, async ({ page }) => {

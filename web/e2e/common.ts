@@ -1,4 +1,4 @@
-// What the tests in the browser share.
+// Shared by the tests in the browser.
 
 import { expect, type APIRequestContext, type Locator, type Page } from '@playwright/test';
 import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/rows';
@@ -31,12 +31,12 @@ export async function post(request: APIRequestContext, fields: Record<string, st
   expect(answer.ok(), await answer.text()).toBe(true);
 }
 
-/** The generator sends its hour of history first; a test begins when that has arrived, with the incident in it. */
+/** The generator sends its hour of history first; a test begins once that has arrived, including the incident. */
 export async function historyArrived(request: APIRequestContext): Promise<void> {
   await expect
     .poll(
       async () => {
-        // History comes oldest first: lines of the last seconds are live ones.
+        // History is sent oldest first: lines of the last seconds are live ones.
         const params = { query: `${TYPE}:="access"`, start: '10s', end: 'now', step: '10s' };
         const answer = await request.get('/select/logsql/hits', { params });
         return answer.ok() && ((await answer.json()) as { hits: unknown[] }).hits.length > 0;
@@ -46,7 +46,7 @@ export async function historyArrived(request: APIRequestContext): Promise<void> 
     .toBe(true);
 }
 
-/** Faults of the page that no test would see otherwise. */
+/** Collects errors of the page that no test would notice otherwise. */
 export function watch(page: Page): void {
   page.on('console', (message) => {
     if (message.text().includes('Content Security Policy')) throw new Error(message.text());

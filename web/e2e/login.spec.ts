@@ -17,7 +17,7 @@ async function logIn(page: Page, name: string, password = PASSWORD): Promise<voi
   await page.getByTestId('login-submit').click();
 }
 
-test('a login leads back to where one was', async ({ page, context }) => {
+test('a login leads back to the same view', async ({ page, context }) => {
   const asked: string[] = [];
   page.on('request', (request) => asked.push(new URL(request.url()).pathname));
   const at = '/?view=queries&range=6h';
@@ -38,7 +38,7 @@ test('a login leads back to where one was', async ({ page, context }) => {
   const [cookie] = await context.cookies();
   expect(cookie).toMatchObject({ httpOnly: true, secure: true, sameSite: 'Strict', path: '/' });
   expect(await page.evaluate(() => document.cookie)).toBe('');
-  // A reload keeps it, and a link from elsewhere does.
+  // The session survives a reload, and a link from another site opens with it.
   await page.reload();
   await expect(page.getByTestId('queue-table')).toBeVisible();
   await page.getByTestId('log-out').click();
@@ -48,7 +48,7 @@ test('a login leads back to where one was', async ({ page, context }) => {
   await expect(page.getByTestId('login-ended')).toHaveCount(0);
 });
 
-test('a login that ends meanwhile is asked for again', async ({ page, context }) => {
+test('when a session ends, the login is shown again', async ({ page, context }) => {
   await page.goto('/?view=status');
   await logIn(page, 'rob');
   await expect(page.getByTestId('who')).toHaveText('rob (read)');
@@ -60,7 +60,7 @@ test('a login that ends meanwhile is asked for again', async ({ page, context })
 });
 
 test('queries run, and each sees what the role may', async ({ page, request }) => {
-  // The page says of an empty store that it is empty, instead of counting hits.
+  // For an empty store the page says so instead of counting hits.
   const authorization = `Basic ${Buffer.from(`ship:${PASSWORD}`).toString('base64')}`;
   const sent = await request.post('/insert/lines', { data: 'a line\n', headers: { authorization, 'content-type': 'text/plain' } });
   expect(sent.ok(), await sent.text()).toBe(true);
@@ -68,13 +68,13 @@ test('queries run, and each sees what the role may', async ({ page, request }) =
   await logIn(page, 'rob');
   await expect(page.getByTestId('hits')).toBeVisible();
   await page.getByTestId('view-queries').click();
-  await expect(page.getByTestId('queue-limits')).toContainText('Those of others are not shown');
+  await expect(page.getByTestId('queue-limits')).toContainText('does not see queries of other users');
   await page.getByTestId('log-out').click();
   await logIn(page, 'ship');
   await expect(page.getByTestId('nothing')).toContainText('ship (ingest)');
   await page.getByTestId('log-out').click();
   await logIn(page, 'ann');
-  await expect(page.getByTestId('queue-limits')).not.toContainText('Those of others');
+  await expect(page.getByTestId('queue-limits')).not.toContainText('queries of other users');
 });
 
 for (const [device, viewport] of Object.entries({ desk: { width: 1360, height: 900 }, phone: { width: 390, height: 780 } })) {

@@ -1,5 +1,5 @@
-// What an operator relies on at night: nothing that was chosen or written vanishes, charts and tables say what is, and there is
-// one truth about the state of the server.
+// What operators rely on at night: nothing that they chose or typed vanishes, charts and tables are
+// correct, and the page reports the state of the server without contradictions.
 
 import { expect, test, type Page } from '@playwright/test';
 import { changeStatus, count, historyArrived, LEVEL, real, settled, SLOW_QUERY, TYPE, watch } from './common';
@@ -18,14 +18,14 @@ function facet(page: Page, field: string, value?: string) {
   return value === undefined ? all : all.and(page.locator(`[data-value="${value}"]`));
 }
 
-test('a facet keeps what is chosen, others can be added, and each taken back', async ({ page }) => {
+test('facets keep the chosen values, and each can be added and removed', async ({ page }) => {
   await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access"`)}`);
   await settled(page);
   const input = page.getByTestId('query-input');
   // Every line has this one value: it is shown all the same.
   await expect(facet(page, TYPE, 'access')).toHaveAttribute('aria-pressed', 'true');
   await expect(page.locator('[data-testid="facet"][data-constant="true"]').first()).toBeVisible();
-  // Down the page, as somebody who has read on.
+  // Scrolled down, as after reading.
   await page.evaluate(() => document.querySelector('main')!.scrollTo({ top: 700 }));
   expect(await scrolled(page)).toBeGreaterThan(300);
   await facet(page, 'status', '500').click();
@@ -44,7 +44,7 @@ test('a facet keeps what is chosen, others can be added, and each taken back', a
   await expect(input).toHaveValue(`${TYPE}:="access" status:="200"`);
   await facet(page, 'status', '200').click();
   await expect(input).toHaveValue(`${TYPE}:="access"`);
-  // What is left out stays in sight too.
+  // Excluded values stay visible too.
   const minus = page.locator('[data-testid="facet"][data-field="status"] li').filter({ has: page.locator('[data-value="200"]') }).getByTestId('facet-value-exclude');
   await minus.click();
   await expect(input).toHaveValue(`${TYPE}:="access" NOT status:="200"`);
@@ -54,7 +54,7 @@ test('a facet keeps what is chosen, others can be added, and each taken back', a
   await expect(input).toHaveValue(`${TYPE}:="access"`);
 });
 
-test('a level of the legend is chosen beside another, and taken back', async ({ page }) => {
+test('a level of the legend is added to another, and removed', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);
   await expect(page.getByTestId('facet').first()).toBeVisible();
@@ -71,7 +71,7 @@ test('a level of the legend is chosen beside another, and taken back', async ({ 
   await expect(page.getByTestId('query-input')).toHaveValue('*');
 });
 
-test('a draft outlives a facet, a look at another view, and a live tail', async ({ page }) => {
+test('a draft survives a facet, a change of the view, and a live tail', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);
   await expect(facet(page, TYPE, 'access')).toBeVisible();
@@ -82,7 +82,7 @@ test('a draft outlives a facet, a look at another view, and a live tail', async 
   await page.getByTestId('view-lines').click();
   await expect(input).toHaveValue('"GET /');
   await facet(page, TYPE, 'access').click();
-  // The open quote is closed before something stands behind it.
+  // The open quote is closed before something is appended.
   await expect(input).toHaveValue(`"GET /" ${TYPE}:="access"`);
   await settled(page);
   await expect(page.getByTestId('run')).toHaveAttribute('data-edited', 'false');
@@ -94,7 +94,7 @@ test('a draft outlives a facet, a look at another view, and a live tail', async 
   await expect(page.getByTestId('tail-bar')).toContainText('Live');
 });
 
-test('bars have gaps, and those of a part of their time are hatched', async ({ page }) => {
+test('bars have gaps, and incomplete ones are hatched', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);
   const bars = await page.locator('[data-testid="histogram-bar"]').evaluateAll((all) =>
@@ -124,7 +124,7 @@ test('bars have gaps, and those of a part of their time are hatched', async ({ p
   await expect(page.getByTestId('bar-part')).toContainText('Not over yet');
 });
 
-// The stand-in computes no averages.
+// dev/mock.ts computes no averages.
 if (real) test('tables are sorted, in the zone of the page, rounded, and copied in full', async ({ page }) => {
   const query = `${TYPE}:="access" | stats by (_time:10m, status) count() lines, avg(bytes) mean, avg(no_such_field) none`;
   await page.goto(`/?range=1h&query=${encodeURIComponent(query)}`);
@@ -142,7 +142,7 @@ if (real) test('tables are sorted, in the zone of the page, rounded, and copied 
   const lines = (await cells('lines').allInnerTexts()).map((text) => Number(text.replaceAll(',', '')));
   expect(lines).toEqual([...lines].sort((a, b) => b - a));
   expect(await cells('lines').first().evaluate((cell) => getComputedStyle(cell).textAlign)).toBe('right');
-  // The full value is what is copied.
+  // The full value is copied.
   const full = (await cells('mean').first().getAttribute('data-full')) as string;
   const copied = await cells('mean').first().evaluate((cell) => {
     getSelection()!.selectAllChildren(cell.parentElement!);
@@ -153,15 +153,15 @@ if (real) test('tables are sorted, in the zone of the page, rounded, and copied 
   expect(copied.split('\t')).toContain(full);
 });
 
-// The stand-in knows no pipe that leaves rows out.
+// dev/mock.ts has no pipe that drops rows.
 if (real) test('pipes without a row do not say that no line matches', async ({ page }) => {
   await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access" | stats by (status) count() n | filter n:>999999999`)}`);
   await settled(page);
-  await expect(page.getByTestId('no-lines')).toContainText('The pipes made no row of the');
+  await expect(page.getByTestId('no-lines')).toContainText('The pipes made no row from the');
   await expect(page.getByTestId('no-lines')).not.toContainText('No line matches');
 });
 
-test('the share of the disk is that of what can be used, and says whose it is', async ({ page }) => {
+test('the disk meter shows the share of usable space, and who uses it', async ({ page }) => {
   const GIB = 2 ** 30;
   await changeStatus(page, (status) => {
     Object.assign(status['store'] as object, { disk_total_bytes: 100 * GIB, disk_used_bytes: 9 * GIB, disk_free_bytes: 28 * GIB, bytes_disk: 2 * GIB });
@@ -172,7 +172,7 @@ test('the share of the disk is that of what can be used, and says whose it is', 
   await expect(page.getByTestId('status')).toContainText('63 GiB more are reserved');
 });
 
-test('one place says what is wrong with the server', async ({ page }) => {
+test('trouble of the server is reported once', async ({ page }) => {
   let change = (_status: Record<string, unknown>): void => {};
   await changeStatus(page, (status) => change(status));
   await page.goto('/?range=1h');
@@ -198,19 +198,19 @@ test('one place says what is wrong with the server', async ({ page }) => {
   await expect(page.getByTestId('line-row').first()).toBeVisible();
 });
 
-test('an empty server names its own address in what to type', async ({ page, baseURL }) => {
+test('an empty server shows commands with its own address', async ({ page, baseURL }) => {
   await changeStatus(page, (status) => Object.assign(status['store'] as object, { lines: 0, oldest: null, newest: null }));
   await page.goto('/?query=no_line_has_this_word');
   await expect(page.getByTestId('empty-state')).toContainText(`loginson import --server ${new URL(baseURL as string).origin} /var/log`);
 });
 
-test('what somebody cancels is no error', async ({ page, request }) => {
+test('a cancelled query is not an error', async ({ page, request }) => {
   await page.goto('/?range=all');
   await settled(page);
   await page.getByTestId('query-input').fill(`!cancelled_elsewhere (${SLOW_QUERY})`);
   await page.getByTestId('query-input').press('Enter');
   await expect(page.getByTestId('progress')).toBeVisible();
-  // In the queue, as from another window.
+  // Cancelled in the queue, as from another window.
   await expect
     .poll(async () => {
       const { queries } = (await (await request.get('/api/v1/queries')).json()) as { queries: { id: string; query: string; state: string }[] };
@@ -226,7 +226,7 @@ test('what somebody cancels is no error', async ({ page, request }) => {
   await expect(row.locator('.bad')).toHaveCount(0);
 });
 
-// The stand-in keeps no rows of background queries.
+// dev/mock.ts keeps no rows of background queries.
 if (real) test('a shared background query keeps its range', async ({ page, browser, baseURL }) => {
   const to = Date.now() - 20 * 60_000;
   const [from, until] = [new Date(to - 600_000).toISOString(), new Date(to).toISOString()];
@@ -246,7 +246,7 @@ if (real) test('a shared background query keeps its range', async ({ page, brows
     expect([at.get('from'), at.get('to'), at.get('query')]).toEqual([from, until, `${TYPE}:="access" status:="500"`]);
     await context.close();
   }
-  // When the rows have expired, the link still knows what to run.
+  // When the rows have expired, the link still contains the query.
   const url = page.url();
   await page.locator(`[data-testid="queue-row"][data-id="${id}"]`).getByTestId('query-delete').click();
   await expect(page.getByTestId('results-gone')).toHaveCount(0);
@@ -256,7 +256,7 @@ if (real) test('a shared background query keeps its range', async ({ page, brows
   await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
 });
 
-// The stand-in does not compress.
+// dev/mock.ts does not compress.
 if (real) test('the page and its answers are compressed, and a tail is not held back', async ({ request, page, baseURL }) => {
   for (const path of ['/', '/api/v1/status', '/select/logsql/query?query=*&limit=100', '/metrics']) {
     const answer = await request.get(path, { headers: { 'accept-encoding': 'gzip' } });

@@ -8,8 +8,8 @@ import { expect, test, type Locator, type Page } from '@playwright/test';
 import { count, historyArrived, LEVEL, post, real, settled, SLOW_QUERY, TYPE, watch } from './common';
 
 /**
- * The tallest segment of a status in the access chart. Only of bars that no line can be added to any more, so that the
- * number on it still holds when its lines are counted.
+ * The tallest segment of a status in the access chart. Only of bars to which no line can be added
+ * any more, so that the number on it still holds when its lines are counted.
  */
 async function tallestBar(page: Page, status: string): Promise<Locator> {
   const chart = page.locator('[data-testid="summary-card"][data-type="access"]').getByTestId('summary-by-status');
@@ -30,7 +30,7 @@ test.beforeAll(async ({ request }) => {
 
 test.beforeEach(({ page }) => watch(page));
 
-test('the histogram shows what came, by level, and a click drills down', async ({ page }) => {
+test('the histogram shows lines by level, and a click drills down', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);
   const bars = page.getByTestId('histogram-bar');
@@ -81,7 +81,7 @@ test('from the spike in the summary to the raw lines, their surroundings and the
   await settled(page);
   const url = new URL(page.url());
   expect(Date.parse(url.searchParams.get('from')!)).toBe(fromMs);
-  // The chart and the lines tell the same number.
+  // The chart and the lines show the same number.
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(counted);
 
   const row = page.getByTestId('line-row').first();
@@ -118,7 +118,7 @@ test('what stands out is named and one click away', async ({ page }) => {
   await expect(page.getByTestId('line-row').first()).toBeVisible();
 });
 
-test('a facet narrows, its minus leaves out, and the count agrees', async ({ page }) => {
+test('a facet narrows, its minus excludes, and the count agrees', async ({ page }) => {
   await page.goto('/?range=1h');
   await page.getByTestId('query-input').fill(`${TYPE}:="access"`);
   await page.getByTestId('run').click();
@@ -142,7 +142,7 @@ test('a facet narrows, its minus leaves out, and the count agrees', async ({ pag
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(all - counted);
 });
 
-test('fields and values are completed, and a wrong query says where', async ({ page }) => {
+test('fields and values are completed, and an error in a query shows its position', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);
   const input = page.getByTestId('query-input');
@@ -247,7 +247,7 @@ test('keys move, expand and help; the theme changes', async ({ page }) => {
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
 });
 
-test('the status tells rate, drops, disk and recovery', async ({ page }) => {
+test('the status shows rate, drops, disk and recovery', async ({ page }) => {
   await page.goto('/');
   await expect(page.getByTestId('strip-rate')).not.toHaveText('–');
   await expect(page.getByTestId('strip-disk')).toContainText('%');
@@ -258,7 +258,7 @@ test('the status tells rate, drops, disk and recovery', async ({ page }) => {
 });
 
 test.describe('cancelling', () => {
-  test('a running query is cancelled beside the query bar', async ({ page, request }) => {
+  test('a running query is cancelled next to the query bar', async ({ page, request }) => {
     await page.goto('/?range=all');
     await settled(page);
     await page.getByTestId('query-input').fill(SLOW_QUERY);
@@ -317,7 +317,7 @@ test.describe('cancelling', () => {
       await expect(long).toHaveAttribute('data-state', 'cancelled');
     });
 
-    test('every row found is exported in the format chosen', async ({ page }) => {
+    test('all rows found are exported in the chosen format', async ({ page }) => {
       await page.goto('/?range=1h');
       await page.getByTestId('query-input').fill(`${TYPE}:="access" status:="500"`);
       await page.getByTestId('run').click();
@@ -330,7 +330,7 @@ test.describe('cancelling', () => {
   }
 
   test('a running query is cancelled in the queue', async ({ page, request }) => {
-    // A word that no line has, left out: it marks the query and leaves it as slow.
+    // Excludes a word that no line has: it marks the query and does not make it faster.
     const slow = request.get('/select/logsql/query', { params: { query: `!in_the_queue (${SLOW_QUERY})` }, timeout: 50_000 }).catch(() => null);
     await page.goto('/?view=queries');
     const row = page.getByTestId('queue-row').filter({ hasText: 'in_the_queue' }).first();

@@ -12,14 +12,14 @@ describe('what the page shows', () => {
     expect([of('ingest'), of('read'), of('operate'), of('admin')].map(seesAllQueries)).toEqual([false, false, true, true]);
   });
 
-  test('who is named', () => {
+  test('the name in the header', () => {
     expect(whoText(ANYBODY)).toBeNull();
     expect(whoText(of('read'))).toBe('ann (read)');
     expect(whoText(of(null, null))).toBeNull();
   });
 });
 
-test('what is no answer of the server is nobody', () => {
+test('anything but an answer of the server counts as not logged in', () => {
   expect(meOf({ login: 'on', name: 'ann', role: 'admin', exposed: false })).toEqual(of('admin'));
   expect(meOf({ login: 'off', name: null, role: 'admin', exposed: true })).toEqual({ ...ANYBODY, exposed: true });
   for (const answer of [null, undefined, {}, 'x', [], { role: 'root', name: 7, login: 1 }]) {

@@ -68,7 +68,7 @@ describe('stacking', () => {
     { key: 'info', label: 'info', color: 'blue', values: [999, 10, 0] },
   ];
 
-  test('rare values are seen, and nothing leaves the plot', () => {
+  test('rare values are visible, and nothing leaves the plot', () => {
     const segments = stack(series, 3, 1000, 100);
     expect(segments).toHaveLength(4);
     const [rare, many] = segments;
@@ -77,7 +77,7 @@ describe('stacking', () => {
     expect(many?.y).toBeGreaterThanOrEqual(0);
   });
 
-  test('what is drawn higher than it is becomes narrower: the area is true', () => {
+  test('a segment that is raised becomes narrower: its area is true', () => {
     // 257 of 57,000 lines over 120 buckets are dots with gaps between them, not a band.
     const rare = { key: 'error', label: '', color: '', values: Array.from({ length: 120 }, (_, i) => (i % 7 === 0 ? 3 : 2)) };
     const many = { key: 'info', label: '', color: '', values: rare.values.map(() => 475) };
@@ -170,7 +170,7 @@ describe('spikes', () => {
     expect(spikesOf('t', 'level', 'error', values, values.map(() => 9))).toEqual([]);
   });
 
-  test('what is usual is told by the time that has lines', () => {
+  test('the median is over the time with lines', () => {
     const since = quiet.map((_, i) => (i < 40 ? 0 : 8));
     expect(spikesOf('t', 'level', 'error', since, since)).toEqual([]);
   });
@@ -181,7 +181,7 @@ describe('spikes', () => {
     expect(found.map((spike) => spike.value)).toEqual(['500']);
   });
 
-  test('what happened together stands together, the newest first, and only the worst are told', () => {
+  test('simultaneous spikes are adjacent, the newest first, and only the worst are kept', () => {
     const spike = (from: number, to: number, count: number) => ({ type: 't', field: 'level', value: 'error', from, to, usual: 0, peak: 9, count });
     const found = rank([spike(1, 4, 30), spike(20, 22, 10), spike(3, 5, 50), spike(21, 24, 20)]);
     expect(found.map((one) => one.count)).toEqual([20, 10, 50, 30]);

@@ -27,7 +27,7 @@ describe('values that a query chooses', () => {
   });
 
   test.each([
-    // A second value is chosen beside the first, at its place, and both can be taken back.
+    // A second value is added next to the first, at its position, and both can be removed.
     ['', 'status', '500', 'status:="500"'],
     ['*', 'status', '500', 'status:="500"'],
     ['status:="500"', 'status', '500', '*'],
@@ -54,7 +54,7 @@ describe('values that a query chooses', () => {
     expect(withoutChoice('a status:="500" NOT status:="1" status:>4', 'status')).toBe('a status:>4');
   });
 
-  test('what is chosen is read back, whatever the value', () => {
+  test('a choice is parsed back, whatever the value', () => {
     for (const value of ['', 'a', '500', 'say "hi"', 'back\\slash', '`tick`', 'a,b|c (d) [e]', 'NOT x', 'or', '*', 'ü\n', "it's"]) {
       const query = toggleValue('before', 'my field', value);
       expect(chosenValues(query).get('my field')?.included).toEqual([value]);
@@ -106,7 +106,7 @@ describe('the panel of fields', () => {
   const facet = (field_name: string, ...values: [string, number][]) => ({ field_name, values: values.map(([field_value, hits]) => ({ field_value, hits })) });
   const found = [facet('app', ['nginx', 7]), facet('status', ['500', 7]), facet('path', ['/a', 5]), facet('_type', ['access', 7]), facet('_time', ['x', 7])];
 
-  test('a chosen value stays, with what else there is to choose; the others of one value are constant', () => {
+  test('a chosen value stays, with the other values of its field; fields with one value are constant', () => {
     const chosen = chosenValues('status:="500" NOT path:="/b" user:="root"');
     const others = new Map([
       ['status', [{ value: '200', hits: 90 }, { value: '500', hits: 7 }]],

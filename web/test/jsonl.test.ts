@@ -36,7 +36,7 @@ test('rubbish is an error, not a row', () => {
   expect(() => new JsonLines().push('{"a":\n')).toThrow();
 });
 
-test('notes of the server are told from lines that look like them', () => {
+test('notes of the server are distinguished from lines that look like them', () => {
   const read = (line: string) => noteOf(new JsonLines().push(line + '\n')[0] as Row);
   expect(read('{"_error":{"message":"too slow"}}')).toEqual({ error: 'too slow' });
   expect(read('{"_error":{}}').error).toBeTruthy();
@@ -54,7 +54,7 @@ test('notes of the server are told from lines that look like them', () => {
   }
 });
 
-test('every name of a field is a name', () => {
+test('every field name is allowed', () => {
   const [row] = new JsonLines().push('{"__proto__":"x","constructor":"y"}\n');
   expect(Object.entries(row ?? {})).toEqual([['__proto__', 'x'], ['constructor', 'y']]);
 });

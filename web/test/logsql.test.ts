@@ -61,11 +61,11 @@ describe('adding and removing filters', () => {
     ['f:="a or b"', `f:="a or b" ${level}`],
   ])('%j', (query, expected) => expect(addFilter(query, level)).toBe(expected));
 
-  test('a negation takes the place of its opposite', () => {
+  test('a negation replaces its opposite', () => {
     expect(addFilter(`x ${level}`, notFilter(level))).toBe(`x NOT ${level}`);
   });
 
-  test('a toggle twice is nothing', () => {
+  test('toggling twice changes nothing', () => {
     for (const query of ['x', 'x y:="z"', 'x | limit 3']) {
       const once = toggleFilter(query, level);
       expect(hasFilter(once, level)).toBe(true);

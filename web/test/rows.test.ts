@@ -3,13 +3,13 @@ import type { Row } from '../src/lib/jsonl';
 import { canFilter, clip, fieldsOf, messageOf, olderThan, reuseRows, rowKey } from '../src/lib/rows';
 import { timeToNs } from '../src/lib/time';
 
-/** What the server does: newest first, before an instant, some skipped. */
+/** Pages as the server returns them: newest first, before an instant, some skipped. */
 function page(store: readonly Row[], endNs: bigint | null, offset: number, limit: number): Row[] {
   return store.filter((row) => endNs === null || (timeToNs(row['_time']!) as bigint) < endNs).slice(offset, offset + limit);
 }
 
 describe('older pages', () => {
-  // Times from one shared by all to one each, with and without a fraction.
+  // From one time shared by all lines to a time for each, with and without a fraction.
   test.each([1, 2, 3, 7, 50, 1000])('%i different times', (times) => {
     const store = Array.from({ length: 437 }, (_, i) => {
       const at = Math.floor((i * times) / 437);
@@ -58,7 +58,7 @@ test('long text is cut with a note', () => {
   expect(clip('abcd', 3)).toBe('abc… (1 more characters)');
 });
 
-test('rows without an id have a key all the same', () => {
+test('rows without an id have a key too', () => {
   expect(rowKey({ _time: 't', _msg: 'm' })).toBe('t  m');
   expect(rowKey({ _line_id: '1-2' })).toBe('1-2');
 });

@@ -40,12 +40,12 @@ describe('columns and order', () => {
     { host: 'c10', n: '-3', mean: '2', at: '2026-01-01T00:10:00Z' },
   ];
 
-  test('kinds are what all values are; missing ones say nothing', () => {
+  test('the type of a column is that of all its values; missing ones are ignored', () => {
     expect(columnsOf(rows, new Set(['host']))).toEqual([column('host', 'text', true), column('n', 'number'), column('mean', 'number'), column('at', 'time')]);
     expect(columnsOf([{ a: '' }, { a: '1', b: 'x' }, { b: '2' }], new Set())).toEqual([column('a', 'number'), column('b', 'text')]);
   });
 
-  test('an average of nothing leaves its column a number and stands last', () => {
+  test('an average of nothing leaves its column numeric and is sorted last', () => {
     const rows = [{ mean: 'NaN' }, { mean: '2.345678' }, { mean: '+Inf' }, { mean: '10' }];
     const [mean] = columnsOf(rows, new Set());
     expect(mean).toEqual(column('mean', 'number'));
@@ -66,7 +66,7 @@ describe('columns and order', () => {
     [column('at', 'time'), false, ['a', 'b', 'c10', 'c2']],
   ])('%o descending %s', (by, descending, hosts) => expect(sorted(rows, by, descending).map((row) => row['host'])).toEqual(hosts));
 
-  test('without an order of the query: by time, else the biggest count first, else as it came', () => {
+  test('without an order of the query: by time, else the biggest count first, else unchanged', () => {
     expect(defaultOrder([column('host', 'text', true), column('at', 'time', true), column('n', 'number')])).toEqual({ column: 'at', descending: false });
     expect(defaultOrder([column('status', 'number', true), column('n', 'number')])).toEqual({ column: 'n', descending: true });
     expect(defaultOrder([column('a', 'text'), column('n', 'number')])).toBeNull();

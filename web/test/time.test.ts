@@ -22,7 +22,7 @@ describe('durations', () => {
     expect(parseDuration(formatDuration(ms))).toBe(ms);
   });
 
-  test('a day is said in hours', () => expect(formatDuration(86_400_000)).toBe('24h'));
+  test('a day is written in hours', () => expect(formatDuration(86_400_000)).toBe('24h'));
 });
 
 describe('instants', () => {
@@ -50,11 +50,11 @@ describe('instants', () => {
     ['', null],
   ])('%s', (text, ms) => expect(parseInstant(text, NOW, true)).toBe(ms));
 
-  test('without a zone it is local time unless UTC is asked for', () => {
+  test('without a zone it is local time unless UTC is requested', () => {
     expect(parseInstant('2026-01-31 12:00', NOW, false)).toBe(new Date(2026, 0, 31, 12, 0).getTime());
   });
 
-  test('what is shown can be typed again', () => {
+  test('the shown form can be typed again', () => {
     for (const utc of [true, false]) {
       expect(parseInstant(formatInstant(NOW + 7, utc, 'auto'), NOW, utc)).toBe(NOW + 7);
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 
-/// Each crate and those of the project's crates that it may use.
+/// Each crate, and the crates of the project that it may use.
 const ALLOWED: [(&str, &[&str]); 11] = [
     ("record", &[]),
     ("platform", &[]),
@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
     ("generator", &["record", "platform"]),
-    // Our own store is driven over the network like every other.
+    // The lab drives our store over the network like every other store.
     ("lab", &[]),
     (
         "server",
@@ -35,8 +35,8 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// Every dependency between crates of the project that [`ALLOWED`] does not name. Dependencies of
-/// tests count: a test that needs more sits in the wrong crate.
+/// Dependencies between crates of the project that are not in [`ALLOWED`]. Dependencies of tests
+/// count: a test that needs more is in the wrong crate.
 pub fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -50,23 +50,23 @@ pub fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Rows of the table of crates in ARCHITECTURE.md that do not say what [`ALLOWED`] says.
+/// Rows of the table of crates in ARCHITECTURE.md that differ from [`ALLOWED`].
 fn table_faults(page: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, uses) in ALLOWED {
         let start = format!("| `{name}` |");
         let row = page.lines().find(|line| line.starts_with(&start));
-        let told = row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
-        let mut told: Vec<&str> = told.unwrap_or_default().trim().split(", ").collect();
+        let stated = row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
+        let mut stated: Vec<&str> = stated.unwrap_or_default().trim().split(", ").collect();
         let mut expected = uses.to_vec();
         if uses.is_empty() {
             expected = vec!["\u{2013}"];
         } else if ALLOWED.len() == uses.len() + 2 {
             expected = vec!["all but lab"];
         }
-        told.sort_unstable();
+        stated.sort_unstable();
         expected.sort_unstable();
-        if told != expected {
+        if stated != expected {
             let expected = expected.join(", ");
             faults.push(format!("ARCHITECTURE.md: crate {name} may use: {expected}; see edges.rs"));
         }
@@ -74,7 +74,7 @@ fn table_faults(page: &str) -> Vec<String> {
     faults
 }
 
-/// Pairs of (user, used), by the names of their folders.
+/// Pairs of (user, used crate), by the names of their folders.
 fn edges(packages: &[Value]) -> Vec<(String, String)> {
     let folder = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut edges = Vec::new();

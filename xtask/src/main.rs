@@ -1,6 +1,6 @@
-//! Checks of the project on itself: which crate may use which, and what every file must keep to.
+//! Checks of the project itself: which crate may use which, and rules for every file.
 //!
-//! `cargo run -p xtask` prints what is wrong; the tests below run the same checks.
+//! `cargo run -p xtask` prints all violations; the tests below run the same checks.
 
 mod edges;
 mod tidy;
@@ -18,8 +18,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The checkout that cargo runs this in. Asked at run time: several checkouts may share what is
-/// built.
+/// The checkout in which cargo runs this. Read at run time, because several checkouts may share
+/// build results.
 fn root() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR").expect("run by cargo");
     Path::new(&manifest).parent().expect("xtask lies in the workspace").to_owned()

@@ -1,15 +1,15 @@
-//! What every file keeps to: a header in each module, no unfinished marks, no undecided merges,
-//! links that lead somewhere.
+//! Rules for every file: a header in each module, no marks of unfinished work, no merge conflicts,
+//! links that lead to files.
 
 use std::path::{Path, PathBuf};
 
-/// A source file that is longer holds two ideas.
+/// A longer source file probably holds two ideas.
 const LINES_MAX: usize = 900;
-/// Comments wrap where rustfmt wraps code (`rustfmt.toml`), which leaves comments alone.
+/// Comments wrap at the width of code (`rustfmt.toml`); rustfmt does not wrap them.
 const COMMENT_WIDTH_CHARS: usize = 100;
-/// Marks of unfinished work. Written apart, so that this file does not find itself.
+/// Marks of unfinished work. Split, so that this file does not match itself.
 const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("#[ign", "ore")];
-/// The same, in tests of the page.
+/// The same, for tests of the page.
 const MARKS_TS: [&str; 3] = ["test.skip(", "describe.skip(", "test.fixme("];
 const FOLDERS_LEFT_OUT: [&str; 8] = [
     ".git",
@@ -22,7 +22,7 @@ const FOLDERS_LEFT_OUT: [&str; 8] = [
     "test-results",
 ];
 
-/// Everything that is wrong in the tree below `root`.
+/// All violations in the tree below `root`.
 pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
     let mut faults = Vec::new();
     for path in files(root)? {
@@ -49,12 +49,12 @@ pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Both sides of a merge that nobody decided.
+/// Unresolved merge conflicts.
 fn conflicts(name: &str, text: &str, faults: &mut Vec<String>) {
     let ends = ["<".repeat(7), ">".repeat(7)];
     for (number, line) in text.lines().enumerate() {
         if ends.iter().any(|end| line.starts_with(end.as_str())) {
-            faults.push(format!("{name}:{}: a conflict of a merge was left", number + 1));
+            faults.push(format!("{name}:{}: an unresolved merge conflict", number + 1));
         }
     }
 }
@@ -66,7 +66,7 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     }
     for (number, line) in text.lines().enumerate() {
         let ts: &[&str] = if name.ends_with(".ts") { &MARKS_TS } else { &[] };
-        // A longer row of the letter is a pattern for the names of temporary files.
+        // A longer run of the letter is a pattern for names of temporary files.
         let crosses = "X".repeat(3);
         let is_mark = line.contains(&crosses) && !line.contains(&"X".repeat(4));
         let crosses = is_mark.then_some(crosses.as_str());
@@ -77,8 +77,8 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Comments that are wider than code. A drawing between fences, a row of a table and an indented
-/// command keep their width.
+/// Comments that are wider than code. Drawings between fences, rows of tables and indented commands
+/// may be wider.
 fn wide_comments(name: &str, text: &str, faults: &mut Vec<String>) {
     let mut is_fenced = false;
     for (number, line) in text.lines().enumerate() {
@@ -107,13 +107,13 @@ fn links(name: &str, path: &Path, text: &str, faults: &mut Vec<String>) {
         let target = target.split('#').next().unwrap_or_default();
         let is_path = !target.is_empty() && !target.contains(':') && !target.contains(' ');
         if is_path && !folder.join(target).exists() {
-            faults.push(format!("{name}: link to {target}, which is not there"));
+            faults.push(format!("{name}: link to {target}, which does not exist"));
         }
     }
 }
 
-/// Sources that documents name, `crates/…/NAME.rs`, must be there. A name in capitals stands for
-/// one that the reader chooses.
+/// Sources that documents name, `crates/…/NAME.rs`, must exist. A name in capitals stands for a
+/// name that the reader chooses.
 fn sources(name: &str, root: &Path, text: &str, faults: &mut Vec<String>) {
     for (start, _) in text.match_indices("crates/") {
         let is_path = |c: char| c.is_ascii_alphanumeric() || "/_.-".contains(c);
@@ -123,7 +123,7 @@ fn sources(name: &str, root: &Path, text: &str, faults: &mut Vec<String>) {
         let is_chosen =
             path.rsplit('/').next().is_some_and(|file| file.starts_with(char::is_uppercase));
         if path.ends_with(".rs") && !is_chosen && !root.join(path).exists() {
-            faults.push(format!("{name}: names {path}, which is not there"));
+            faults.push(format!("{name}: names {path}, which does not exist"));
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Time in made-up logs: when each line is due, and how the moment is written in the formats of the
+//! Time in generated logs: when each line is due, and how its time is written in the formats of the
 //! senders.
 //!
-//! Line `i` belongs to the moment `first + i / rate`, plus a little. A history is the same schedule
+//! Line `i` belongs to the time `first + i / rate`, plus a little. A history is the same schedule
 //! begun in the past: its lines are due at once, until the schedule has caught up with the clock. A
-//! receiver that stops the flow makes the schedule fall behind; it catches up in the same way, as
-//! real senders do that keep their lines meanwhile.
+//! receiver that applies backpressure delays the schedule; it catches up in the same way, like real
+//! senders that buffer their lines.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds of a second.
 pub const SECOND_NS: i64 = 1_000_000_000;
-/// Lines a second of the history, when live lines come as fast as possible.
+/// Lines per second of the history, when live lines are sent as fast as possible.
 const HISTORY_RATE: u64 = 1_000;
 
 /// Wall clock, nanoseconds since 1970 UTC.
@@ -25,37 +25,37 @@ pub fn now_ns() -> i64 {
 pub struct Schedule {
     first_ns: i64,
     live_ns: i64,
-    /// Lines a second; 0: as fast as possible once the history is over.
+    /// Lines per second; 0: as fast as possible once the history is over.
     rate: u64,
     lines: u64,
     lines_max: u64,
     end_ns: i64,
 }
 
-/// What the schedule says.
+/// The state of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A line of this moment is due.
+    /// A line with this time is due.
     Line(i64),
-    /// The next line is due then.
+    /// The next line is due at this time.
     At(i64),
-    /// No line comes any more.
+    /// There are no more lines.
     Over,
 }
 
 impl Schedule {
-    /// Lines at `rate` a second from `live_ns` on, and before that a history of `history_ns`.
+    /// Lines at `rate` per second from `live_ns` on, and before that a history of `history_ns`.
     pub fn new(live_ns: i64, history_ns: i64, rate: u64) -> Self {
         let first_ns = live_ns.saturating_sub(history_ns);
         Schedule { first_ns, live_ns, rate, lines: 0, lines_max: u64::MAX, end_ns: i64::MAX }
     }
 
-    /// Ends after so many lines, or with the moment `end_ns`.
+    /// Ends after `lines_max` lines, or at the time `end_ns`.
     pub fn until(self, lines_max: u64, end_ns: i64) -> Self {
         Schedule { lines_max, end_ns, ..self }
     }
 
-    /// Asks for the next line at wall clock `now_ns`; [`Due::Line`] hands it out.
+    /// Returns what is due at wall clock `now_ns`; [`Due::Line`] consumes a line.
     pub fn next(&mut self, now_ns: i64) -> Due {
         if self.lines >= self.lines_max {
             return Due::Over;
@@ -77,15 +77,14 @@ impl Schedule {
         Due::Line(due_ns)
     }
 
-    /// How much of the history has been handed out, up to `time_ns`: 0 to 1, or None when it is
-    /// over.
+    /// The share of the history before `time_ns`, 0 to 1; `None` when the history is over.
     pub fn history_done(&self, time_ns: i64) -> Option<f64> {
         let whole = (self.live_ns - self.first_ns) as f64;
         (time_ns < self.live_ns && whole > 0.0).then(|| (time_ns - self.first_ns) as f64 / whole)
     }
 }
 
-/// A moment, ready to be written. What stays the same for a second is made once a second.
+/// A time in the formats of senders. Parts that change once per second are cached.
 #[derive(Default)]
 pub struct Stamp {
     second: Option<i64>,
@@ -100,7 +99,7 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 impl Stamp {
-    /// Moves on (or back) to `time_ns`.
+    /// Sets the time to `time_ns`, which may be earlier than before.
     pub fn set(&mut self, time_ns: i64) {
         self.millis = (time_ns.rem_euclid(SECOND_NS) / 1_000_000) as u32;
         let second = time_ns.div_euclid(SECOND_NS);
@@ -145,7 +144,7 @@ impl Stamp {
         append(out, format_args!("{}.{:03}", &self.access[..20], self.millis));
     }
 
-    /// `Jan 31 12:00:00.123 UTC`, as Cisco's IOS writes it with milliseconds and zone.
+    /// `Jan 31 12:00:00.123 UTC`, as Cisco's IOS writes it with milliseconds and time zone.
     pub fn cisco(&self, out: &mut Vec<u8>) {
         append(out, format_args!("{}.{:03} UTC", self.bsd, self.millis));
     }
@@ -156,7 +155,7 @@ impl Stamp {
         append(out, format_args!("[{seconds:>5}.{:03}000]", self.millis));
     }
 
-    /// A number of six digits that grows with time, for senders that number their lines.
+    /// A six-digit number that grows with time, for senders that number their lines.
     pub fn sequence(&self) -> u32 {
         let tenths = self.second.unwrap_or(0) * 10 + i64::from(self.millis / 100);
         tenths.rem_euclid(1_000_000) as u32

@@ -81,7 +81,7 @@ pub fn any(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
     }
 }
 
-/// What the database says while its disk is full.
+/// Lines of the database while its disk is full.
 pub fn out_of_order(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
     let pid = backend(cx);
     match cx.rng.u32(..10) {
@@ -113,7 +113,7 @@ pub fn cannot_extend(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
     )
 }
 
-/// Sessions that wait for the disk have taken all places.
+/// Sessions that wait for the disk have taken all connection slots.
 pub fn no_slots(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
     let pid = backend(cx);
     line(

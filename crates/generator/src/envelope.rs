@@ -1,4 +1,4 @@
-//! Around a message: the formats in which hosts send it.
+//! The formats in which hosts send a message.
 
 use clap::ValueEnum;
 
@@ -16,8 +16,8 @@ pub enum Format {
     Json,
 }
 
-/// Appends one line, without a newline behind it. A message that is a JSON object becomes part of
-/// the object in [`Format::Json`]. Routers speak Cisco's dialect in both syslog formats.
+/// Appends one line, without a newline. A message that is a JSON object is merged into the object
+/// of [`Format::Json`]. Routers use Cisco's dialect in both syslog formats.
 pub fn write(
     format: Format,
     stamp: &Stamp,

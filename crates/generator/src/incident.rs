@@ -1,4 +1,4 @@
-//! An incident whose cause stands in another log than its symptom.
+//! An incident whose cause is in another log than its symptom.
 //!
 //! A dump job on `db1` fills the disk; the kernel and then PostgreSQL complain; PostgreSQL runs out
 //! of connections; the `orders` service gets none and fails; nginx answers `/api/orders` with 500
@@ -12,28 +12,28 @@ use super::templates::Template;
 use super::world::{Context, HOSTS, Said, Severity, facility, place};
 use super::{database, orders, web};
 
-/// When incidents are.
+/// When incidents happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Never.
     None,
-    /// One a period, the first [`FIRST_AFTER`] after the start; also in the history before it.
+    /// One per period, the first [`FIRST_AFTER`] after the start; also in the history before it.
     Every(Duration),
     /// One 22 minutes before the start, the next three minutes after it, and so on every 25
     /// minutes.
     Demo,
-    /// Once, so long after the start; negative: in the history.
+    /// Once, this long after the start; negative: in the history.
     At(i64),
 }
 
-/// From the start to the first incident of [`Plan::Every`].
+/// Time from the start to the first incident of [`Plan::Every`].
 const FIRST_AFTER: Duration = Duration::from_secs(180);
 /// Period of [`Plan::Demo`].
 const DEMO_PERIOD: Duration = Duration::from_secs(25 * 60);
-/// Shortest period: an incident is over before the next begins.
+/// Shortest period: an incident ends before the next begins.
 const PERIOD_MIN: Duration = Duration::from_secs(300);
 
-/// Reads a plan: `none`, `demo`, `every 15m`, `at 2m`, `at -20m`.
+/// Parses a plan: `none`, `demo`, `every 15m`, `at 2m`, `at -20m`.
 pub fn parse_plan(text: &str) -> Result<Plan, String> {
     let duration = |text: &str| platform::units::parse_duration(text.trim());
     match text.trim() {
@@ -55,17 +55,17 @@ pub fn parse_plan(text: &str) -> Result<Plan, String> {
                 Ok(Plan::At(sign * ns))
             }
             _ => Err(format!(
-                "'{text}' is no plan; write none, demo, 'every 15m', 'at 2m' or 'at -20m'"
+                "'{text}' is not a plan; write none, demo, 'every 15m', 'at 2m' or 'at -20m'"
             )),
         },
     }
 }
 
-/// The database is out of order from here to there, counted from the full disk.
+/// The time when the database is out of order, relative to the full disk.
 const FAILING_NS: std::ops::Range<i64> = 4 * SECOND_NS..92 * SECOND_NS;
 
-/// What is said once in each incident: when, counted in milliseconds from the full disk, where, and
-/// what.
+/// Lines that each incident has once: the time in milliseconds after the full disk, the host, and
+/// the template.
 const SCRIPT: [(i64, &str, Template); 15] = [
     (-150_000, "db1", dump_begins),
     (-148_500, "db1", dump_says),
@@ -86,26 +86,25 @@ const SCRIPT: [(i64, &str, Template); 15] = [
 const SCRIPT_BEGINS_NS: i64 = SCRIPT[0].0 * 1_000_000;
 const SCRIPT_ENDS_NS: i64 = SCRIPT[SCRIPT.len() - 1].0 * 1_000_000;
 
-/// Of a hundred lines while the database is out of order: failed orders, each with nginx's line
-/// behind it.
+/// Failed orders in a hundred lines while the database is out of order, each followed by nginx's
+/// line.
 const FAILED_ORDERS_PERCENT: u32 = 10;
-/// The same for what the database says.
+/// The same for lines of the database.
 const DATABASE_PERCENT: u32 = 3;
 
-/// Follows the plan as time goes on.
+/// Follows the plan over time.
 pub struct Incident {
     plan: Plan,
     live_ns: i64,
-    /// The incident whose script is being played, by the time of its full disk, and the next line
-    /// of it.
+    /// The current incident, by the time of its full disk, and the next line of its script.
     playing: Option<(i64, usize)>,
-    /// The order whose failure nginx has still to log.
+    /// The order whose failure nginx has not logged yet.
     failed_order: Option<u32>,
 }
 
 /// A line of an incident.
 pub enum Line {
-    /// On this host (place in [`HOSTS`]), by this template.
+    /// On this host (index in [`HOSTS`]), by this template.
     Template(usize, Template),
     /// nginx on this host, for this order.
     FailedOrder(usize, u32),
@@ -114,7 +113,7 @@ pub enum Line {
 }
 
 impl Incident {
-    /// A plan, with the moment the live lines start.
+    /// A plan, with the time when the live lines start.
     pub fn new(plan: Plan, live_ns: i64) -> Self {
         Incident { plan, live_ns, playing: None, failed_order: None }
     }
@@ -124,14 +123,13 @@ impl Incident {
         self.near(time_ns).is_some_and(|full_ns| FAILING_NS.contains(&(time_ns - full_ns)))
     }
 
-    /// The line of an incident to be said at `time_ns` instead of an ordinary one. To be asked in
-    /// order of time.
+    /// The line of an incident at `time_ns`, instead of an ordinary one. Call it in order of time.
     pub fn line(&mut self, time_ns: i64, rng: &mut fastrand::Rng) -> Option<Line> {
         let full_ns = self.near(time_ns)?;
         let since_full_ns = time_ns - full_ns;
         let next = match self.playing {
             Some((playing, next)) if playing == full_ns => next,
-            // Begun in the middle: what should have been said before is said first.
+            // Begun in the middle: the earlier lines of the script come first.
             _ => 0,
         };
         self.playing = Some((full_ns, next));
@@ -172,7 +170,7 @@ impl Incident {
             Plan::Every(period) => self.near_period(time_ns, period),
             Plan::Demo => {
                 let full_ns = self.near_period(time_ns, DEMO_PERIOD);
-                // One incident in the history is enough to be found.
+                // One incident in the history is enough.
                 if full_ns < self.live_ns - DEMO_PERIOD.as_nanos() as i64 {
                     return None;
                 }
@@ -194,7 +192,7 @@ impl Incident {
 }
 
 impl Line {
-    /// The host it is said on, as place in [`HOSTS`].
+    /// The host of the line, as an index in [`HOSTS`].
     pub fn host(&self) -> usize {
         match *self {
             Line::Template(host, _) | Line::FailedOrder(host, _) | Line::NoConnection(host, _) => {
@@ -332,7 +330,7 @@ mod tests {
         for second in -600..1_200 {
             let mut said = false;
             while let Some(line) = incident.line(second * SECOND_NS, &mut rng) {
-                // One question a line in truth; here until nothing is due.
+                // In reality there is one call per line; here it is repeated until nothing is due.
                 said = true;
                 lines += i32::from(matches!(line, Line::Template(host, _) if host == place("db1")));
                 if incident.is_failing(second * SECOND_NS) {

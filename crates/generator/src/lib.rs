@@ -1,9 +1,9 @@
-//! `loginson generate`: made-up logs of a small shop, for a demonstration or as a load.
+//! `loginson generate`: generated logs of a small shop, for a demonstration or as load.
 //!
-//! One loop asks the [schedule](clock) for lines that are due, has them written by the [incident],
-//! by the [templates] or from [files](replay), and [sends](send) them in batches. From one seed and
-//! one start come the same lines. Left out: several connections; start the command several times
-//! for more load.
+//! One loop takes due lines from the [schedule](clock), has them written by the [incident], by the
+//! [templates] or from [files](replay), and [sends](send) them in batches. The same seed and start
+//! give the same lines. Left out: several connections; for more load, start the command several
+//! times.
 
 mod clock;
 mod database;
@@ -39,12 +39,12 @@ use self::templates::Mix;
 use self::world::{Context, HOSTS, Pids};
 use platform::units::{parse_duration, show_bytes};
 
-/// A batch is sent when it has so many bytes, or when no further line is due. By HTTP each waits
-/// until it is durable, so small ones are slow.
+/// A batch is sent when it has this size, or when no further line is due. Over HTTP each request
+/// waits until its lines are durable, so small batches are slow.
 const BATCH_BYTES: usize = 1 << 20;
-/// The longest sleep until the next line; Ctrl-C is looked at in between.
+/// The longest sleep until the next line; Ctrl-C is checked afterwards.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// How often the progress line is renewed.
+/// How often the progress line is updated.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Arguments of `loginson generate`.
@@ -61,42 +61,42 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 The lines are those of a small shop: web servers, an application that logs JSON, databases, a mail server, a load
 balancer and a router. In an incident a full disk on db1 makes the application fail, and /api/orders answers with 500.")]
 pub struct GenerateArgs {
-    /// Where to send: tcp://HOST:PORT, udp://HOST:PORT, http://HOST:PORT, or - for standard output
+    /// Target: tcp://HOST:PORT, udp://HOST:PORT, http://HOST:PORT, or - for standard output
     #[arg(long, value_name = "TARGET", default_value = "tcp://127.0.0.1:5514")]
     to: Target,
-    /// Lines a second; 0: as fast as possible
+    /// Lines per second; 0: as fast as possible
     #[arg(long, value_name = "LINES", default_value_t = 100)]
     rate: u64,
-    /// End after so many lines, those of the history included
+    /// End after this number of lines, including those of the history
     #[arg(long, value_name = "LINES")]
     lines: Option<u64>,
-    /// End after so long
+    /// End after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Send a history of this length first, at once, with its own times; give the times by --format
-    /// rfc5424 or json
+    /// Send a history of this length first, as fast as possible, with times in the past; it needs
+    /// --format rfc5424 or json
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     backfill: Option<Duration>,
-    /// The same seed and start make the same lines; without it they differ each time
+    /// Seed of the random numbers: the same seed and start give the same lines [default: random]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Start, as Unix seconds, instead of now; with --seed the lines can be made again
+    /// Start time as Unix seconds, instead of now; with --seed, the lines can be reproduced
     #[arg(long, value_name = "SECONDS")]
     start: Option<u32>,
-    /// Format of the lines; json when sending by http, else rfc5424
+    /// Format of the lines; default: json over HTTP, else rfc5424
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// How lines are told apart on a TCP connection
+    /// How lines are framed on a TCP connection
     #[arg(long, value_enum, default_value_t = Framing::Newline)]
     framing: Framing,
-    /// When something goes wrong: none, demo (22 minutes before the start, 3 minutes after it, and
-    /// so on), 'every 15m', 'at 2m', 'at -20m'
+    /// When incidents happen: none, demo (22 minutes before the start, 3 minutes after it, then
+    /// every 25 minutes), 'every 15m', 'at 2m', 'at -20m'
     #[arg(long, value_name = "PLAN", default_value = "demo", value_parser = incident::parse_plan, allow_hyphen_values = true)]
     incident: Plan,
-    /// Send lines of these files instead, with the digits of identifiers drawn anew
+    /// Send lines of these files instead, with new random digits in identifiers
     #[arg(long, value_name = "FILE", num_args = 1..)]
     replay: Vec<PathBuf>,
-    /// No progress on standard error
+    /// Show no progress on standard error
     #[arg(long)]
     quiet: bool,
 }
@@ -183,7 +183,7 @@ fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Makes lines, one moment after the other.
+/// Makes lines, one time after the other.
 struct Generator {
     rng: Rng,
     pids: Pids,
@@ -207,7 +207,7 @@ impl Generator {
         }
     }
 
-    /// Appends the line of a moment, without a newline.
+    /// Appends the line of a time, without a newline.
     fn line(&mut self, time_ns: i64, format: Format, out: &mut Vec<u8>) {
         self.stamp.set(time_ns);
         self.message.clear();
@@ -243,7 +243,7 @@ impl Generator {
     }
 }
 
-/// The line on standard error that says how far it is.
+/// The progress line on standard error.
 struct Progress {
     shown: bool,
     begin: Instant,
@@ -291,13 +291,13 @@ impl Progress {
         );
         if trouble.retries > 0 {
             eprintln!(
-                "{} times a connection was made again or a request repeated; around a broken TCP connection lines may be missing",
+                "{} times a connection was reopened or a request repeated; lines may be missing around a broken TCP connection",
                 trouble.retries
             );
         }
         if trouble.refused > 0 {
             eprintln!(
-                "{} of them could not be sent; start a server with `loginson`, or name another with --to",
+                "{} of them could not be sent; start a server with `loginson`, or give the address of another with --to",
                 trouble.refused
             );
         }

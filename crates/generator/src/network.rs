@@ -3,7 +3,7 @@
 use super::clock::append;
 use super::world::{Context, Said, Severity, facility};
 
-/// Name of the application: the envelope writes its lines in Cisco's own way.
+/// Name of the application: the envelope writes its lines in Cisco's format.
 pub const APP: &str = "ios";
 
 /// One line.

@@ -5,7 +5,7 @@ use super::world::{Context, Said, Severity, facility};
 
 const CUSTOMERS: [&str; 8] = ["ada", "bo", "carmen", "dilek", "emil", "farah", "goran", "hanna"];
 
-/// A line of an ordinary day; while the database is out of order, what the service then says.
+/// A line of an ordinary day, or of the service while the database is out of order.
 pub fn any(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
     let request = cx.rng.u64(..);
     if cx.is_failing && cx.rng.u32(..100) < 70 {

@@ -1,11 +1,11 @@
-//! Lines of files instead of made-up ones: windows of the files in order, sent as if by the shop's
-//! hosts.
+//! Lines of files instead of generated ones: windows of the files in order, sent as if by the
+//! shop's hosts.
 //!
-//! The text of a line stays, but for the digits of identifiers, which are drawn anew in each
-//! window: the same number in one window stays one number, so that lines that belong together still
-//! do, and it never is what it was before, so that the volume does not compress better than real
-//! logs. An identifier is a run of at least [`ID_DIGITS_MIN`] digits; the time with which a line of
-//! a file begins is left as it is. The time of sending moves on.
+//! The text of a line stays, except the digits of identifiers, which are replaced at random in each
+//! window: equal numbers in one window stay equal, so that related lines stay related, and numbers
+//! differ from those of earlier windows, so that the volume does not compress better than real
+//! logs. An identifier is a run of at least [`ID_DIGITS_MIN`] digits; the time at the beginning of
+//! a line is not changed. The time of sending advances.
 
 use std::path::{Path, PathBuf};
 
@@ -14,19 +14,19 @@ use fastrand::Rng;
 
 use super::world::{Pids, Said, Severity, facility};
 
-/// Digits from which on a number is taken for an identifier.
+/// Digits that a number must have to count as an identifier.
 const ID_DIGITS_MIN: usize = 5;
-/// Lines of a window, from and to.
+/// Lines of a window.
 const WINDOW_LINES: std::ops::Range<usize> = 20..200;
-/// Bytes of all files together; they are kept in memory. More is refused.
+/// Limit of all files together, which are kept in memory. More is refused.
 const FILES_BYTES_MAX: u64 = 1 << 30;
-/// The longest line sent; the rest of a longer one is left out.
+/// Limit of a line; the rest of a longer one is cut off.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// Lines of files and where in them the replay is.
+/// Lines of files, and the position of the replay.
 pub struct Replay {
     files: Vec<File>,
-    /// File, host and lines left of the window.
+    /// File, host and remaining lines of the window.
     window: (usize, usize, usize),
     salt: u64,
 }
@@ -51,19 +51,19 @@ impl Replay {
             bytes_read += bytes.len() as u64;
             if bytes_read > FILES_BYTES_MAX {
                 bail!(
-                    "the files to replay are kept in memory and may have 1 GiB together; give fewer or smaller ones"
+                    "the files to replay are kept in memory and may have at most 1 GiB together; give fewer or smaller ones"
                 );
             }
             files.push(File::new(app_name(path), bytes));
         }
         files.retain(|file| !file.lines.is_empty());
         if files.is_empty() {
-            bail!("there is no line in the files to replay");
+            bail!("the files to replay contain no line");
         }
         Ok(Replay { files, window: (0, 0, 0), salt: 0 })
     }
 
-    /// Appends the next line to `out` and says on which host, and who said it.
+    /// Appends the next line to `out`; returns its host and its source.
     pub fn line(
         &mut self,
         rng: &mut Rng,
@@ -105,8 +105,7 @@ impl File {
     }
 }
 
-/// `HDFS_2k.log` is sent as `hdfs-2k`. The name lives as long as the process: there are as many as
-/// files.
+/// `HDFS_2k.log` is sent as `hdfs-2k`. The name is leaked: there is one per file.
 fn app_name(path: &Path) -> &'static str {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let name: String =
@@ -114,8 +113,7 @@ fn app_name(path: &Path) -> &'static str {
     String::leak(if name.is_empty() { "replay".to_owned() } else { name })
 }
 
-/// Copies a line with the digits of its identifiers drawn anew; equal ones become equal ones under
-/// one salt.
+/// Copies a line with new digits in its identifiers; with one salt, equal identifiers stay equal.
 fn redraw(line: &[u8], salt: u64, out: &mut Vec<u8>) {
     let head = line.iter().take_while(|b| b.is_ascii_digit() || b" -:.,/T+[]".contains(b)).count();
     out.extend_from_slice(&line[..head]);
@@ -134,14 +132,14 @@ fn redraw(line: &[u8], salt: u64, out: &mut Vec<u8>) {
         let start =
             number.iter().fold(salt, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
         let mut rng = Rng::with_seed(start);
-        // The first digit stays other than 0, so that the number keeps its length when it is read
-        // as one.
+        // The first digit is not replaced by 0, so that the number keeps its length when it is
+        // parsed.
         out.push(if number[0] == b'0' { b'0' } else { rng.u8(b'1'..=b'9') });
         out.extend((1..digits).map(|_| rng.u8(b'0'..=b'9')));
     }
 }
 
-/// How loud a line is, by the words in its head.
+/// The severity of a line, by the words at its beginning.
 fn severity_of(line: &[u8]) -> Severity {
     const WORDS: [(&str, Severity); 8] = [
         ("FATAL", Severity::Critical),
@@ -169,7 +167,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Every digit as `0`: the shape.
+    /// Every digit as `0`: the shape of the line.
     fn shape(line: &str) -> String {
         line.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect()
     }

@@ -1,9 +1,9 @@
-//! Gets lines to where they are wanted: TCP, UDP, HTTP, or standard output.
+//! Sends lines to their target: TCP, UDP, HTTP, or standard output.
 //!
-//! A TCP connection that breaks is made again, with pauses that grow. Syslog over TCP has no
-//! acknowledgements, so the lines that were in the operating system's hands at that moment may be
-//! lost, and the line cut by the break is sent again; HTTP requests are repeated until they are
-//! answered with 200. A datagram that cannot be sent is counted and not repeated.
+//! A broken TCP connection is reopened, with growing pauses. Syslog over TCP has no
+//! acknowledgements, so lines in the buffers of the operating system at that time may be lost, and
+//! the line that was cut by the break is sent again; HTTP requests are repeated until the response
+//! is 200. A datagram that cannot be sent is counted and not repeated.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -18,18 +18,18 @@ use clap::ValueEnum;
 use super::clock::append;
 use super::envelope::Format;
 
-/// Time in which the first connection must come about. Later breaks are waited out without end.
+/// Time limit of the first connection. After later breaks the sender retries forever.
 const FIRST_CONNECTION_WITHIN: Duration = Duration::from_secs(10);
-/// First pause before a connection or request is tried again; each further one is twice as long.
+/// First pause before a retry of a connection or request; each further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How long a write may block before Ctrl-C is looked at.
+/// How long a write may block before Ctrl-C is checked.
 const LOOK_UP_EVERY: Duration = Duration::from_millis(500);
-/// Time for the receiver to take the last lines after the end.
+/// Time for the receiver to read the last lines after the end.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Where lines go.
+/// The target of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `tcp://HOST:PORT`
@@ -50,7 +50,7 @@ impl FromStr for Target {
         }
         let error = || {
             format!(
-                "'{text}' is no target; write for example tcp://127.0.0.1:5514, udp://127.0.0.1:5514, http://127.0.0.1:9514, or - for standard output"
+                "'{text}' is not a target; write for example tcp://127.0.0.1:5514, udp://127.0.0.1:5514, http://127.0.0.1:9514, or - for standard output"
             )
         };
         let (scheme, address) = text.split_once("://").ok_or_else(error)?;
@@ -89,16 +89,16 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// How lines are told apart on a TCP connection (RFC 6587).
+/// How lines are framed on a TCP connection (RFC 6587).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Framing {
-    /// A newline behind each line
+    /// A newline after each line
     Newline,
-    /// The length of the line before it
+    /// The length in front of each line
     Octet,
 }
 
-/// Some lines, one behind the other, each followed by a newline.
+/// Lines, one after another, each followed by a newline.
 #[derive(Default)]
 pub struct Lines {
     bytes: Vec<u8>,
@@ -129,28 +129,28 @@ impl Lines {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..end - 1])
     }
 
-    /// Takes all out.
+    /// Removes all lines.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 }
 
-/// What became of lines that were not simply sent.
+/// Problems while sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// Connections made again, requests repeated.
+    /// Connections reopened and requests repeated.
     pub retries: u64,
     /// Datagrams that could not be sent.
     pub refused: u64,
 }
 
-/// A way to the target.
+/// A connection to the target.
 pub struct Sender<'a> {
     target: Target,
     way: Way,
     stop: &'a AtomicBool,
-    /// What went wrong so far.
+    /// Problems so far.
     pub trouble: Trouble,
 }
 
@@ -193,12 +193,12 @@ impl<'a> Sender<'a> {
         Ok(Sender { target, way, stop, trouble: Trouble::default() })
     }
 
-    /// Sends the lines; false when `stop` came before all were sent.
+    /// Sends the lines; false if `stop` came before all were sent.
     pub fn send(&mut self, lines: &Lines) -> Result<bool> {
         match &mut self.way {
             Way::Stdout => match io::stdout().lock().write_all(lines.bytes()) {
                 Ok(()) => Ok(true),
-                // The reader has seen enough, as `head` does.
+                // The reader has ended, as `head` does.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                     self.stop.store(true, Ordering::Relaxed);
                     Ok(false)
@@ -210,7 +210,7 @@ impl<'a> Sender<'a> {
                     if let Err(error) = socket.send(line) {
                         if self.trouble.refused == 0 {
                             eprintln!(
-                                "{}: {error}; is a server listening there? Lines that cannot be sent are counted and left out",
+                                "{}: {error}; is a server listening there? Lines that cannot be sent are counted and skipped",
                                 self.target
                             );
                         }
@@ -267,8 +267,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Ends: waits until a TCP receiver has taken everything and closed its side, for at most five
-    /// seconds.
+    /// Ends the connection: waits until a TCP receiver has read everything and closed its side, for
+    /// at most five seconds.
     pub fn finish(self) -> Result<()> {
         if let Way::Tcp { mut stream, .. } = self.way {
             stream.shutdown(Shutdown::Write).ok();
@@ -316,7 +316,7 @@ fn connect_first(target: &Target, address: &str, stop: &AtomicBool) -> Result<Tc
                 if begin.elapsed() > FIRST_CONNECTION_WITHIN || stop.load(Ordering::Relaxed) =>
             {
                 return Err(error).with_context(|| {
-                    format!("nobody answers at {target}; start a server with `loginson`, or name another with --to")
+                    format!("no server answers at {target}; start a server with `loginson`, or give the address of another with --to")
                 });
             }
             Err(_) => sleep(&mut pause, stop),
@@ -330,7 +330,7 @@ fn reconnect(
     cause: &io::Error,
     stop: &AtomicBool,
 ) -> Result<Option<TcpStream>> {
-    eprintln!("{target}: {cause}; trying again until the server is back (Ctrl-C ends)");
+    eprintln!("{target}: {cause}; retrying until the server is back (Ctrl-C ends)");
     let mut pause = PAUSE_MIN;
     while !stop.load(Ordering::Relaxed) {
         if let Ok(stream) = tcp(address) {
@@ -368,10 +368,12 @@ fn post(
             Err(error) => anyhow!("{error}"),
         };
         if first && begin.elapsed() > FIRST_CONNECTION_WITHIN {
-            bail!("{url}: {cause}; start a server with `loginson`, or name another with --to");
+            bail!(
+                "{url}: {cause}; start a server with `loginson`, or give the address of another with --to"
+            );
         }
         if pause == PAUSE_MIN && !first {
-            eprintln!("{url}: {cause}; trying again until the server takes lines (Ctrl-C ends)");
+            eprintln!("{url}: {cause}; retrying until the server accepts lines (Ctrl-C ends)");
         }
         if stop.load(Ordering::Relaxed) {
             return Ok(false);
@@ -381,7 +383,7 @@ fn post(
     }
 }
 
-/// Waits for the pause, unless stopped, and doubles it.
+/// Sleeps for the pause, unless stopped, and doubles it.
 fn sleep(pause: &mut Duration, stop: &AtomicBool) {
     let until = Instant::now() + *pause;
     while Instant::now() < until && !stop.load(Ordering::Relaxed) {
@@ -462,7 +464,7 @@ mod tests {
         let target = Target::Tcp(listener.local_addr().unwrap().to_string());
         let stop = AtomicBool::new(false);
         let mut sender = Sender::connect(target, Format::Rfc5424, Framing::Newline, &stop).unwrap();
-        // The receiver goes away with unread bytes, so that the sender's side is reset.
+        // The receiver closes with unread bytes, so that the sender's side is reset.
         let (mut first, _) = listener.accept().unwrap();
         assert!(sender.send(&some_lines()).unwrap());
         first.read_exact(&mut [0; 1]).unwrap();

@@ -34,7 +34,7 @@ pub fn any(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
 }
 
 fn sshd(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
-    // A session is a process of its own; a few run at a time.
+    // Each session has its own process; a few run at a time.
     let pid = cx.pid("sshd") + 7 * cx.rng.u32(1..40);
     let port = cx.rng.u16(32_768..60_999);
     let visitor = cx.visitor();

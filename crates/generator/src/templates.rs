@@ -3,10 +3,10 @@
 use super::world::{Context, HOSTS, Role, Said};
 use super::{database, mail, network, orders, system, web};
 
-/// Writes the message of one line, and says who said it.
+/// Writes the message of one line, and returns its source.
 pub type Template = fn(&mut Context<'_>, &mut Vec<u8>) -> Said;
 
-/// Templates of a role, with shares among themselves.
+/// Templates of a role, with their shares of its lines.
 fn of_role(role: Role) -> &'static [(u32, Template)] {
     match role {
         Role::Web => &[(85, web::access), (2, web::error), (13, system::any)],
@@ -21,7 +21,7 @@ fn of_role(role: Role) -> &'static [(u32, Template)] {
 
 /// Draws hosts and templates by their shares.
 pub struct Mix {
-    /// Cumulated share of host and template.
+    /// Cumulative shares of host and template.
     entries: Vec<(u32, usize, Template)>,
 }
 

@@ -1,12 +1,12 @@
-//! Whole lines: the same from the same seed, well formed in every format, and the incident told in
-//! its order.
+//! Complete lines: the same from the same seed, well formed in every format, and with the incident
+//! in its order.
 
 use super::clock::SECOND_NS;
 use super::*;
 
 const LIVE_NS: i64 = 1_769_860_800 * SECOND_NS;
 
-/// Lines at `rate` a second over `seconds` around the start.
+/// Lines at `rate` per second over `seconds` around the start.
 fn lines(
     seed: u64,
     plan: &str,
@@ -139,7 +139,7 @@ fn a_failed_order_can_be_followed_from_the_application_to_the_web_server() {
     assert!(found > 100, "{found}");
 }
 
-/// Lines as the server parses them that gets them by TCP.
+/// Lines parsed like a server that receives them over TCP.
 fn parsed(lines: &[String], format: record::Format, late_ns: i64) -> record::Batch {
     let origin = record::Origin::new(record::Transport::SyslogTcp, format, None);
     let mut frame = record::FrameBuilder::new();
@@ -152,7 +152,7 @@ fn parsed(lines: &[String], format: record::Format, late_ns: i64) -> record::Bat
 
 #[test]
 fn the_parser_finds_host_application_time_and_type() {
-    // Only RFC 3164 says so little of the time that a history cannot be sent in it.
+    // RFC 3164 alone has too little of the time to send a history in it.
     let hour_ns = 3_600 * SECOND_NS;
     for (format, parse_as, precision_ns, late_ns) in [
         (Format::Rfc5424, record::Format::Syslog, 1_000_000, hour_ns),

@@ -1,4 +1,4 @@
-//! The way of a request: nginx's access and error log, and HAProxy in front.
+//! The path of a request: nginx's access and error log, and HAProxy in front.
 
 use super::clock::append;
 use super::world::{Context, Said, Severity, Visitor, facility};
@@ -50,7 +50,7 @@ pub fn access(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
     request(cx, out, visitor, method, path, number, status, bytes)
 }
 
-/// nginx's line for an order that failed; `order` is named in the path.
+/// nginx's line for a failed order; the path contains `order`.
 pub fn failed_order(cx: &mut Context<'_>, out: &mut Vec<u8>, order: u32) -> Said {
     let visitor = cx.visitor();
     let bytes = 150 + cx.rng.u32(..40);

@@ -1,4 +1,4 @@
-//! The shop whose logs are made up: its hosts, and the context in which a template writes a line.
+//! The shop whose logs are generated: its hosts, and the context in which a template writes a line.
 
 use fastrand::Rng;
 
@@ -12,11 +12,11 @@ pub struct Host {
     pub address: &'static str,
     /// Share of the lines.
     pub weight: u32,
-    /// What runs there.
+    /// Its role.
     pub role: Role,
 }
 
-/// What a host does, and so which applications log there.
+/// The role of a host, which determines the applications that log there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// nginx in front of the application.
@@ -56,7 +56,7 @@ const fn host(name: &'static str, address: &'static str, weight: u32, role: Role
     Host { name, address, weight, role }
 }
 
-/// Place of a host in [`HOSTS`].
+/// Index of a host in [`HOSTS`].
 pub fn place(name: &str) -> usize {
     HOSTS.iter().position(|h| h.name == name).expect("a host of the shop")
 }
@@ -101,7 +101,7 @@ pub mod facility {
     pub const MAIL: u8 = 2;
     /// Daemons.
     pub const DAEMON: u8 = 3;
-    /// Logins, not to be read by everybody.
+    /// Logins, which not everybody may read.
     pub const AUTHPRIV: u8 = 10;
     /// Cron.
     pub const CRON: u8 = 9;
@@ -113,12 +113,12 @@ pub mod facility {
     pub const LOCAL7: u8 = 23;
 }
 
-/// Who said a line, and how loudly: what an envelope needs besides time, host and message.
+/// The source and severity of a line: what an envelope needs besides time, host and message.
 #[derive(Clone, Copy, Debug)]
 pub struct Said {
     /// Application.
     pub app: &'static str,
-    /// Process; 0 for none.
+    /// Process id; 0 for none.
     pub pid: u32,
     /// Facility number.
     pub facility: u8,
@@ -126,17 +126,17 @@ pub struct Said {
     pub severity: Severity,
 }
 
-/// What a template may use.
+/// The input of a template.
 pub struct Context<'a> {
-    /// Chance.
+    /// Random numbers.
     pub rng: &'a mut Rng,
-    /// The moment.
+    /// The time of the line.
     pub stamp: &'a Stamp,
-    /// The host, as place in [`HOSTS`].
+    /// The host, as an index in [`HOSTS`].
     pub host: usize,
-    /// Process ids that stay.
+    /// Ids of long-lived processes.
     pub pids: &'a Pids,
-    /// Whether the database is out of order at the moment.
+    /// Whether the database is out of order at that time.
     pub is_failing: bool,
 }
 
@@ -151,7 +151,7 @@ impl Context<'_> {
         of[self.rng.usize(..of.len())]
     }
 
-    /// One of several, the earlier the more often.
+    /// One of several; earlier ones are chosen more often.
     pub fn pick_uneven<T: Copy>(&mut self, of: &[T]) -> T {
         let r = self.rng.f64();
         of[((r * r * of.len() as f64) as usize).min(of.len() - 1)]
@@ -162,7 +162,7 @@ impl Context<'_> {
         usual * (0.4 + 0.2 / (1.0 - 0.99 * self.rng.f64()))
     }
 
-    /// An address out of the networks reserved for documents (RFC 5737), some far more often than
+    /// An address from the networks reserved for documentation (RFC 5737), some far more often than
     /// others.
     pub fn visitor(&mut self) -> Visitor {
         let net = self.pick(&["192.0.2", "198.51.100", "203.0.113"]);
@@ -171,7 +171,7 @@ impl Context<'_> {
     }
 }
 
-/// Address of somebody outside.
+/// Address of a client outside the shop.
 #[derive(Clone, Copy)]
 pub struct Visitor {
     net: &'static str,
@@ -190,7 +190,7 @@ pub struct Pids {
 }
 
 impl Pids {
-    /// Ids that follow from a seed.
+    /// Ids derived from a seed.
     pub fn new(seed: u64) -> Self {
         Pids { salt: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
     }
@@ -198,7 +198,7 @@ impl Pids {
     /// The process of `app` on a host.
     pub fn of(&self, host: usize, app: &str) -> u32 {
         let start = self.salt ^ (host as u64 + 1);
-        // FNV-1a: short, and the same everywhere.
+        // FNV-1a: short, and the same on every machine.
         let hash = app.bytes().fold(start, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         300 + ((hash >> 20) % 32_000) as u32
     }

@@ -1,4 +1,4 @@
-//! Writes simulated results, to look at a report without measuring:
+//! Writes simulated results, to see a report without measuring:
 //! `cargo run -p loginson-lab --example simulated -- DIRECTORY [REPETITIONS]`.
 
 #[path = "../tests/simulated/mod.rs"]

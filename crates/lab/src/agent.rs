@@ -1,17 +1,16 @@
 //! Load from several processes on several machines: agents that each send their share of a trial,
-//! and a coordinator that makes one result of theirs.
+//! and a coordinator that merges their results.
 //!
 //! `loginson-lab agent --listen 127.0.0.1:PORT` waits for trials. The coordinator ([`run`]) sends
 //! each agent the trial with its [`Share`](crate::trial::Share); the agents connect to the store;
-//! when all are ready they are told to start after the same time. Their lines come back while they
-//! run and are merged second by second ([`merge`]). The loss of an agent ends the trial, because
-//! its part of the load is gone. Both sides say every second that they are there, because a machine
-//! without power or network closes no connection: silence is a loss too.
+//! when all are ready, they are told to start after the same delay. Their lines are sent back while
+//! they run and are merged second by second ([`merge`]). The loss of an agent ends the trial,
+//! because its part of the load is missing. Both sides send a message every second, because a
+//! machine without power or network closes no connection: silence counts as a loss too.
 //!
-//! The protocol is one connection for each trial and JSON, one [`Message`] a line. It is not
-//! encrypted and asks for no password: who reaches an agent can make it load any machine. That is
-//! why it listens on loopback unless it is told otherwise; on other addresses only in a network of
-//! its own.
+//! The protocol is one connection per trial with one JSON [`Message`] per line. It has no
+//! encryption and no password: anyone who reaches an agent can make it put load on any machine.
+//! That is why it listens on loopback by default; use other addresses only in an isolated network.
 
 use std::sync::Arc;
 
@@ -34,23 +33,23 @@ pub use coordinator::run;
 pub use processes::Processes;
 pub use serve::serve;
 
-/// Version of the protocol: agent and coordinator must have the same.
+/// Version of the protocol: agent and coordinator must have the same version.
 pub const PROTOCOL: u32 = 2;
 
-/// Longest line taken from the other side; a longer one ends the connection. A histogram of one
-/// second takes some kilobytes.
+/// Limit of a line from the other side; a longer one ends the connection. A histogram of one second
+/// takes some kilobytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Messages that were read and not taken; beyond it the sender waits.
+/// Limit of the messages that were read and not handled; beyond it the sender waits.
 const MESSAGES_MAX: usize = 64;
 
-/// Seconds in a row in which the other side said nothing; beyond it, it is lost. Longer than a
-/// coordinator greets ([`coordinator::GREET_S_MAX`]), because an agent that was greeted first waits
+/// Consecutive seconds of silence after which the other side is lost. Longer than the greeting of a
+/// coordinator takes ([`coordinator::GREET_S_MAX`]), because an agent that was greeted first waits
 /// for the last.
 const SILENCE_S_MAX: u32 = 15;
 
-/// Ticks every second: when to say [`Message::Alive`], and to count one more second of silence.
-/// Seconds in which this side itself was held up do not count against the other.
+/// Ticks every second: to send [`Message::Alive`], and to count a second of silence. Seconds in
+/// which this side itself was delayed do not count against the other.
 fn every_second() -> Interval {
     let second = Duration::from_secs(1);
     let mut ticks = interval_at(Instant::now() + second, second);
@@ -58,14 +57,14 @@ fn every_second() -> Interval {
     ticks
 }
 
-/// How a driver is opened: [`crate::driver::open`], except in tests.
+/// Opens a driver: [`crate::driver::open`], except in tests.
 pub type Open = fn(&StoreSpec) -> Result<Arc<dyn Driver>, OpenError>;
 
-/// A line of the protocol.
+/// A message of the protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message {
-    /// The first of both sides.
+    /// The first message of both sides.
     Hello { protocol: u32, lab_version: String },
     /// To the agent: the trial with its share.
     Run(Box<Trial>),
@@ -73,15 +72,15 @@ enum Message {
     Ready,
     /// To the agent: start after this time.
     Go { after_ms: u64 },
-    /// Of both sides, every second from then on.
+    /// From both sides, every second from then on.
     Alive,
-    /// From the agent: what it measured.
+    /// From the agent: its measurements.
     Line(Box<Line>),
-    /// From the agent, the last: how its part ended; none when it was stopped.
+    /// From the agent, the last: how its part ended; `None` if it was stopped.
     End(Option<End>),
     /// To the agent: stop.
     Stop,
-    /// From the agent, the last: it does not take this trial.
+    /// From the agent, the last: it refuses this trial.
     Refused { reason: String },
 }
 
@@ -91,7 +90,7 @@ impl Message {
         Message::Hello { protocol: PROTOCOL, lab_version }
     }
 
-    /// Whether the other side may be talked to.
+    /// Checks the version of the other side.
     fn greets(&self) -> Result<(), String> {
         match self {
             Message::Hello { protocol, .. } if *protocol == PROTOCOL => Ok(()),
@@ -105,8 +104,8 @@ impl Message {
     }
 }
 
-/// Reads messages in a task of its own, so that waiting for one can be given up. The error is the
-/// last.
+/// Reads messages in a task of its own, so that waiting for one can be cancelled. An error is the
+/// last item.
 fn messages(read: OwnedReadHalf) -> mpsc::Receiver<Result<Message, String>> {
     let (sender, receiver) = mpsc::channel(MESSAGES_MAX);
     tokio::spawn(async move {

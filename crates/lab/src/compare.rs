@@ -1,9 +1,9 @@
-//! Two results of one study compared: for every experiment and store Welch's test between the older
-//! and the newer repetitions; or one result beside what the paper published.
+//! Compares two results of one study: Welch's test between the older and the newer repetitions for
+//! every experiment and store; or one result with the figures of the paper.
 //!
-//! Results of different studies or scales are refused: they measured other things. Machines,
-//! versions and definitions may differ, since that is what is compared; where they do, it is said
-//! first.
+//! Results of different studies or scales are refused, because they measured other things.
+//! Machines, versions and definitions may differ, because their effect is what is compared; such
+//! differences are listed first.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::report::summary::{Experiment, Group, Summary};
 use crate::report::{ReportError, markdown, number, read};
 use crate::statistics::SAMPLE_WARNING;
 
-/// Why two results are not compared.
+/// Why two results cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// One of them cannot be read.
+    /// A result cannot be read.
     #[error(transparent)]
     Report(#[from] ReportError),
     /// Different studies.
@@ -25,11 +25,11 @@ pub enum CompareError {
         "{old} is of study `{old_study}` and {new} of `{new_study}`: only results of one study are compared"
     )]
     Study {
-        /// The one directory.
+        /// The first directory.
         old: String,
         /// Its study.
         old_study: String,
-        /// The other directory.
+        /// The second directory.
         new: String,
         /// Its study.
         new_study: String,
@@ -40,22 +40,22 @@ pub enum CompareError {
          --scale {old_scale}"
     )]
     Scale {
-        /// The one directory.
+        /// The first directory.
         old: String,
         /// Its scale.
         old_scale: String,
-        /// The other directory.
+        /// The second directory.
         new: String,
         /// Its scale.
         new_scale: String,
     },
-    /// Nothing published.
+    /// The paper published no figures.
     #[error("no paper published figures of study `{study}`")]
     NoPaper {
         /// The study.
         study: String,
     },
-    /// Neither a second directory nor the paper was named.
+    /// Neither a second directory nor `--paper` was given.
     #[error("compare with what? name a second directory, or --paper")]
     Nothing,
 }
@@ -64,7 +64,7 @@ pub enum CompareError {
 pub mod cli {
     use super::{CompareError, PathBuf, markdown, of_directories, with_paper};
 
-    /// Compares two results of one study and scale, or one with what the paper published. Prints
+    /// Compares two results of one study and scale, or one with the figures of the paper. Prints
     /// Markdown.
     #[derive(Debug, clap::Args)]
     pub struct Args {
@@ -224,7 +224,7 @@ fn signed(share: f64) -> String {
     format!("{}{}", if share < 0.0 { "−" } else { "+" }, number::percent(share))
 }
 
-/// Sets a result beside the figures of the study's paper.
+/// Compares a result with the figures of the study's paper.
 pub fn with_paper(directory: &std::path::Path) -> Result<Document, CompareError> {
     let summary = read(directory)?;
     let study = &summary.run.study;

@@ -1,7 +1,7 @@
-//! Definitions of studies: TOML files that a person can read, one for each study.
+//! Definitions of studies: readable TOML files, one per study.
 //!
-//! Those of the published studies are part of the program; a file of one's own is named by its
-//! path. A property file of YCSB makes a study of its own, too ([`property_file`]).
+//! Those of the published studies are embedded in the program; other files are given by path. A
+//! property file of YCSB is a study of its own too ([`property_file`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,43 +27,43 @@ pub const STUDIES: [(&str, &str); 3] = [
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: String,
-    /// In a few words.
+    /// Its title.
     pub title: String,
     /// The paper it repeats.
     pub source: String,
-    /// What it asks, in a few sentences.
+    /// Its questions, in a few sentences.
     pub about: String,
-    /// The stores that are measured unless others are named.
+    /// The stores that are measured by default.
     pub stores: Vec<String>,
-    /// What an hour of one server machine costs, for the cost of a run; in a currency that the
+    /// The price of one server machine per hour, for the cost of a run; in a currency that the
     /// report does not name.
     #[serde(default)]
     pub price_per_machine_hour: Option<f64>,
-    /// Columns of tables, by a name that data sets use.
+    /// Columns of tables, by a name that data sets refer to.
     pub columns: BTreeMap<String, Vec<Column>>,
     /// Data that experiments work on.
     #[serde(default, rename = "dataset")]
     pub datasets: Vec<Dataset>,
-    /// What is measured, in this order.
+    /// Experiments, in the order of measurement.
     #[serde(rename = "experiment")]
     pub experiments: Vec<Experiment>,
 }
 
-/// A table and how it is filled.
+/// A table and its contents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dataset {
-    /// Experiments name it.
+    /// The name for experiments.
     pub name: String,
     /// The name of the table.
     pub table: String,
-    /// What keys are.
+    /// The type of keys.
     pub key: Kind,
     /// The name of its columns in [`Study::columns`].
     pub columns: String,
-    /// What fills it; an empty table without.
+    /// The data to fill it with; without it the table is empty.
     #[serde(default)]
     pub fill: Option<Fill>,
 }
@@ -76,7 +76,7 @@ pub struct Fill {
     pub workload: Workload,
     /// How they are sent.
     pub load: Load,
-    /// How far the store must be with them before anything is measured.
+    /// How far the store must have processed them before anything is measured.
     pub settle: Settle,
 }
 
@@ -86,16 +86,16 @@ pub struct Fill {
 pub struct Experiment {
     /// Letters, digits and `-`: part of names of files.
     pub name: String,
-    /// In a few words.
+    /// Its title.
     pub title: String,
     /// What its figure shows, in a sentence or two.
     pub about: String,
     /// The table it works on.
     pub dataset: String,
-    /// Whether the table is made anew for each trial, because the trial changes it.
+    /// Whether the table is created again for each trial, because the trial changes it.
     #[serde(default)]
     pub fresh: bool,
-    /// What is sent, unless it is the real-time experiment.
+    /// The operations, unless it is the real-time experiment.
     #[serde(default)]
     pub workload: Option<Workload>,
     /// How it is sent.
@@ -109,20 +109,20 @@ pub struct Experiment {
     /// Sizes of the cluster, or numbers of shards.
     #[serde(default = "one_node")]
     pub nodes: Vec<u32>,
-    /// Rates at which it is measured, operations per second; each is an open loop of its own.
+    /// Target rates, operations per second; each is an open loop of its own.
     #[serde(default)]
     pub targets_per_s: Vec<f64>,
-    /// Rates as shares of the rate that each store reached in another experiment.
+    /// Target rates as shares of the rate that each store reached in another experiment.
     #[serde(default)]
     pub shares_of: Option<SharesOf>,
-    /// Only these stores of the study; all without.
+    /// Limits it to these stores of the study.
     #[serde(default)]
     pub stores: Option<Vec<String>>,
-    /// Options of drivers in this experiment, by store, as `elasticsearch = { shards = "6" }`.
-    /// Those of the command line come before them. Such a store has tables of its own here.
+    /// Options of drivers in this experiment, by store, such as `elasticsearch = { shards = "6" }`.
+    /// Those of the command line override them. Such a store has tables of its own here.
     #[serde(default)]
     pub options: BTreeMap<String, BTreeMap<String, String>>,
-    /// Rest before each trial, s.
+    /// Pause before each trial, s.
     #[serde(default)]
     pub rest_s: f64,
 }
@@ -131,11 +131,11 @@ fn one_node() -> Vec<u32> {
     vec![1]
 }
 
-/// Rates as shares of what was reached before.
+/// Target rates as shares of earlier results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharesOf {
-    /// The experiment that measured the maximum; it stands before this one.
+    /// The experiment that measured the maximum; it must precede this one.
     pub experiment: String,
     /// Between 0 and 1.
     pub shares: Vec<f64>,
@@ -144,13 +144,13 @@ pub struct SharesOf {
 /// Why a definition cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
-    /// Neither a study of ours nor a file.
+    /// There is no study and no file with this name.
     #[error(
         "there is no study `{name}`; there are {known}, or name a file: ./{name}.toml, or a property file of YCSB",
         known = names()
     )]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// The file cannot be read.
@@ -158,18 +158,18 @@ pub enum DefinitionError {
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
-    /// Not TOML, or not a definition.
+    /// The file is not TOML, or not a definition.
     #[error("{name}: {reason}")]
     Syntax {
         /// The study.
         name: String,
-        /// What and where.
+        /// The error and its position.
         reason: String,
     },
-    /// Properties were given for a definition that has none of its own.
+    /// Properties were given for a definition that does not use them.
     #[error(
         "{name}: properties belong to a property file of YCSB; change a definition in its file"
     )]
@@ -177,12 +177,12 @@ pub enum DefinitionError {
         /// The study.
         name: String,
     },
-    /// A property is missing or cannot be used.
+    /// A property is missing or invalid.
     #[error("{name}: {source}")]
     Workload {
         /// The study.
         name: String,
-        /// Which and why.
+        /// The property and the error.
         source: WorkloadError,
     },
     /// A value is missing for the scale.
@@ -190,17 +190,17 @@ pub enum DefinitionError {
     Scale {
         /// The study.
         name: String,
-        /// Which.
+        /// The value.
         source: NoValue,
     },
-    /// It contradicts itself.
+    /// The definition contradicts itself.
     #[error("{name}: experiment `{experiment}`: {reason}")]
     Experiment {
         /// The study.
         name: String,
-        /// Which.
+        /// The experiment.
         experiment: String,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }
@@ -209,8 +209,8 @@ fn names() -> String {
     STUDIES.map(|(name, _)| name).join(", ")
 }
 
-/// The definition of the study of this name, or of the file of this path: TOML, or a property file
-/// of YCSB, to whose properties `given` are added.
+/// The definition of the study with this name, or in the file with this path: TOML, or a property
+/// file of YCSB, to whose properties `given` are added.
 pub fn text(name: &str, given: &[(String, String)]) -> Result<String, DefinitionError> {
     let named = STUDIES.iter().find(|(known, _)| *known == name);
     let path = Path::new(name);
@@ -235,7 +235,7 @@ pub fn text(name: &str, given: &[(String, String)]) -> Result<String, Definition
 }
 
 impl Study {
-    /// Reads a definition at one scale. `name` is used in errors.
+    /// Parses a definition at one scale. `name` is used in errors.
     pub fn parse(name: &str, text: &str, scale: Scale) -> Result<Study, DefinitionError> {
         let name = || name.to_owned();
         let table: toml::Table = toml::from_str(text)
@@ -285,7 +285,7 @@ impl Study {
         Ok(())
     }
 
-    /// What is wrong with an experiment.
+    /// Checks an experiment; returns what is wrong.
     fn fault(&self, at: usize, experiment: &Experiment) -> Option<String> {
         let before = &self.experiments[..at];
         let plain = |name: &str| {
@@ -347,7 +347,7 @@ impl Study {
 }
 
 impl Experiment {
-    /// What a store must be able to do for it, the filling of its data included.
+    /// The abilities that a store needs for it, including those for filling its data.
     pub fn needs(&self, dataset: &Dataset) -> Vec<Ability> {
         let mut needs = match &self.workload {
             Some(workload) => workload.needs(),

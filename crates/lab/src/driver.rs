@@ -1,7 +1,8 @@
 //! What the lab asks of a store. The drivers are in [`crate::stores`].
 //!
-//! A driver speaks to a real server over the network with the store's own client, declares what it
-//! can do, and never makes up an answer: what it cannot do is [`StoreError::NotSupported`].
+//! A driver talks to a real server over the network with the store's own client, declares its
+//! abilities, and never invents an answer: an operation that it lacks is
+//! [`StoreError::NotSupported`].
 
 pub(crate) mod http;
 pub(crate) mod ring;
@@ -20,35 +21,35 @@ use crate::stores;
 /// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Writes one row under a key that is new. Answered with [`Answer::Done`] once the store
+    /// Writes one row under a new key. The answer is [`Answer::Done`] once the store has
     /// acknowledged it.
     Insert(Row),
-    /// Writes many rows in the way the store takes them fastest; for loading data, never for
-    /// measuring single writes.
+    /// Writes many rows in the fastest way of the store; for loading data, never for measuring
+    /// single writes.
     InsertMany(Vec<Row>),
     /// Reads all columns of one row: [`Answer::Row`].
     Read {
         /// Its key.
         key: Value,
     },
-    /// Replaces columns of a row that is there: [`Answer::Done`].
+    /// Replaces columns of an existing row: [`Answer::Done`].
     Update {
         /// Its key.
         key: Value,
-        /// The place of the column in the schema, and its new value.
+        /// The index of the column in the schema, and its new value.
         changes: Vec<(usize, Value)>,
     },
-    /// Reads rows in the order of keys, which is the store's own order where it has another:
+    /// Reads rows in the order of keys, or in the store's own order if it has another:
     /// [`Answer::Rows`].
     Scan {
-        /// The first key, or where it would stand.
+        /// The first key, which need not exist.
         from: Value,
-        /// At most as many rows.
+        /// Limit of the rows.
         rows_max: usize,
     },
     /// Counts the rows in which every named column has the value: [`Answer::Count`].
     Count {
-        /// The place of the column in the schema, and its value.
+        /// The index of the column in the schema, and its value.
         conditions: Vec<(usize, Value)>,
     },
     /// Removes one row: [`Answer::Done`].
@@ -79,7 +80,7 @@ pub enum Ability {
 }
 
 impl Ability {
-    /// Of a store that can do everything.
+    /// The abilities of a store that can do everything.
     pub const ALL: &[Ability] = &[
         Ability::Insert,
         Ability::InsertMany,
@@ -105,7 +106,7 @@ impl Ability {
 }
 
 impl Operation {
-    /// What a driver needs to be able to do for it.
+    /// The abilities that a driver needs for it.
     pub fn ability(&self) -> Ability {
         match self {
             Operation::Insert(_) => Ability::Insert,
@@ -119,28 +120,28 @@ impl Operation {
     }
 }
 
-/// What a store answered.
+/// The answer of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Acknowledged.
     Done,
-    /// The row, or none under this key.
+    /// The row; `None` if there is none under this key.
     Row(Option<Row>),
     /// Rows of a scan.
     Rows(Vec<Row>),
-    /// How many rows.
+    /// The number of rows.
     Count(u64),
 }
 
-/// Why a store gave no answer.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No connection, or it broke.
+    /// There is no connection, or it broke.
     #[error("{store} does not answer: {reason}")]
     Unreachable {
         /// Name of the store.
         store: String,
-        /// What the client says.
+        /// The error of the client.
         reason: String,
     },
     /// The store took longer than the time limit of one operation.
@@ -148,18 +149,18 @@ pub enum StoreError {
     Timeout {
         /// Name of the store.
         store: String,
-        /// The limit.
+        /// The limit, in seconds.
         seconds: u64,
     },
-    /// The store answered with an error of its own, as when its disk is full.
+    /// The store answered with an error of its own, for example because its disk is full.
     #[error("{store} refused: {reason}")]
     Refused {
         /// Name of the store.
         store: String,
-        /// The error in its words.
+        /// The store's message.
         reason: String,
     },
-    /// The store answered what the driver cannot read.
+    /// The driver cannot parse the store's answer.
     #[error("{store} answered what the driver does not understand: {reason}")]
     Answer {
         /// Name of the store.
@@ -172,7 +173,7 @@ pub enum StoreError {
     NotSupported {
         /// Name of the store.
         store: String,
-        /// What was asked.
+        /// The operation.
         ability: Ability,
     },
 }
@@ -190,80 +191,79 @@ impl StoreError {
     }
 }
 
-/// A store to measure: which driver, where it answers, and how it is used.
+/// A store to measure: its driver, its addresses, and its options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreSpec {
     /// The driver's name, that of its row in [`stores::STORES`].
     pub name: String,
-    /// What reports call it: the driver's name, with the options that tell variants of one store
-    /// apart (`cassandra index=none`).
+    /// Its name in reports: the driver's name, with the options that distinguish variants of one
+    /// store (`cassandra index=none`).
     pub label: String,
     /// `host:port` of each node or of each shard.
     pub endpoints: Vec<String>,
-    /// The driver's options, as `consistency = "one"`; an unknown one is refused.
+    /// The driver's options, such as `consistency = "one"`; unknown ones are refused.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
 
-/// How far a store must be with what it acknowledged.
+/// How far a store must have processed what it acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settle {
     /// Counts and reads see every row.
     Visible,
-    /// Everything in memory is written to the files of the data.
+    /// Everything in memory is written to the data files.
     Flushed,
-    /// And merged as far as the store merges when it is asked to.
+    /// The files are also merged, as far as the store does on request.
     Compacted,
 }
 
 /// A store, reached over the network.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// What it can do. A study that needs more says so in its report.
+    /// Its abilities. A study that needs more says so in its report.
     fn abilities(&self) -> &'static [Ability];
 
-    /// The version of the server, in its own words.
+    /// The version that the server reports.
     async fn version(&self) -> Result<String, StoreError>;
 
-    /// How [`Driver::version`] begins for those that the driver's contract is tested with.
+    /// Prefixes of [`Driver::version`] with which the contract of drivers is tested.
     fn versions_tested(&self) -> &'static [&'static str];
 
-    /// Makes the table empty and new, with its indexes.
+    /// Creates the table again, empty, with its indexes.
     async fn create(&self, schema: &Schema) -> Result<(), StoreError>;
 
-    /// Returns once everything acknowledged is as far as asked.
+    /// Returns once everything acknowledged has reached that state.
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError>;
 
-    /// Bytes that the store says the table takes on disk (in memory, for a store of memory),
-    /// indexes included; none where it does not say.
+    /// Bytes of the table on disk (in memory, for a store in memory) as the store reports them,
+    /// with indexes; `None` if it does not report them.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError>;
 
-    /// A connection of its own for one thread of load, with its statements prepared.
+    /// Opens a connection for one thread of load, with its statements prepared.
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError>;
 }
 
 /// A connection: one operation at a time.
 #[async_trait]
 pub trait Session: Send {
-    /// Sends one operation and waits for its answer. The time limit of an operation is the
-    /// driver's.
+    /// Sends one operation and waits for its answer, within the driver's time limit.
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError>;
 }
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No driver of this name.
+    /// There is no driver with this name.
     #[error("there is no driver `{name}`; there are: {}", stores::names().join(", "))]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// An option that the driver does not have, or with a value it does not take.
+    /// The option does not exist, or does not accept the value.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// An endpoint that is none.
+    /// An endpoint is invalid.
     #[error("{store}: {reason}")]
     Endpoint {
         /// Name of the store.
@@ -271,7 +271,7 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
-    /// No place to connect to.
+    /// No endpoint is given.
     #[error(
         "{store} has no endpoint; give one as --endpoint {store}=HOST:PORT, or start it: loginson-lab stores start {store}"
     )]
@@ -281,7 +281,7 @@ pub enum OpenError {
     },
 }
 
-/// The driver for `spec`; connects only when it is used.
+/// The driver for `spec`; it connects when it is first used.
 pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     match stores::find(&spec.name) {
         Some(store) => (store.open)(spec),
@@ -289,14 +289,14 @@ pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     }
 }
 
-/// Time limit of what makes, settles or empties tables.
+/// Time limit for creating, settling and emptying tables.
 pub(crate) const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The option that every driver has.
 pub(crate) const TIMEOUT: Known =
     Known { name: "timeout_s", default: "30", help: "time limit of one operation, s" };
 
-/// The options of a store, which has to have a place to connect to.
+/// The options of a store, which needs at least one endpoint.
 pub(crate) fn options(spec: &StoreSpec, known: &'static [Known]) -> Result<Options, OpenError> {
     if spec.endpoints.is_empty() {
         return Err(OpenError::NoEndpoint { store: spec.name.clone() });
@@ -323,7 +323,7 @@ pub(crate) fn hosts(spec: &StoreSpec) -> Result<Vec<(String, u16)>, OpenError> {
     spec.endpoints.iter().map(|e| host(e).ok_or_else(|| wrong(e))).collect()
 }
 
-/// The answer of `work`, or the error that it did not come in time.
+/// The result of `work`, or a timeout error.
 pub(crate) async fn within<T>(
     store: &str,
     limit: Duration,
@@ -335,12 +335,12 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// The error of a change to a row that is not there, where a store tells.
+/// The error of a change to a missing row, for stores that report it.
 pub(crate) fn no_row(store: &str, key: &Value) -> StoreError {
     StoreError::Refused { store: store.to_owned(), reason: format!("no row under the key {key}") }
 }
 
-/// One scan out of those of several shards, each in the order of keys.
+/// Merges the scans of several shards, each in the order of keys, into one.
 pub(crate) fn merged(parts: Vec<Vec<Row>>, rows_max: usize) -> Vec<Row> {
     let several = parts.iter().filter(|part| !part.is_empty()).count() > 1;
     let mut rows: Vec<Row> = parts.into_iter().flatten().collect();

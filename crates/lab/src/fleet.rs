@@ -5,24 +5,24 @@ use std::path::PathBuf;
 
 use crate::servers::{self, Home, Running, Say, ServerError};
 
-/// A store that answers.
+/// A running store.
 #[derive(Debug, Clone)]
 pub struct Up {
-    /// Where.
+    /// Its addresses.
     pub endpoints: Vec<String>,
-    /// Options that its driver takes from its servers.
+    /// Options that its driver needs for these servers.
     pub options: BTreeMap<String, String>,
-    /// What the lab set in its configuration; nothing of servers that were started by others.
+    /// The configuration that the lab set; empty for external servers.
     pub configuration: Vec<String>,
-    /// Its directories on this machine; none of servers that were started by others.
+    /// Its directories on this machine; none for external servers.
     pub data: Vec<PathBuf>,
-    /// Whether this call started it without the data that it held before.
+    /// Whether this call started it without its earlier data.
     pub lost_data: bool,
     running: Option<Running>,
 }
 
 impl Up {
-    /// Its processes on this machine at this moment; none of servers that were started by others.
+    /// Its current processes on this machine; none for external servers.
     pub fn pids(&self) -> Vec<u32> {
         self.running.as_ref().map(Running::pids).unwrap_or_default()
     }
@@ -34,14 +34,14 @@ pub struct Fleet {
     external: BTreeMap<String, Vec<String>>,
     settings: BTreeMap<String, BTreeMap<String, String>>,
     up: BTreeMap<String, (u32, Up)>,
-    /// Stores that were asked to start: a start that was cut off may have left processes.
+    /// Stores whose start was attempted: an interrupted start may have left processes.
     begun: BTreeSet<String>,
     say: Say,
 }
 
 impl Fleet {
-    /// Servers live in `home`. `external` has the endpoints of stores that run already, by their
-    /// names; `settings` the options of the servers that are started here.
+    /// Servers live in `home`. `external` has the endpoints of stores that run already, by name;
+    /// `settings` has the options of servers that are started here.
     pub fn new(
         home: Home,
         external: BTreeMap<String, Vec<String>>,
@@ -51,8 +51,8 @@ impl Fleet {
         Fleet { home, external, settings, up: BTreeMap::new(), begun: BTreeSet::new(), say }
     }
 
-    /// The store with as many nodes; started if it does not run. Of servers that others started,
-    /// the number of nodes is theirs.
+    /// The store with this number of nodes; started if it does not run. External servers determine
+    /// their number themselves.
     pub async fn up(&mut self, store: &str, nodes: u32) -> Result<Up, ServerError> {
         if let Some(endpoints) = self.external.get(store) {
             return Ok(Up {
@@ -87,7 +87,7 @@ impl Fleet {
         Ok(up)
     }
 
-    /// Stops a store and removes its data; not those that others started.
+    /// Stops a store and removes its data, unless it is external.
     pub async fn wipe(&mut self, store: &str) -> Result<(), ServerError> {
         self.up.remove(store);
         self.begun.remove(store);
@@ -106,7 +106,7 @@ impl Fleet {
         }
     }
 
-    /// Stops all that were started here; the first error is told, after all were asked.
+    /// Stops all stores that were started here; the first error is returned after all were tried.
     pub async fn down_all(&mut self) -> Result<(), ServerError> {
         let mut outcome = Ok(());
         for store in self.begun.clone() {

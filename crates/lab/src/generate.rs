@@ -1,4 +1,5 @@
-//! Where the load of a run comes from: this process, others on this machine, or agents on others.
+//! The generators of a run: this process, other processes of this machine, or agents on other
+//! machines.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,14 +13,13 @@ use crate::measure::process::Watched;
 use crate::results::End;
 use crate::trial::{Role, Trial, Work};
 
-/// Who sends.
+/// The choice of generators.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
 pub struct GeneratorArgs {
-    /// Generators on other machines, each started with `loginson-lab agent`; every trial is shared
-    /// among them
+    /// Generators on other machines, each started with `loginson-lab agent`; they share every trial
     #[arg(long, value_delimiter = ',', value_name = "HOST:PORT")]
     pub agents: Vec<String>,
-    /// Share every trial among this many processes of this machine
+    /// Number of processes on this machine that share every trial
     #[arg(long, conflicts_with = "agents", value_name = "N")]
     pub processes: Option<u32>,
 }
@@ -27,12 +27,12 @@ pub struct GeneratorArgs {
 /// The generators of a run.
 pub struct Generators {
     agents: Vec<String>,
-    /// Ended when the run is over.
+    /// Stopped at the end of the run.
     _processes: Option<Processes>,
 }
 
 impl Generators {
-    /// Starts the processes that were asked for.
+    /// Starts the requested processes.
     pub async fn start(args: &GeneratorArgs) -> std::io::Result<Generators> {
         let Some(count) = args.processes.filter(|count| *count > 1) else {
             return Ok(Generators { agents: args.agents.clone(), _processes: None });
@@ -43,10 +43,10 @@ impl Generators {
         Ok(Generators { agents: processes.addresses().to_vec(), _processes: Some(processes) })
     }
 
-    /// Sends the operations of `trial`, and its lines to `lines`: what is measured of it, and what
-    /// `store`, the generator and the host use meanwhile. Answers how it ended, or none when it was
-    /// stopped. Data is always loaded from here, and the delay of new rows, which needs one clock,
-    /// is always measured from here.
+    /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
+    /// the generator and the host to `lines`. Returns the outcome, or `None` if it was stopped.
+    /// Data is always loaded from here, and the delay of new rows, which needs one clock, is always
+    /// measured from here.
     pub async fn run(
         &self,
         driver: Arc<dyn Driver>,

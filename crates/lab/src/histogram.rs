@@ -1,22 +1,22 @@
-//! Latencies as HDR histograms of microseconds, and as the text that results hold: the V2 format,
+//! Latencies as HDR histograms of microseconds, and their text form in results: the V2 format,
 //! compressed, in base64.
 //!
-//! Three significant digits: a value read back differs from the one that was recorded by at most
-//! 0.1%. A latency of more than [`LATENCY_MAX_US`] is counted as this much; the time limits of
-//! operations are far below.
+//! Three significant digits: a recorded value and the one that is read back differ by at most 0.1%.
+//! A latency above [`LATENCY_MAX_US`] is recorded as that value; the time limits of operations are
+//! far below.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
-/// Longest latency told apart, µs: an hour.
+/// Greatest latency, µs: an hour.
 pub const LATENCY_MAX_US: u64 = 3_600_000_000;
 
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// Why a text is no histogram of latencies.
+/// The text is not a histogram of latencies.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a compressed HDR histogram in base64: {0}")]
 pub struct HistogramError(String);
@@ -35,7 +35,7 @@ pub fn encode(histogram: &Histogram<u64>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Adds the histogram of a text to another.
+/// Adds the histogram in a text to another.
 pub fn add(total: &mut Histogram<u64>, text: &str) -> Result<(), HistogramError> {
     let wrong = |reason: &dyn std::fmt::Display| HistogramError(reason.to_string());
     let bytes = STANDARD.decode(text).map_err(|e| wrong(&e))?;

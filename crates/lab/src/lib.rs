@@ -1,9 +1,9 @@
-//! The lab: loads, queries and measures data stores the way published studies did, and says with
-//! statistics which one fits.
+//! The lab: loads, queries and measures data stores as published studies did, and uses statistics
+//! to say which one fits a purpose.
 //!
-//! The way of a study: a [`definition`] in TOML is planned into [`trial`]s; [`load`] runs each
-//! against a [`driver`] with the operations of a [`workload`]; the lines it measures are kept raw
-//! by [`results`]; the report is made from these alone.
+//! The path of a study: a [`definition`] in TOML is planned into [`trial`]s; [`load`] runs each
+//! against a [`driver`] with the operations of a [`workload`]; [`results`] keeps the raw lines of
+//! the measurement; the report is made from these alone.
 
 pub mod agent;
 pub mod cli;

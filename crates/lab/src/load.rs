@@ -1,15 +1,15 @@
-//! Runs a trial: sends its operations to a driver, checks the answers, and says what was measured
+//! Runs a trial: sends its operations to a driver, checks the answers, and emits the measurements
 //! line by line.
 //!
-//! All connections are made first and are not measured. Then every thread is a task with one
-//! connection, in a closed ([`closed`]) or an open loop ([`open`]). What goes wrong is decided as
-//! follows. An operation that failed is counted by kind, and the thread goes on, with a new
-//! connection where the old one broke; where none can be made, or where nothing but errors comes,
-//! the trial fails. A wrong answer ends it at once. An operation that the store does not have makes
-//! it `NotSupported`. In every case what was measured until then is sent.
+//! All connections are opened first and are not measured. Then every thread is a task with one
+//! connection, in a closed ([`closed`]) or an open loop ([`open`]). Failures are handled as
+//! follows. A failed operation is counted by kind, and the thread continues, with a new connection
+//! if the old one broke; if none can be opened, or if all operations fail, the trial fails. A wrong
+//! answer ends it at once. An operation that the store does not have makes it `NotSupported`. In
+//! every case the measurements so far are emitted.
 //!
-//! Operations under way when the time is over are waited for and count, at most
-//! [`IN_FLIGHT_S_MAX`]. A stop is followed within a second, without their answers.
+//! Operations in flight at the end of the time are awaited and count, for at most
+//! [`IN_FLIGHT_S_MAX`]. A stop takes effect within a second, without their answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,35 +35,35 @@ pub use open::Timer;
 use recorder::Recorder;
 use worker::{Shared, Worker};
 
-/// Whether the run was asked to stop (Ctrl-C): `true` once it was.
+/// Whether the run has to stop (Ctrl-C): becomes `true`.
 pub type Stop = watch::Receiver<bool>;
 
-/// Where measured lines go: bounded, so that a slow disk slows the measuring of resources, and
-/// never memory.
+/// The channel of measured lines: bounded, so that a slow disk delays the measuring of resources
+/// instead of filling memory.
 pub type Lines = mpsc::Sender<Line>;
 
-/// Longest wait for answers after the measured time; threads without one then fail the trial.
+/// Time limit for answers after the measured time; if a thread has none then, the trial fails.
 pub const IN_FLIGHT_S_MAX: u64 = 60;
 
-/// How long threads have to come to an end by themselves once the trial is stopped or failed.
+/// Time for threads to end by themselves once the trial is stopped or failed.
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
-/// An open loop that leaves one in so many scheduled operations unsent is noted in the report;
-/// fewer are what was just due at the end.
+/// An open loop that leaves at least this share (one divided by it) of the scheduled operations
+/// unsent gets a note in the report; fewer were just due at the end.
 const UNSENT_PER_NOTED: u64 = 20;
 
-/// Connections that are made at the same time.
+/// Connections that are opened concurrently.
 const CONNECTING_MAX: usize = 32;
 
-/// What a trial is run with, besides what decides its operations.
+/// The circumstances of a trial, which do not determine its operations.
 pub struct Setting {
-    /// Holds the trial between its connections and its start, so that several generators start
-    /// together.
+    /// Delays the start of the trial after its connections are open, so that several generators
+    /// start together.
     pub gate: Option<Gate>,
-    /// What releases the operations of an open loop.
+    /// The timer that releases the operations of an open loop.
     pub timer: Timer,
-    /// Processes whose use of the machine is measured every second: the store's servers, where they
-    /// run here, and this one.
+    /// Processes whose resources are measured every second: the store's servers, if they run here,
+    /// and this one.
     pub watched: Vec<Watched>,
     /// Whether the whole machine is measured too.
     pub host: bool,
@@ -82,20 +82,20 @@ impl Default for Setting {
 
 /// See [`Setting::gate`].
 pub struct Gate {
-    /// Told when all connections are made.
+    /// Notified when all connections are open.
     pub ready: oneshot::Sender<()>,
-    /// Says how long from now the trial starts; dropped, it is stopped.
+    /// Receives the delay until the start; if it is dropped, the trial is stopped.
     pub go: oneshot::Receiver<Duration>,
 }
 
-/// Runs `trial` on `driver` and sends its lines, all but the header and the end, to `lines` while
-/// it runs. Returns how it ended, or none when it was stopped (also when nobody takes the lines any
-/// more).
+/// Runs `trial` on `driver` and sends its lines, without the header and the end, to `lines` while
+/// it runs. Returns the outcome, or `None` if it was stopped (also if the receiver of the lines is
+/// gone).
 pub async fn run(driver: Arc<dyn Driver>, trial: &Trial, lines: Lines, stop: Stop) -> Option<End> {
     run_in(Setting::default(), driver, trial, lines, stop).await
 }
 
-/// [`run`] in a setting.
+/// Like [`run`], with given circumstances.
 pub async fn run_in(
     setting: Setting,
     driver: Arc<dyn Driver>,
@@ -103,10 +103,10 @@ pub async fn run_in(
     lines: Lines,
     mut stop: Stop,
 ) -> Option<End> {
-    let mut asked = stop.clone();
+    let mut stop_seen = stop.clone();
     let begun = tokio::select! {
         biased;
-        () = stopped(&mut asked) => return None,
+        () = stopped(&mut stop_seen) => return None,
         begun = begin(setting, driver, trial) => begun,
     };
     match begun {
@@ -116,14 +116,14 @@ pub async fn run_in(
     }
 }
 
-/// Returns once the run was asked to stop; never when nobody can ask any more.
+/// Returns once the run has to stop; never if the sender is gone.
 pub(crate) async fn stopped(stop: &mut Stop) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Counts a thread as at work while it lives.
+/// Counts a thread as working while this exists.
 struct AtWork(Arc<Shared>);
 
 impl AtWork {
@@ -139,17 +139,17 @@ impl Drop for AtWork {
     }
 }
 
-/// A trial whose threads run.
+/// A trial with running threads.
 struct Running {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     due: Option<Arc<open::Due>>,
-    /// What follows when all threads are at their end.
+    /// What follows when all threads have ended.
     counting: Option<realtime::Counting>,
     sampler: Sampler,
 }
 
-/// Plans the trial, connects, and starts the threads. None when it was stopped before.
+/// Plans the trial, connects, and starts the threads. `None` if it was stopped before.
 async fn begin(
     setting: Setting,
     driver: Arc<dyn Driver>,
@@ -250,7 +250,7 @@ async fn begin(
     Ok(Some(Running { shared, tasks, due, counting, sampler }))
 }
 
-/// How the records of the real-time experiment are written.
+/// How the records of the real-time experiment are inserted.
 fn load_of(real: &RealTime) -> Load {
     Load {
         threads: real.threads,
@@ -285,7 +285,7 @@ fn check_real_time(real: &RealTime, trial: &Trial) -> Result<(), String> {
     check_numbers(&load_of(real))
 }
 
-/// Refuses what makes no trial.
+/// Refuses invalid trials.
 fn check_load(workload: &Workload, load: &Load) -> Result<(), String> {
     check_numbers(load)?;
     if load.seconds.is_none() && workload.operations(load).is_none() {
@@ -303,7 +303,7 @@ fn check_numbers(load: &Load) -> Result<(), String> {
         ("seconds", load.seconds),
     ];
     for (name, value) in times {
-        // A month is longer than any study, and far from what a clock cannot hold.
+        // A month is longer than any study, and short enough for every clock.
         if value.is_some_and(|value| !(0.0..=2_678_400.0).contains(&value)) {
             return Err(format!("{name}: it takes 0 to 2678400 seconds"));
         }
@@ -350,7 +350,7 @@ async fn connect_all(
     Ok(sessions)
 }
 
-/// A task of ours that panicked takes the trial with it; one that was cancelled is at its end.
+/// A panic of one of our tasks is passed on; a cancelled task counts as ended.
 fn panicked(error: tokio::task::JoinError) {
     if let Ok(panic) = error.try_into_panic() {
         std::panic::resume_unwind(panic);
@@ -358,7 +358,7 @@ fn panicked(error: tokio::task::JoinError) {
 }
 
 impl Running {
-    /// Sends lines every second until all threads are at their end.
+    /// Sends lines every second until all threads have ended.
     async fn watch(mut self, lines: Lines, stop: &mut Stop) -> Option<End> {
         let shared = self.shared.clone();
         for text in shared.plan.notes() {
@@ -367,7 +367,7 @@ impl Running {
         // The first tick begins the measured part, each further one ends a second of it.
         let mut seconds = interval_at(shared.measured_from, Duration::from_secs(1));
         let mut second = None;
-        // Threads that are still there at this moment are given up.
+        // Threads that still run at this moment are given up.
         let mut given_up_at =
             shared.until.map(|until| until + Duration::from_secs(IN_FLIGHT_S_MAX));
         let (mut was_stopped, mut has_failed) = (false, false);
@@ -425,7 +425,7 @@ impl Running {
                     }
                 }
             }
-            // Stopped or failed: threads finish what they have in hand, if that is soon.
+            // Stopped or failed: threads may finish their operation in flight, if that is soon.
             shared.halted.store(true, Ordering::Relaxed);
             if let Some(due) = &self.due {
                 due.close();
@@ -434,8 +434,8 @@ impl Running {
         }
         let rest = shared.recorder.rest(shared.active.load(Ordering::Relaxed));
         let mut rest: Vec<Line> = rest.into_iter().map(Line::Second).collect();
-        // The last second is seldom whole; without it the processor time of a short trial is too
-        // low.
+        // The last second is usually incomplete; without it the processor time of a short trial
+        // would be too low.
         if let Some(second) = second {
             rest.extend(self.sampler.sample(second).into_iter().map(Line::Resource));
         }
@@ -453,13 +453,13 @@ impl Running {
     }
 }
 
-/// Says how many operations of an open loop were due before the end and were not sent. A few are
-/// always in the hands of the pacer at that moment, so this alone does not show that the rate was
-/// missed: the report compares the rates.
+/// Reports how many operations of an open loop were due before the end and were not sent. The pacer
+/// always has a few at that moment, so this alone does not show that the rate was missed: the
+/// report compares the rates.
 async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
     let unsent = due.unsent();
-    // Where a number of operations ended the trial before, more were due by then only because the
-    // pacer was ahead.
+    // If a number of operations ended the trial early, more were due by then only because the pacer
+    // was ahead.
     if unsent == 0 || shared.until.is_none_or(|until| Instant::now() < until) {
         return;
     }
@@ -477,7 +477,7 @@ async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
     let _ = lines.send(Line::Note { text }).await;
 }
 
-/// Whether somebody takes them.
+/// Whether the receiver of the lines still exists.
 async fn send(lines: &Lines, over: Vec<Line>) -> bool {
     for line in over {
         if lines.send(line).await.is_err() {

@@ -1,5 +1,5 @@
-//! What a trial costs its machine: processor, memory, disk and network, every second; what the
-//! machine is; and what data takes on disk.
+//! Measures the resources of a trial on this machine: processor, memory, disk and network, per
+//! second; describes the machine; and measures the size of data on disk.
 
 pub mod machine;
 pub mod process;
@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Bytes that the files under `path` take on disk: whole blocks, so that what is reserved counts
-/// and what is sparse does not; a file with several names counts once. Files that vanish meanwhile,
-/// as those of a merge, count as nothing.
+/// Bytes that the files under `path` occupy on disk: whole blocks, so reserved space counts and
+/// holes do not; a file with several names counts once. Files that vanish meanwhile, for example in
+/// a merge, count as nothing.
 pub fn directory_bytes(path: &Path) -> std::io::Result<u64> {
-    // Of the unit in which the system says them, whatever the file system's own are.
+    // Blocks of 512 bytes, whatever the file system's block size.
     const BLOCK_BYTES: u64 = 512;
     let mut bytes = 0;
     let mut seen = BTreeSet::new();
@@ -26,8 +26,8 @@ pub fn directory_bytes(path: &Path) -> std::io::Result<u64> {
         };
         is_first = false;
         for entry in entries.flatten() {
-            // Of the link itself, where it is one: never out of the folder, and never round in a
-            // circle.
+            // Symbolic links are not followed: they could lead out of the directory, or form a
+            // cycle.
             let Ok(data) = entry.path().symlink_metadata() else { continue };
             if data.is_dir() {
                 folders.push(entry.path());

@@ -1,5 +1,5 @@
-//! Options of drivers and servers: what is not known is refused and the known ones are named, so
-//! that a slip of the pen never measures a default unnoticed.
+//! Options of drivers and servers: unknown ones are refused with a list of the known ones, so that
+//! a typing error never measures a default unnoticed.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 /// An option that a driver or a server takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// As it is given.
+    /// Its name.
     pub name: &'static str,
-    /// What holds where it is not given.
+    /// Its default.
     pub default: &'static str,
-    /// What it does, in a few words.
+    /// Its description, in a few words.
     pub help: &'static str,
 }
 
-/// An option that there is not, or with a value it does not take.
+/// An option that does not exist, or does not accept the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{owner}: option `{option}`: {reason}")]
 pub struct OptionError {
@@ -23,7 +23,7 @@ pub struct OptionError {
     pub owner: String,
     /// The option.
     pub option: String,
-    /// What it takes, or what there is instead.
+    /// The accepted values, or the existing options.
     pub reason: String,
 }
 
@@ -35,7 +35,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// `given` over the defaults of `known`.
+    /// Merges `given` over the defaults of `known`.
     pub fn read(
         owner: &str,
         known: &'static [Known],
@@ -57,7 +57,7 @@ impl Options {
     /// The value of an option.
     ///
     /// # Panics
-    /// Where `name` is not among the known ones.
+    /// If `name` is not a known option.
     pub fn text(&self, name: &str) -> &str {
         self.values.get(name).unwrap_or_else(|| panic!("option `{name}` is not declared"))
     }
@@ -78,7 +78,7 @@ impl Options {
         number.ok_or_else(|| self.wrong(name, format!("it takes a number from {least} to {most}")))
     }
 
-    /// The error for a value of `name` that is not taken.
+    /// The error for an invalid value of `name`.
     pub fn wrong(&self, name: &str, reason: impl Into<String>) -> OptionError {
         let reason = format!("`{}`: {}", self.text(name), reason.into());
         OptionError { owner: self.owner.clone(), option: name.to_owned(), reason }

@@ -1,9 +1,8 @@
-//! From a study to the trials of a run, in the order in which they are made.
+//! Plans the trials of a run from a study, in the order of execution.
 //!
-//! Stores take turns: the first repetition of every store comes before the second of any, and each
-//! repetition begins with another store, so that what changes on the machine over an hour meets all
-//! of them. The plan depends on nothing but its arguments: a run that is resumed plans the same
-//! again.
+//! Stores take turns: the first repetition of every store precedes the second of any, and each
+//! repetition begins with another store, so that changes of the machine over an hour affect all of
+//! them. The plan depends only on its arguments: a resumed run has the same plan.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +11,12 @@ use crate::driver::StoreSpec;
 use crate::row::Schema;
 use crate::trial::{Load, Role, Share, Trial, Work};
 
-/// The store whose trials measure the generator.
+/// The store whose trials measure the limit of the generator.
 pub const NULL: &str = "null";
 /// Length of a trial of the generator's own limit, s.
 const LIMIT_S: f64 = 3.0;
 
-/// A store of a run: what is known of it before it is started.
+/// A store of a run, before it is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreChoice {
     /// Name of the driver.
@@ -27,7 +26,7 @@ pub struct StoreChoice {
 }
 
 impl StoreChoice {
-    /// Reads `cassandra` or `cassandra+index=none+consistency=quorum`.
+    /// Parses `cassandra` or `cassandra+index=none+consistency=quorum`.
     pub fn parse(text: &str) -> Result<StoreChoice, String> {
         let mut parts = text.split('+');
         let name = parts.next().unwrap_or_default().to_owned();
@@ -43,7 +42,7 @@ impl StoreChoice {
         Ok(StoreChoice { name, options })
     }
 
-    /// What reports call it.
+    /// Its label in reports.
     pub fn label(&self) -> String {
         let options = self.options.iter().map(|(option, value)| format!(" {option}={value}"));
         self.name.clone() + &options.collect::<String>()
@@ -53,30 +52,30 @@ impl StoreChoice {
 /// One step of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Name of its file; begins with its place in the order.
+    /// Name of its file; begins with its position.
     pub name: String,
-    /// The place in the order, from 1.
+    /// Its position in the run, from 1.
     pub order: u32,
-    /// What is done. Endpoints are filled in when the store runs.
+    /// The trial. Endpoints are filled in when the store runs.
     pub trial: Trial,
     /// The data set it needs.
     pub dataset: String,
-    /// Whether the data set is made anew for it.
+    /// Whether the data set is created again for it.
     pub fresh: bool,
-    /// The rate is this share of what its store reached in another experiment.
+    /// The target rate is this share of the rate that its store reached in another experiment.
     pub share_of: Option<(String, f64)>,
-    /// Rest before it, s.
+    /// Pause before it, s.
     pub rest_s: f64,
 }
 
-/// What is left out of a study, or changed.
+/// Restrictions and changes of a study.
 #[derive(Debug, Clone, Default)]
 pub struct Choices {
-    /// Only these experiments; all without.
+    /// Limits it to these experiments.
     pub experiments: Option<Vec<String>>,
-    /// Another number of repetitions.
+    /// Number of repetitions, instead of that of the study.
     pub repetitions: Option<u32>,
-    /// Of all that is random.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -90,7 +89,7 @@ pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Ste
         study.experiments.iter().filter(wanted).flat_map(|e| e.nodes.clone()).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    // A cluster of another size is another start of the servers: all that needs one size is done
+    // Another cluster size requires a restart of the servers, so all trials with one size are done
     // together.
     for nodes in sizes {
         for experiment in study.experiments.iter().filter(wanted) {

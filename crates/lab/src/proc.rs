@@ -1,26 +1,26 @@
-//! What `/proc` says of processes: their parents, processor time and beginning. One reader for
-//! those that start servers and for those that measure them.
+//! Reads processes from `/proc`: parents, processor time and start time. Used by the code that
+//! starts servers and by the code that measures them.
 
 use std::collections::BTreeMap;
 
 use procfs::process::{Process, all_processes};
 
-/// What `/proc/PID/stat` says.
+/// The content of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// One letter; `Z` has ended, and its parent has not collected its exit status.
+    /// The state as one letter; `Z` is a process that has ended and was not waited for.
     pub state: char,
     /// Its parent.
     pub parent: u32,
     /// Processor time in user and system mode, ticks.
     pub cpu_ticks: u64,
-    /// When it began, ticks since the machine booted: with its number, this names a process for
-    /// good.
+    /// When it began, ticks since the machine booted: together with its number this identifies a
+    /// process for good.
     pub began_ticks: u64,
 }
 
 impl Stat {
-    /// Of the process with this number; none where there is none.
+    /// Reads the process with this number; `None` if there is none.
     pub fn of(pid: u32) -> Option<Stat> {
         let stat = process(pid)?.stat().ok()?;
         Some(Stat {
@@ -37,7 +37,7 @@ pub fn process(pid: u32) -> Option<Process> {
     Process::new(i32::try_from(pid).ok()?).ok()
 }
 
-/// `roots`, and all processes that came from them, at this moment; the roots first.
+/// `roots` and all their current descendants; the roots first.
 pub fn trees(roots: &[u32]) -> Vec<u32> {
     let processes = all_processes().into_iter().flatten().flatten();
     let parents: BTreeMap<u32, u32> = processes

@@ -1,15 +1,15 @@
-//! The figures that the studies published, to stand beside what is measured here:
-//! `reference/*.toml`, part of the program.
+//! The figures that the studies published, for comparison with measured ones: `reference/*.toml`,
+//! embedded in the program.
 //!
 //! They were measured on other machines, with other versions, and mostly at other sizes. They show
-//! whether the picture is the same, not by how much a store became faster.
+//! whether the overall picture is the same, not by how much a store became faster.
 
 use serde::Deserialize;
 
 use crate::trial::{Trial, Work};
 use crate::workload::{Phase, Workload};
 
-/// The files, by the name of the study.
+/// The files, by name of the study.
 const FILES: [(&str, &str); 4] = [
     ("study1", include_str!("../reference/study1.toml")),
     ("ycsb", include_str!("../reference/ycsb.toml")),
@@ -17,7 +17,7 @@ const FILES: [(&str, &str); 4] = [
     ("containers", include_str!("../reference/containers.toml")),
 ];
 
-/// What one study published.
+/// The published figures of one study.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
@@ -25,7 +25,7 @@ pub struct Reference {
     pub study: String,
     /// Title and year of the paper.
     pub title: String,
-    /// On what it was measured.
+    /// The machines it was measured on.
     pub machine: String,
     /// Its tables, and the figures and sentences that name numbers.
     #[serde(rename = "table")]
@@ -39,25 +39,25 @@ pub struct Reference {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Where it stands in the paper.
+    /// Its number or page in the paper.
     pub place: String,
     /// What it shows.
     pub about: String,
-    /// What was done, as [`subject`] names it.
+    /// The work that was measured, as in [`subject`].
     pub subject: String,
-    /// What the numbers are, unit last: `throughput_per_s`, `latency_ms`, …
+    /// The measure, unit last: `throughput_per_s`, `latency_ms`, …
     pub measure: String,
-    /// Of which operation.
+    /// The operation.
     #[serde(default)]
     pub label: Option<String>,
     /// Records in the store.
     #[serde(default)]
     pub records: Option<u64>,
-    /// Nodes of all rows that do not say otherwise.
+    /// Nodes of all rows without a number of their own.
     #[serde(default = "one")]
     pub nodes: u32,
-    /// The paper says it in words or in a curve: a round number, and an interval is the range of
-    /// its words.
+    /// The paper gives it in words or in a curve: the number is rounded, and an interval is the
+    /// range of the words.
     #[serde(default)]
     pub rough: bool,
     /// Its rows.
@@ -74,42 +74,42 @@ fn one() -> u32 {
 pub struct Row {
     /// Name of the driver.
     pub store: String,
-    /// What tells variants of one store apart, as in the label of a store.
+    /// The variant of the store, as in the label of a store.
     #[serde(default)]
     pub variant: Option<String>,
-    /// Of which operation, where rows differ.
+    /// The operation, if rows differ in it.
     #[serde(default)]
     pub label: Option<String>,
-    /// Nodes, where rows differ.
+    /// Nodes, if rows differ in them.
     #[serde(default)]
     pub nodes: Option<u32>,
     /// Threads of the load.
     #[serde(default)]
     pub threads: Option<u32>,
-    /// The rate that was asked for.
+    /// The target rate.
     #[serde(default)]
     pub target_per_s: Option<f64>,
-    /// The rate that was reached.
+    /// The achieved rate.
     #[serde(default)]
     pub reached_per_s: Option<f64>,
-    /// The number itself, a mean where there were repetitions.
+    /// The number; a mean if there were repetitions.
     pub mean: f64,
     /// Its 95% interval.
     #[serde(default)]
     pub interval: Option<(f64, f64)>,
-    /// Mean latency printed beside another number.
+    /// Mean latency printed next to another number.
     #[serde(default)]
     pub latency_ms: Option<f64>,
     /// The repetitions.
     #[serde(default)]
     pub sample: Vec<f64>,
-    /// At [`PERCENTILES`](crate::report::PERCENTILES).
+    /// Latencies at [`PERCENTILES`](crate::report::PERCENTILES).
     #[serde(default)]
     pub percentiles: Option<[f64; 8]>,
 }
 
 impl Row {
-    /// The store and its variant, as results call it.
+    /// The label of the store in results.
     pub fn store_label(&self) -> String {
         match &self.variant {
             Some(variant) => format!("{} {variant}", self.store),
@@ -122,50 +122,50 @@ impl Row {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// Where it stands in the paper.
+    /// Its number or page in the paper.
     pub place: String,
-    /// What was done.
+    /// The work.
     pub subject: String,
-    /// Of which operation.
+    /// The operation.
     #[serde(default)]
     pub label: Option<String>,
-    /// The one store.
+    /// The first store.
     pub first: String,
-    /// The other.
+    /// The second store.
     pub second: String,
-    /// Of the difference, first less second.
+    /// The interval of the difference, first minus second.
     pub interval: (f64, f64),
-    /// Where p is printed.
+    /// p, if it is printed.
     #[serde(default)]
     pub p_below: Option<f64>,
 }
 
-/// What is looked for.
+/// A lookup of a figure.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// See [`subject`].
     pub subject: &'a str,
     /// See [`Table::measure`].
     pub measure: &'a str,
-    /// Of which operation.
+    /// The operation.
     pub label: Option<&'a str>,
     /// Label of the store.
     pub store: &'a str,
     /// Nodes.
     pub nodes: u32,
-    /// The rate asked for.
+    /// The target rate.
     pub target_per_s: Option<f64>,
 }
 
-/// What the study of this name published.
+/// The figures of the study with this name.
 pub fn load(study: &str) -> Option<Reference> {
     let (name, text) = FILES.iter().find(|(name, _)| *name == study)?;
     Some(toml::from_str(text).unwrap_or_else(|e| panic!("reference/{name}.toml: {e}")))
 }
 
 impl Reference {
-    /// The row that fits, with its table; of several sizes of data the first, which is the
-    /// smallest.
+    /// The matching row, with its table; if there are several sizes of data, the first, which is
+    /// the smallest.
     pub fn find(&self, wanted: Wanted<'_>) -> Option<(&Table, &Row)> {
         self.tables
             .iter()
@@ -181,7 +181,7 @@ impl Reference {
     }
 }
 
-/// What a trial does, under the name that papers' figures are found by.
+/// The name of the work of a trial in the figures of papers.
 pub fn subject(trial: &Trial) -> String {
     let (workload, load) = match &trial.work {
         Work::RealTime(_) => return "real_time".into(),

@@ -1,9 +1,8 @@
-//! The report of a run: one HTML file that needs nothing else, and Markdown, both made from the raw
-//! results alone.
+//! The report of a run: one self-contained HTML file, and Markdown, both made from the raw results
+//! alone.
 //!
 //! Lines of trials become samples ([`summary`]); samples are ranked and tested ([`ranking`]); the
-//! sections of the report are put together as a [`document`], which [`markdown`] and [`html`]
-//! write.
+//! sections form a [`document`], which [`markdown`] and [`html`] write.
 
 mod charts;
 mod conclusion;
@@ -27,21 +26,21 @@ use crate::trial::Role;
 use crate::workload::ycsb;
 use summary::Summary;
 
-/// Why there is no report.
+/// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The results cannot be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// A trial's results cannot be understood.
+    /// A trial's results are inconsistent.
     #[error("trial {trial}: {reason}; remove its file and resume the run to measure it again")]
     Trial {
         /// Its name.
         trial: String,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
-    /// No trial was run to its end.
+    /// No trial was completed.
     #[error("{path} has no finished trial yet: resume the run first")]
     Empty {
         /// The run.
@@ -52,7 +51,7 @@ pub enum ReportError {
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
 }
@@ -63,12 +62,12 @@ pub mod cli {
 
     use super::{Path, PathBuf, ReportError, write, ycsb_text};
 
-    /// Makes the report of a run again: report.html and report.md.
+    /// Writes the report of a run again: report.html and report.md.
     #[derive(Debug, clap::Args)]
     pub struct Args {
         /// The directory of the run.
         pub directory: PathBuf,
-        /// Where the report is written; the directory of the run without.
+        /// Directory for the report [default: the directory of the run]
         #[arg(long)]
         pub out: Option<PathBuf>,
         /// Print each trial in the text format of YCSB instead
@@ -76,10 +75,10 @@ pub mod cli {
         pub ycsb: bool,
     }
 
-    /// Writes the report and says where.
+    /// Writes the report and prints its path.
     pub fn run(args: &Args) -> Result<(), ReportError> {
         if args.ycsb {
-            // A reader that has seen enough, as `head`, is no mistake.
+            // It is not an error if the reader has ended, as `head` does.
             let _ = std::io::stdout().write_all(ycsb_text(&args.directory)?.as_bytes());
             return Ok(());
         }
@@ -91,7 +90,7 @@ pub mod cli {
     }
 }
 
-/// Reads a run that has finished trials.
+/// Reads a run with completed trials.
 pub fn read(directory: &Path) -> Result<Summary, ReportError> {
     let (results, run) = Directory::open(directory)?;
     let summary = Summary::read(&results, run)?;
@@ -101,12 +100,12 @@ pub fn read(directory: &Path) -> Result<Summary, ReportError> {
     Ok(summary)
 }
 
-/// Every trial of a store in the text format of YCSB, each after a line with its name.
+/// All trials of a store in the text format of YCSB, each after a line with its name.
 pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
     let (results, _) = Directory::open(directory)?;
     let mut out = String::new();
     let mut trials = results.trials()?;
-    // The data of a trial was loaded before it.
+    // The data of a trial is loaded before it.
     trials.sort_by_key(|name| match name.strip_suffix("-load") {
         Some(measured) => (measured.to_owned(), false),
         None => (name.clone(), true),

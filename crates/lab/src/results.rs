@@ -1,10 +1,10 @@
-//! Results on disk, kept raw so that a report can be made again: a directory for each run, with
-//! `run.json` and one file of JSON lines for each trial.
+//! Results on disk, kept raw so that a report can be written again: a directory per run, with
+//! `run.json` and one file of JSON lines per trial.
 //!
 //! A trial's file is written as `NAME.jsonl.part` and gets its name when its last line,
-//! [`Line::End`], is on disk: a run that is resumed does again what has no file of its name. Times
-//! are seconds from the start of the measured part; a histogram is an HDR histogram of microseconds
-//! in the V2 format, compressed, in base64, as other tools read it.
+//! [`Line::End`], is on disk: a resumed run repeats trials without a file of that name. Times are
+//! seconds from the start of the measured part; a histogram is an HDR histogram of microseconds in
+//! the V2 format, compressed, in base64, which other tools can read.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -14,31 +14,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::trial::Trial;
 
-/// Version of this format: files of another are refused.
+/// Version of this format: files of other versions are refused.
 pub const FORMAT: u32 = 1;
 
-/// `run.json`: what holds for all trials.
+/// `run.json`: the data that all trials share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`FORMAT`].
     pub format: u32,
     /// Name of the study's definition.
     pub study: String,
-    /// The whole definition, as it was read.
+    /// The whole definition, as it was parsed.
     pub definition: String,
     /// `paper`, `small` or `smoke`.
     pub scale: String,
-    /// Of all that is random.
+    /// The seed of all random choices.
     pub seed: u64,
     /// When it began, RFC 3339.
     pub started: String,
-    /// The command that made it.
+    /// The command line.
     pub command: Vec<String>,
     /// The version of this program.
     pub lab_version: String,
     /// The machine of the generator.
     pub machine: Machine,
-    /// What was measured, in the order given.
+    /// The stores, in the given order.
     pub stores: Vec<StoreInfo>,
 }
 
@@ -57,20 +57,20 @@ pub struct Machine {
     pub system: String,
 }
 
-/// A store as it was used.
+/// A store as it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoreInfo {
     /// [`StoreSpec::label`](crate::driver::StoreSpec::label).
     pub label: String,
-    /// The server's version in its own words.
+    /// The version that the server reports.
     pub version: String,
-    /// What to know of this store before its numbers are read, as that its version was never
+    /// Notes on this store that matter for its numbers, for example that its version was never
     /// tested.
     #[serde(default)]
     pub note: Option<String>,
     /// Options of the driver.
     pub options: BTreeMap<String, String>,
-    /// The server's configuration, as far as the lab set it: lines of a file, or arguments.
+    /// The configuration that the lab set: lines of a file, or arguments.
     pub configuration: Vec<String>,
 }
 
@@ -78,34 +78,34 @@ pub struct StoreInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 pub enum Line {
-    /// The first.
+    /// The first line.
     Header(Box<Header>),
     /// One second of one label of operations, written when the second is over.
     Second(Second),
     /// One second of one process.
     Resource(Resource),
-    /// A number of the trial as a whole, as `delay_ms` or `table_bytes_flushed`.
+    /// A value of the whole trial, such as `delay_ms` or `table_bytes_flushed`.
     Value {
-        /// Units last.
+        /// Its name, unit last.
         name: String,
-        /// In the unit of the name.
+        /// The value, in the unit of the name.
         value: f64,
     },
-    /// Something worth saying in the report, as a generator that was the bottleneck.
+    /// A note for the report, for example that the generator was the bottleneck.
     Note {
         /// A sentence.
         text: String,
     },
-    /// The last.
+    /// The last line.
     End(End),
 }
 
 /// The first line of a trial's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// What was done.
+    /// The trial.
     pub trial: Trial,
-    /// The place in the order of the run, from 1.
+    /// Its position in the run, from 1.
     pub order: u32,
     /// When it began, RFC 3339.
     pub started: String,
@@ -114,35 +114,35 @@ pub struct Header {
 /// One second of one label of operations (`insert`, `read`, `query_a`, …).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// From 0, of the time of the answers.
+    /// From 0, by the time of the answers.
     pub second: u32,
-    /// What the operations are called in the report.
+    /// The label of the operations in the report.
     pub label: String,
     /// Right answers.
     pub count: u64,
-    /// Operations without a right answer, by kind; the kind `wrong` is an answer that is not the
-    /// known one.
+    /// Operations without a right answer, by kind; the kind `wrong` is an answer that differs from
+    /// the known one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
     /// Latencies of right answers, µs.
     pub histogram: String,
-    /// Threads that were at work.
+    /// Threads at work.
     pub threads: u32,
 }
 
-/// The label of an operation that is measured whole, and again as the read and the update it is
-/// made of (YCSB).
+/// The label of a composite operation, which is measured as a whole, and again as its read and its
+/// update (YCSB).
 pub const READ_MODIFY_WRITE: &str = "read_modify_write";
 
 impl Second {
-    /// Whether its operations stand under the labels of their parts as well: they are then left out
-    /// where those are added up.
+    /// Whether its operations are also recorded under the labels of their parts: then they are left
+    /// out of sums over labels.
     pub fn is_of_parts(&self) -> bool {
         self.label == READ_MODIFY_WRITE
     }
 
-    /// What it adds to the number of operations of a trial. Two parts were counted of an operation
-    /// that is one.
+    /// Its contribution to the number of operations of a trial: two parts were counted for one
+    /// operation.
     pub fn operations(&self) -> i64 {
         let count = i64::try_from(self.count).expect("no trial has so many");
         if self.is_of_parts() { -count } else { count }
@@ -164,15 +164,15 @@ pub struct Resource {
     pub disk_read_bytes: u64,
     /// Bytes written to disk in this second.
     pub disk_write_bytes: u64,
-    /// Bytes over the network in this second, both ways; of a process on the same machine this is
-    /// not known and 0.
+    /// Network bytes in this second, in both directions; unknown, and 0, for a process on the same
+    /// machine.
     pub network_bytes: u64,
 }
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// How.
+    /// The outcome.
     pub outcome: Outcome,
     /// Length of the measured part, s.
     pub seconds: f64,
@@ -182,22 +182,22 @@ pub struct End {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// All of it was done, every answer right, errors counted.
+    /// Everything was done, and every answer was right; errors were counted.
     Completed,
-    /// The store cannot do what the experiment asks.
+    /// The store lacks an ability that the experiment needs.
     NotSupported {
-        /// What it lacks.
+        /// The ability.
         ability: String,
     },
     /// An answer was wrong: its numbers do not count.
     Wrong {
-        /// What was asked, what came, what was expected.
+        /// The request, the answer, and what was expected.
         message: String,
     },
-    /// The store died, its disk was full, or the like; what was measured until then is kept and
-    /// does not count.
+    /// The store died, its disk was full, or similar; what was measured until then is kept and does
+    /// not count.
     Failed {
-        /// What to know and what to do.
+        /// The reason and the remedy.
         message: String,
     },
 }
@@ -205,25 +205,25 @@ pub enum Outcome {
 /// Why results could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// The file system said no.
+    /// An I/O error.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: String,
-        /// What it said.
+        /// The error.
         source: std::io::Error,
     },
-    /// Not the lab's, or damaged.
+    /// The file is not of the lab, or damaged.
     #[error("{path}: line {number}: {reason}")]
     Line {
         /// The file.
         path: String,
-        /// From 1.
+        /// The line, from 1.
         number: usize,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
-    /// Of another version of the lab.
+    /// The file is of another version of the lab.
     #[error(
         "{path} has format {format}, this version reads format {FORMAT}: use the version that made it"
     )]
@@ -279,7 +279,7 @@ impl Directory {
         Ok((Directory { path: path.to_owned() }, run))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -292,12 +292,12 @@ impl Directory {
         std::fs::rename(&part, &file).map_err(io(&file))
     }
 
-    /// Whether the trial of this name was run to its end.
+    /// Whether the trial with this name was completed.
     pub fn has(&self, trial: &str) -> bool {
         self.trial_path(trial).exists()
     }
 
-    /// Begins the file of a trial, and throws away what an interrupted one left.
+    /// Creates the file of a trial, and discards what an interrupted one left.
     pub fn begin(&self, trial: &str) -> Result<TrialWriter, ResultsError> {
         let path = self.trial_path(trial);
         let part = path.with_extension("jsonl.part");
@@ -305,7 +305,7 @@ impl Directory {
         Ok(TrialWriter { out: BufWriter::new(file), part, path })
     }
 
-    /// Names of the trials that were run to their end, sorted.
+    /// Names of the completed trials, sorted.
     pub fn trials(&self) -> Result<Vec<String>, ResultsError> {
         let folder = self.path.join("trials");
         let mut names = Vec::new();
@@ -319,8 +319,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Removes the trials that failed, so that a run that goes on makes them again. Answers how
-    /// many there were.
+    /// Removes failed trials, so that a resumed run repeats them. Returns their number.
     pub fn forget_failed(&self) -> Result<u32, ResultsError> {
         let mut forgotten = 0;
         for name in self.trials()? {

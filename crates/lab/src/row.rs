@@ -1,9 +1,9 @@
-//! The data of all studies in one shape: a table of rows, each with a key and columns that are
+//! The data of all studies in one form: a table of rows, each with a key and columns that are
 //! integers or texts.
 
 use serde::{Deserialize, Serialize};
 
-/// What a key or a column holds.
+/// The type of a key or a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -13,7 +13,7 @@ pub enum Kind {
     Text,
 }
 
-/// One key or one column of one row.
+/// A key, or the value of a column.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -24,7 +24,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The kind of columns that take this value.
+    /// The type of columns for this value.
     pub fn kind(&self) -> Kind {
         match self {
             Value::Integer(_) => Kind::Integer,
@@ -45,29 +45,28 @@ impl std::fmt::Display for Value {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Lower-case letters, digits and `_`: a name that every store takes as it is.
+    /// Lower-case letters, digits and `_`: a name that every store accepts unquoted.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub kind: Kind,
-    /// Whether counts ask for it: a store that has secondary indexes makes one.
+    /// Whether counts filter by it: a store with secondary indexes creates one.
     #[serde(default)]
     pub indexed: bool,
 }
 
-/// A table as a study wants it; every driver turns it into its store's own tables, mappings or key
-/// spaces.
+/// A table of a study; drivers map it to their store's tables, mappings or key spaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
     /// Lower-case letters, digits and `_`.
     pub table: String,
-    /// What keys are.
+    /// The type of keys.
     pub key: Kind,
     /// In the order of [`Row::values`].
     pub columns: Vec<Column>,
 }
 
 impl Schema {
-    /// The place of the column with this name.
+    /// The index of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
@@ -78,6 +77,6 @@ impl Schema {
 pub struct Row {
     /// Unique in its table.
     pub key: Value,
-    /// One for each column of the schema, in its order.
+    /// One value for each column of the schema, in its order.
     pub values: Vec<Value>,
 }

@@ -1,9 +1,9 @@
 //! Runs the steps of a plan, one after another, and keeps what they measure.
 //!
-//! The way of a step: its store is brought up; what it cannot do is told and nothing is measured;
-//! its data is loaded unless it is there; its operations are sent and measured; its file is
-//! complete. A step whose store fails is told with its reason and the run goes on; a run that was
-//! stopped goes on where it was.
+//! For each step: its store is started; a missing ability is reported and nothing is measured; its
+//! data is loaded unless it is there; its operations are sent and measured; its file is completed.
+//! A step whose store fails is reported with the reason and the run continues; a stopped run can be
+//! resumed at that point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,22 +28,22 @@ use crate::results::{
 };
 use crate::trial::{Role, Trial, Work};
 
-/// Lines of measurements between generator and file. When it is full the measuring waits for the
-/// disk.
+/// Limit of the measurement lines between generator and file. When it is full, measuring waits for
+/// the disk.
 const LINES_WAITING_MAX: usize = 1_024;
 
-/// What ends a run before its last step.
+/// Why a run ended before its last step.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Results cannot be kept, as on a full disk.
+    /// Results cannot be written, for example because the disk is full.
     #[error(
         "{0}; what was measured before is kept: loginson-lab resume goes on once that is mended"
     )]
     Results(#[from] ResultsError),
-    /// What an earlier trial of this run measured cannot be understood.
+    /// Results of an earlier trial of this run are inconsistent.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// The servers of one store cannot even be removed.
+    /// The servers of a store cannot be removed.
     #[error(transparent)]
     Server(#[from] crate::servers::ServerError),
 }
@@ -53,21 +53,21 @@ pub enum RunError {
 pub struct Tally {
     /// Trials that were completed.
     pub completed: u32,
-    /// Trials whose store cannot do what they ask.
+    /// Trials whose store lacks a needed ability.
     pub not_supported: u32,
     /// Trials with a wrong answer, as `name: message`.
     pub wrong: Vec<String>,
     /// Trials that failed, as `name: message`.
     pub failed: Vec<String>,
-    /// What to know of stores, as `label: note`.
+    /// Notes on stores, as `label: note`.
     pub notes: Vec<String>,
     /// Whether it was stopped before its last trial.
     pub stopped: bool,
 }
 
-/// Is told how far the run is.
+/// Follows the progress of a run.
 pub trait Watch {
-    /// A step begins; `left` is how long the rest takes as far as known.
+    /// A step begins; `left` is the estimated time for the rest.
     fn begins(&mut self, step: &Step, of: usize, left: Option<Duration>);
     /// A line was measured.
     fn line(&mut self, line: &Line);
@@ -75,25 +75,25 @@ pub trait Watch {
     fn ended(&mut self, step: &Step, end: &End);
 }
 
-/// What holds between steps, kept beside the results, so that a resumed run knows which data is
+/// The state between steps, stored next to the results, so that a resumed run knows which data is
 /// loaded.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     /// The number of nodes that a store's data was made with, by its name.
     nodes: BTreeMap<String, u32>,
-    /// Data that is loaded: label of the store; name of the data set, ` in `, name of the table.
+    /// Loaded data: label of the store; name of the data set, ` in `, name of the table.
     loaded: BTreeSet<(String, String)>,
 }
 
 impl State {
-    /// The store has no data any more.
+    /// Forgets the data of a store.
     fn forget(&mut self, store: &str) {
         self.loaded.retain(|(label, _)| label.split(' ').next() != Some(store));
     }
 }
 
-/// To be called once the servers of a run were removed with their data: a run that is resumed after
-/// that loads again. Servers that others started still have theirs.
+/// Call this after the servers of a run were removed with their data: a run that is resumed
+/// afterwards loads the data again. External servers still have theirs.
 pub fn forget_removed(
     directory: &Directory,
     is_external: impl Fn(&str) -> bool,
@@ -104,7 +104,7 @@ pub fn forget_removed(
     write_state(directory, &state)
 }
 
-/// What cannot be read is not known: then all data is made again.
+/// If the state cannot be read, all data is loaded again.
 fn read_state(directory: &Directory) -> State {
     let kept = std::fs::read(state_path(directory)).unwrap_or_default();
     serde_json::from_slice(&kept).unwrap_or_default()
@@ -117,7 +117,7 @@ fn write_state(directory: &Directory, state: &State) -> Result<(), ResultsError>
         .map_err(|source| ResultsError::Io { path: path.display().to_string(), source })
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Runner<'a> {
     study: &'a Study,
     directory: &'a Directory,
@@ -126,12 +126,12 @@ pub struct Runner<'a> {
     generators: &'a Generators,
     stop: Stop,
     state: State,
-    /// How long trials took, by experiment and label of the store.
+    /// Durations of trials, by experiment and label of the store.
     took: BTreeMap<(String, String), Vec<f64>>,
 }
 
 impl<'a> Runner<'a> {
-    /// Goes on with the run of `directory`, which may be new.
+    /// Continues the run of `directory`, which may be new.
     pub fn new(
         study: &'a Study,
         directory: &'a Directory,
@@ -145,7 +145,7 @@ impl<'a> Runner<'a> {
         Runner { study, directory, run, fleet, generators, stop, state, took }
     }
 
-    /// Makes all steps that have not been made.
+    /// Runs all steps that were not completed yet.
     pub async fn steps(
         &mut self,
         steps: &[Step],
@@ -160,7 +160,7 @@ impl<'a> Runner<'a> {
             watch.begins(step, steps.len(), left);
             let began = Instant::now();
             let mut stop = self.stop.clone();
-            // A trial that is stopped is made again: nothing of it has to come to an end.
+            // A stopped trial is repeated, so nothing of it has to be completed.
             let end = tokio::select! {
                 biased;
                 () = stopped(&mut stop) => None,
@@ -187,8 +187,8 @@ impl<'a> Runner<'a> {
         Ok(tally)
     }
 
-    /// How long the steps that are left take, by what was seen of their like; none before anything
-    /// was seen.
+    /// The estimated time of the remaining steps, from the durations of similar ones; `None` before
+    /// there are any.
     fn left(&self, steps: &[Step]) -> Option<Duration> {
         let all: Vec<f64> = self.took.values().flatten().copied().collect();
         let usual = mean(&all)?;
@@ -205,7 +205,7 @@ impl<'a> Runner<'a> {
         Some(Duration::from_secs_f64(todo.map(estimate).sum()))
     }
 
-    /// One step; none when it was stopped.
+    /// Runs one step; `None` if it was stopped.
     async fn step(
         &mut self,
         steps: &[Step],
@@ -235,7 +235,7 @@ impl<'a> Runner<'a> {
         Ok(Some(end))
     }
 
-    /// Brings up the store of a step and loads its data.
+    /// Starts the store of a step and loads its data.
     async fn ready(
         &mut self,
         steps: &[Step],
@@ -292,7 +292,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The store with as many nodes. Data that was made with another number of nodes is removed.
+    /// The store with this number of nodes. Data of another number of nodes is removed.
     async fn up(&mut self, store: &str, nodes: u32) -> Result<Result<Up, String>, RunError> {
         if self.state.nodes.get(store) != Some(&nodes) {
             self.fleet.wipe(store).await?;
@@ -311,7 +311,7 @@ impl<'a> Runner<'a> {
         Ok(Ok(up))
     }
 
-    /// Keeps the version and configuration of a store that is seen for the first time.
+    /// Records the version and configuration of a store when it is first used.
     async fn note_store(
         &mut self,
         store: &Store,
@@ -335,7 +335,7 @@ impl<'a> Runner<'a> {
         Ok(Ok(()))
     }
 
-    /// Makes the table of a step, and fills it.
+    /// Creates the table of a step, and fills it.
     async fn load(
         &mut self,
         step: &Step,
@@ -392,7 +392,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Begins the file of a trial.
+    /// Creates the file of a trial.
     fn begin(&self, name: &str, step: &Step, trial: &Trial) -> Result<TrialWriter, ResultsError> {
         let mut writer = self.directory.begin(name)?;
         let header = Header { trial: trial.clone(), order: step.order, started: now() };
@@ -400,7 +400,7 @@ impl<'a> Runner<'a> {
         Ok(writer)
     }
 
-    /// Sends the operations of a trial, and writes what is measured; none when it was stopped.
+    /// Sends the operations of a trial, and writes the measurements; `None` if it was stopped.
     async fn measure(
         &self,
         store: &Store,
@@ -425,7 +425,7 @@ impl<'a> Runner<'a> {
                         watch.line(&line);
                         writer.write(&line)?;
                     }
-                    // All that was measured is here, and the generator has ended or is about to.
+                    // All measurements have arrived, and the generator has ended or is about to.
                     None => return Ok(match end {
                         Some(end) => end,
                         None => sending.await,
@@ -436,7 +436,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The rate that the store of `trial` reached in another experiment, as the report has it: mean
+    /// The rate that the store of `trial` reached in another experiment, as in the report: the mean
     /// of its repetitions.
     fn reached(
         &self,
@@ -464,7 +464,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// A store that answers.
+/// A running store.
 struct Store {
     driver: Arc<dyn Driver>,
     up: Option<Up>,
@@ -490,13 +490,13 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The moment, RFC 3339.
+/// The current time, RFC 3339.
 pub fn now() -> String {
     let now = jiff::Timestamp::now();
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
-/// What a table takes, before and after the store wrote and merged what it had.
+/// The size of a table, before and after the store flushed and merged its data.
 async fn sizes(store: &Store, trial: &Trial, until: Settle) -> Result<Vec<Line>, StoreError> {
     let mut lines = Vec::new();
     let all = [
@@ -521,7 +521,7 @@ async fn sizes(store: &Store, trial: &Trial, until: Settle) -> Result<Vec<Line>,
     Ok(lines)
 }
 
-/// Writes what [`sizes`] found.
+/// Writes the result of [`sizes`].
 fn keep(
     sizes: Result<Vec<Line>, StoreError>,
     writer: &mut TrialWriter,
@@ -539,7 +539,7 @@ fn keep(
     }
 }
 
-/// What to say of a version that is not among those the driver is tested with.
+/// The note on a version that the driver is not tested with.
 fn untested(tested: &[&str], version: &str) -> Option<String> {
     let known = tested.iter().any(|beginning| version.starts_with(beginning));
     (!known).then(|| {

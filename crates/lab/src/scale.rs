@@ -1,12 +1,12 @@
 //! Scales of a study: the sizes of the paper, the same shape in minutes on a small machine, and
 //! seconds for tests.
 //!
-//! In a definition any value may be given once for each scale, `{ paper = 30, small = 5, smoke = 2
-//! }`; [`resolve`] leaves the one of the scale asked for.
+//! In a definition any value may be given per scale, `{ paper = 30, small = 5, smoke = 2 }`;
+//! [`resolve`] selects that of the requested scale.
 
 use serde::{Deserialize, Serialize};
 
-/// How much is measured. Reports of different scales are never mixed.
+/// How much is measured. Reports of different scales must not be mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -14,12 +14,12 @@ pub enum Scale {
     Paper,
     /// The same shape in minutes on 2 cores.
     Small,
-    /// Seconds: shows that all works, and nothing about speed.
+    /// Seconds: shows that everything works, but nothing about performance.
     Smoke,
 }
 
 impl Scale {
-    /// All, the largest first.
+    /// All scales, the largest first.
     pub const ALL: [Scale; 3] = [Scale::Paper, Scale::Small, Scale::Smoke];
 
     /// The name in definitions and results.
@@ -31,19 +31,19 @@ impl Scale {
         }
     }
 
-    /// The scale of this name.
+    /// The scale with this name.
     pub fn named(name: &str) -> Option<Scale> {
         Scale::ALL.into_iter().find(|scale| scale.name() == name)
     }
 }
 
-/// A value is given by scales, but not for the one asked for.
+/// A value is given per scale, but not for the requested one.
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[error("`{path}` has no value for scale {}", scale.name())]
 pub struct NoValue {
-    /// Where in the definition.
+    /// Its path in the definition.
     path: String,
-    /// The scale asked for.
+    /// The requested scale.
     scale: Scale,
 }
 

@@ -1,9 +1,9 @@
-//! How the operations of a trial are sent, and which part of them by which generator.
+//! How the operations of a trial are sent, and the share of each generator.
 
 use serde::{Deserialize, Serialize};
 
-/// How operations are sent. The trial ends with whichever of `operations`, `operations_per_thread`
-/// and `seconds` comes first; at least one is given.
+/// How operations are sent. The trial ends at the first of `operations`, `operations_per_thread`
+/// and `seconds`; at least one is given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
@@ -21,15 +21,15 @@ pub struct Load {
     /// Length, s, after the warm-up.
     #[serde(default)]
     pub seconds: Option<f64>,
-    /// An open loop: operations per second of all threads together, and latency from the moment an
-    /// operation was due. Without it each thread sends the next operation when it has the answer of
-    /// the last (closed loop).
+    /// An open loop: operations per second of all threads together, with latency from the moment an
+    /// operation was due. Without it, each thread sends the next operation when it has the answer
+    /// to the last (closed loop).
     #[serde(default)]
     pub target_per_s: Option<f64>,
-    /// Sent before, at the same pace, and not measured, s.
+    /// Time of operations that are sent first, at the same rate, and not measured, s.
     #[serde(default)]
     pub warm_up_s: f64,
-    /// Rows of one insert; more than one only where data is loaded.
+    /// Rows per insert; more than one only for loading data.
     #[serde(default = "one")]
     pub batch_rows: u32,
 }
@@ -38,13 +38,12 @@ fn one() -> u32 {
     1
 }
 
-/// The part of one of several generator processes that share a trial: of every count and rate it
-/// takes `1/of`.
+/// The share of one of several generator processes of a trial: `1/of` of every count and rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// From 0.
     pub index: u32,
-    /// How many share it.
+    /// The number of generators.
     pub of: u32,
 }
 
@@ -55,7 +54,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// This part of the numbers 0 to `count`: from the first to before the second.
+    /// This share of the numbers 0 to `count`: from the first to before the second.
     pub fn range(self, count: u64) -> (u64, u64) {
         let place = |index: u32| {
             (u128::from(count) * u128::from(index) / u128::from(self.of.max(1))) as u64
@@ -63,7 +62,7 @@ impl Share {
         (place(self.index), place(self.index + 1))
     }
 
-    /// This part of a count.
+    /// This share of a count.
     pub fn part(self, count: u64) -> u64 {
         let (from, to) = self.range(count);
         to - from

@@ -2,13 +2,13 @@
 //! memory, stopped.
 //!
 //! `stores/NAME/server.rs` says of each store what [`Server`] asks; the rest is here and the same
-//! for all. A server belongs to the lab only when its record in `run/` names its process with the
-//! moment that process began: no other process is ever signalled. Servers outlive the command that
-//! started them; another command finds them with [`running`]. Data lives until [`wipe`], software
+//! for all. A server belongs to the lab only if its record in `run/` names its process with the
+//! start time of that process: no other process is ever signalled. Servers survive the command that
+//! started them; another command finds them with [`running`]. Data exists until [`wipe`], software
 //! until its directory is removed.
 //!
-//! Left out on purpose: other machines, service managers and containers. The lab can be pointed to
-//! servers that already run.
+//! Left out on purpose: other machines, service managers and containers. The lab can use servers
+//! that already run.
 
 pub mod cli;
 pub(crate) mod debian;
@@ -31,43 +31,45 @@ use crate::stores::STORES;
 pub use home::{Home, Site};
 pub use process::{Launch, Process, Signal};
 
-/// Nodes of one store. More would not fit on one machine; a start that asks for more is refused.
+/// Limit of the nodes of one store. More would not fit on one machine; a start with more is
+/// refused.
 pub const NODES_MAX: u32 = 16;
 
-/// Lines of a server's log that an error quotes.
+/// Lines of a server's log that are quoted in an error.
 const TAIL_LINES: usize = 15;
 
-/// How long an address may be taken by what is about to end.
+/// How long an address may stay in use by a process that is ending.
 const FREE_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Time between two looks at a process or two questions whether it answers.
+/// Time between two checks of a process or of its answer.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Gets what a person waiting wants to know, a line at a time.
+/// Receives progress messages for the user, a line at a time.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a kind of server is: how it is fetched, started, asked and stopped.
+/// A kind of server: how it is installed, started, queried and stopped.
 #[async_trait]
 pub trait Server: Send + Sync {
-    /// The name, the same as that of its driver.
+    /// Its name, which is that of its driver.
     fn name(&self) -> &'static str;
 
     /// Its options.
     fn options(&self) -> &'static [Known];
 
-    /// Fetches the software into `site.software` or the system. Quick where it is there. Blocks.
+    /// Installs the software into `site.software` or the system. Fast if it is installed already.
+    /// Blocks.
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError>;
 
-    /// All nodes, as they are to be started. Touches nothing.
+    /// All nodes to start. Has no side effects.
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError>;
 
-    /// Makes what a node needs beyond its [`Node::files`] before each start. Blocks.
+    /// Prepares what a node needs besides its [`Node::files`], before each start. Blocks.
     fn prepare(&self, site: &Site, node: &Node) -> Result<(), ServerError> {
         let _ = (site, node);
         Ok(())
     }
 
-    /// Asks a node, which has begun as one of `nodes`, for a real answer; otherwise what it said.
+    /// Sends a node, one of the running `nodes`, a real request; the error has its answer.
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String>;
 
     /// Whether each node has to answer before the next is started.
@@ -75,69 +77,69 @@ pub trait Server: Send + Sync {
         false
     }
 
-    /// How long a node may take until it answers, s.
+    /// Time limit until a node answers, s.
     fn start_s_max(&self) -> u64 {
         60
     }
 
-    /// Whether what it acknowledged is there after it was stopped and started again.
+    /// Whether acknowledged data survives a stop and restart.
     fn keeps_data(&self, options: &Options) -> bool {
         let _ = options;
         true
     }
 
-    /// Options that the driver needs for servers that were started here.
+    /// Options that the driver needs for servers of the lab.
     fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
         let _ = nodes;
         Vec::new()
     }
 
-    /// What ends it in good order, and how long it may take then, s, before it is killed.
+    /// The signal for an orderly stop, and its time limit, s, after which the process is killed.
     fn stop(&self) -> (Signal, u64) {
         (Signal::TERM, 60)
     }
 }
 
-/// One server process, as it is to be started.
+/// A server process to start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Of its log and its record: letters and digits.
+    /// Name of its log and its record: letters and digits.
     pub name: String,
-    /// Where the driver connects to, `host:port`.
+    /// The address for the driver, `host:port`.
     pub endpoint: String,
     /// Addresses that must be free.
     pub listen: Vec<SocketAddr>,
-    /// Everything it stores is below.
+    /// The directory of everything that it stores.
     pub data: PathBuf,
     /// Files that are written before each start, such as its configuration.
     pub files: Vec<(PathBuf, String)>,
-    /// The process.
+    /// The command.
     pub launch: Launch,
-    /// What the lab set in its configuration, for the report.
+    /// The configuration that the lab set, for the report.
     pub configuration: Vec<String>,
 }
 
-/// What is kept in `run/` of a node that was started.
+/// The record in `run/` of a started node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     process: Process,
     node: Node,
 }
 
-/// A store whose servers run.
+/// A store with running servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
     /// Its name.
     pub name: String,
-    /// Its nodes or shards with their processes, in order; none is empty.
+    /// Its nodes or shards with their processes, in order; at least one.
     pub nodes: Vec<(Node, Process)>,
-    /// Whether its data of before is there: the processes ran already, or keep data over a restart.
+    /// Whether it has its earlier data: the processes ran already, or keep data over a restart.
     pub keeps_data: bool,
 }
 
 impl Running {
-    /// How a driver reaches it, with the options that it needs for servers of the lab; others are
-    /// added by whoever knows them.
+    /// How a driver reaches it, with the options that it needs for servers of the lab; the caller
+    /// adds others.
     pub fn spec(&self) -> StoreSpec {
         let nodes: Vec<Node> = self.nodes.iter().map(|(node, _)| node.clone()).collect();
         let needed = find(&self.name).map(|server| server.driver_options(&nodes));
@@ -150,21 +152,20 @@ impl Running {
         }
     }
 
-    /// The processes that serve it at this moment: of each node the one that was started and all
-    /// that came from it.
+    /// Its current processes: the one that was started for each node, and all its descendants.
     pub fn pids(&self) -> Vec<u32> {
         let roots: Vec<u32> =
             self.nodes.iter().map(|(_, p)| p).filter(|p| p.alive()).map(|p| p.pid).collect();
         crate::proc::trees(&roots)
     }
 
-    /// Directories with all that it stores.
+    /// Directories with everything that it stores.
     pub fn data(&self) -> Vec<PathBuf> {
         self.nodes.iter().map(|(node, _)| node.data.clone()).collect()
     }
 
-    /// What the lab set in its configuration; of several nodes each line that is not in all of them
-    /// begins with its name.
+    /// The configuration that the lab set; with several nodes, lines that differ between them begin
+    /// with the name of the node.
     pub fn configuration(&self) -> Vec<String> {
         let everywhere =
             |line: &String| self.nodes.iter().all(|(n, _)| n.configuration.contains(line));
@@ -181,7 +182,7 @@ impl Running {
         lines
     }
 
-    /// An error where a node has ended, with the end of its log.
+    /// An error if a node has ended, with the end of its log.
     pub fn check(&self, home: &Home) -> Result<(), ServerError> {
         let site = home.site(&self.name);
         match self.nodes.iter().find(|(_, process)| !process.alive()) {
@@ -191,60 +192,60 @@ impl Running {
     }
 }
 
-/// Why a server is not there.
+/// Why a server could not be provided.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// No server of this name.
+    /// There is no server with this name.
     #[error("there is no server `{name}`; there are: {}", names().join(", "))]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// An option that it does not have, or with a value it does not take.
+    /// An option that does not exist, or does not accept the value.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// More nodes than [`NODES_MAX`], or none.
+    /// More nodes than [`NODES_MAX`], or zero.
     #[error("{name}: {nodes} nodes; a store has 1 to {NODES_MAX} on one machine")]
     Nodes {
         /// Name of the store.
         name: String,
-        /// As many were asked for.
+        /// The requested number.
         nodes: u32,
     },
-    /// The file system said no.
+    /// An I/O error.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: String,
-        /// What it said.
+        /// The error.
         source: std::io::Error,
     },
-    /// Something that has to be there first.
+    /// A prerequisite is missing.
     #[error("{what}; {remedy}")]
     Missing {
-        /// What is not there.
+        /// The prerequisite.
         what: String,
-        /// How it is had.
+        /// How to get it.
         remedy: String,
     },
-    /// A program that installs or prepares did not do so.
+    /// A program for installing or preparing failed.
     #[error("`{command}` failed; the end of {log}:\n{tail}")]
     Command {
-        /// What was run.
+        /// The command.
         command: String,
-        /// Where its output is.
+        /// The file with its output.
         log: String,
-        /// The end of it.
+        /// The end of the output.
         tail: String,
     },
-    /// Another process listens where the server shall.
+    /// Another process listens on the server's address.
     #[error(
         "{address} is taken by another process; stop that, or give another port with --set port=NUMBER: {source}"
     )]
     Port {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The process ended by itself.
@@ -254,7 +255,7 @@ pub enum ServerError {
         node: String,
         /// Its log.
         log: String,
-        /// The end of it.
+        /// The end of the log.
         tail: String,
     },
     /// The process runs and does not answer.
@@ -262,28 +263,27 @@ pub enum ServerError {
     Silent {
         /// Its name.
         node: String,
-        /// The time it had.
+        /// The time limit.
         seconds: u64,
-        /// What came instead of an answer.
+        /// What it returned instead of an answer.
         said: String,
         /// Its log.
         log: String,
-        /// The end of it.
+        /// The end of the log.
         tail: String,
     },
-    /// It runs as it was started before, which is not what is asked now.
+    /// It runs with other settings than requested.
     #[error("{name} runs with other settings; stop it first: loginson-lab stores stop {name}")]
     Different {
         /// Name of the store.
         name: String,
     },
-    /// A process that was killed is still there, which is for the system's administrator to look
-    /// into.
+    /// A process survived being killed; an administrator has to find out why.
     #[error("{node} (pid {pid}) is still there after it was killed")]
     Immortal {
         /// Its name.
         node: String,
-        /// Its process.
+        /// Its process id.
         pid: u32,
     },
 }
@@ -303,13 +303,13 @@ pub fn names() -> Vec<&'static str> {
     servers().map(|server| server.name()).collect()
 }
 
-/// The server of this name.
+/// The server with this name.
 pub fn find(name: &str) -> Result<&'static dyn Server, ServerError> {
     let found = servers().find(|server| server.name() == name);
     found.ok_or_else(|| ServerError::Unknown { name: name.to_owned() })
 }
 
-/// Fetches the software of a store; quick where it is there.
+/// Installs the software of a store; fast if it is installed already.
 pub async fn install(
     home: &Home,
     name: &str,
@@ -326,9 +326,9 @@ pub async fn install(
     .await
 }
 
-/// Installs a store where needed and starts its `nodes`; returns when every one of them gives a
-/// real answer. What runs already as asked stays as it is. When a node fails, the ones started with
-/// it are stopped.
+/// Installs a store if necessary and starts its `nodes`; returns when every one of them gives a
+/// real answer. Nodes that already run with the same settings are kept. If a node fails, the ones
+/// started with it are stopped.
 pub async fn start(
     home: &Home,
     name: &str,
@@ -361,7 +361,7 @@ pub async fn start(
             keeps_data: server.keeps_data(&options),
         }),
         Err(error) => {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = stop_all(server, &site, say).await;
             Err(error)
         }
@@ -377,7 +377,7 @@ pub fn running(home: &Home, name: &str) -> Result<Option<Running>, ServerError> 
     Ok((!nodes.is_empty()).then(|| Running { name: name.to_owned(), nodes, keeps_data }))
 }
 
-/// Stops all nodes of a store: asks, waits, and kills what does not end. Data stays.
+/// Stops all nodes of a store: sends the signal, waits, and kills the remaining ones. Data stays.
 pub async fn stop(home: &Home, name: &str, say: &Say) -> Result<(), ServerError> {
     let server = find(name)?;
     let site = home.site(name);
@@ -400,7 +400,7 @@ pub async fn wipe(home: &Home, name: &str, say: &Say) -> Result<(), ServerError>
     Ok(())
 }
 
-/// Asks a node for its version by way of its driver.
+/// Queries the version of a node with its driver.
 pub(crate) async fn driver_answers(name: &str, node: &Node) -> Result<(), String> {
     let spec = StoreSpec {
         name: name.to_owned(),
@@ -451,7 +451,7 @@ async fn start_all(
     Ok(processes)
 }
 
-/// Starts the process of a node, and keeps the record of it.
+/// Starts the process of a node, and writes its record.
 fn begin(server: &dyn Server, site: &Site, node: &Node) -> Result<Process, ServerError> {
     for directory in [&node.data, &site.log, &site.run] {
         std::fs::create_dir_all(directory).map_err(io(directory))?;
@@ -468,14 +468,14 @@ fn begin(server: &dyn Server, site: &Site, node: &Node) -> Result<Process, Serve
     let path = site.record_of(&node.name);
     let text = serde_json::to_string_pretty(&record).expect("a record is JSON");
     if let Err(error) = home::write_whole(&path, &text) {
-        // Without its record nobody could stop it.
+        // Without its record no later command could stop it.
         process.signal(Signal::KILL);
         return Err(error);
     }
     Ok(process)
 }
 
-/// Asks a node until it answers.
+/// Polls a node until it answers.
 async fn wait(
     server: &dyn Server,
     site: &Site,
@@ -523,9 +523,9 @@ fn ended(site: &Site, node: &Node) -> ServerError {
     ServerError::Ended { node: node.name.clone(), log: log.display().to_string(), tail }
 }
 
-/// An error where somebody listens on `address`, or goes on to. Bound as servers bind, so that
-/// connections of an earlier server that the system still remembers do not matter; what that server
-/// started may take a moment longer to end.
+/// An error if another process keeps listening on `address`. The test binds like servers do, so
+/// that old connections in the system's tables do not matter; processes that the earlier server
+/// started may end a moment later.
 async fn free(address: SocketAddr) -> Result<(), ServerError> {
     let begin = Instant::now();
     loop {
@@ -577,7 +577,7 @@ async fn gone(process: &Process, limit: Duration) -> bool {
     true
 }
 
-/// What was started and not stopped, in the order of nodes.
+/// Nodes that were started and not stopped, in order.
 fn records(site: &Site) -> Result<Vec<Record>, ServerError> {
     let mut records = Vec::new();
     for path in site.records()? {

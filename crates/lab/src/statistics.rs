@@ -1,12 +1,12 @@
-//! What is known from a few repetitions: means with intervals, differences between two stores,
-//! spread, drift.
+//! Statistics of a few repetitions: means with intervals, differences between two stores, spread,
+//! drift.
 //!
-//! A sample is one number for each repetition (operations per second, or a mean latency), never one
-//! for each operation: operations of one run depend on each other, repetitions hardly do. Tests and
-//! intervals are Student's and Welch's, as in the studies; they hold where the repetitions are
-//! independent and about normal, which [`trend`] and the box plots help to see, and the fewer
-//! repetitions there are the more they rest on it. The distributions come from the library statrs;
-//! what is put together here is checked against published output of R and against the 2015 study.
+//! A sample is one number per repetition (operations per second, or a mean latency), never one per
+//! operation: operations of one run depend on each other, repetitions hardly do. Tests and
+//! intervals are Student's and Welch's, as in the studies; they are valid if the repetitions are
+//! independent and approximately normal, which [`trend`] and the box plots help to check; with
+//! fewer repetitions this matters more. The distributions come from the library statrs; the
+//! computations here are checked against published output of R and against the 2015 study.
 //!
 //! Left out: paired tests (stores run in turn but share nothing that would pair their repetitions)
 //! and tests on ranks.
@@ -21,31 +21,31 @@ pub use welch::{Welch, holm, welch};
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Of intervals and tests.
+/// Confidence level of intervals and tests.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Below this p a difference is called significant.
 pub const SIGNIFICANCE: f64 = 1.0 - CONFIDENCE;
 
-/// Fewer repetitions than this are reported with a warning: the interval of four is 1.6 standard
-/// deviations to each side, that of thirty 0.4, and whether four numbers are about normal cannot be
-/// seen.
+/// Below this number of repetitions reports have a warning: the interval of four extends 1.6
+/// standard deviations to each side, that of thirty 0.4, and four numbers do not show whether they
+/// are approximately normal.
 pub const SAMPLE_WARNING: usize = 5;
 
-/// A mean and how well it is known.
+/// A mean and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Repetitions.
     pub count: usize,
-    /// Of the sample.
+    /// The mean of the sample.
     pub mean: f64,
     /// Standard deviation of the sample (divisor n − 1); 0 for one repetition.
     pub deviation: f64,
-    /// The ends of the interval of [`CONFIDENCE`] for the mean; none for one repetition.
+    /// The interval of [`CONFIDENCE`] for the mean; `None` for one repetition.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The mean of a sample and its interval by Student's t; none of an empty sample.
+/// The mean of a sample and its interval by Student's t; `None` for an empty sample.
 pub fn estimate(sample: &[f64]) -> Option<Estimate> {
     let (mean, variance) = moments(sample)?;
     let count = sample.len();
@@ -56,8 +56,8 @@ pub fn estimate(sample: &[f64]) -> Option<Estimate> {
     Some(Estimate { count, mean, deviation: variance.sqrt(), interval })
 }
 
-/// Mean and variance (divisor n − 1; 0 of one value), in two passes: the difference of large sums
-/// would lose the digits.
+/// Mean and variance (divisor n − 1; 0 for one value), in two passes: the difference of large sums
+/// would lose precision.
 fn moments(sample: &[f64]) -> Option<(f64, f64)> {
     if sample.is_empty() {
         return None;
@@ -72,7 +72,7 @@ fn student(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("degrees of freedom are positive")
 }
 
-/// How many standard errors the interval of [`CONFIDENCE`] reaches to each side.
+/// The half-width of the interval of [`CONFIDENCE`], in standard errors.
 fn student_quantile(freedom: f64) -> f64 {
     student(freedom).inverse_cdf(0.5 + CONFIDENCE / 2.0)
 }
@@ -81,7 +81,7 @@ fn student_quantile(freedom: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Half a unit of the last digit that was published.
+    /// Half a unit of the last published digit.
     #[track_caller]
     pub(super) fn near(got: f64, published: f64, half_unit: f64) {
         assert!((got - published).abs() <= half_unit, "{got}, published {published}");

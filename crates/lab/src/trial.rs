@@ -1,5 +1,5 @@
-//! A trial: one measured run of one piece of work against one store. It is plain data, so that it
-//! can be written into the results, sent to generators on other machines, and run again.
+//! A trial: one measured run of one workload against one store. It is plain data, so that it can be
+//! written into the results, sent to generators on other machines, and repeated.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,31 +8,31 @@ use crate::row::Schema;
 pub use crate::sending::{Load, Share};
 use crate::workload::Workload;
 
-/// Everything that decides what a trial does.
+/// Everything that determines a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Name of the experiment in its study.
     pub experiment: String,
-    /// Whether this is measured, or a load of data that a measured trial needs.
+    /// Whether it is measured, or loads data for a measured trial.
     pub role: Role,
-    /// The store, as it was reached.
+    /// The store, with its addresses.
     pub store: StoreSpec,
     /// Nodes of the store's cluster, or its shards.
     pub nodes: u32,
     /// The table it works on.
     pub schema: Schema,
-    /// What is sent.
+    /// The work.
     pub work: Work,
-    /// From 1.
+    /// The repetition, from 1.
     pub repetition: u32,
-    /// Of all that is random: the same trial sends the same operations.
+    /// The seed of all random choices: the same trial sends the same operations.
     pub seed: u64,
-    /// Which part of the work is this generator's.
+    /// This generator's share of the work.
     #[serde(default)]
     pub share: Share,
 }
 
-/// Why a trial is run.
+/// The purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -44,7 +44,7 @@ pub enum Role {
     Limit,
 }
 
-/// What a trial sends.
+/// The work of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Work {
@@ -77,7 +77,7 @@ pub struct RealTime {
 
 #[cfg(test)]
 impl Trial {
-    /// For tests: once, of a store that is called so.
+    /// For tests: one repetition on a store with this label.
     pub(crate) fn example(store: &str, workload: Workload, load: Load) -> Trial {
         Trial {
             experiment: "test".to_owned(),

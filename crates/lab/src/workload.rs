@@ -1,10 +1,10 @@
-//! What is sent to a store: one file for each kind of workload.
+//! The operations that are sent to a store: one file for each kind of workload.
 //!
-//! A [`Workload`] is plain data of a definition. [`Workload::plan`] makes it ready for one
-//! generator: a [`Plan`], from which every thread takes its own [`Steps`]. Each step says what the
-//! operation is called, what is sent, and what answer is [expected](Expect). Rows are a pure
-//! function of their number, so that every row that comes back is checked in all its columns
-//! ([`check`]), and the driver that stores nothing can be answered for ([`right_answer`]).
+//! A [`Workload`] is plain data of a definition. [`Workload::plan`] prepares it for one generator:
+//! the result is a [`Plan`], from which every thread takes its own [`Steps`]. Each step has the
+//! label of the operation, the request, and the [expected](Expect) answer. Rows are a pure function
+//! of their number, so that every returned row is checked in all columns ([`check`]), and right
+//! answers can be made for the driver that stores nothing ([`right_answer`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -25,26 +25,25 @@ pub mod ycsb;
 pub enum Workload {
     /// Inserts the log records 1 to `records` of the 2015 study, in the order of their keys.
     LogWrites {
-        /// How many there are.
+        /// Number of records.
         records: u64,
     },
-    /// Reads log records under uniformly random keys out of 1 to `records`, and checks every
-    /// column.
+    /// Reads log records with uniformly random keys from 1 to `records`, and checks every column.
     LogReads {
-        /// How many there are.
+        /// Number of records.
         records: u64,
     },
-    /// Inserts records of the historical data of the 2015 study: four cycles of values whose
-    /// lengths share no divisor, so that every count is known.
+    /// Inserts records of the historical data of the 2015 study: four cycles of values with coprime
+    /// lengths, so that every count is known.
     HistoryWrites(History),
-    /// Asks the queries A, B and C of the historical data, each with other values every time, and
+    /// Runs the queries A, B and C over the historical data, with other values each time, and
     /// checks every count. Labels `query_a`, `query_b`, `query_c`.
     HistoryQueries(History),
     /// A workload of YCSB's core workload.
     Ycsb {
         /// The load phase inserts the records; the run phase works on them.
         phase: Phase,
-        /// YCSB's properties (`recordcount`, `readproportion`, …), as its workload files have them.
+        /// YCSB's properties (`recordcount`, `readproportion`, …), as in its workload files.
         properties: std::collections::BTreeMap<String, String>,
     },
     /// A workload of the 2012 study of application performance monitoring.
@@ -59,7 +58,7 @@ pub enum Workload {
         scan: u32,
         /// Share of inserts, %.
         insert: u32,
-        /// A scan asks for 1 to this many rows.
+        /// Limit of the rows of a scan, which are 1 or more.
         scan_rows_max: u32,
     },
 }
@@ -68,7 +67,7 @@ pub enum Workload {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
-    /// Records in the table; the whole product of the four cycles at the paper's scale.
+    /// Records in the table; at the paper's scale the product of the four cycles.
     pub records: u64,
     /// Different time stamps.
     pub timestamps: u64,
@@ -78,7 +77,7 @@ pub struct History {
     pub services: u64,
 }
 
-/// The two halves of a workload that works on data of its own.
+/// The two phases of a workload that works on its own data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -89,7 +88,7 @@ pub enum Phase {
 }
 
 impl Workload {
-    /// What a store must be able to do for it.
+    /// The abilities that a store needs for it.
     pub fn needs(&self) -> Vec<Ability> {
         match self {
             Workload::LogWrites { .. } | Workload::HistoryWrites(_) => vec![Ability::Insert],
@@ -109,42 +108,43 @@ impl Workload {
     }
 }
 
-/// What a plan is made for.
+/// The parameters of a plan.
 #[derive(Debug, Clone)]
 pub struct Opening {
-    /// Of all choices; the data itself does not depend on it.
+    /// The seed of all choices; the data itself does not depend on it.
     pub seed: u64,
-    /// This generator's part.
+    /// The share of this generator.
     pub share: Share,
-    /// Rows of one insert.
+    /// Rows per insert.
     pub batch_rows: u32,
-    /// Operations of the whole trial, where it has a limit.
+    /// Operations of the whole trial, if it has a limit.
     pub operations: Option<u64>,
 }
 
 impl Opening {
-    /// For a share, with everything else as small as it can be.
+    /// For a share, with all other parameters as small as possible.
     pub fn of(share: Share) -> Opening {
         Opening { seed: 1, share, batch_rows: 1, operations: None }
     }
 
-    /// The random choices of one thread.
+    /// The random numbers of one thread.
     pub fn random(&self, thread: u32) -> fastrand::Rng {
         let place = u64::from(self.share.index) << 32 | u64::from(thread);
         fastrand::Rng::with_seed(letters::mix(self.seed ^ letters::mix(place)))
     }
 }
 
-/// A workload made ready for one generator; its threads share what must be shared, as the next
-/// number to insert.
+/// A workload prepared for one generator. Its threads share state such as the next number to
+/// insert.
 pub trait Plan: Send + Sync {
-    /// The steps of one thread, from 0.
+    /// The steps of one thread, numbered from 0.
     fn steps(&self, thread: u32) -> Box<dyn Steps>;
 
-    /// The row under a key as it was inserted; none where this workload has no such row.
+    /// The row under a key as it was inserted; `None` if this workload has no such row.
     fn row(&self, key: &Value) -> Option<Row>;
 
-    /// Whether a row that came back can be what its key holds now, or what is wrong with it.
+    /// Checks whether a returned row can be the current one of its key; the error says what is
+    /// wrong.
     fn verify(&self, row: &Row) -> Result<(), String> {
         match self.row(&row.key) {
             Some(expected) => compare(row, &expected),
@@ -152,34 +152,34 @@ pub trait Plan: Send + Sync {
         }
     }
 
-    /// What to say of this workload in the report, as a property that was passed over.
+    /// Notes on this workload for the report, for example about ignored properties.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The operations of one thread, one after the other.
+/// The operations of one thread, in order.
 pub trait Steps: Send {
-    /// The next, or none when the workload is at its end.
+    /// The next step, or `None` when the workload is complete.
     fn next(&mut self) -> Option<Step>;
 
-    /// Tells how a request of these steps ended: whether the store acknowledged it.
+    /// Reports whether the store acknowledged a request of these steps.
     fn ended(&mut self, request: &Request, acknowledged: bool) {
         let _ = (request, acknowledged);
     }
 }
 
-/// A step: one operation, or two that are also measured as one.
+/// A step: one operation, or two that are also measured together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// Sent first.
     pub request: Request,
-    /// Sent when the first was answered rightly.
+    /// Sent if the first was answered correctly.
     pub then: Option<Box<Then>>,
 }
 
 impl Step {
-    /// A step of a single operation.
+    /// A step with a single operation.
     pub fn one(request: Request) -> Step {
         Step { request, then: None }
     }
@@ -188,52 +188,51 @@ impl Step {
 /// The second half of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Then {
-    /// What both together are called.
+    /// The label of both together.
     pub label: &'static str,
     /// The second operation.
     pub request: Request,
 }
 
-/// An operation, and what it must come to.
+/// An operation and its expected answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What it is called in the report.
+    /// Its label in the report.
     pub label: &'static str,
-    /// What is sent.
+    /// The request.
     pub operation: Operation,
-    /// What is a right answer.
+    /// The right answer.
     pub expect: Expect,
 }
 
-/// What is a right answer.
+/// The right answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// [`Answer::Done`].
     Done,
-    /// The row that was asked for, right in every column.
+    /// The requested row, with the right value in every column.
     Row {
-        /// Whether it was there before the trial: then it cannot be missing.
+        /// Whether it existed before the trial: then it cannot be missing.
         loaded: bool,
     },
-    /// At most as many rows as were asked for, none twice, each right in every column.
+    /// At most as many rows as requested, none twice, each right in every column.
     Rows {
-        /// Whether the row that the scan starts from was there before the trial: then it is the
-        /// first.
+        /// Whether the row at which the scan starts existed before the trial: then it is the first.
         loaded: bool,
     },
-    /// As many rows.
+    /// This number of rows.
     Count(u64),
 }
 
-/// What an answer is worth.
+/// The verdict on an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// As expected.
+    /// It is as expected.
     Right,
-    /// A row that was acknowledged during the trial is not seen: counted as the error `missing`,
-    /// because a store may say of itself that it shows rows later.
+    /// A row that was acknowledged during the trial is missing: counted as the error `missing`,
+    /// because a store may document that rows become visible later.
     Missing,
-    /// Not what it must be: what was asked, what came, what was expected.
+    /// It is wrong: the request, the answer, and what was expected.
     Wrong(String),
 }
 
@@ -291,7 +290,7 @@ fn check_scan(
     Ok(())
 }
 
-/// Says in which column two rows differ.
+/// Describes the column in which two rows differ.
 fn compare(row: &Row, expected: &Row) -> Result<(), String> {
     if row.values.len() != expected.values.len() {
         return Err(format!(
@@ -310,8 +309,8 @@ fn compare(row: &Row, expected: &Row) -> Result<(), String> {
     }
 }
 
-/// The right answer to a request, made from the workload: what a store that has the data says. A
-/// scan is answered with the row that it starts from.
+/// The right answer to a request, made from the workload: that of a store with the data. A scan
+/// returns the row at which it starts.
 pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
     match (&request.operation, request.expect) {
         (Operation::Read { key }, _) => Answer::Row(plan.row(key)),
@@ -321,7 +320,7 @@ pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
     }
 }
 
-/// An operation as a message says it, without the contents of rows.
+/// An operation for messages, without the contents of rows.
 fn in_words(operation: &Operation) -> String {
     match operation {
         Operation::Insert(row) => format!("of row {}", row.key),
@@ -338,7 +337,7 @@ fn in_words(operation: &Operation) -> String {
     }
 }
 
-/// What an insert is called.
+/// The label of inserts.
 fn insert_label(operation: &Operation) -> &'static str {
     match operation {
         Operation::InsertMany(_) => "insert_many",
@@ -346,20 +345,20 @@ fn insert_label(operation: &Operation) -> &'static str {
     }
 }
 
-/// Why a workload of a definition cannot be run.
+/// Why a workload of a definition cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
-    /// A number or a word that it does not take.
+    /// A parameter has an invalid value.
     #[error("{name} = {value}: it takes {takes}")]
     Value {
-        /// What is set.
+        /// The parameter.
         name: String,
-        /// To what.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// The valid values.
         takes: String,
     },
-    /// The trial's table is not the workload's.
+    /// The trial's table differs from the workload's.
     #[error(
         "the table `{table}` has other columns than this workload: use the schema of the workload"
     )]
@@ -382,7 +381,7 @@ impl Workload {
         })
     }
 
-    /// Makes it ready for one generator. `schema` is the trial's table, which may differ from
+    /// Prepares it for one generator. `schema` is the trial's table, which may differ from
     /// [`Workload::schema`] in its name and its indexes.
     pub fn plan(&self, schema: &Schema, opening: &Opening) -> Result<Box<dyn Plan>, WorkloadError> {
         let own = self.schema()?;
@@ -413,8 +412,8 @@ impl Workload {
         self.needs().contains(&Ability::Insert)
     }
 
-    /// The number of operations that ends a trial, of all generators: the load's, or
-    /// `operationcount` of a workload of YCSB where the load says nothing.
+    /// The number of operations of all generators that ends a trial: that of the load, or the
+    /// `operationcount` of a workload of YCSB if the load has none.
     pub fn operations_max(&self, load: &Load) -> Option<u64> {
         let silent = load.operations_per_thread.is_none() && load.seconds.is_none();
         load.operations.or_else(|| match self {
@@ -425,8 +424,8 @@ impl Workload {
         })
     }
 
-    /// Operations that a trial of this workload comes to, of all generators: for showing progress.
-    /// None where only time ends it.
+    /// Expected operations of a trial of this workload, of all generators, for showing progress.
+    /// `None` if only time ends it.
     pub fn operations(&self, load: &Load) -> Option<u64> {
         let rows = match self {
             Workload::LogWrites { records } => Some(*records),

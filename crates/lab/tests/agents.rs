@@ -1,10 +1,9 @@
-//! Generators on machines of their own: coordinator, store and two agents, each with a network of
-//! its own, joined by a bridge. What happens to a cable or a machine happens to them as on a real
-//! network.
+//! Generators on separate machines: coordinator, store and two agents, each in a network namespace,
+//! joined by a bridge. Cut cables and dead machines have the same effects as on a real network.
 //!
-//! All networks are within a user namespace, so that no other process is in reach of them, and root
-//! is not needed where the system allows user namespaces; where it does not, the tests say so and
-//! are skipped. They are gone when their processes are.
+//! All networks are inside a user namespace, so that they reach no other process, and no root is
+//! needed if the system permits user namespaces; if it does not, the tests are skipped with a
+//! message. The networks end with their processes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -13,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use lab::results::{Directory, End, Line, Outcome};
 
-/// The machines beside that of the coordinator, each with its address. The last two are the agents.
+/// The machines besides that of the coordinator, with their addresses. The last two are the agents.
 const MACHINES: [(&str, &str); 3] =
     [("store", "10.9.0.2"), ("one", "10.9.0.3"), ("two", "10.9.0.4")];
 
-/// Makes the networks, and keeps them until its input ends.
+/// Creates the networks, and keeps them until its standard input is closed.
 const SETUP: &str = r#"
 set -e
 mount -t tmpfs tmpfs /run
@@ -38,7 +37,7 @@ echo ready
 exec cat
 "#;
 
-/// A process that ends with this.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -49,7 +48,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Starts it, and waits for a line of its output that has `word` in it.
+    /// Starts it, and waits for a line of its output with `word` in it.
     fn start(command: &mut Command, word: &str) -> Running {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut running = Running(child.unwrap_or_else(|error| panic!("{command:?}: {error}")));
@@ -63,7 +62,7 @@ impl Running {
                 "{command:?} ended. This test needs iproute2, util-linux and redis (scripts/test-deps.sh)"
             );
         }
-        // What it says later is read, so that it is never held up.
+        // The rest of its output is read, so that it is never blocked.
         std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
         running
     }
@@ -84,7 +83,7 @@ fn apart(program: &str) -> Command {
 }
 
 impl Network {
-    /// None where the system allows no namespaces.
+    /// `None` if the system permits no namespaces.
     fn new() -> Option<Network> {
         if !apart("true").status().is_ok_and(|status| status.success()) {
             eprintln!("skipped: networks need root or a system that allows user namespaces");
@@ -145,13 +144,13 @@ impl Network {
         resume.args(["resume", "--retry-failed"]).arg(out).output().unwrap()
     }
 
-    /// Bytes that came over the cable of a machine.
+    /// Bytes received on the network interface of a machine.
     fn received(&self, machine: &str) -> u64 {
         let read = self.on(machine, "cat").arg("/sys/class/net/cable/statistics/rx_bytes").output();
         String::from_utf8(read.unwrap().stdout).unwrap().trim().parse().unwrap()
     }
 
-    /// Waits until the first repetition is under way and machine `two` has got rows of it.
+    /// Waits until the first repetition runs and machine `two` has received rows of it.
     fn wait_for_rows(&self, out: &Path, run: &mut Child) {
         let begun = |file: std::fs::DirEntry| {
             let name = file.file_name().into_string().unwrap();
@@ -225,7 +224,7 @@ fn agents_on_other_machines_share_trials_and_one_that_dies_fails_its_own() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    // What was measured until then is kept, and says why it does not count.
+    // The measurements until then are kept, with the reason why they do not count.
     let kept = repetitions(&out);
     let failed = |end: &End| matches!(end.outcome, Outcome::Failed { .. });
     assert!(kept.len() == 2 && kept.iter().all(|(_, end)| failed(end)), "{kept:?}");
@@ -258,7 +257,7 @@ fn an_agent_whose_cable_is_pulled_is_lost_and_comes_back_by_itself() {
     let kept = repetitions(&out);
     assert!(kept[0].0 > 0 && kept[0].0 < 2_000, "{kept:?}");
     cable("up");
-    // The agent saw that its coordinator was gone, and takes the next trial.
+    // The agent noticed the loss of its coordinator, and accepts the next trial.
     let resumed = network.retry_failed(&out);
     assert!(resumed.status.success(), "{}", said(&resumed));
     assert_eq!(repetitions(&out)[0].0, 2_000);

@@ -150,7 +150,7 @@ fn addresses(store: &Store) -> BTreeMap<String, String> {
     options
 }
 
-/// Where nobody listens.
+/// An address where nothing listens.
 fn closed_port() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address").to_string()

@@ -1,4 +1,4 @@
-//! Reports of simulated results: the Markdown is compared with files that people have read.
+//! Reports of simulated results: the Markdown is compared with reviewed files.
 
 mod simulated;
 
@@ -11,8 +11,8 @@ use lab::trial::Role;
 use lab::workload::Workload;
 use simulated::{Outcomes, Simulated, study1, work, ycsb};
 
-/// Compares with the file of this name, and where they differ writes what came to the tests' own
-/// folder.
+/// Compares with the file of this name; on a difference, writes the actual text into the directory
+/// of the tests.
 #[track_caller]
 fn golden(name: &str, came: &str) {
     let path = Path::new("tests/golden").join(name);
@@ -108,7 +108,7 @@ fn what_cannot_be_reported_says_why() {
     assert!(error.to_string().contains("trial 0001-x: it has no header"), "{error}");
 }
 
-/// One repetition of each: intervals and tests are left out, and it is said.
+/// One repetition of each: there are no intervals and tests, and the report says so.
 #[test]
 fn single_repetitions_are_not_tested() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
-//! Servers of the lab are started, found again, refused and stopped, with a real one: Redis, which
-//! is the quickest. That every other store starts and answers is seen by the contract of its
-//! driver.
+//! The lab starts, finds, refuses and stops servers, tested with a real one: Redis, which is the
+//! fastest. The contract of each driver tests that every other store starts and answers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use lab::servers::{self, Home, Say, ServerError, Signal};
 
-/// A home with data of its own and ports that no other test has; what was started in it ends with
-/// it.
+/// A home with its own data and with ports that no other test uses; its servers end with it.
 struct Place {
     home: Home,
     port: u16,
@@ -26,7 +24,8 @@ impl Place {
         };
         let directory = tempfile::tempdir().unwrap();
         let home = usual.apart(directory.path()).unwrap();
-        // Below the ports that the system hands out, and apart from those of the drivers' contract.
+        // Below the ports that the system assigns, and different from those of the drivers'
+        // contract.
         let port =
             30_000 + (std::process::id() % 60) as u16 * 40 + NEXT.fetch_add(4, Ordering::Relaxed);
         Place { home, port, _directory: directory }
@@ -50,7 +49,7 @@ impl Drop for Place {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(servers::stop(&home, "redis", &say()))
         };
-        // A runtime of its own is for a thread of its own: the test's is still there.
+        // A second runtime needs a thread of its own: that of the test still exists.
         let stopped = std::thread::spawn(stop).join().expect("stops");
         assert!(stopped.is_ok() || std::thread::panicking(), "{stopped:?}");
     }

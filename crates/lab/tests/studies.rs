@@ -1,5 +1,5 @@
-//! The studies whole, at the scale of tests, on the real servers: fetched, started, loaded,
-//! measured, reported.
+//! Complete studies, at the scale of tests, on real servers: installed, started, loaded, measured,
+//! reported.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -9,17 +9,17 @@ use std::sync::{Mutex, PoisonError};
 use lab::results::{Directory, Line, Outcome};
 use lab::trial::Role;
 
-/// `loginson-lab` with its servers' software where it usually is.
+/// `loginson-lab`, with the servers' software in the default directory.
 fn lab(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// One run at a time: all start their servers at the usual ports.
+/// One run at a time: all use the default ports.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs a study, and looks at each trial and at the report.
+/// Runs a study, and checks each trial and the report.
 fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) {
             let answers = |line: &Line| matches!(line, Line::Second(s) if s.count > 0);
             assert!(lines.iter().any(answers), "{trial} has no answer");
             let used = |line: &Line| matches!(line, Line::Resource(r) if r.process == *store);
-            // Also of a trial that is shorter than a second.
+            // Even for a trial that is shorter than a second.
             assert!(lines.iter().any(used), "{trial} does not say what the servers used");
             use_known += 1;
         }
@@ -73,7 +73,7 @@ fn logs() {
 
 #[test]
 fn ycsb() {
-    // Our own store has no update, and no scan in the order of keys.
+    // Loginson has no update, and no scan in the order of keys.
     study("ycsb", "postgres,redis,loginson", &|experiment, store| {
         store != "loginson" || ["c", "d"].contains(&experiment)
     });
@@ -84,8 +84,7 @@ fn apm() {
     study("apm", "redis,postgres", &|_, _| true);
 }
 
-/// The servers of a finished run are removed with their data: a trial that is done again needs
-/// both.
+/// The servers of a finished run are removed with their data: a repeated trial needs both.
 #[test]
 fn a_failed_trial_of_a_finished_run_is_done_again_with_its_data() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,13 +177,13 @@ fn a_property_file_of_ycsb_is_taken_as_it_is() {
         let line = format!("[{section}], Operations, ");
         run.lines().find_map(|l| l.strip_prefix(&line)).expect(section).parse().unwrap()
     };
-    // A read-modify-write is a read and an update, and one of the operations that were asked for.
+    // A read-modify-write is a read and an update, and counts as one of the requested operations.
     let both = count("READ-MODIFY-WRITE");
     assert!((100..200).contains(&both), "half of the operations: {both}");
     assert_eq!((count("READ"), count("UPDATE")), (300, both));
 }
 
-/// What Redis says of itself at the port where the lab starts it; 0 where it does not.
+/// The `INFO` of Redis at the default port; 0 if there is none.
 fn redis_says(name: &str) -> u64 {
     let ask = || -> std::io::Result<String> {
         let mut stream = std::net::TcpStream::connect("127.0.0.1:16379")?;
@@ -208,7 +207,7 @@ fn a_server_that_dies_fails_its_trial_and_is_started_again_for_the_next() {
     run.args(["-p", "recordcount=500", "-p", "operationcount=2000", "-p", "threadcount=4"]);
     run.args(["-p", "target=500", "--repetitions", "2"]).stderr(Stdio::piped());
     let mut run = run.spawn().unwrap();
-    // Data is only written before, so rows that are found are those of the first repetition.
+    // Data was only written before, so rows that are found are those of the first repetition.
     while redis_says("keyspace_hits") < 300 {
         assert!(run.try_wait().unwrap().is_none(), "it ended before");
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -246,7 +245,7 @@ fn a_full_disk_ends_the_run_and_it_goes_on_later() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
-    // What is written into this trial meets a disk without room.
+    // Writing the file of this trial fails because the disk is full.
     let part = out.join("trials/0002-d-redis-n1-t500-r01.jsonl.part");
     std::fs::create_dir_all(part.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink("/dev/full", &part).unwrap();

@@ -1,4 +1,4 @@
-//! A query as a tree, and how it is written.
+//! A query as a syntax tree, and how it is written as text.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Expr {
     Metric(Metric),
 }
 
-/// Which lines, and what is done with them.
+/// A query for lines: a selector and stages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogQuery {
     /// The stream selector.
@@ -28,27 +28,27 @@ pub struct LogQuery {
     pub stages: Vec<Stage>,
 }
 
-/// A query for numbers.
+/// A query for samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Metric {
-    /// Over the lines of a stretch of time.
+    /// An aggregation over the lines of a time window.
     Range(Box<RangeAggregation>),
-    /// Over series.
+    /// An aggregation over series.
     Vector {
-        /// Which.
+        /// The operation.
         op: VectorOp,
-        /// The number of `topk` and its like.
+        /// The number of `topk` and similar ones.
         parameter: Option<f64>,
-        /// Which labels stay.
+        /// The labels that are kept.
         grouping: Option<Grouping>,
-        /// Of what.
+        /// The aggregated query.
         inner: Box<Metric>,
     },
-    /// Between two of them.
+    /// An operation between two queries.
     Binary {
-        /// Which.
+        /// The operation.
         op: BinaryOp,
-        /// How.
+        /// How series are matched.
         modifier: Box<BinaryModifier>,
         /// Left side.
         left: Box<Metric>,
@@ -57,41 +57,41 @@ pub enum Metric {
     },
     /// A number.
     Literal(f64),
-    /// A series without labels that is always this number.
+    /// A series without labels that always has this value.
     VectorLiteral(f64),
     /// `label_replace`.
     LabelReplace {
-        /// Of what.
+        /// The query whose labels are changed.
         inner: Box<Metric>,
         /// The label that is set.
         to: String,
-        /// The value, with `$1` and its like.
+        /// The new value, with `$1` and similar references.
         replacement: String,
-        /// The label that is looked at.
+        /// The label that the expression is matched against.
         from: String,
-        /// What has to match the whole value.
+        /// The expression, which has to match the whole value.
         regex: Regex,
-        /// As written.
+        /// The expression as written.
         pattern: String,
     },
 }
 
-/// Numbers over the lines of a stretch of time.
+/// An aggregation over the lines of a time window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangeAggregation {
-    /// Which.
+    /// The operation.
     pub op: RangeOp,
     /// The number of `quantile_over_time`.
     pub parameter: Option<f64>,
-    /// Of which lines.
+    /// The lines.
     pub query: LogQuery,
-    /// The label that is taken as number.
+    /// The label whose value is the sample.
     pub unwrap: Option<Unwrap>,
-    /// Length of the stretch, nanoseconds; positive.
+    /// Length of the window, nanoseconds; positive.
     pub range_ns: i64,
-    /// How far back it lies, nanoseconds.
+    /// How far back the window lies, nanoseconds.
     pub offset_ns: i64,
-    /// Which labels stay.
+    /// The labels that are kept.
     pub grouping: Option<Grouping>,
 }
 
@@ -100,27 +100,27 @@ pub struct RangeAggregation {
 pub struct Unwrap {
     /// The label.
     pub label: String,
-    /// How it is read.
+    /// How its value is parsed.
     pub conversion: Conversion,
-    /// Tests behind it.
+    /// Tests of labels behind `unwrap`.
     pub filters: Vec<LabelTest>,
 }
 
-/// How a label is read as a number.
+/// How the value of a label is parsed as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversion {
     /// A plain number.
     Number,
     /// A size, in bytes.
     Bytes,
-    /// A duration, in seconds; the word is kept as written.
+    /// A duration, in seconds; the keyword is kept as written.
     Duration(&'static str),
 }
 
-/// Which labels stay.
+/// The labels that an aggregation keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grouping {
-    /// All but the named ones, not the named ones.
+    /// True: all labels except the named ones. False: only the named ones.
     pub without: bool,
     /// Names.
     pub labels: Vec<String>,
@@ -135,12 +135,12 @@ macro_rules! names {
         }
 
         impl $type {
-            /// As it is written.
+            /// The keyword.
             pub fn name(self) -> &'static str {
                 match self { $($type::$variant => $text,)* }
             }
 
-            /// The one that is written so.
+            /// The variant with that keyword.
             pub fn named(name: &str) -> Option<$type> {
                 match name { $($text => Some($type::$variant),)* _ => None }
             }
@@ -149,12 +149,12 @@ macro_rules! names {
 }
 
 names! {
-    /// Numbers over lines.
+    /// Aggregations over lines.
     RangeOp {
         Count "count_over_time" "Lines.",
-        Rate "rate" "Lines a second, or the sum of unwrapped values a second.",
+        Rate "rate" "Lines per second, or the sum of unwrapped values per second.",
         Bytes "bytes_over_time" "Bytes of lines.",
-        BytesRate "bytes_rate" "Bytes of lines a second.",
+        BytesRate "bytes_rate" "Bytes of lines per second.",
         Sum "sum_over_time" "Sum of values.",
         Avg "avg_over_time" "Mean of values.",
         Min "min_over_time" "Least value.",
@@ -169,7 +169,7 @@ names! {
 }
 
 impl RangeOp {
-    /// Whether it needs `unwrap`: true, cannot have it: false, either.
+    /// Whether it needs `unwrap` (true), must not have it (false), or both are allowed (`None`).
     pub fn wants_unwrap(self) -> Option<bool> {
         match self {
             RangeOp::Count | RangeOp::Bytes | RangeOp::BytesRate => Some(false),
@@ -178,7 +178,7 @@ impl RangeOp {
         }
     }
 
-    /// Whether it takes `by` and `without`.
+    /// Whether it can have `by` and `without`.
     pub fn takes_grouping(self) -> bool {
         use RangeOp::{Avg, First, Last, Max, Min, Quantile, Stddev, Stdvar};
         matches!(self, Avg | First | Last | Max | Min | Quantile | Stddev | Stdvar)
@@ -186,7 +186,7 @@ impl RangeOp {
 }
 
 names! {
-    /// Numbers over series.
+    /// Aggregations over series.
     VectorOp {
         Sum "sum" "Sum.",
         Avg "avg" "Mean.",
@@ -195,26 +195,26 @@ names! {
         Count "count" "How many.",
         Stddev "stddev" "Population standard deviation.",
         Stdvar "stdvar" "Population variance.",
-        Topk "topk" "The greatest so many.",
-        Bottomk "bottomk" "The least so many.",
+        Topk "topk" "The greatest `k` series.",
+        Bottomk "bottomk" "The least `k` series.",
         Sort "sort" "Least first.",
         SortDesc "sort_desc" "Greatest first.",
     }
 }
 
 impl VectorOp {
-    /// Whether it takes a number.
+    /// Whether it needs a number.
     pub fn takes_parameter(self) -> bool {
         matches!(self, VectorOp::Topk | VectorOp::Bottomk)
     }
 }
 
 names! {
-    /// What is done with two numbers.
+    /// Operations between two values.
     BinaryOp {
-        Or "or" "What is on either side, the left first.",
-        And "and" "The left side where the right side is.",
-        Unless "unless" "The left side where the right side is not.",
+        Or "or" "The series of both sides, the left ones first.",
+        And "and" "The left series that have a match on the right.",
+        Unless "unless" "The left series without a match on the right.",
         Equal "==" "Equal.",
         NotEqual "!=" "Not equal.",
         Greater ">" "Greater.",
@@ -231,7 +231,7 @@ names! {
 }
 
 impl BinaryOp {
-    /// What binds closer has a greater one.
+    /// Operators that bind more tightly have a greater precedence.
     pub fn precedence(self) -> u8 {
         use BinaryOp::*;
         match self {
@@ -249,7 +249,7 @@ impl BinaryOp {
         self.precedence() <= 2
     }
 
-    /// `==` and its like.
+    /// `==` and the other comparisons.
     pub fn is_comparison(self) -> bool {
         self.precedence() == 3
     }
@@ -258,25 +258,25 @@ impl BinaryOp {
 /// How a binary operation matches series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BinaryModifier {
-    /// A comparison gives 0 or 1, and leaves nothing out.
+    /// A comparison returns 0 or 1 instead of dropping samples.
     pub bool: bool,
-    /// `on`: the labels that have to agree; `ignoring`: the others have to.
+    /// `on`: the labels that have to be equal; `ignoring`: all others have to.
     pub matching: Option<Grouping>,
-    /// Series of one side that have several on the other.
+    /// Allows several series of one side for one of the other.
     pub group: Option<Group>,
 }
 
 /// `group_left`, `group_right`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Many are on the left side.
+    /// The left side is the one with many.
     pub left: bool,
-    /// Labels that are taken from the side of one.
+    /// Labels that are copied from the side of one.
     pub include: Vec<String>,
 }
 
 impl Grouping {
-    /// Whether it lets a label stay.
+    /// Whether a label is kept.
     pub fn keeps(&self, name: &str) -> bool {
         self.labels.iter().any(|label| label == name) != self.without
     }

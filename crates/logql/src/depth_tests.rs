@@ -1,4 +1,4 @@
-//! Queries that are deep or long in each way there is: all that is done with a query fits a small
+//! Queries that are deep or long in every possible way: all processing of a query fits a small
 //! stack, whatever its text.
 
 use query::Context;
@@ -9,11 +9,11 @@ use crate::push::push;
 use crate::testing::{Memory, batch, record};
 use crate::{NESTING_MAX, STAGES_MAX, logs, metric, parse};
 
-/// Stack on which queries are tried: half of what the server's threads have, and tests are not
+/// Stack for the queries of these tests: half of that of the server's threads, and tests are not
 /// optimised, which takes several times the stack. A deeper recursion aborts the test.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Levels of the limit that the operands of a chain take themselves, at most.
+/// Levels that the operands of a chain need themselves, at most.
 const OWN_LEVELS_MAX: usize = 3;
 
 fn on_small_stack(work: impl FnOnce() + Send + 'static) {
@@ -21,8 +21,8 @@ fn on_small_stack(work: impl FnOnce() + Send + 'static) {
     thread.expect("a thread starts").join().expect("nothing panics");
 }
 
-/// Reads a query, writes it, reads it again, copies it, runs it and drops it all. The error is that
-/// of reading.
+/// Parses a query, writes it, parses it again, copies it, runs it and drops everything. The error
+/// is that of parsing.
 fn whole_life(text: &str) -> Result<(), String> {
     let expr = parse(text).map_err(|error| error.to_string())?;
     let written = expr.to_string();
@@ -37,7 +37,7 @@ fn whole_life(text: &str) -> Result<(), String> {
     let source =
         Memory(vec![batch(1, &[record(1_000_000_000, &[("type", "plain"), ("_msg", "a")])])]);
     let context = Context::default();
-    // What the query means is not looked at here, so it may be refused.
+    // The meaning of the query does not matter here, so it may be refused.
     match &expr {
         Expr::Log(query) => {
             let _ = push(query).filter.to_string();
@@ -65,7 +65,7 @@ type Make = Box<dyn Fn(usize) -> String + Send>;
 /// Levels that a regular expression may have.
 const REGEX: usize = query::REGEX_NESTING_MAX as usize;
 
-/// Queries of so many parts, of which at most so many are taken.
+/// Queries of `n` parts, of which at most a given number is accepted.
 fn limited() -> Vec<(String, usize, Make)> {
     let mut kinds: Vec<(String, usize, Make)> = Vec::new();
     let mut add = |name: &str, most: usize, make: Make| kinds.push((name.to_owned(), most, make));
@@ -114,7 +114,7 @@ fn limited() -> Vec<(String, usize, Make)> {
         NESTING_MAX - 1,
         Box::new(|n| wrapped("label_replace(", "vector(1)", ",\"a\",\"\",\"b\",\"\")", n)),
     );
-    // A parenthesis, and a chain that starts with it, at each level.
+    // At each level a parenthesis, and a chain that begins with it.
     add(
         "chains in chains",
         NESTING_MAX / 2,
@@ -184,7 +184,7 @@ fn limited() -> Vec<(String, usize, Make)> {
     kinds
 }
 
-/// Queries that may have any number of parts, as far as their length allows.
+/// Queries that may have any number of parts, within the limit of their length.
 fn wide() -> Vec<(&'static str, Make)> {
     vec![
         ("needles", Box::new(|n| format!("{{}} |= {}", chain("\"a\"", " or ", n)))),
@@ -218,7 +218,7 @@ fn wide() -> Vec<(&'static str, Make)> {
     ]
 }
 
-/// A chain with parentheses around halves, so that it is as low as can be.
+/// A chain with parentheses around halves, so that its tree is as low as possible.
 fn halves(operand: &str, n: usize) -> String {
     match n {
         0 | 1 => operand.to_owned(),
@@ -236,8 +236,11 @@ fn what_is_limited_is_taken_up_to_the_limit_and_refused_beyond() {
             }
             for n in [most + OWN_LEVELS_MAX, 2 * most, 6_000, 100_000, 1_000_000] {
                 let error = whole_life(&make(n)).expect_err(&format!("{name}: {n}"));
-                let told = ["more than", "longer than", "exceed", "larger than"];
-                assert!(told.iter().any(|told| error.contains(told)), "{name}, {n}: {error:.300}");
+                let phrases = ["more than", "longer than", "exceed", "larger than"];
+                assert!(
+                    phrases.iter().any(|phrase| error.contains(phrase)),
+                    "{name}, {n}: {error:.300}"
+                );
             }
         }
     });
@@ -251,7 +254,7 @@ fn what_is_wide_costs_no_stack() {
                 let result = whole_life(&make(n));
                 assert_eq!(result, Ok(()), "{name}, {n}: {:.300}", make(n));
             }
-            // As much as the longest text holds, and more.
+            // As much as the longest text can hold, and more.
             let part_bytes = make(2_000).len() / 2_000 + 1;
             let _ = whole_life(&make(crate::QUERY_BYTES_MAX / part_bytes - 10));
             for n in [6_000, 100_000, 1_000_000] {

@@ -1,12 +1,12 @@
-//! What is wrong with a query, and how one ends before it is done.
+//! Errors in a query, and reasons why a query ended early.
 
 use std::fmt;
 
-/// A query that cannot be understood, or asks for what is not there. Shown to the user as Loki
-/// shows it.
+/// A query that cannot be parsed, or uses a feature that is not supported. Shown to the user in
+/// Loki's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// Byte in the query at which it went wrong; at most its length.
+    /// Offset of the error in the query, in bytes; at most its length.
     pub position: usize,
     line: usize,
     column: usize,
@@ -31,13 +31,13 @@ impl fmt::Display for ParseError {
     }
 }
 
-/// Why a query ended before it was done. The text is for the user.
+/// Why a query ended early. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// It was cancelled, ran into a limit, or the store could not be read.
+    /// It was cancelled, exceeded a limit, or the store could not be read.
     #[error(transparent)]
     Run(#[from] query::RunError),
-    /// Lines that a parser or a filter could not take, where numbers are made of them.
+    /// A parser or filter failed on a line of an aggregation.
     #[error(
         "pipeline error: '{error}' for series: '{series}'.\nUse a label filter to intentionally skip this error. (e.g | __error__!=\"{error}\").\nTo skip all potential errors you can match empty errors.(e.g __error__=\"\")\nThe label filter can also be specified after unwrap. (e.g | unwrap latency | __error__=\"\" )\n"
     )]
@@ -47,7 +47,7 @@ pub enum EvalError {
         /// The labels of the first such line.
         series: String,
     },
-    /// What was asked of numbers makes no sense for those that are there.
+    /// The operation is not defined for these values.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,8 +1,8 @@
-//! LogQL as tokens.
+//! Splits LogQL into tokens.
 
 use crate::error::ParseError;
 
-/// Longest text of a query, in bytes, as in Loki. Longer ones are refused.
+/// Limit of the text of a query, in bytes, as in Loki. Longer ones are refused.
 pub const QUERY_BYTES_MAX: usize = 131_072;
 
 /// A token.
@@ -10,7 +10,7 @@ pub const QUERY_BYTES_MAX: usize = 131_072;
 pub enum Token {
     /// A name or keyword.
     Word(String),
-    /// A quoted text, without quotes and escapes.
+    /// A quoted string, without quotes and escapes.
     Text(String),
     /// A number.
     Number(f64),
@@ -18,20 +18,20 @@ pub enum Token {
     Duration(String, i64),
     /// A size, as written.
     Bytes(String, f64),
-    /// `--strict` and its like, without the dashes.
+    /// `--strict` and similar flags, without the dashes.
     Flag(String),
     /// Punctuation.
     Sign(&'static str),
-    /// Behind the last.
+    /// The end of the text.
     End,
 }
 
 impl Token {
-    /// For messages.
+    /// The token for messages.
     pub fn shown(&self) -> String {
         match self {
             Token::Word(word) => format!("\"{word}\""),
-            Token::Text(_) => "a quoted text".to_owned(),
+            Token::Text(_) => "a quoted string".to_owned(),
             Token::Number(number) => format!("number {number}"),
             Token::Duration(text, _) => format!("duration {text}"),
             Token::Bytes(text, _) => format!("size {text}"),
@@ -48,7 +48,7 @@ const SIGNS: [&str; 32] = [
     "|", "=", "<", ">", "+", "-", "*", "/", "%", "^", ".", ":", ";", "!", "~",
 ];
 
-/// All tokens of `text` with their places; the last is [`Token::End`].
+/// All tokens of `text` with their offsets; the last is [`Token::End`].
 pub fn tokens(text: &str) -> Result<Vec<(Token, usize)>, ParseError> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
@@ -106,7 +106,7 @@ fn number(text: &str, at: usize) -> Result<(Token, usize), ParseError> {
     if let Some(number) = written.parse().ok().filter(|number: &f64| number.is_finite()) {
         return Ok((Token::Number(number), run));
     }
-    // An exponent with a sign goes on: `1e-3`.
+    // An exponent may have a sign: `1e-3`.
     if written.ends_with(['e', 'E']) && rest[run..].starts_with(['+', '-']) {
         let digits = rest[run + 1..]
             .find(|c: char| !c.is_ascii_digit())
@@ -122,11 +122,11 @@ fn number(text: &str, at: usize) -> Result<(Token, usize), ParseError> {
     if let Some(bytes) = crate::units::parse_bytes(written) {
         return Ok((Token::Bytes(written.to_owned(), bytes), run));
     }
-    let message = format!("'{written}' is no number, duration or size");
+    let message = format!("'{written}' is not a number, duration or size");
     Err(ParseError::new(text, at, message))
 }
 
-/// The text in quotes at `at`, and how long it is written.
+/// The quoted string at `at`, and the length of its source text.
 fn quoted(text: &str, at: usize) -> Result<(String, usize), ParseError> {
     let rest = &text[at..];
     let unended = || ParseError::new(text, at, "literal not terminated");
@@ -188,12 +188,13 @@ fn quoted(text: &str, at: usize) -> Result<(String, usize), ParseError> {
     Err(unended())
 }
 
-/// Parts of a list as they are written, with commas between them.
+/// Writes the parts of a list with commas between them.
 pub fn join<T: std::fmt::Display>(parts: impl IntoIterator<Item = T>) -> String {
     parts.into_iter().map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes `text` in quotes so that it is read back as it is; without escapes where backticks do.
+/// Writes `text` in quotes so that parsing returns it unchanged; in backticks if it needs no
+/// escapes then.
 pub fn quote(text: &str) -> String {
     if text.contains('\\') && !text.contains('`') {
         return format!("`{text}`");

@@ -1,13 +1,13 @@
-//! LogQL, the language of Grafana Loki: text to a tree, and its evaluation over records.
+//! LogQL, the language of Grafana Loki: parses text into a tree, and evaluates it over records.
 //!
-//! [`parse`] reads a query. Its selector and what of its stages can be are handed to crate `query`
-//! as a filter ([`push`]), so that indexes, rollups and threads are used; the rest is done here,
-//! line by line. [`logs::run`] gives lines, [`metric::run`] numbers. `docs/grafana.md` says what of
-//! the language there is.
+//! [`parse`] parses a query. Its selector, and its stages as far as possible, are handed to crate
+//! `query` as a filter ([`push`]), so that indexes, rollups and threads are used; the rest is
+//! evaluated here, line by line. [`logs::run`] returns lines, [`metric::run`] samples.
+//! `docs/grafana.md` lists the supported parts of the language.
 //!
-//! Invariants: no text makes the parser panic or run out of stack; a query written and read again
-//! is the same tree; what an evaluation holds in memory is counted and limited; it can be cancelled
-//! at any time.
+//! Invariants: no text makes the parser panic or overflow the stack; a query that is written and
+//! parsed again is the same tree; the memory of an evaluation is counted and limited; it can be
+//! cancelled at any time.
 //!
 //! Left out: `rate_counter`, `approx_topk`, `variants`, parts of templates ([`stage::template`]).
 
@@ -30,10 +30,9 @@ mod testing;
 mod tests;
 mod units;
 
-/// Lines between two looks at the wish to cancel: a template may compile a regular expression for
-/// each.
+/// Lines between two checks for cancellation: a template may compile a regular expression for each.
 const CHECK_ROWS: u64 = 64;
-/// Before a line of more bytes it is looked as well.
+/// A line with more bytes is preceded by a check as well.
 const CHECK_BYTES: usize = 64 << 10;
 
 pub use error::{EvalError, ParseError};

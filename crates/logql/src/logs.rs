@@ -1,8 +1,8 @@
-//! Queries for lines: the newest, or the oldest, so many that pass all stages.
+//! Queries for lines: the newest or oldest `limit` lines that pass all stages.
 //!
-//! Units of the store are read newest (or oldest) first. Once there are enough lines, those units
-//! are not read any more that hold only times beyond them. Memory is that of the lines asked for,
-//! and limited like that of other queries.
+//! Units of the store are read newest (or oldest) first. Once there are enough lines, units that
+//! contain only times beyond them are not read. The memory is that of the requested lines, and
+//! limited like that of other queries.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -26,24 +26,24 @@ use crate::{CHECK_BYTES, CHECK_ROWS};
 /// A line of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Names it.
+    /// Its id.
     pub id: LineId,
-    /// Sequence number of its frame where it is kept.
+    /// Sequence number of its frame in the store.
     pub sequence: u64,
-    /// When it happened, nanoseconds since 1970 UTC.
+    /// Its time, nanoseconds since 1970 UTC.
     pub time_ns: i64,
-    /// Its text, as the stages left it.
+    /// Its text after the stages.
     pub line: String,
     /// Labels of its stream.
     pub stream: Labels,
-    /// Its level, and other fields when they were asked for.
+    /// Its level, and other fields on request.
     pub metadata: Labels,
     /// Labels that stages made.
     pub parsed: Labels,
 }
 
 impl Entry {
-    /// Memory that it takes, about.
+    /// Its memory, about.
     pub fn bytes(&self) -> usize {
         let labels = [&self.stream, &self.metadata, &self.parsed];
         let text: usize =
@@ -52,8 +52,8 @@ impl Entry {
     }
 }
 
-/// Runs `query` over lines of `context.range`: the newest `limit` of them, newest first, or with
-/// `forward` the oldest, oldest first. With `fields` all fields of a line are among its metadata.
+/// Runs `query` over lines of `context.range`: returns the newest `limit` of them, newest first, or
+/// with `forward` the oldest, oldest first. With `fields` all fields of a line are in its metadata.
 pub fn run(
     query: &LogQuery,
     source: &dyn Source,
@@ -66,7 +66,7 @@ pub fn run(
     let bound = Arc::new(AtomicI64::new(if forward { i64::MAX } else { i64::MIN }));
     let nearest = Nearest { inner: source, bound: Arc::clone(&bound), forward };
     let mut run_context = Context { oldest_first: forward, limit: None, ..context.clone() };
-    // What is sent here is looked at, not sent to the client.
+    // Rows are evaluated here, not sent to the client.
     run_context.limits.rows_max = u64::MAX;
     let mut reader = Reader::default();
     let mut found: BTreeMap<(i64, LineId), Entry> = BTreeMap::new();
@@ -76,7 +76,7 @@ pub fn run(
     let memory_max = context.limits.memory_bytes_max;
     query::run(&pushed, &nearest, &run_context, &mut |rows| {
         for index in 0..rows.len() {
-            // From the end that is wanted, so that few lines get in only to be thrown out.
+            // From the wanted end, so that few lines are added only to be removed later.
             let index = if forward { index } else { rows.len() - 1 - index };
             let (batch, place) = rows.line(index).expect("no pipe made rows");
             looked += 1;
@@ -163,10 +163,10 @@ pub fn look(
     })
 }
 
-/// A source whose units are left out once they cannot hold nearer lines.
+/// A source whose units are skipped once they cannot contain nearer lines.
 struct Nearest<'s> {
     inner: &'s dyn Source,
-    /// The farthest time that is wanted.
+    /// The farthest time that is still needed.
     bound: Arc<AtomicI64>,
     forward: bool,
 }
@@ -225,7 +225,7 @@ impl ScanUnit for NearUnit {
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
-        // What is too far is then loaded, which gives nothing.
+        // A unit that is too far is then loaded, which returns nothing.
         if self.is_too_far() { Ok(false) } else { self.inner.with_columns(with) }
     }
 

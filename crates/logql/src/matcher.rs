@@ -1,4 +1,4 @@
-//! A test of one label: of a stream selector, or of a stage.
+//! A test of one label, in a stream selector or in a stage.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ pub struct Matcher {
     pub name: String,
     /// How its value is compared.
     pub op: MatchOp,
-    /// With what.
+    /// The value it is compared with.
     pub value: String,
-    /// `value` compiled, where `op` asks for it.
+    /// `value` compiled, if `op` needs a regular expression.
     pub regex: Option<Regex>,
 }
 
-/// How a label is compared with a text.
+/// How a label is compared with a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchOp {
     /// `=`
@@ -33,7 +33,7 @@ pub enum MatchOp {
 }
 
 impl MatchOp {
-    /// As it is written.
+    /// The operator as written.
     pub fn sign(self) -> &'static str {
         match self {
             MatchOp::Equal => "=",
@@ -45,9 +45,9 @@ impl MatchOp {
 }
 
 impl Matcher {
-    /// Whether a value, empty where there is none, passes.
+    /// Whether a value passes; it is empty if the label is missing.
     pub fn matches(&self, value: &str) -> bool {
-        let regex = || self.regex.as_ref().expect("compiled where it is asked for");
+        let regex = || self.regex.as_ref().expect("compiled for operators that need it");
         match self.op {
             MatchOp::Equal => value == self.value,
             MatchOp::NotEqual => value != self.value,
@@ -57,7 +57,7 @@ impl Matcher {
     }
 }
 
-/// A compiled regular expression; equal when its text is.
+/// A compiled regular expression. Two are equal if their texts are.
 #[derive(Clone, Debug)]
 pub struct Regex {
     text: regex::Regex,
@@ -65,8 +65,8 @@ pub struct Regex {
 }
 
 impl Regex {
-    /// Compiles an expression within what is left for the query. The error says in one line what is
-    /// wrong.
+    /// Compiles an expression within the remaining budget of the query. The error is one line that
+    /// says what is wrong.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Regex, String> {
         let bytes = query::Pattern::within(text, budget)?;
         let text = budget.build(text, |bytes| {
@@ -77,12 +77,12 @@ impl Regex {
         Ok(Regex { text, bytes })
     }
 
-    /// As it is run over texts.
+    /// The form that runs over text.
     pub fn text(&self) -> &regex::Regex {
         &self.text
     }
 
-    /// As filters of crate `query` have it, run over values.
+    /// The form that filters of crate `query` run over stored values.
     pub fn pattern(&self) -> &query::Pattern {
         &self.bytes
     }

@@ -1,8 +1,9 @@
-//! What of a query the store can answer: its selector and first tests as a filter of LogsQL.
+//! The part of a query that the store can evaluate: its selector and first tests, as a filter of
+//! LogsQL.
 //!
-//! The filter selects every line that the query does, and maybe more; tests that it does not hold
-//! whole are made again line by line. Where it holds all of them, and lines are only counted, no
-//! line needs to be looked at here.
+//! The filter selects every line that the query does, and possibly more; tests that it does not
+//! contain completely are repeated line by line. If it contains all of them, and lines are only
+//! counted, no line has to be read here.
 
 use query::{Filter, RAW_LINE, Test};
 
@@ -12,7 +13,7 @@ use crate::stage::filter::LabelTest;
 use crate::stage::line::{LineFilter, Needle};
 use crate::stored::{LEVELS, TEXT_TYPES, UNKNOWN_LEVEL, is_field};
 
-/// A filter, and whether it is all that the query asks of lines.
+/// A filter, and whether it is equivalent to the query.
 pub struct Pushed {
     /// Selects at least the lines of the query.
     pub filter: Filter,
@@ -39,7 +40,7 @@ pub fn push(query: &LogQuery) -> Pushed {
                 Some(filter) => filters.push(filter),
                 None => is_whole = false,
             },
-            // Without a parser there is no error to take away.
+            // Without a parser there is no error to remove.
             Stage::Drop(named) if labels_are_stored && named.iter().all(is_error) => {}
             Stage::Line(_) | Stage::Label(_) => is_whole = false,
             Stage::Unpack | Stage::LineFormat(_) | Stage::Decolorize => {
@@ -82,7 +83,7 @@ fn any_of(name: &str, mut values: Vec<String>) -> Filter {
 }
 
 fn exact(value: String) -> Test {
-    // A value that is not there is empty.
+    // A missing value is empty.
     if value.is_empty() { Test::Phrase(value) } else { Test::Exact(value) }
 }
 
@@ -100,7 +101,7 @@ pub fn matcher(matcher: &Matcher) -> Filter {
             _ => match alternatives(value) {
                 Some(values) => any_of(name, values),
                 None => {
-                    let regex = regex.as_ref().expect("compiled where it is asked for");
+                    let regex = regex.as_ref().expect("compiled for operators that need it");
                     Filter::field(name, Test::Regex(regex.pattern().clone()))
                 }
             },
@@ -112,7 +113,7 @@ pub fn matcher(matcher: &Matcher) -> Filter {
     }
 }
 
-/// `a|b|(c)`, as Grafana writes several values.
+/// `a|b|(c)`, Grafana's form of several values.
 fn alternatives(regex: &str) -> Option<Vec<String>> {
     let inner = regex.strip_prefix('(').and_then(|r| r.strip_suffix(')')).unwrap_or(regex);
     let plain = |c: char| c.is_alphanumeric() || "_-/:@ ,=".contains(c);
@@ -174,7 +175,8 @@ fn line_filter(filter: &LineFilter, is_text: bool) -> (Option<Filter>, bool) {
         (true, true) => (Some(not(found)), true),
         (false, true) => (Some(not(Filter::and(vec![text_types(), found]))), false),
         (false, false) => {
-            // What an object holds its line holds as well; where that begins is not known here.
+            // The text of an object is also in its raw line, but its position there is not known
+            // here.
             let in_raw = |needle: &Needle| match needle {
                 Needle::Text(text) => Filter::field(RAW_LINE, Test::Substring(text.clone())),
                 _ => Filter::All,

@@ -1,7 +1,7 @@
-//! Lines of the store as Loki has them: a text, and labels of its stream.
+//! Lines of the store as lines of Loki: a text, and labels of its stream.
 //!
-//! The text is the message without its syslog head; of a line that is a JSON object, the whole
-//! object. Lines whose object was made to carry a text (`{"_msg":…`) are that text.
+//! The text is the message without its syslog head; for a line that is a JSON object, the whole
+//! object, unless the object was made to carry a text (`{"_msg":…`): then it is that text.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,16 +12,16 @@ use record::{Batch, FieldId, Row};
 use crate::stage::json::label_name;
 use crate::stage::{Fields, Item, Labels};
 
-/// Types whose lines are texts: those that the parser gives itself to lines that are no JSON.
+/// Types whose lines are plain text: those that the parser itself gives to lines that are not JSON.
 pub const TEXT_TYPES: [&str; 3] = ["syslog", "plain", "access"];
-/// How an object begins that carries a text.
+/// The beginning of an object that carries a text.
 const CARRIER: &[u8] = b"{\"_msg\":";
-/// Streams whose labels are kept. Beyond them all are forgotten and made again.
+/// Limit of the streams whose labels are cached. Beyond it the cache is cleared.
 const STREAMS_KEPT: usize = 10_000;
-/// Bytes of the texts of those streams; the same. A stream may be of a field with megabytes.
+/// Limit of the text of those streams; likewise. A field of a stream may have megabytes.
 const STREAMS_BYTES_KEPT: usize = 4 << 20;
 
-/// Levels as they are stored, and what Loki calls them.
+/// Levels as they are stored, with Loki's names.
 pub const LEVELS: [(&str, &str); 8] = [
     ("emerg", "critical"),
     ("alert", "critical"),
@@ -32,23 +32,23 @@ pub const LEVELS: [(&str, &str); 8] = [
     ("info", "info"),
     ("debug", "debug"),
 ];
-/// The level of a line that names none.
+/// The level of a line without a level.
 pub const UNKNOWN_LEVEL: &str = "unknown";
 
-/// What Loki calls a level.
+/// Loki's name of a level.
 pub fn detected_level(level: &[u8]) -> &'static str {
     let known = LEVELS.iter().find(|(name, _)| name.as_bytes() == level);
     known.map_or(UNKNOWN_LEVEL, |(_, detected)| detected)
 }
 
-/// Whether a name of LogQL is that of a field of lines. Loginson's own (`_type`, `_level`) are;
-/// what is computed of a line, and names that Loki gives a meaning, are not.
+/// Whether a name in LogQL is that of a field of lines. Loginson's own fields (`_type`, `_level`)
+/// are; computed fields, and names with a meaning in Loki, are not.
 pub fn is_field(name: &str) -> bool {
     !name.starts_with("__")
         && !matches!(name, "_time" | "_msg" | "_stream" | "_received" | "_line" | "_line_id")
 }
 
-/// Makes items of rows; keeps what rows have in common.
+/// Makes items of rows; caches what rows have in common.
 #[derive(Default)]
 pub struct Reader {
     streams: HashMap<String, Arc<Labels>, foldhash::fast::RandomState>,
@@ -128,7 +128,7 @@ impl Reader {
     }
 }
 
-/// The text of a line, from the line as it was sent, its message and its type.
+/// The text of a line, computed from the raw line, its message and its type.
 pub fn text<'a>(raw: &'a [u8], msg: &'a [u8], log_type: &[u8]) -> &'a [u8] {
     if TEXT_TYPES.iter().any(|text| text.as_bytes() == log_type) {
         return msg;

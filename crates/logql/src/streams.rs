@@ -1,4 +1,4 @@
-//! Which streams lines belong to.
+//! The streams that lines belong to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -14,12 +14,13 @@ use crate::push::matcher;
 use crate::stage::Labels;
 use crate::stored::Reader;
 
-/// Memory of a stream beside its labels.
+/// Memory of a stream besides its labels.
 const STREAM_BYTES: u64 = 200;
-/// Names of labels that [`names`] gives; others are left out.
+/// Limit of the label names that [`names`] returns; others are left out.
 const NAMES_MAX: usize = 10_000;
 
-/// The streams of lines that pass all of `matchers`, with their lines, in order of labels.
+/// The streams of lines that pass all of `matchers`, with their numbers of lines, in order of
+/// labels.
 pub fn streams(
     matchers: &[Matcher],
     source: &dyn Source,
@@ -28,8 +29,8 @@ pub fn streams(
     streams_of(&[matchers], source, context)
 }
 
-/// The streams of lines that pass all matchers of any of `selectors`, with their lines, in order of
-/// labels.
+/// The streams of lines that pass all matchers of any of `selectors`, with their numbers of lines,
+/// in order of labels.
 pub fn streams_of(
     selectors: &[&[Matcher]],
     source: &dyn Source,
@@ -38,7 +39,7 @@ pub fn streams_of(
     let one = |matchers: &&[Matcher]| query::Filter::and(matchers.iter().map(matcher).collect());
     let filter = query::Filter::or(selectors.iter().map(one).collect());
     let mut context = Context { limit: None, ..context.clone() };
-    // What is sent here is looked at, not sent to the client.
+    // Rows are evaluated here, not sent to the client.
     context.limits.rows_max = u64::MAX;
     let memory_max = context.limits.memory_bytes_max;
     let mut reader = Reader::default();
@@ -81,7 +82,7 @@ pub fn names(
     for unit in source.units(range, Whose::Sent)?.iter().take(units_max) {
         check()?;
         let Some(batch) = unit.load()? else { continue };
-        // Which fields make a stream, the origin of a line says.
+        // The origin of a line determines which fields make its stream.
         let mut seen = vec![false; batch.origins().len()];
         for row in batch.rows() {
             if std::mem::replace(&mut seen[usize::from(row.origin_index())], true) {
@@ -98,7 +99,7 @@ pub fn names(
     Ok(names.into_iter().collect())
 }
 
-/// How many streams lines that pass all of `matchers` belong to, in the newest `units_max` units of
+/// The number of streams of lines that pass all of `matchers`, in the newest `units_max` units of
 /// the store.
 pub fn count(
     matchers: &[Matcher],

@@ -1,4 +1,4 @@
-//! The language by examples, and against a naive evaluation.
+//! The language: examples, and a comparison with a naive evaluation.
 
 use proptest::prelude::*;
 use query::Context;
@@ -53,10 +53,10 @@ fn source(records: &[Record]) -> Memory {
     Memory(records.chunks(2).zip(1..).map(|(chunk, sequence)| batch(sequence, chunk)).collect())
 }
 
-/// Lines of a query, oldest first, as `time line {labels that stages made}`.
+/// Lines of a query, oldest first, as `time line {labels made by stages}`.
 fn lines(text: &str) -> Result<Vec<String>, String> {
     let Expr::Log(query) = parse(text).map_err(|e| e.to_string())? else {
-        return Err("a query for numbers".to_owned());
+        return Err("a query for samples".to_owned());
     };
     let source = source(&records());
     let found = logs::run(&query, &source, &Context::default(), 100, true, false);
@@ -83,7 +83,7 @@ fn regular_expressions_of_a_query_are_bounded_together() {
         let one = |i: usize| format!("a{i}=~\"x.y\"");
         format!("{{{}}}", (0..matchers).map(one).collect::<Vec<_>>().join(","))
     };
-    // Each is compiled for texts and for stored values, 256 KiB at most.
+    // Each is compiled twice, for text and for stored values, with at most 256 KiB.
     assert!(crate::parse(&selector(128)).is_ok());
     let error = crate::parse(&selector(129)).unwrap_err();
     assert!(error.to_string().contains("larger than 67108864 bytes"), "{error}");
@@ -361,30 +361,30 @@ fn wrong_queries_say_where_and_what() {
             "{app",
             "col 5: syntax error: unexpected the end, expecting \"=\", \"!=\", \"=~\" or \"!~\"",
         ),
-        ("{app=web}", "col 6: syntax error: unexpected \"web\", expecting a quoted text"),
+        ("{app=web}", "col 6: syntax error: unexpected \"web\", expecting a quoted string"),
         ("{app=~\"(\"}", "col 7: error parsing regexp:"),
         ("{}\n| nosuch", "line 2, col 3: syntax error: there is no stage \"nosuch\""),
-        ("{} | json a=\"[\"", "is no place in JSON"),
+        ("{} | json a=\"[\"", "is not a path in JSON"),
         ("{} | regexp \"a\"", "at least one named capture"),
         ("{} | line_format \"{{.a\"", "invalid template: an action does not end"),
         ("{} | unwrap a", "unwrap is for the range of an aggregation only"),
         ("{} | label_format a=b, a=c", "multiple label name 'a' not allowed"),
-        ("{} |= ip(\"x\")", "ip: \"x\" is no address"),
+        ("{} |= ip(\"x\")", "ip: \"x\" is not an address"),
         ("rate({})", "expecting a range, such as [5m]"),
         ("rate({}[5])", "expecting a duration, such as 5m"),
-        ("rate({}[0s])", "the range has to be above 0"),
+        ("rate({}[0s])", "the range must be above 0"),
         ("sum_over_time({}[5m])", "invalid aggregation sum_over_time without unwrap"),
         ("count_over_time({} | unwrap a [5m])", "invalid aggregation count_over_time with unwrap"),
         ("rate({}[5m]) by (a)", "grouping not allowed for rate aggregation"),
         ("topk(0, rate({}[5m]))", "invalid parameter for topk"),
-        ("sum({})", "a selector of lines where a number is needed"),
+        ("sum({})", "a log selector where a number is needed"),
         ("rate_counter({} | unwrap a [5m])", "not supported: rate_counter"),
         (
             "rate({}[5m]) and 1",
             "unexpected literal for right leg of logical/set binary operation (and)",
         ),
         ("nosuch(1)", "there is no function \"nosuch\""),
-        ("{} \"x\"", "unexpected a quoted text, expecting the end"),
+        ("{} \"x\"", "unexpected a quoted string, expecting the end"),
         ("{a=\"\\q\"}", "unknown escape"),
         ("{a=\"x}", "literal not terminated"),
         ("1 + $", "unexpected character '$'"),
@@ -425,7 +425,7 @@ fn queries_written_are_read_as_the_same() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Counts, sums and edges of windows, against lines looked at one by one.
+    /// Counts, sums and window boundaries, compared with an evaluation line by line.
     #[test]
     fn windows_are_as_defined(
         lines in prop::collection::vec((0i64..40, 0u32..3, -20i32..20), 1..60),
@@ -491,7 +491,7 @@ proptest! {
         }
     }
 
-    /// What the store is asked for is no less than what the stages let pass, whatever they are.
+    /// The pushed filter selects at least the lines that the stages pass, whatever the stages are.
     #[test]
     fn pushed_filters_lose_no_line(
         stages in prop::collection::vec(prop::sample::select(vec![
@@ -522,7 +522,8 @@ proptest! {
         let Ok(Expr::Log(query)) = parse(&pushed) else { panic!("{pushed}") };
         let keys = |found: Vec<logs::Entry>| found.iter().map(|e| e.time_ns).collect::<Vec<_>>();
         let got = keys(logs::run(&query, &source, &Context::default(), 100, true, false).unwrap());
-        // The same by stages alone: every line is looked at, the selector as tests of labels.
+        // The same with stages alone: every line is evaluated, with the selector as tests of
+        // labels.
         let mut naive = query.clone();
         naive.matchers.clear();
         let tests = query.matchers.iter().map(|m| crate::ast::Stage::Label(crate::stage::filter::LabelTest::Text(m.clone())));

@@ -1,8 +1,8 @@
-//! Durations and sizes as LogQL writes them.
+//! Durations and sizes in LogQL's syntax.
 
 const SECOND_NS: f64 = 1e9;
 
-/// Units of durations with their lengths, nanoseconds.
+/// Units of durations, in nanoseconds.
 const DURATIONS: [(&str, f64); 10] = [
     ("ns", 1.0),
     ("us", 1e3),
@@ -40,8 +40,8 @@ const SIZES: [(&str, f64); 20] = [
     ("", 1.0),
 ];
 
-/// A duration such as `5m`, `1h30m`, `1.5s`, `-2d`; nanoseconds. None when it is none, or does not
-/// fit.
+/// A duration such as `5m`, `1h30m`, `1.5s`, `-2d`, in nanoseconds. `None` if it is not a duration
+/// or too long.
 pub fn parse_duration_ns(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.as_bytes().first()? {
         b'-' => (-1.0, &text[1..]),
@@ -78,17 +78,17 @@ pub fn parse_bytes(text: &str) -> Option<f64> {
     Some(number * bytes)
 }
 
-/// A number as Go's `strconv.ParseFloat` reads it, apart from hexadecimals.
+/// A number in the syntax of Go's `strconv.ParseFloat`, except hexadecimals.
 pub fn parse_number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// A number as Loki writes it: no exponent, `NaN`, `+Inf`, `-Inf`.
+/// A number in Loki's format: no exponent, `NaN`, `+Inf`, `-Inf`.
 pub fn format_number(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    // Rust writes `-0` where Go does too.
+    // Rust writes `-0` as Go does.
     format!("{value}")
 }
 

@@ -1,5 +1,5 @@
-//! The two ends of an ingest benchmark over HTTP: a sink that only counts newlines, which is the
-//! limit that the server is compared with, and a sender that streams a file as fast as it is taken.
+//! The two ends of an ingest benchmark over HTTP: a sink that only counts newlines, as the upper
+//! limit to compare the server with, and a sender that streams a file as fast as it is accepted.
 //!
 //! ```text
 //! http_limit sink ADDRESS                   counts lines of request bodies, with axum and hyper as the server has
@@ -20,7 +20,7 @@ use axum::body::Body;
 use axum::routing::post;
 use tokio_stream::StreamExt;
 
-/// Bytes of one chunk of a request, as curl has them.
+/// Bytes of one chunk of a request, as in curl.
 const CHUNK_BYTES: usize = 64 << 10;
 
 fn main() -> std::io::Result<()> {
@@ -99,7 +99,7 @@ fn send(
         }
         Some(_) => zstd::encode_all(&content[..], 3)?,
     };
-    // As it goes over the wire: chunk after chunk, each with its length.
+    // Encoded for the wire: chunk after chunk, each with its length.
     let mut wire = Vec::with_capacity(body.len() + body.len() / 1000);
     for chunk in body.chunks(CHUNK_BYTES) {
         write!(wire, "{:x}\r\n", chunk.len())?;
@@ -122,7 +122,7 @@ fn send(
     Ok(())
 }
 
-/// One request, and its answer.
+/// One request, and its response.
 fn send_one(address: &str, head: &str, wire: &[u8], times: usize) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(head.as_bytes())?;

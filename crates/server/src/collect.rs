@@ -1,12 +1,12 @@
-//! The life of a collector process: sources, delivery to stores elsewhere, and an HTTP side that
-//! takes lines.
+//! The life of a collector process: sources, delivery to stores on other machines, and an HTTP API
+//! that accepts lines.
 //!
-//! How far files and the journal are read is written down in the directory of the spool. A line
-//! counts as read once a store or the spool has it, so none is lost; what became so after the last
-//! checkpoint, a second's lines or so, comes twice when this process is killed, since the lines in
-//! the stores are not there to be looked at.
+//! The checkpoints of files and the journal are in the directory of the spool. A line counts as
+//! read once a store or the spool has it, so none is lost. Lines since the last checkpoint, about a
+//! second of them, are sent again if this process is killed, because a collector cannot look up
+//! lines in the stores.
 //!
-//! Left out: everything that needs a store here, which is queries and the page.
+//! Left out: everything that needs a local store, which is queries and the page.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,12 +25,12 @@ use crate::http;
 use crate::http::admin::collecting::Collecting;
 use crate::http::ingest::Inserting;
 use crate::ingest::http_lines::HttpLines;
-use crate::ingest::sources::{Sources, Surroundings, addresses};
+use crate::ingest::sources::{SourceContext, Sources, addresses};
 use crate::server::{Signals, bind, end_at_second_signal, https, warn_of_access, write_ready_file};
 use crate::storage::stored::Parsers;
 use platform::memory::Budget;
 
-/// Runs until a signal ends it. `ready_file` is written once lines are taken.
+/// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     crate::process::open_files::allow(&mut config);
     crate::process::memory::give_back_freed().context("cannot start a thread")?;
@@ -43,7 +43,7 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 }
 
 async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    // It is locked, so that no two collectors follow the same files with it.
+    // The directory is locked, so that no two collectors follow the same files with it.
     config.data_dir.clone_from(&config.collect.spool_dir);
     crate::process::private::own_directory(&config.data_dir)
         .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
@@ -69,7 +69,7 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         Arc::clone(&clock),
         parsers,
     ));
-    let with = Surroundings {
+    let with = SourceContext {
         deliver,
         accounting: Arc::clone(&accounting),
         clock,
@@ -78,7 +78,7 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     };
     let sources = Sources::start(&config, &with)?;
     let addresses = addresses(address, &sources.listeners());
-    // Certificates are read anew whenever the signal comes; without any it does nothing.
+    // Certificates are reloaded whenever the signal arrives; without TLS it has no effect.
     let tls = https(&config)?;
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
@@ -124,7 +124,7 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
 
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
-    end_at_second_signal(signals, "what was not spooled or acknowledged is lost");
+    end_at_second_signal(signals, "lines that were neither spooled nor acknowledged are lost");
     stop.send_replace(true);
     serving.await.context("serving HTTP failed")?;
     let stopped = tokio::task::spawn_blocking(move || {

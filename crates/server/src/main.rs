@@ -2,8 +2,8 @@
 //! drills down.
 //!
 //! This crate is the binary. [`pipeline`] wires the stages in order and is the place to start
-//! reading; [`http`] answers requests, [`cli`] holds the commands, [`config`] what the server is
-//! told.
+//! reading; [`http`] answers requests, [`cli`] holds the commands, and [`config`] reads and checks
+//! the settings.
 
 mod cli;
 mod collect;
@@ -19,9 +19,9 @@ mod summaries;
 
 use std::process::ExitCode;
 
-/// An error and its causes on one line; a cause that the error before it tells already is not told
-/// twice.
-fn told(error: &anyhow::Error) -> String {
+/// An error and its causes on one line. A cause is left out if the text already contains
+/// it.
+fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if !text.contains(&cause) {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("loginson: {}", cli::escaped_lines(&told(&error)));
+            eprintln!("loginson: {}", cli::escaped_lines(&one_line(&error)));
             ExitCode::FAILURE
         }
     }
@@ -46,10 +46,10 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn each_cause_is_told_once() {
+    fn each_cause_is_shown_once() {
         let error = anyhow::anyhow!("no such file")
             .context("cannot open x: no such file")
             .context("at start");
-        assert_eq!(super::told(&error), "at start: cannot open x: no such file");
+        assert_eq!(super::one_line(&error), "at start: cannot open x: no such file");
     }
 }

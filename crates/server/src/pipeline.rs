@@ -1,4 +1,4 @@
-//! The way of a line and of a query, wired in order: the place to start reading.
+//! The path of a line and of a query, wired in order: the place to start reading.
 //!
 //! ```text
 //! line → source → frame → deliver → hot segment (durable) → parse once → { cache, times, summary, tail }
@@ -15,21 +15,22 @@
 //! summary stage ([`summary`]), one for each running query (`http::queries`).
 //!
 //! Invariants:
-//! - The parse stage sees frames in the order of the store, each once; nobody waits for it: a query
-//!   parses what it has not come to, and senders are acknowledged before it.
+//! - The parse stage sees frames in the order of the store, each once; nothing waits for it: a
+//!   query parses the frames that the stage has not reached, and senders are acknowledged before
+//!   it.
 //! - Lines are counted once across crashes: the summary reads in the order of arrival, whatever is
-//!   sealed meanwhile; a flush carries the mark of the frame up to which it counts, and after a
-//!   start counting goes on behind the greatest such mark (see crate `summary`).
-//! - At shutdown the order is that of the line: sources, then what is on its way, then the summary,
-//!   then the store.
-//! - What is sealed is settled, that is parsed. It waits for nobody who reads lines later, with a
-//!   cursor.
-//! - A panic of a stage is logged and counted, and the stage goes on ([`stage`]): without it
-//!   nothing would be sealed until the next start. At shutdown the stage ends, and what it left is
-//!   done after the next start.
+//!   sealed meanwhile; a flush carries the watermark up to which it counts, and after a start
+//!   counting resumes behind the greatest watermark (see crate `summary`).
+//! - The shutdown is in the order of a line's path: sources, then frames in flight, then the
+//!   summary, then the store.
+//! - Sealed lines are settled, that is parsed. Sealing does not wait for readers that read lines
+//!   later, behind a cursor.
+//! - A panic of a stage is logged and counted, and the stage restarts ([`stage`]): without it
+//!   nothing would be sealed until the next start. At shutdown the stage ends, and unfinished work
+//!   is redone after the next start.
 //!
-//! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in
-//! a line.
+//! Left out: retention and sealing, which the store does by itself; [`Upkeep`] provides the parser
+//! for them.
 
 mod parse;
 mod stage;
@@ -50,7 +51,7 @@ use store::Store;
 use crate::config::Config;
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
-use crate::ingest::sources::{Sources, Surroundings};
+use crate::ingest::sources::{SourceContext, Sources};
 pub use crate::queries::tails::TailBatch;
 use crate::queries::tails::Tails;
 use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
@@ -60,26 +61,26 @@ use parse::ParseStage;
 use stage::{StageThread, Stages, lock};
 use summary::SummaryStage;
 
-/// Time at shutdown for parsing what has arrived. What is left then is parsed after the next start.
+/// Time at shutdown for parsing what has arrived. The rest is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// A running Loginson, without its HTTP side.
+/// A running Loginson without its HTTP API.
 pub struct Pipeline {
-    /// What queries read: the lines of the store.
+    /// The lines of the store, as queries read them.
     pub stored: Stored,
-    /// Takes lines of requests.
+    /// Accepts lines of requests.
     pub http: Arc<HttpLines>,
-    /// Takes frames into the store.
+    /// Delivers frames to the store.
     pub delivery: Arc<Delivery>,
-    /// Parses what is durable, and hands it to those who follow live.
+    /// Parses durable frames, and hands them to live tails.
     pub parsing: Arc<ParseStage>,
     /// Counts lines per type and time.
     pub summary: Arc<SummaryStage>,
-    /// Threads of the two, and their panics.
+    /// Threads of the two stages, and their panics.
     pub stages: Arc<Stages>,
-    /// What queries and tails take their memory from.
+    /// The memory budget of queries and tails.
     pub memory: Arc<Budget>,
-    /// What opening the store found, in one sentence.
+    /// What opening the store found, as one sentence.
     pub recovery: String,
     sources: Mutex<Arc<Sources>>,
     parse_thread: StageThread,
@@ -87,10 +88,10 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Opens the store and starts every stage, in the order of a line's way backwards: whoever
-    /// starts finds the next stage ready.
+    /// Opens the store and starts every stage, in the reverse order of a line's path: when a stage
+    /// starts, the next one is ready.
     ///
-    /// `memory` is what queries and tails take theirs from; `is_queried` says whether queries run.
+    /// `memory` is the budget of queries and tails; `is_queried` says whether queries run.
     pub fn start(
         config: &Config,
         accounting: Arc<Accounting>,
@@ -144,7 +145,7 @@ impl Pipeline {
         let parse_thread = StageThread::start("parse", move || parse.run(at_start, &tell))?;
         let summarise = Arc::clone(&summary);
         let summary_thread = StageThread::start("summary", move || {
-            // There is always one who could tell, so that waiting for it is waiting.
+            // A sender always exists, so that receiving waits.
             let _parsed = parsed;
             summarise.run(&to_summarise);
         })?;
@@ -172,8 +173,8 @@ impl Pipeline {
             summary_thread,
         });
         let nodes = Some(delivery as _);
-        let with = Surroundings { deliver, accounting, clock, store: Some(store), nodes };
-        // From here on the threads end by `stop`, also when a source cannot start.
+        let with = SourceContext { deliver, accounting, clock, store: Some(store), nodes };
+        // From here on `stop` ends the threads, also if a source cannot start.
         match Sources::start(config, &with) {
             Ok(sources) => *lock(&pipeline.sources) = Arc::new(sources),
             Err(error) => {
@@ -184,8 +185,8 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// Ends every stage in the order of a line's way. Nothing that was acknowledged is lost; what
-    /// has arrived is kept.
+    /// Ends every stage in the order of a line's path. Nothing acknowledged is lost, and everything
+    /// that has arrived is kept.
     pub fn stop(&self) {
         let sources = std::mem::take(&mut *lock(&self.sources));
         sources.stop();
@@ -206,7 +207,7 @@ impl Pipeline {
         self.stored.store()
     }
 
-    /// The sources that run; none before the end of the start, and from the shutdown on.
+    /// The running sources; none before the start is complete, and none once the shutdown begins.
     pub fn sources(&self) -> Arc<Sources> {
         Arc::clone(&lock(&self.sources))
     }

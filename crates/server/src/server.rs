@@ -1,7 +1,7 @@
-//! The life of the server process: take the address, open the store, run, stop.
+//! The life of the server process: bind the address, open the store, run, stop.
 //!
-//! The HTTP address is taken first, so that a second instance fails at once, and so that health and
-//! status answer while a large store is being opened.
+//! The HTTP address is bound first, so that a second instance fails at once, and so that health and
+//! status respond while a large store is being opened.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use crate::pipeline::Pipeline;
 use crate::process::private;
 use crate::queries::jobs::{Jobs, QUERIES_DIR};
 
-/// How often it is looked whether background queries have expired.
+/// How often background queries are checked for expiry.
 const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
-/// Runs until a signal ends it. `ready_file` is written once lines are taken.
+/// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     crate::process::open_files::allow(&mut config);
     placement::choose(config.placement.priorities);
@@ -41,7 +41,7 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
         .build()
         .context("cannot start threads")?;
     let result = runtime.block_on(serve(config, ready_file));
-    // Queries that still run see that nobody waits for them and end by themselves.
+    // Queries that still run notice that nobody waits for them, and end.
     runtime.shutdown_background();
     result
 }
@@ -61,17 +61,17 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let (router, clients) = (http::router(Arc::clone(&app)), app.clients().clone());
     let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
 
-    let asking = Arc::clone(&app);
-    let asked = Box::new(move || asking.is_asked());
+    let app_seen = Arc::clone(&app);
+    let runs_queries = Box::new(move || app_seen.runs_queries());
     let (queue, memory) = (app.queue().clone(), Arc::clone(app.memory()));
     let opening = tokio::task::spawn_blocking(move || {
-        let pipeline = Pipeline::start(&config, accounting, &memory, asked)?;
+        let pipeline = Pipeline::start(&config, accounting, &memory, runs_queries)?;
         let opened = open_jobs(&config, queue, &pipeline);
         opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
     });
     let (pipeline, jobs) = tokio::select! {
         opened = opening => opened.context("opening the store failed")??,
-        // What a crash left is brought in order again at the next start.
+        // The next start repairs what a crash leaves.
         name = signals.next() => anyhow::bail!("{name} while the store was being opened"),
     };
     tokio::spawn(expire(Arc::clone(&jobs)));
@@ -86,7 +86,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
-    end_at_second_signal(signals, "what was acknowledged is safe");
+    end_at_second_signal(signals, "acknowledged lines are safe");
     app.stop();
     stop.send_replace(true);
     serving.await.context("serving HTTP failed")?;
@@ -104,7 +104,7 @@ fn open_jobs(config: &Config, queue: Queue, pipeline: &Arc<Pipeline>) -> Result<
     jobs.context("cannot open the background queries")
 }
 
-/// Deletes background queries whose time is over.
+/// Deletes background queries that have expired.
 async fn expire(jobs: Arc<Jobs>) {
     loop {
         tokio::time::sleep(EXPIRY_TICK).await;
@@ -115,7 +115,7 @@ async fn expire(jobs: Arc<Jobs>) {
     }
 }
 
-/// Reads certificates anew whenever the signal comes.
+/// Reloads certificates whenever the signal arrives.
 async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<Tls>>) {
     while hangup.recv().await.is_some() {
         let (pipeline, tls) = (Arc::clone(&pipeline), tls.clone());
@@ -131,7 +131,7 @@ async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<
     }
 }
 
-/// Whoever does not want to wait for an orderly end asks twice.
+/// Ends the process at once at a second signal.
 pub fn end_at_second_signal(mut signals: Signals, consequence: &'static str) {
     tokio::spawn(async move {
         let name = signals.next().await;
@@ -140,7 +140,7 @@ pub fn end_at_second_signal(mut signals: Signals, consequence: &'static str) {
     });
 }
 
-/// Loads the certificate of HTTPS and starts to follow its files; none if HTTPS is off.
+/// Loads the certificate of HTTPS and starts to follow its files; `None` if HTTPS is off.
 pub fn https(config: &Config) -> Result<Option<Arc<Tls>>> {
     let Some(files) = &config.http_tls else { return Ok(None) };
     let credentials = Credentials::load(files.clone(), Arc::new(RealClock::new()));
@@ -157,18 +157,18 @@ pub fn warn_of_access(config: &Config, address: SocketAddr) {
     }
     if config.access.is_off() {
         tracing::warn!(
-            "everybody who reaches {address} may read and delete every line: there are no users; \
-             add some as docs/access.md says, or listen on 127.0.0.1 (http_listen)"
+            "everybody who reaches {address} may read and delete every line, because there are no users; \
+             add some as docs/access.md describes, or listen on 127.0.0.1 (http_listen)"
         );
     } else if config.http_tls.is_none() {
         tracing::warn!(
-            "passwords and tokens that come to {address} are not encrypted: give it a certificate \
+            "passwords and tokens that are sent to {address} are not encrypted: give it a certificate \
              ([http_tls]), or listen on 127.0.0.1 behind a proxy that has one"
         );
     }
 }
 
-/// Takes the address of HTTP.
+/// Binds the address of HTTP.
 pub async fn bind(config: &Config) -> Result<TcpListener> {
     let address = config.http_listen;
     TcpListener::bind(address).await.with_context(|| {
@@ -179,7 +179,7 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
     })
 }
 
-/// Names the addresses in a file, which is there as a whole or not at all.
+/// Writes the addresses to a file, atomically.
 pub fn write_ready_file(file: &Path, addresses: &serde_json::Value) -> Result<()> {
     let part = file.with_added_extension("part");
     std::fs::write(&part, format!("{addresses}\n"))
@@ -194,7 +194,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens for them from now on.
+    /// Starts to listen for them.
     pub fn new() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
@@ -203,7 +203,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal to end, and names it.
+    /// Waits for a signal that ends the process, and returns its name.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

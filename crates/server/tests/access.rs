@@ -1,4 +1,4 @@
-//! Users, tokens, roles and HTTPS of the real binary, as `docs/access.md` says it.
+//! Users, tokens, roles and HTTPS of the real binary, as `docs/access.md` describes them.
 
 #![allow(missing_docs)]
 
@@ -16,7 +16,7 @@ const PAGE: &str = include_str!("../../../docs/access.md");
 const ROLES: [&str; 4] = ["ingest", "read", "operate", "admin"];
 const PASSWORD: &str = "correct horse battery";
 
-/// What a command prints, which succeeds.
+/// The output of a command that succeeds.
 fn printed(command: &mut Command, input: &str) -> String {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary starts");
@@ -42,7 +42,7 @@ fn hash_password(password: &str) -> String {
     hash.trim().to_owned()
 }
 
-/// Configuration of a token of each role, with the tokens.
+/// Configuration with a token of each role, and the tokens.
 fn tokens() -> (String, Vec<String>) {
     let (mut config, mut tokens) = (String::new(), Vec::new());
     for role in ROLES {
@@ -60,7 +60,7 @@ fn user(name: &str, role: &str) -> String {
     format!("[[users]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\nrole = \"{role}\"\n")
 }
 
-/// Method, path and scope of every call that the page lists.
+/// Method, path and scope of every call in the documentation.
 fn documented() -> Vec<(String, String, String)> {
     let rows = PAGE.split("| call | scope |").nth(1).expect("the table of routes");
     let rows = rows.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
@@ -77,7 +77,7 @@ fn documented() -> Vec<(String, String, String)> {
     calls
 }
 
-/// Whether a role may do what has that scope, as the table of roles says.
+/// Whether a role covers a scope, according to the table of roles.
 fn may(role: &str, scope: &str) -> bool {
     match scope {
         "open" => true,
@@ -120,14 +120,14 @@ fn every_role_on_every_route() {
             assert_eq!(status != 403, may(role, scope), "{method} {path} as {role}: {status}");
         }
     }
-    // What no listed call is for.
+    // Paths without a documented call.
     for path in ["/", "/index.html"] {
         assert_eq!(status(&server.http, "GET", path, &[]), 200, "{path}");
     }
 }
 
 #[test]
-fn a_collector_asks_too() {
+fn a_collector_authenticates_callers_too() {
     let (mut config, tokens) = tokens();
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).display().to_string();
@@ -167,14 +167,14 @@ fn a_collector_asks_too() {
     child.wait().unwrap();
 }
 
-/// A login, as the page does it.
+/// A login, as the page performs it.
 fn login(server: &Server, name: &str, password: &str, origin: &str) -> Answer {
     let form = format!("name={name}&password={}", common::encoded(password));
     let headers = [("Content-Type", "application/x-www-form-urlencoded"), ("Origin", origin)];
     server.request("POST", "/api/v1/login", &headers, form.as_bytes())
 }
 
-/// What a browser sends back of the cookie.
+/// The cookie as a browser sends it back.
 fn cookie(answer: &Answer) -> String {
     answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
 }
@@ -193,7 +193,7 @@ fn a_login_at_the_page() {
     for (name, password) in [("ann", "wrong"), ("bob", PASSWORD), ("", ""), ("ann", "")] {
         assert_eq!(login(&server, name, password, &origin).status, 401, "{name}");
     }
-    // Other sites do not get that far.
+    // Requests of other sites are refused earlier.
     assert_eq!(login(&server, "ann", PASSWORD, "http://evil.example").status, 403);
     let answer = login(&server, "ann", PASSWORD, &origin);
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -204,7 +204,7 @@ fn a_login_at_the_page() {
     assert_eq!(me(&[own]), r#"{"exposed":false,"login":"on","name":"ann","role":"operate"}"#);
     let call = |method, path, headers: &[(&str, &str)]| status(&server.http, method, path, headers);
     assert_eq!(call("GET", "/api/v1/status", &[own]), 200);
-    // A cookie alone changes nothing: the page's origin must come with it.
+    // A cookie alone changes nothing: the origin of the page is required too.
     assert_eq!(call("POST", "/api/v1/seal", &[own]), 403);
     assert_eq!(call("POST", "/api/v1/seal", &[own, ("Origin", "http://evil.example")]), 403);
     assert_eq!(call("POST", "/api/v1/seal", &[own, ("Origin", &origin)]), 202);
@@ -229,20 +229,20 @@ fn a_login_at_the_page() {
     assert_eq!(websocket(&[]), 401);
     assert_eq!(websocket(&[own]), 101);
     assert_eq!(websocket(&[own, ("Origin", "http://evil.example")]), 403);
-    // Out again.
+    // Logout.
     let out = server.request("POST", "/api/v1/logout", &[own, ("Origin", &origin)], b"");
     assert_eq!(out.status, 200);
     assert_eq!(call("GET", "/api/v1/status", &[own]), 401);
     assert_eq!(me(&[own]), nobody);
     let log = server.log();
-    for told in [
+    for entry in [
         "(ann): logged in",
         "(ann): logged out",
         "'ann' is refused: the password is wrong",
         "somebody is refused: there is no user of that name",
-        "(ann): the segment being written is closed",
+        "(ann): active segment closed",
     ] {
-        assert!(log.contains(told), "{told} is not in:\n{log}");
+        assert!(log.contains(entry), "{entry} is not in:\n{log}");
     }
     let id = cookie.split('=').nth(1).unwrap();
     assert!(!log.contains(PASSWORD) && !log.contains("bob") && !log.contains(id), "{log}");
@@ -273,7 +273,8 @@ fn strangers_try_passwords_in_vain() {
     assert_eq!(limited.status, 429, "nobody was in before");
     assert!(limited.header("retry-after").unwrap().parse::<u32>().unwrap() <= 61);
     assert!(!server.log().contains("guess"));
-    // Many at once: what is not computed at once waits or is told to come again.
+    // Many at once: passwords that are not computed at once wait, or are refused with a request to
+    // retry.
     let threads: Vec<_> = (0..60)
         .map(|n| {
             let http = server.http.clone();
@@ -306,7 +307,7 @@ impl Certificate {
         certificate
     }
 
-    /// Makes it, in place of the one before.
+    /// Makes it, in place of the earlier one.
     fn make(&self) {
         let script =
             PAGE.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
@@ -328,7 +329,7 @@ impl Certificate {
         )
     }
 
-    /// curl of a path, that believes this certificate.
+    /// curl of a path, which trusts this certificate.
     fn curl(&self, server: &Server, path: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new("curl");
         command.args(["-s", "-S", "-i", "--raw", "--max-time", "60", "--cacert"]);
@@ -342,7 +343,7 @@ impl Certificate {
         Answer::read(&*output.stdout).unwrap()
     }
 
-    /// A command that asks a server, as who is named by the arguments.
+    /// A client command with these arguments.
     fn command(&self, server: &Server, arguments: &[&str]) -> Command {
         let mut command = loginson(arguments);
         command.arg("--server").arg(format!("https://{}", server.http));
@@ -351,7 +352,7 @@ impl Certificate {
     }
 }
 
-/// The error that a command ends with.
+/// The error of a failing command.
 fn error_of(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(!output.status.success(), "{output:?}");
@@ -378,7 +379,7 @@ fn the_five_minutes_of_the_documentation() {
     .fold(block.to_owned(), |text, (from, to)| text.replace(from, to));
     let server = Server::start_with(&[], &config);
 
-    // The page, for everybody; lines, with the token; queries, with the password.
+    // The page for everybody; ingest with the token; queries with the password.
     assert_eq!(certificate.get(&server, "/", &[]).status, 200);
     let query = ["-d", "query=line | stats count() n"];
     let refused = certificate.get(&server, "/select/logsql/query", &query);
@@ -393,7 +394,7 @@ fn the_five_minutes_of_the_documentation() {
     for expect in ["Expect:", "Expect: 100-continue"] {
         let large = ["--data-binary", &body, "-H", expect];
         let refused = certificate.get(&server, "/insert/lines", &large);
-        assert_eq!(refused.status, 401, "told, though its body is not kept");
+        assert_eq!(refused.status, 401, "refused with a status, though its body is not kept");
     }
     let forbidden =
         certificate.get(&server, "/select/logsql/query", &[&query[..], &["-H", &bearer]].concat());
@@ -411,7 +412,7 @@ fn the_five_minutes_of_the_documentation() {
     let browser = certificate.get(&server, "/api/v1/status", &["-A", "Mozilla/5.0 (X11)"]);
     assert!(!browser.header("www-authenticate").unwrap().contains("Basic"));
 
-    // The commands.
+    // The CLI.
     let token_file = certificate.path("shipper.token");
     std::fs::write(&token_file, format!("{token}\n")).unwrap();
     let file = token_file.to_str().unwrap();
@@ -431,7 +432,7 @@ fn the_five_minutes_of_the_documentation() {
     assert!(wrong.contains("the name or the password is wrong"), "{wrong}");
     let shipper = error_of(certificate.command(&server, &count[..4]).env("LOGINSON_TOKEN", &token));
     assert!(shipper.contains("has the role ingest"), "{shipper}");
-    // The certificate is not believed by itself, and http is not spoken.
+    // The certificate is not trusted by default, and the port does not speak HTTP.
     let server_of = |scheme: &str| format!("{scheme}://{}", server.http);
     let unknown = error_of(&mut loginson(&["query", "*", "--server", &server_of("https")]));
     assert!(unknown.contains("--ca"), "{unknown}");
@@ -442,7 +443,7 @@ fn the_five_minutes_of_the_documentation() {
     let http = request_to(&server.http, "GET", "/", &[], b"").unwrap();
     assert_eq!((http.status, http.text().contains("https://")), (400, true));
 
-    // A login over HTTPS has a cookie for HTTPS.
+    // After a login over HTTPS the cookie is for HTTPS only.
     let form = format!("name=ann&password={}", common::encoded(PASSWORD));
     let answer = certificate.get(&server, "/api/v1/login", &["-d", &form]);
     assert!(answer.header("set-cookie").unwrap().ends_with("; Secure"));
@@ -451,7 +452,7 @@ fn the_five_minutes_of_the_documentation() {
 }
 
 #[test]
-fn certificates_are_read_anew() {
+fn changed_certificates_are_reloaded() {
     let certificate = Certificate::new();
     let server = Server::start_with(&[], &certificate.config());
     let believed =
@@ -459,7 +460,7 @@ fn certificates_are_read_anew() {
     let status = || certificate.get(&server, "/api/v1/status", &[]).json()["https"].clone();
     assert!(believed(&certificate));
     assert!(status()["error"].is_null() && status()["reloads"] == 0);
-    // A new one, which is noticed; the old one is not shown any more.
+    // A new certificate is noticed; the old one is not used any more.
     let old = std::fs::read(certificate.path("certificate.pem")).unwrap();
     certificate.make();
     server.wait_for("the new certificate", |_| believed(&certificate));
@@ -467,7 +468,8 @@ fn certificates_are_read_anew() {
     let new = std::fs::read(certificate.path("certificate.pem")).unwrap();
     std::fs::write(certificate.path("certificate.pem"), &old).unwrap();
     assert!(!believed(&certificate));
-    // The key does not belong to it, so what is in use stays; SIGHUP says so at once.
+    // The key does not match, so the certificate in use stays; after SIGHUP the log says so at
+    // once.
     let pid = rustix::process::Pid::from_raw(server.pid() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     server.wait_for("the failed reload", |server| {
@@ -484,7 +486,7 @@ fn certificates_are_read_anew() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_used_is_told_at_the_start() {
+fn an_unusable_certificate_is_reported_at_the_start() {
     let certificate = Certificate::new();
     std::fs::write(certificate.path("key.pem"), "no key").unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -499,16 +501,17 @@ fn a_certificate_that_cannot_be_used_is_told_at_the_start() {
 fn handshakes_that_never_end_hinder_nobody() {
     let certificate = Certificate::new();
     let server = Server::start_with(&[], &certificate.config());
-    // More than one address may have; further ones take the places of those that wait longest.
+    // More than the share of one address; further connections replace those that have waited
+    // longest.
     let silent: Vec<TcpStream> =
         (0..900).map(|_| TcpStream::connect(&server.http).unwrap()).collect();
     assert_eq!(certificate.get(&server, "/health", &[]).status, 200);
     let mut slow = common::connect_to(&server.http).unwrap();
-    // The start of a record of a handshake, and nothing more.
+    // The start of a TLS handshake record, and nothing more.
     slow.write_all(&[22, 3, 1, 0, 200, 1]).unwrap();
     let began = Instant::now();
     let mut end = Vec::new();
-    // An alert, or a reset, or the mere end.
+    // An alert, or a reset, or a plain end.
     let _ = slow.read_to_end(&mut end);
     let waited = began.elapsed();
     assert!(waited > Duration::from_secs(5) && waited < Duration::from_secs(25), "{waited:?}");
@@ -566,9 +569,9 @@ fn weak_and_wrong_input_is_refused() {
         assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(refused(b"").contains("8 characters at least"));
-    assert!(refused(b"1234567\n").contains("8 characters at least"));
-    assert!(refused(&[b'x'; 1025]).contains("1024 bytes at most"));
+    assert!(refused(b"").contains("at least 8 characters"));
+    assert!(refused(b"1234567\n").contains("at least 8 characters"));
+    assert!(refused(&[b'x'; 1025]).contains("at most 1024 bytes"));
     assert!(refused(b"\xff\xfe\xff\xfe\xff\xfe\xff\xfe\n").contains("not UTF-8"));
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");

@@ -1,4 +1,4 @@
-//! Every endpoint of `docs/api.md`, asked of the real binary.
+//! Every endpoint of `docs/api.md`, on the real binary.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn query() {
     assert_eq!((&row["_type"], &row["took"]), (&json!("shop"), &json!("90")));
     assert!(row["_line"].as_str().unwrap().starts_with(r#"{"_time":"2026-01-31T12:09:00Z""#));
     assert!(row["_line_id"].as_str().unwrap().contains('-') && row["_received"].is_string());
-    // Without asking, computed fields are not sent.
+    // Computed fields are sent only on request.
     assert!(server.query("*", "limit=1")[0].get("_line").is_none());
 
     assert_eq!(server.query("*", "limit=3&offset=8").len(), 2);
@@ -44,7 +44,7 @@ fn query() {
     assert_eq!(server.count("hostname:web1"), 5);
     assert_eq!(server.raw("took:90").len(), 1);
 
-    // The same by a form.
+    // The same in a form.
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
     let answer = server.request(
         "POST",
@@ -63,7 +63,7 @@ fn query() {
 }
 
 #[test]
-fn wrong_questions_say_where() {
+fn wrong_queries_are_refused_with_the_position() {
     let server = Server::start();
     let answer = server.get("/select/logsql/query?query=a%20AND%20(");
     let body = answer.json();
@@ -237,7 +237,7 @@ fn a_client_that_goes_away_ends_its_query() {
         .unwrap();
     let mut some = [0; 1000];
     stream.read_exact(&mut some).unwrap();
-    // It waits for the client: a slow client slows its query, and holds its place.
+    // It waits for the client: a slow client slows its query down, and the query keeps its slot.
     let state =
         |server: &Server| server.get("/api/v1/queries").json()["queries"][0]["state"].clone();
     assert_eq!(state(&server), "running");
@@ -268,7 +268,7 @@ fn a_client_that_reads_nothing_can_be_cancelled() {
         let mut reader = BufReader::with_capacity(100, stream);
         assert_eq!(read_head(&mut reader).unwrap().0, 200, "{call}");
         let entry = |server: &Server| server.get("/api/v1/queries").json()["queries"][0].clone();
-        // It waits for the client once it makes no more progress.
+        // It waits for the client once its progress stops.
         let mut rows = json!(null);
         server.wait_for("it waits", |server| {
             let before = std::mem::replace(&mut rows, entry(server)["rows"].clone());
@@ -281,8 +281,8 @@ fn a_client_that_reads_nothing_can_be_cancelled() {
             assert_eq!(server.request("DELETE", &path, &[], b"").status, 200);
         }
         server.wait_for("its place is free", |server| entry(server)["state"] == ended);
-        // What was on its way still comes, and then the reason, or a broken connection where there
-        // is no place for it.
+        // Chunks in flight still arrive, and then the reason, or a broken connection if the format
+        // has no way to give one.
         let mut last = Vec::new();
         let whole = loop {
             match read_chunk(&mut reader) {
@@ -438,7 +438,7 @@ fn the_page_is_served() {
     assert!(index.header("content-security-policy").unwrap().starts_with("default-src 'self'"));
 }
 
-/// An answer to a client that takes gzip: as it came, and read.
+/// A response to a client that accepts gzip: compressed, and decompressed.
 fn in_gzip(server: &Server, path: &str, more: &[(&str, &str)]) -> (Answer, Vec<u8>) {
     let headers = [&[("Accept-Encoding", "gzip, deflate, br")], more].concat();
     let answer = server.request("GET", path, &headers, b"");
@@ -450,7 +450,7 @@ fn in_gzip(server: &Server, path: &str, more: &[(&str, &str)]) -> (Answer, Vec<u
 }
 
 #[test]
-fn answers_are_compressed_for_those_who_take_it() {
+fn answers_are_compressed_for_clients_that_accept_it() {
     let server = with_lines();
     for path in ["/", "/api/v1/status", "/select/logsql/query?query=*", "/metrics"] {
         let plain = server.get(path);
@@ -463,13 +463,13 @@ fn answers_are_compressed_for_those_who_take_it() {
             assert_eq!(body, plain.body, "{path}");
         }
     }
-    // A file of the page in gzip has a name of its own.
+    // The gzip form of a file of the page has its own ETag.
     let (answer, _) = in_gzip(&server, "/", &[]);
     let etag = answer.header("etag").unwrap();
     assert_ne!(etag, server.get("/").header("etag").unwrap());
     assert_eq!(in_gzip(&server, "/", &[("If-None-Match", etag)]).0.status, 304);
-    // Exports are files to keep, short answers are short, and other sites do not see how well
-    // something is compressed.
+    // Exports are files to keep, short responses are short, and other sites must not learn how well
+    // something compresses.
     for path in ["/api/v1/export?query=*&format=jsonl", "/health"] {
         assert_eq!(in_gzip(&server, path, &[]).0.header("content-encoding"), None, "{path}");
     }
@@ -549,8 +549,8 @@ fn other_sites_are_kept_out() {
     let answer = server.request("GET", "/insert/jsonline", &[], b"");
     assert_eq!(answer.status, 405);
     assert!(answer.json()["error"].as_str().unwrap().contains("GET"));
-    // As much of a head as is read, and not its end. More would be left unread when the connection
-    // is closed, and what is left unread can take the answer with it.
+    // As much of a head as the server reads, without its end. Unread data would remain when the
+    // connection is closed, which can discard the response.
     let mut head = format!("GET /health HTTP/1.1\r\nHost: {}\r\nX-Long: ", server.http);
     head.push_str(&"x".repeat((256 << 10) - head.len()));
     let mut stream = server.connect();

@@ -1,4 +1,4 @@
-//! Commands on files that no server has: verify, inspect, export.
+//! Commands on data directories at rest: verify, inspect, export.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn succeed(arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// What a command that fails says: on standard output, and on standard error.
+/// The output of a command that fails: standard output, and standard error.
 fn fail(arguments: &[&str]) -> (String, String) {
     let Output { status, stdout, stderr } = run(arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -44,7 +44,7 @@ fn sorted(lines: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// A directory as a server leaves it, with segment 1, and the lines that are in it.
+/// A directory as a server leaves it, with segment 1, and its lines.
 fn directory() -> (tempfile::TempDir, Vec<u8>) {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start_in(directory.path(), &[], "");
@@ -68,7 +68,7 @@ fn directory() -> (tempfile::TempDir, Vec<u8>) {
         assert_eq!(server.post("/insert/lines", &body).status, 200);
         lines.extend(body);
     }
-    // As a crash leaves it: without rows of the summary beside the lines.
+    // A kill leaves it without rows of the summary.
     server.kill();
     (directory, lines)
 }
@@ -77,7 +77,7 @@ fn segment(directory: &Path, name: &str) -> PathBuf {
     directory.join("segments").join(name)
 }
 
-/// Seals segment 1 as segment 2, and leaves both: the step to the catalog is missing.
+/// Seals segment 1 as segment 2, and leaves both: the update of the catalog is missing.
 fn seal(directory: &Path) {
     let disk = RealDisk;
     let source = segment(directory, "1.hot");
@@ -101,7 +101,7 @@ fn seal(directory: &Path) {
     writer.finish().unwrap();
 }
 
-/// The same questions to a directory of frames, and to one of columns.
+/// The same queries over a directory of frames, and over one of columns.
 fn check_export(directory: &Path, lines: &[u8]) {
     let export = |arguments: &[&str]| {
         succeed(&[&["export", "--data-dir", text(directory)], arguments].concat())
@@ -134,11 +134,11 @@ fn check_export(directory: &Path, lines: &[u8]) {
 
     let no_line = ["export", "--data-dir", text(directory), "--format", "raw", "-o", text(&table)];
     fs::remove_file(&table).unwrap();
-    let (_, told) = fail(&[&no_line[..], &["--query", "* | stats count()"]].concat());
-    assert!(told.contains("have no raw form"), "{told}");
+    let (_, message) = fail(&[&no_line[..], &["--query", "* | stats count()"]].concat());
+    assert!(message.contains("have no raw form"), "{message}");
     assert!(!table.exists() && !directory.join("table.parquet.part").exists());
-    let (_, told) = fail(&[&no_line[..], &["--query", "a |"]].concat());
-    assert!(told.contains("expected"), "{told}");
+    let (_, message) = fail(&[&no_line[..], &["--query", "a |"]].concat());
+    assert!(message.contains("expected"), "{message}");
 }
 
 #[test]
@@ -152,15 +152,15 @@ fn exported_from_frames_and_from_columns() {
     check_export(directory, &lines);
     succeed(&["verify", text(directory)]);
 
-    // What is damaged is left out and told; what is not comes.
+    // Damaged parts are left out and reported; all else is exported.
     let sealed = segment(directory, "2.sealed");
     let mut bytes = fs::read(&sealed).unwrap();
     bytes[200] ^= 1;
     fs::write(&sealed, bytes).unwrap();
     let output = run(&["export", "--data-dir", text(directory), "--format", "raw"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("left out: ") && told.contains("2.sealed at byte"), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("left out: ") && message.contains("2.sealed at byte"), "{message}");
     let exported = output.stdout.iter().filter(|&&b| b == b'\n').count();
     assert!(exported > 2_000, "{exported} lines");
 }
@@ -186,7 +186,7 @@ fn each_changed_byte_is_found() {
             assert!(first.contains("found ") || first.contains("not well formed"), "{first}");
             assert!(summary.contains("fault"), "{summary}");
         }
-        // Not between two frames: then it is a shorter file of a server that was killed.
+        // Not between two frames: that would look like a file of a server that was killed.
         fs::write(&path, &good[..used / 2]).unwrap();
         let output = run(&["verify", "--json", text(&path)]);
         let output = String::from_utf8(output.stdout).unwrap();
@@ -262,6 +262,6 @@ fn inspected() {
             assert!(json["bytes_disk"].as_u64() < json["bytes_raw"].as_u64());
         }
     }
-    let (_, told) = fail(&["inspect", text(&directory.join("LOCK"))]);
-    assert!(told.contains("expected that of a hot or sealed segment"), "{told}");
+    let (_, message) = fail(&["inspect", text(&directory.join("LOCK"))]);
+    assert!(message.contains("expected that of a hot or sealed segment"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! Backups, made while lines come in and from a directory at rest: whole, verified, restored.
+//! Backups, made while lines arrive and from a directory at rest: complete, verified, restored.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Sends batches of different lines until told to stop; takes note of those that were acknowledged.
+/// Sends batches of different lines until it is stopped; records the acknowledged ones.
 fn sender(
     address: String,
     name: String,
@@ -65,13 +65,13 @@ fn sender(
     })
 }
 
-/// Whether a directory, or a backup, has sealed segments.
+/// Whether a data directory or a backup has sealed segments.
 fn has_sealed(directory: &Path) -> bool {
     let files = fs::read_dir(directory.join("segments")).unwrap();
     files.flatten().any(|file| file.path().extension().is_some_and(|e| e == "sealed"))
 }
 
-/// Every line of `expected` is there, and no line twice.
+/// Every line of `expected` was found, and no line twice.
 fn check(server: &Server, expected: &[String]) {
     let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
     server
@@ -84,7 +84,7 @@ fn check(server: &Server, expected: &[String]) {
 }
 
 #[test]
-fn what_was_acknowledged_before_is_in_it() {
+fn lines_acknowledged_before_are_in_the_backup() {
     let directory = tempfile::tempdir().unwrap();
     let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let mut server = Server::start_in(directory.path(), &[], SMALL);
@@ -120,7 +120,7 @@ fn what_was_acknowledged_before_is_in_it() {
 
     for (path, expected) in &backups {
         let restored = directory.path().join("restored");
-        // Nothing that the store did since has changed it.
+        // Later work of the store has not changed it.
         succeed(&["restore", text(path), "--data-dir", text(&restored)]);
         succeed(&["verify", text(&restored)]);
         let mut server = Server::start_in(&restored, &[], SMALL);
@@ -131,13 +131,13 @@ fn what_was_acknowledged_before_is_in_it() {
         assert_eq!(server.raw("\"a new line\"").len(), 1);
         assert_eq!(server.terminate(), Some(0));
         fs::remove_dir_all(&restored).unwrap();
-        // And what the restored store did has not changed the backup.
+        // Work of the restored store has not changed the backup.
         succeed(&["verify", text(path)]);
     }
 }
 
 #[test]
-fn killed_in_the_middle_there_is_none_that_looks_whole() {
+fn a_kill_leaves_no_backup_that_looks_complete() {
     let seed = fastrand::u64(..);
     eprintln!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
@@ -210,7 +210,7 @@ fn over_http() {
     assert_eq!(server.request("DELETE", "/api/v1/backups/a", &[], b"").status, 200);
     assert_eq!(server.request("DELETE", "/api/v1/backups/a", &[], b"").status, 404);
 
-    // The command asks the same.
+    // The command reports the same.
     let url = format!("http://{}", server.http);
     let command =
         |arguments: &[&str]| succeed(&[&["backup", "--server", &url], arguments].concat());
@@ -220,13 +220,13 @@ fn over_http() {
     command(&["--delete", "by-command"]);
     assert_eq!(command(&["--list"]).lines().count(), 1);
     let wrong = fail(&["backup", "--server", &url, "../x"]);
-    assert!(wrong.contains("is no name for a backup"), "{wrong}");
+    assert!(wrong.contains("is not a valid name for a backup"), "{wrong}");
     let used = fail(&["verify", text(server.data_dir())]);
     assert!(used.contains("in use by") && used.contains("loginson backup"), "{used}");
 }
 
 #[test]
-fn there_must_be_room_for_the_copy() {
+fn copies_need_free_space() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start_in(directory.path(), &[], "");
     assert_eq!(server.post("/insert/lines", b"a line\n").status, 200);
@@ -235,8 +235,7 @@ fn there_must_be_room_for_the_copy() {
         Server::start_in(directory.path(), &[], "[store]\ndisk_free_bytes_min = \"900TiB\"\n");
     let refused = server.post("/api/v1/backups?name=a", b"");
     if refused.status == 201 {
-        // The store has closed the segment by then, for want of room: then there is nothing to
-        // copy.
+        // By then the store has closed the segment for lack of space, so there is nothing to copy.
         assert_eq!(refused.json()["bytes_copied"], 0);
         return;
     }
@@ -258,7 +257,7 @@ fn of_a_directory_at_rest() {
     }
     server.wait_for("a sealed segment", |_| has_sealed(&data));
     let mut expected = server.raw("NOT _type:summary");
-    // As a crash leaves it.
+    // The state that a crash leaves.
     server.kill();
 
     let elsewhere = directory.path().join("elsewhere");
@@ -299,8 +298,8 @@ fn a_damaged_backup_is_not_restored_by_itself() {
     let restored = directory.path().join("restored");
     let segments = || fs::read_dir(backup.join("segments")).unwrap().map(|f| f.unwrap().path());
     let check = |what: &str, expected: &str| {
-        let told = fail(&["verify", text(&backup)]);
-        assert!(told.contains(expected), "{what}: {told}");
+        let message = fail(&["verify", text(&backup)]);
+        assert!(message.contains(expected), "{what}: {message}");
         let refused = fail(&["restore", text(&backup), "--data-dir", text(&restored)]);
         assert!(
             refused.contains(expected) && refused.contains("--allow-damage"),
@@ -321,7 +320,7 @@ fn a_damaged_backup_is_not_restored_by_itself() {
     let segment = segments().next().unwrap();
     let before = change(&segment, &|bytes| bytes[6000] ^= 1);
     check("a flipped bit", "at byte ");
-    // What can be read can be had.
+    // What can be read can be restored.
     succeed(&["restore", "--allow-damage", text(&backup), "--data-dir", text(&restored)]);
     fs::remove_dir_all(&restored).unwrap();
     put_back(&segment, before);
@@ -348,8 +347,8 @@ fn a_damaged_backup_is_not_restored_by_itself() {
 
     let escape = |text: &[u8]| String::from_utf8_lossy(text).replace("catalog.sqlite", "../../x");
     let before = change(&manifest, &|bytes| *bytes = escape(bytes).into_bytes());
-    let told = fail(&["restore", text(&backup), "--data-dir", text(&restored)]);
-    assert!(told.contains("is no file of a backup"), "{told}");
+    let message = fail(&["restore", text(&backup), "--data-dir", text(&restored)]);
+    assert!(message.contains("is not a file of a backup"), "{message}");
     put_back(&manifest, before);
     succeed(&["verify", text(&backup)]);
 }

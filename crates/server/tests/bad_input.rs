@@ -1,4 +1,4 @@
-//! Whatever comes, the server answers in a way that was decided, and goes on.
+//! Whatever arrives, the server responds as designed, and continues.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 const LINE_BYTES_MAX: usize = 8 << 20;
 
-/// Whether it still takes and shows lines.
+/// The server still accepts and returns lines.
 fn lives(server: &Server) {
     let line = format!("alive {}", fastrand::u64(..));
     assert_eq!(server.post("/insert/lines", line.as_bytes()).status, 200);
@@ -119,13 +119,13 @@ fn absurd_times_and_wrong_encodings() {
         let answer = server.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     }
-    // Charts have a limit on their points, and say so.
+    // Charts have a limit on their points, and report it.
     let answer = server.get("/api/v1/summary?type=json&start=0001-01-01&end=9999-12-31&step=10s");
     assert!(answer.status == 400 && answer.text().contains("step"), "{}", answer.status);
     let invalid = b"caf\xe9 \xff\xfe \xed\xa0\x80";
     assert_eq!(server.post("/insert/lines", invalid).status, 200);
     assert_eq!(server.raw("caf*"), [invalid]);
-    // A page's worth of fields.
+    // Many fields in one line.
     let many: Vec<String> = (0..100_000).map(|i| format!("\"k{i}\":{i}")).collect();
     let many = format!("{{\"_msg\":\"many\",{}}}", many.join(","));
     assert_eq!(server.post("/insert/jsonline", many.as_bytes()).status, 200);
@@ -166,7 +166,7 @@ fn half_open_and_slow_connections() {
         slow.write_all(&[*byte]).unwrap();
     }
     server.wait_for("the slow line", |server| server.count("\"byte by byte\"") == 1);
-    // Bodies that hang hold the places for lines; questions are answered all the same.
+    // Hanging bodies occupy the slots of ingest requests; queries are answered nevertheless.
     let started = Instant::now();
     assert_eq!(server.get("/health").status, 200);
     assert_eq!(server.count("nothing"), 0);
@@ -185,13 +185,13 @@ fn a_disk_without_room() {
     let again = server.post("/insert/lines", b"no room");
     assert_eq!(again.status, 507);
     assert_eq!((server.get("/ready").status, server.get("/health").status), (503, 200));
-    assert_eq!(server.count("*"), 0, "questions are answered");
+    assert_eq!(server.count("*"), 0, "queries are answered");
     assert!(server.get("/metrics").text().contains("\nloginson_store_writable 0\n"));
     let counters = server.ingest("http");
     assert_eq!(counters["lines_received"], counters["dropped"]["disk_full"], "{counters}");
 }
 
-/// A small file system of its own, where the machine lets us make one.
+/// A small file system of its own, if the machine permits it.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -218,7 +218,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A disk that is full of lines that can be made smaller takes more: they are sealed.
+/// A disk full of compressible lines accepts more, because they are sealed.
 #[test]
 fn a_full_disk_is_sealed_before_lines_are_refused() {
     let Some(disk) = SmallDisk::mount() else { return };
@@ -258,7 +258,7 @@ fn a_disk_that_fills_up_and_gets_room_again() {
     let mut kept = 0;
     let mut rng = fastrand::Rng::with_seed(1);
     let full = loop {
-        // Lines that sealing cannot make smaller.
+        // Lines that sealing cannot compress.
         let mut noise = || (0..100).map(|_| rng.alphanumeric()).collect::<String>();
         let lines: String = (0..10_000).map(|i| format!("line {i} {}\n", noise())).collect();
         let answer = server.post("/insert/lines", lines.as_bytes());
@@ -272,10 +272,10 @@ fn a_disk_that_fills_up_and_gets_room_again() {
     assert!(kept >= 10_000 && full.text().contains("the disk is full"));
     let found = server.count("line");
     assert!(found >= kept, "{found} found, {kept} acknowledged");
-    // A start needs no room.
+    // A start needs no space.
     server.kill();
     let mut server = Server::start_in(disk.0.path(), &[], config);
-    // What was refused may have found room since.
+    // Refused lines may have found space since.
     let again = server.count("line");
     assert!(again >= found, "{again} of {found}");
     disk.grow();
@@ -287,7 +287,7 @@ fn a_disk_that_fills_up_and_gets_room_again() {
 }
 
 #[test]
-fn what_cannot_start_says_why() {
+fn a_failed_start_says_why() {
     let server = Server::start();
     let refused = |command: &mut Command, what: &[&str]| {
         let output = command.output().unwrap();
@@ -313,7 +313,7 @@ fn what_cannot_start_says_why() {
             "--syslog-tcp-listen",
             "off",
         ]);
-        // The last of two values would be an error, so the given ones replace those above.
+        // A flag given twice would be an error, so the arguments of the caller replace those above.
         for pair in arguments.chunks(2) {
             let mut replaced = loginson(&[]);
             let mut old = command.get_args().map(|a| a.to_os_string()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! The commands as a user types them.
+//! The commands, as users type them.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn mistakes_are_explained() {
     let https = format!("https://{}", server.http);
     let https = loginson(&["query", "--server", &https, "*"]).output().unwrap();
     let said = String::from_utf8_lossy(&https.stderr).into_owned();
-    assert!(said.contains("speak http there, not https"), "{said}");
+    assert!(said.contains("speak HTTP there, not HTTPS"), "{said}");
     for arguments in [
         &["--help"][..],
         &["query", "--help"],

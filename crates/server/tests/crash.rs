@@ -1,9 +1,9 @@
 //! kill -9 at any time loses no acknowledged line and shows none twice.
 //!
-//! Segments are as small as they may be and the summary is written each second, so that rolling,
-//! sealing and merging are under way when the kill comes; now and then it comes during the start
-//! before. `LOGINSON_KILLS=200` makes it a long test (`make test-long`), `LOGINSON_SEED` repeats
-//! the moments of a run.
+//! Segments are as small as possible and the summary is written every second, so that closing,
+//! sealing and merging are in progress when the kill comes; sometimes it comes during the start.
+//! `LOGINSON_KILLS=200` makes it a long test (`make test-long`), `LOGINSON_SEED` repeats the
+//! moments of a run.
 
 mod common;
 
@@ -20,14 +20,14 @@ use std::time::Duration;
 use common::{Server, request_to, serve_command};
 
 const KILLS: usize = 8;
-/// Kills over one directory. Then it is checked as a whole and another one begins, because reading
-/// everything after each kill takes longer the more is there.
+/// Kills of servers over one directory. Then the directory is checked and another one begins,
+/// because reading everything after each kill takes longer the more there is.
 const KILLS_OF_A_LIFE: usize = 10;
 const SENDERS: usize = 3;
-/// Between two batches of a sender, so that a run does not end in gigabytes.
+/// Pause between two batches of a sender, so that a run does not produce gigabytes.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The longest time a server has before it is killed. The summary is flushed, and so segments are
-/// sealed, from one second on.
+/// The longest time until a server is killed. The summary is flushed, and therefore segments are
+/// sealed, after one second.
 const RUN_MS_MAX: u64 = 2_200;
 const CONFIG: &str = r#"
 [store]
@@ -81,7 +81,7 @@ fn live(directory: &Path, kills: usize, random: &mut fastrand::Rng) -> HashSet<S
             })
         });
         let http: Vec<_> = http.collect();
-        // Unacknowledged lines at the same time: they may be lost, but never come twice.
+        // Unacknowledged lines at the same time: they may be lost, but must not be stored twice.
         let tcp = {
             let (address, over) = (server.syslog_tcp(), Arc::clone(&over));
             thread::spawn(move || send_syslog(address, round, &over))
@@ -95,13 +95,13 @@ fn live(directory: &Path, kills: usize, random: &mut fastrand::Rng) -> HashSet<S
     Arc::try_unwrap(acknowledged).unwrap().into_inner().unwrap()
 }
 
-/// Everything is there after the last kill, also when the catalog is lost.
+/// Everything is there after the last kill, even if the catalog is lost.
 fn end(directory: &Path, acknowledged: &HashSet<String>) {
     let mut server = Server::start_in(directory, &[], CONFIG);
     check(&server, acknowledged);
     check_summary(&server);
     assert_eq!(server.terminate(), Some(0));
-    // The catalog is only a faster way to say what the segments say.
+    // The catalog only repeats what the segments contain.
     for file in std::fs::read_dir(directory).unwrap() {
         let path = file.unwrap().path();
         if path.file_name().unwrap().to_string_lossy().starts_with("catalog") {
@@ -118,7 +118,7 @@ fn kill_while_starting(directory: &Path, after: Duration) {
     child.wait().unwrap();
 }
 
-/// What the names of the segment files end in, each.
+/// The suffixes of the segment files.
 fn kinds(directory: &Path) -> Vec<String> {
     let files = std::fs::read_dir(directory.join("segments")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -147,8 +147,8 @@ fn check(server: &Server, acknowledged: &HashSet<String>) {
     assert!(foreign.is_empty(), "never sent: {foreign:?}");
 }
 
-/// The summary counts each line once, also those that were not counted yet when the process was
-/// killed.
+/// The summary counts each line once, including those that were not counted yet when the process
+/// was killed.
 fn check_summary(server: &Server) {
     server.wait_for("everything is parsed", |server| server.status()["parse_lag_lines"] == 0);
     let types = server.get("/api/v1/summary/types?start=1h").json();
@@ -161,7 +161,7 @@ fn check_summary(server: &Server) {
     }
 }
 
-/// Line `i` of a batch over HTTP: of one of three kinds, so that segments hold columns of each.
+/// Line `i` of a batch over HTTP: one of three kinds, so that segments have columns of each.
 fn http_line(name: &str, batch: usize, i: usize) -> String {
     match i % 3 {
         0 => format!("http {name} {batch} {i}"),
@@ -176,7 +176,7 @@ fn syslog_line(round: usize, i: usize) -> String {
     format!("<13>1 - host app - - - syslog {round} {i}")
 }
 
-/// Whether a line is exactly one that the senders make.
+/// Whether the senders make exactly this line.
 fn was_sent(line: &str) -> bool {
     let words = || line.split([' ', ',', ':', '"', '{', '}']).filter(|word| !word.is_empty());
     let Some(at) = words().position(|word| word == "http" || word == "syslog") else {
@@ -191,7 +191,7 @@ fn was_sent(line: &str) -> bool {
     }
 }
 
-/// Sends batches until the server is gone; takes note of those that were acknowledged.
+/// Sends batches until the server is gone; records the acknowledged lines.
 fn send_http(address: &str, name: &str, over: &AtomicBool, acknowledged: &Mutex<HashSet<String>>) {
     for batch in 0.. {
         let lines: Vec<String> =

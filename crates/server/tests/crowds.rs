@@ -1,5 +1,5 @@
-//! Many clients at once: slow ones, idle ones, ones that hold what they can. Others are served
-//! meanwhile.
+//! Many clients at once: slow ones, idle ones, ones that hold as much as they can. Others are
+//! served meanwhile.
 
 #![allow(missing_docs)]
 
@@ -13,7 +13,7 @@ use common::{Answer, LOGINSON, Server};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
-/// This process may have as many connections as it is allowed.
+/// Raises this process's limit of connections as far as permitted.
 fn allow_connections() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
@@ -22,7 +22,7 @@ fn allow_connections() {
 /// A request whose body has begun.
 fn begin(server: &Server, path: &str, first: &str) -> TcpStream {
     let mut stream = server.connect();
-    // One beyond all seats is closed at once.
+    // A connection beyond all seats is closed at once.
     let _ = write!(
         stream,
         "POST {path} HTTP/1.1\r\nHost: {}\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{first}\r\n",
@@ -56,7 +56,7 @@ fn slow_bodies_do_not_stop_others_and_are_taken() {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
     assert_eq!(server.count("quick"), 2);
-    // They were no attack, only slow: each brings its second line and is answered.
+    // They were no attack, only slow: each sends its second line and gets a response.
     for (stream, kind) in &mut slow {
         let second =
             ["slow\n", "{\"_msg\":\"slow\"}\n", "{\"create\":{}}\n{\"_msg\":\"slow\"}\n"][*kind];
@@ -77,7 +77,7 @@ fn idle_connections_give_way() {
     for n in 0..2_200 {
         let mut stream = server.connect();
         if n % 2 == 0 {
-            // The head of a request that never ends.
+            // A request head that never ends.
             let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHo");
         }
         idle.push(stream);
@@ -86,7 +86,7 @@ fn idle_connections_give_way() {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     assert_eq!(server.post("/insert/lines", b"a line\n").status, 200);
-    // One address has its share, which leaves room for others.
+    // One address has its share, so that seats are left for others.
     assert!(metric(&server, "loginson_http_connections_open") <= 769);
     assert!(metric(&server, "loginson_http_connections_closed_idle_total") >= 1_400);
     // The oldest were closed, the youngest are served.
@@ -102,7 +102,8 @@ fn idle_connections_give_way() {
 fn health_is_answered_while_every_connection_works() {
     allow_connections();
     let server = Server::start();
-    // Tails work for as long as their clients want; there are 100 of them. The others bring bodies.
+    // Tails hold their connections as long as their clients want; there are 100 of them. The others
+    // send bodies.
     let slow: Vec<TcpStream> =
         (0..900).map(|_| begin(&server, "/insert/lines", "a line of a slow body\n")).collect();
     for _ in 0..20 {
@@ -111,7 +112,7 @@ fn health_is_answered_while_every_connection_works() {
         }
     }
     drop(slow);
-    // Every line that came is kept or counted; connections beyond the share of one address were
+    // Every line that arrived is kept or counted; connections beyond the share of one address were
     // closed before their line was read.
     server.wait_for("the account of their lines", |server| {
         let counters = server.ingest("http");
@@ -155,7 +156,7 @@ fn the_limit_on_open_files_is_raised_and_shared() {
     assert!(log.contains("syslog.tcp_connections_max is 28") && log.contains("ulimit -n"), "{log}");
 }
 
-/// A sender that takes its time, as over a thin line, is not hurried while there is room.
+/// A slow sender, as over a slow connection, is not cut off while there is room.
 #[test]
 fn a_long_body_may_come_slowly() {
     let server = Server::start();

@@ -1,6 +1,6 @@
 //! Clients of Elasticsearch and shippers that send JSON: the official Python clients of three
-//! versions, and requests as Filebeat, Logstash, Fluentd, Vector, Fluent Bit and the OpenTelemetry
-//! collector make them by their documentation.
+//! versions, and requests as the documentation of Filebeat, Logstash, Fluentd, Vector, Fluent Bit
+//! and the OpenTelemetry collector describes them.
 
 #![allow(missing_docs)]
 
@@ -71,7 +71,7 @@ assert es.cluster.health()["status"] == "green"
             assert_eq!(row["text"], "a\n\"b\"");
         }
     }
-    // The page is where it was.
+    // The page is still served.
     let page = server.get("/");
     assert!(page.header("content-type").unwrap().starts_with("text/html"));
     let browser =
@@ -103,9 +103,9 @@ fn head(server: &Server, path: &str, headers: &[(&str, &str)]) -> u16 {
     read_head(&mut BufReader::new(stream)).unwrap().0
 }
 
-/// What shippers ask before they send: method, path, and the headers by which they are known.
+/// Requests of shippers before they send: method, path, and the headers that identify them.
 #[test]
-fn what_shippers_ask_first() {
+fn requests_of_shippers_before_lines() {
     let server = Server::start();
     let shippers: [(&str, Pairs, Pairs); 7] = [
         (

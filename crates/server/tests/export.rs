@@ -1,4 +1,4 @@
-//! Exports over HTTP: complete, byte for byte, and never whole when they are not.
+//! Exports over HTTP: complete, byte for byte, and recognisable as incomplete otherwise.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::io::{BufReader, Write};
 
 use common::{Server, encoded, read_chunk, read_head};
 
-/// Lines that a careless writer would change.
+/// Lines that careless encoding would change.
 const AWKWARD: &[&[u8]] = &[
     b"<11>1 2026-01-31T12:00:00Z web1 nginx - - - first",
     b"bad \xff\xfe bytes",
@@ -79,7 +79,7 @@ fn mistakes_are_answered() {
 #[test]
 fn a_cancelled_export_does_not_look_whole() {
     let server = Server::start();
-    // More than the connection and the queue of pieces hold.
+    // More than the connection and the queue of chunks hold.
     let line = format!("{}\n", "x".repeat(10_000));
     for _ in 0..40 {
         assert_eq!(server.post("/insert/lines", line.repeat(400).as_bytes()).status, 200);
@@ -111,9 +111,9 @@ fn status_kib(pid: u32, name: &str) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// More rows than what is held to bring them into order, all of the same time as far as blocks
-/// tell: the worst case. `LOGINSON_EXPORT_LINES` sets how many; by default few for what a machine
-/// can do.
+/// More rows than are held in memory to sort them, all with the same time as far as the metadata of
+/// blocks shows: the worst case. `LOGINSON_EXPORT_LINES` sets how many; the default is small for
+/// today's machines.
 #[test]
 fn memory_stays_the_same_whatever_the_size() {
     const LINE_BYTES: usize = 4_000;

@@ -1,9 +1,9 @@
-//! A sender that says little is heard while another says all it can: on the whole server, in lines
-//! and not in seconds.
+//! A sender of few lines is served while another sends as fast as it can: on the whole server,
+//! measured in lines and not in seconds.
 //!
-//! The flood may be so far ahead of the last line of the trickle that was found, and then waits.
-//! Its lines and those of the trickle bear no time, so their event time is that of their arrival:
-//! how many lines of the flood came before a line of the trickle is a question to the server.
+//! The flood may be a limited number of lines ahead of the last line of the trickle that was found,
+//! and then waits. The lines of both have no time, so their event time is that of their arrival: a
+//! query tells how many lines of the flood came before a line of the trickle.
 
 mod common;
 
@@ -20,14 +20,14 @@ const LINE_BYTES: usize = 1_000;
 const BLOCK_LINES: u64 = 256;
 /// Lines by which the flood may be ahead of the last line of the trickle that was found: 64 MB.
 const AHEAD_LINES: u64 = 64_000;
-/// Lines of the flood that may be read before a line of the trickle which the server's kernel has
-/// already, beside those sent before: 16 MB. The receiver looks what else has come after each 4
-/// MiB.
+/// Lines of the flood that may be read before a line of the trickle that is already in the server's
+/// kernel, in addition to those sent earlier: 16 MB. The receiver checks the other connections
+/// after every 4 MiB.
 const OVERTAKING_LINES: u64 = 16_000;
 /// Lines of the trickle.
 const TRICKLE_LINES: u64 = 4;
 
-/// How much the flood has sent and may send.
+/// What the flood has sent and may send.
 #[derive(Default)]
 struct Valve {
     state: Mutex<Flow>,
@@ -63,7 +63,7 @@ impl Valve {
         self.changed.notify_all();
     }
 
-    /// Counts lines that were sent; false when there are to be no more.
+    /// Counts lines that were sent; false if the flood has to end.
     fn pass(&self, lines: u64) -> bool {
         let mut flow = self.state.lock().unwrap();
         flow.sent += lines;
@@ -73,7 +73,7 @@ impl Valve {
     }
 }
 
-/// Ends the flood, also when the test fails.
+/// Ends the flood, even if the test fails.
 struct Closing<'a>(&'a Valve);
 
 impl Drop for Closing<'_> {
@@ -82,7 +82,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// Sends as fast as the server takes it, as far as the valve lets it.
+/// Sends as fast as the server accepts it, within the limits of the valve.
 fn flood(to: SocketAddr, valve: &Valve) {
     let mut line = b"<13>1 - flood generator - - - ".to_vec();
     line.resize(LINE_BYTES - 1, b'x');
@@ -97,21 +97,21 @@ fn flood(to: SocketAddr, valve: &Valve) {
 
 #[test]
 fn a_trickle_is_durable_and_found_while_another_sender_floods() {
-    // The rounds of one thread are looked at, not how a system shares its processors among several.
+    // This tests the rounds of one thread, not how a system shares its processors among several.
     let config = "[syslog]\ntcp_threads = 1\n[placement]\nquery_nice = 0\nparse_nice = 0\n";
     let server = Server::start_with(&[], config);
     let to = server.syslog_tcp();
     let valve = Valve::default();
     let mut trickle = TcpStream::connect(to).unwrap();
     trickle.set_nodelay(true).unwrap();
-    // The flood's lines written by the time that the kernel has a line of the trickle.
+    // The lines of the flood written by the time that the kernel has a line of the trickle.
     let mut sent = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| flood(to, &valve));
         let _closing = Closing(&valve);
         for number in 0..TRICKLE_LINES {
             valve.open();
-            // Most of the flood has come before, and need not be looked at.
+            // Most of the flood came before, and need not be checked.
             let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
             let line = format!("<13>1 - trickle sensor - - - reading r{number}\n");
             trickle.write_all(line.as_bytes()).unwrap();
@@ -133,7 +133,7 @@ fn a_trickle_is_durable_and_found_while_another_sender_floods() {
     assert_eq!(counters["lines_in_flight"], 0);
     assert_eq!(server.count("hostname:flood"), flooded);
     assert_eq!(server.count("hostname:trickle"), TRICKLE_LINES);
-    // The first line of a connection may wait 100 ms, until it is known how its messages end.
+    // The first line of a connection may wait 100 ms, until its framing is known.
     for (number, sent) in sent.into_iter().enumerate().skip(1) {
         let row = &server.query(&format!("hostname:trickle r{number}"), "")[0];
         let arrived = row["_time"].as_str().unwrap();

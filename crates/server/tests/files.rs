@@ -1,5 +1,5 @@
-//! Files are followed by the real binary, under a real logrotate, and over kill -9: every line
-//! comes once.
+//! The real binary follows files, under a real logrotate and over kill -9: every line is stored
+//! once.
 
 mod common;
 
@@ -17,14 +17,14 @@ use common::Server;
 
 const ROTATIONS: usize = 4;
 const KILLS: usize = 4;
-/// Between two groups of lines, so that a run does not end in gigabytes.
+/// Pause between two groups of lines, so that a run does not produce gigabytes.
 const PAUSE: Duration = Duration::from_millis(2);
 
 fn append(path: &Path) -> File {
     OpenOptions::new().append(true).create(true).open(path).unwrap()
 }
 
-/// A program that writes numbered lines until it is told to end.
+/// A program that writes numbered lines until it is stopped.
 struct Writer {
     over: Arc<AtomicBool>,
     reopen: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Writer {
         }
     }
 
-    /// Ends it; returns how many lines it wrote.
+    /// Stops it; returns how many lines it wrote.
     fn end(self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
@@ -85,7 +85,7 @@ fn logrotate(dir: &Path, path: &Path, settings: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Each line there was, once.
+/// Each line was stored once.
 fn check_lines(server: &Server, lines: usize) {
     server.wait_for("all lines", |server| server.count("NOT _type:summary") >= lines as u64);
     let mut times: HashMap<usize, usize> = HashMap::new();
@@ -114,12 +114,12 @@ fn logrotate_that_renames_loses_nothing() {
         let path = dir.path().join("program.log");
         let server = Server::start_with(&["--follow", &follow(dir.path(), pattern)], "");
         let writer = Writer::start(path.clone());
-        // What was not seen under its name is not known under another.
+        // A file that was not seen under its name is not recognised under another.
         server.wait_for("the first lines", |server| server.count("program") > 0);
         for _ in 0..ROTATIONS {
             writer.wait_for_more(200);
             logrotate(dir.path(), &path, settings);
-            // It goes on with the renamed file for a while.
+            // The program keeps writing to the renamed file for a while.
             writer.wait_for_more(200);
             writer.reopen.store(true, Ordering::Relaxed);
             server.wait_for("the new file", |server| {
@@ -141,7 +141,7 @@ fn logrotate_that_copies_and_truncates_loses_nothing_that_was_read() {
     let writer = Writer::start(path.clone());
     for _ in 0..ROTATIONS {
         writer.wait_for_more(200);
-        // Between the copy and the truncation lines are lost, whoever follows.
+        // Lines between the copy and the truncation are lost, whoever follows the file.
         let still = writer.writing.lock().unwrap();
         let lines = writer.written.load(Ordering::Relaxed);
         server.wait_for("what was written", |server| server.count("program") == lines as u64);
@@ -177,7 +177,7 @@ fn kill_9_while_following() {
     let lines = writer.end();
     let mut server = Server::start_in(data.path(), &arguments, "");
     check_lines(&server, lines);
-    // After a proper end nothing comes again either.
+    // After an orderly stop nothing is repeated either.
     assert_eq!(server.terminate(), Some(0));
     check_lines(&Server::start_in(data.path(), &arguments, ""), lines);
 }
@@ -224,7 +224,7 @@ fn files_are_cut_typed_and_shown_as_configured() {
 }
 
 #[test]
-fn what_is_no_pattern_is_told_at_the_start() {
+fn invalid_patterns_are_reported_at_the_start() {
     let data = tempfile::tempdir().unwrap();
     let mut command = common::serve_command(data.path());
     let output = command.args(["--follow", "/var/log/[x"]).output().unwrap();
@@ -235,10 +235,10 @@ fn what_is_no_pattern_is_told_at_the_start() {
     );
 }
 
-/// Behind the last checkpoint stand lines that were sealed meanwhile: in another order, by columns,
-/// among others. They are found there, so none comes twice.
+/// Lines behind the last checkpoint were sealed meanwhile: in another order, in columns, among
+/// others. They are found there, so none is stored twice.
 #[test]
-fn what_was_sealed_is_not_read_again_after_a_kill() {
+fn sealed_lines_are_not_read_again_after_a_kill() {
     let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (one, other) = (dir.path().join("one.log"), dir.path().join("other.log"));
     // Lines are sealed as soon as they are parsed and counted.
@@ -254,7 +254,7 @@ fn what_was_sealed_is_not_read_again_after_a_kill() {
     server.wait_for("both files", |server| {
         server.get("/api/v1/files").json()["lag_bytes"] == 0 && server.count("program") == 2
     });
-    // How far the files are read when this is written is what the killed server is taken back to.
+    // The killed server is later reset to the checkpoint of this moment.
     server.wait_for("the checkpoint", |_| fs::metadata(&checkpoint).is_ok());
     let before = fs::read(&checkpoint).unwrap();
     let lines = 60_000;

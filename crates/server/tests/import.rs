@@ -122,7 +122,7 @@ fn a_million_lines() {
 }
 
 #[test]
-fn an_import_goes_on_where_it_ended() {
+fn an_import_resumes_where_it_ended() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("a.log");
     fs::write(&file, "one\ntwo\n\nfour without newline").unwrap();
@@ -140,11 +140,11 @@ fn an_import_goes_on_where_it_ended() {
         assert!(!output.status.success() && said.contains(what), "{said}");
     };
     failed(&["--skip-lines", "9", file], "the file has 4 lines");
-    failed(&["--type", "no type", file], "is no name for a type");
+    failed(&["--type", "no type", file], "is not a valid type");
     failed(&["/nowhere/a.log"], "/nowhere/a.log: cannot open it");
     failed(
         &[file, "/nowhere/a.log"],
-        "nothing of it was acknowledged, the files before it are kept",
+        "no line of it was acknowledged; the files before it are kept",
     );
     let output = loginson(&["import", "--server", "http://127.0.0.1:1", file]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

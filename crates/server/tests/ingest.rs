@@ -1,4 +1,4 @@
-//! Lines by each way in come back byte for byte, with what is known of them.
+//! Lines by each source are returned byte for byte, with the fields of their source.
 
 mod common;
 
@@ -74,7 +74,7 @@ fn json_lines_with_parameters() {
         json!({"_time": "2026-01-31T12:00:00Z", "_stream": "{app=\"shop\"}", "_msg": "hello", "_type": "json",
                "app": "shop", "n.a": "1", "env": "prod", "site": "b", "_remote_ip": "127.0.0.1"})
     );
-    // The same by headers.
+    // The same with headers.
     let headers =
         [("VL-Msg-Field", "text"), ("VL-Extra-Fields", "env=test"), ("VL-Time-Field", "ts")];
     assert_eq!(server.request("POST", "/insert/jsonline", &headers, body).status, 200);
@@ -100,8 +100,8 @@ fn what_is_no_request_is_refused() {
         );
         answer.json()
     };
-    check("/insert/lines", &[("Content-Encoding", "br")], b"x", 400, "'br' is not known");
-    check("/insert/lines?type=no%20type", &[], b"x", 400, "no name for a type");
+    check("/insert/lines", &[("Content-Encoding", "br")], b"x", 400, "'br' is not supported");
+    check("/insert/lines?type=no%20type", &[], b"x", 400, "not a valid type");
     check("/insert/lines?type=summary", &[], b"x", 400, "Loginson uses itself");
     check("/insert/jsonline?extra_fields=novalue", &[], b"{}", 400, "NAME=VALUE");
     check(
@@ -120,7 +120,7 @@ fn what_is_no_request_is_refused() {
     );
     assert_eq!(server.count("*"), 0);
 
-    // Broken in the middle: what came before is kept, and said.
+    // An error in the middle: what came before is kept, and its size reported.
     let lines: String =
         (0..100_000).map(|i| format!("line {i} {}\n", i * 7919 % 104_729)).collect();
     let mut body = gzip(lines.as_bytes());
@@ -155,8 +155,8 @@ fn a_body_that_is_cut_off() {
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(b"whole line\npart of a li").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    // The client cannot be told any more, or is told that it was cut off; it is never told that all
-    // is well.
+    // The client may be gone, or is told that the body was cut off; it is never told that all lines
+    // were kept.
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     if !answer.is_empty() {
@@ -169,7 +169,7 @@ fn a_body_that_is_cut_off() {
 #[test]
 fn compression_does_not_take_memory() {
     let server = Server::start();
-    // 64 MiB of lines of 1 MiB, in a few KiB: as many as a body of any size may become.
+    // 64 MiB of lines of 1 MiB, in a few KiB of compressed data: the limit for a body of any size.
     let mut line = vec![b'x'; (1 << 20) - 1];
     line.push(b'\n');
     let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();

@@ -1,5 +1,5 @@
-//! The journal of systemd: a real `journalctl` on journals that a real `systemd-journal-remote`
-//! wrote.
+//! The journal of systemd: a real `journalctl` on journals written by a real
+//! `systemd-journal-remote`.
 
 mod common;
 
@@ -12,7 +12,8 @@ use common::Server;
 
 const REMOTE: &str = "/lib/systemd/systemd-journal-remote";
 
-/// Appends entries to a journal; what is not UTF-8 is sent as systemd's export format wants it.
+/// Appends entries to a journal; text that is not UTF-8 is encoded as systemd's export format
+/// requires.
 fn append(journal: &Path, messages: &[(usize, &[u8])]) {
     let mut export = Vec::new();
     for (number, message) in messages {
@@ -43,7 +44,7 @@ fn append_numbers(journal: &Path, numbers: std::ops::Range<usize>) {
     append(journal, &messages);
 }
 
-/// Each message there was, once.
+/// Each message was stored once.
 fn check(server: &Server, messages: usize) {
     server.wait_for("all entries", |server| server.count("_type:journald") >= messages as u64);
     let rows = server.query("_type:journald", "");
@@ -78,7 +79,7 @@ fn entries_become_records_and_come_once_over_kills() {
     ] {
         assert_eq!(row[field], value, "{field}");
     }
-    // Right behind the entries, before or after a checkpoint; and while entries come.
+    // Killed right after the entries, before or after a checkpoint; and while entries arrive.
     for round in 2..6 {
         server.kill();
         append_numbers(&journal, round * 100..round * 100 + 50);
@@ -110,7 +111,7 @@ fn messages_that_are_no_text_are_kept() {
 }
 
 #[test]
-fn a_journalctl_that_ends_is_told_and_started_again() {
+fn a_journalctl_that_ends_is_reported_and_restarted() {
     let bin = tempfile::tempdir().unwrap();
     let (program, times) = (bin.path().join("journalctl"), bin.path().join("times"));
     fs::write(

@@ -1,5 +1,5 @@
-//! Parameters and answers of `/select/logsql/` that VictoriaLogs has too, on the real binary. That
-//! the answers are those of a real VictoriaLogs, `make test-victorialogs` checks.
+//! Parameters and responses of `/select/logsql/` that VictoriaLogs also has, on the real binary.
+//! `make test-victorialogs` checks that the answers are those of a real VictoriaLogs.
 
 mod common;
 
@@ -39,11 +39,11 @@ fn hits_show_empty_buckets_of_the_range() {
     };
     let first = json!("2026-01-31T12:00:00Z");
     assert_eq!(values("20m"), (first.clone(), json!([1, 1, 0, 0])));
-    // A step without a unit is one of seconds, and an offset that of a zone.
+    // A step without a unit is in seconds, and an offset is that of a time zone.
     assert_eq!(values("1200"), (first, json!([1, 1, 0, 0])));
     let shifted = values("20m&offset=5m");
     assert_eq!(shifted, (json!("2026-01-31T11:55:00Z"), json!([1, 1, 0, 0, 0])));
-    // Pipes behind which rows have no time are left out.
+    // Pipes whose rows have no time are left out.
     let all = get(&server, "hits", "* | fields kind | limit 1", "step=1d");
     assert_eq!(all["hits"][0]["total"], 6);
 }
@@ -120,7 +120,7 @@ fn numbers_are_computed_and_renamed_behind_stats() {
 }
 
 #[test]
-fn a_plan_is_told_without_running_the_query() {
+fn a_plan_is_returned_without_running_the_query() {
     let server = with_lines();
     let path = "/select/logsql/explain?query=";
     let stats = "panic%20%7C%20stats%20by%20(host)%20count()%20n";
@@ -133,7 +133,7 @@ fn a_plan_is_told_without_running_the_query() {
     assert!(plan["order"].as_str().unwrap().starts_with("newest first"), "{plan}");
     let early = get(&server, "explain", "*", "end=2001-01-01T00:00Z&format=json");
     assert_eq!((&early["units"]["units"], &early["store"]["lines"]), (&json!(0), &json!(6)));
-    // Filters that are added hold, and hide how much there is.
+    // Additional filters apply, and the plan does not reveal the size of the rest.
     let restricted = get(&server, "explain", "panic", "extra_filters=host:=a&format=json");
     assert_eq!(restricted["filter"], "host:=\"a\" \"panic\"");
     assert_eq!((&restricted["units"], &restricted["store"]), (&json!(null), &json!(null)));

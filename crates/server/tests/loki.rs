@@ -1,4 +1,4 @@
-//! The API of Grafana Loki, asked of the real binary as Grafana and `logcli` ask it.
+//! The API of Grafana Loki, on the real binary, with the requests of Grafana and `logcli`.
 //!
 //! The requests are those of Grafana's built-in Loki data source
 //! (`public/app/plugins/datasource/loki`, `pkg/tsdb/loki`) and of `logcli` (`pkg/logcli/client`);
@@ -34,14 +34,14 @@ fn with_lines() -> Server {
     server
 }
 
-fn ask(server: &Server, call: &str, parameters: &[(&str, &str)]) -> Answer {
+fn request(server: &Server, call: &str, parameters: &[(&str, &str)]) -> Answer {
     let pairs: Vec<String> =
         parameters.iter().map(|(n, v)| format!("{n}={}", encoded(v))).collect();
     server.get(&format!("/loki/api/v1/{call}?{}", pairs.join("&")))
 }
 
 fn data(server: &Server, call: &str, parameters: &[(&str, &str)]) -> Value {
-    let answer = ask(server, call, parameters);
+    let answer = request(server, call, parameters);
     assert_eq!(answer.status, 200, "{call} {parameters:?}: {}", answer.text());
     let mut body = answer.json();
     assert_eq!(body["status"], "success");
@@ -96,7 +96,7 @@ fn lines() {
     );
     assert_eq!(found["result"][0]["stream"]["took"], "60");
 
-    // Grafana wants labels apart by kind.
+    // Grafana requests labels by category.
     let path = format!(
         "/loki/api/v1/query_range?start={start}&end={end}&limit=1&query={}",
         encoded(r#"{app_name="shop"} | json took"#)
@@ -113,7 +113,7 @@ fn lines() {
         (&json!("error"), &json!("error"))
     );
 
-    // By a form, with times as RFC 3339 and as seconds.
+    // With a form, and with times as RFC 3339 and as seconds.
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
     let body = format!(
         "query={}&start=2026-01-31T12:00:00Z&end={}.5&limit=100",
@@ -144,7 +144,7 @@ fn numbers() {
             {"metric": {"level": "info"}, "value": [NOON_S + 9, "3"]},
         ])
     );
-    // What Grafana asks to see whether the data source works.
+    // Grafana's test of the data source.
     assert_eq!(instant("vector(1)+vector(1)")["result"][0]["value"][1], "2");
     assert_eq!(instant("1+1")["resultType"], "scalar");
     let found = instant(
@@ -152,7 +152,7 @@ fn numbers() {
     );
     assert_eq!(found["result"][0]["value"][1], "0.004");
 
-    // What Grafana asks for its histogram of lines.
+    // Grafana's query for its histogram of lines.
     let (start, end) = ((NOON_S).to_string(), (NOON_S + 9).to_string());
     let range = [("start", start.as_str()), ("end", end.as_str()), ("step", "3")];
     let over =
@@ -174,7 +174,7 @@ fn numbers() {
         json!([[NOON_S + 6, "0.3333333333333333"], [NOON_S + 9, "1"]])
     );
 
-    // Counts of whole minutes come from what segments keep; they are the same.
+    // Counts of whole minutes come from metadata of segments; they are the same.
     let hour = [("start", "1769860800"), ("end", "1769864400"), ("step", "60s")];
     let query = r#"sum by (app_name) (count_over_time({_type=~"json|syslog"}[1m]))"#;
     let found = data(&server, "query_range", &[&hour[..], &[("query", query)]].concat());
@@ -213,7 +213,7 @@ fn labels_and_volumes() {
             {"_type": "syslog", "app_name": "proxy", "hostname": "web1"},
         ])
     );
-    let stats = ask(&server, "index/stats", &of_shop).json();
+    let stats = request(&server, "index/stats", &of_shop).json();
     assert_eq!((&stats["entries"], &stats["streams"]), (&json!(10), &json!(2)), "{stats}");
     assert!(stats["bytes"].as_u64().unwrap() > 100 && stats["chunks"].as_u64().unwrap() > 0);
     let found = data(&server, "index/volume", &with(&[("query", r#"{app_name=~".+"}"#)]));
@@ -232,7 +232,7 @@ fn labels_and_volumes() {
         data(&server, "index/volume", &parameters)["result"][0]["metric"],
         json!({"app_name": ""})
     );
-    let fields = ask(&server, "detected_fields", &of_shop).json();
+    let fields = request(&server, "detected_fields", &of_shop).json();
     assert!(
         fields["fields"]
             .as_array()
@@ -240,7 +240,7 @@ fn labels_and_volumes() {
             .contains(&json!({"label": "took", "type": "int", "cardinality": 10, "parsers": null})),
         "{fields}"
     );
-    let found = ask(&server, "detected_labels", &range).json();
+    let found = request(&server, "detected_labels", &range).json();
     assert!(
         found["detectedLabels"]
             .as_array()
@@ -249,7 +249,7 @@ fn labels_and_volumes() {
         "{found}"
     );
     assert_eq!(data(&server, "patterns", &of_shop), json!([]));
-    assert_eq!(ask(&server, "status/buildinfo", &[]).json()["version"], "3.7.0");
+    assert_eq!(request(&server, "status/buildinfo", &[]).json()["version"], "3.7.0");
     assert_eq!(server.get("/ready").status, 200);
     assert_eq!(
         data(&server, "format_query", &[("query", r#"sum(rate({a="b"}[5m]))by(x)"#)]),
@@ -294,7 +294,7 @@ fn errors_are_texts_that_say_what_to_do() {
         ("series", vec![("match[]", "{")], "parse error"),
         ("index/volume", vec![("query", "rate({}[5m])")], "only label matchers are supported"),
     ] {
-        let answer = ask(&server, call, &parameters);
+        let answer = request(&server, call, &parameters);
         assert_eq!(answer.status, 400, "{call} {parameters:?}");
         assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
         assert!(answer.text().contains(expected), "{call} {parameters:?}: {}", answer.text());
@@ -314,7 +314,7 @@ fn queries_are_in_the_queue() {
     );
 }
 
-/// A text frame of a WebSocket from the server (RFC 6455 section 5.2); pings are passed over.
+/// A text frame of a WebSocket from the server (RFC 6455 section 5.2); pings are skipped.
 fn read_message(stream: &mut impl std::io::Read) -> Value {
     loop {
         let mut head = [0; 2];
@@ -348,7 +348,7 @@ fn tail() {
     let server = with_lines();
     let mut stream = server.connect();
     let query = encoded(r#"{app_name="proxy"} |= "GET""#);
-    // The key and what has to be answered are those of RFC 6455 section 1.3.
+    // The key and the expected response are those of RFC 6455 section 1.3.
     let head = format!(
         "GET /loki/api/v1/tail?query={query}&start={NOON_S}&limit=2 HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\n\
          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
@@ -371,17 +371,17 @@ fn tail() {
     let next = read_message(&mut reader);
     assert_eq!(next["streams"][0]["stream"]["app_name"], "proxy");
     assert_eq!(next["streams"][0]["values"], json!([[nanoseconds(60), "GET /live"]]));
-    // What is too long for a message is told.
+    // Lines that are too long for a message are reported.
     let line =
         |s: u8, path: &str| format!("<14>1 2026-01-31T12:01:0{s}Z web1 proxy 7 - - GET {path}\n");
     let lines = line(1, &"x".repeat(2 << 20)) + &line(2, "/after");
     server.post("/insert/lines", lines.as_bytes());
-    let told = read_message(&mut reader);
-    let reason = told["dropped_entries"][0]["labels"]["reason"].as_str();
-    assert!(reason.is_some_and(|reason| reason.contains("ask for it by a query")), "{told}");
+    let reasons = read_message(&mut reader);
+    let reason = reasons["dropped_entries"][0]["labels"]["reason"].as_str();
+    assert!(reason.is_some_and(|reason| reason.contains("read it with a query")), "{reasons}");
     let next = read_message(&mut reader);
     assert_eq!(next["streams"][0]["values"], json!([[nanoseconds(62), "GET /after"]]));
-    // It is a tail of the queue, and ends when it is cancelled.
+    // It is listed in the queue, and ends when it is cancelled.
     let queries = server.get("/api/v1/queries").json();
     let entry = queries["queries"]
         .as_array()
@@ -394,7 +394,7 @@ fn tail() {
     server.request("DELETE", &format!("/api/v1/queries/{id}"), &[], b"");
     assert_eq!(read_message(&mut reader), json!({ "closed": "the tail was cancelled" }));
 
-    let answer = ask(&server, "tail", &[("query", "{}")]);
+    let answer = request(&server, "tail", &[("query", "{}")]);
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("an upgrade is needed"));
 }
@@ -450,13 +450,13 @@ fn pushed_lines() {
             json!({"_time":"2026-01-31T12:00:04Z","_stream":"{host=\"a\",job=\"web\"}","_msg":"fourth","job":"web"}),
         ]
     );
-    // Clients that do not say that it is JSON.
+    // Clients that do not send the media type of JSON.
     for content_type in ["", "text/plain", "application/x-www-form-urlencoded", "Application/JSON"]
     {
         let answer = push(content_type, b" {\"streams\": []}");
         assert_eq!(answer.status, 204, "{content_type}: {}", answer.text());
     }
-    // They come back as they were pushed, with their labels.
+    // The lines are returned as they were pushed, with their labels.
     let (start, end) = (nanoseconds(0), nanoseconds(60));
     let parameters = [("start", &*start), ("end", &*end), ("query", r#"{job="web"} |= "f""#)];
     let found = data(&server, "query_range", &parameters);
@@ -467,7 +467,7 @@ fn pushed_lines() {
         stream["values"],
         json!([[nanoseconds(4), "fourth"], [nanoseconds(1), "first \"line\""]])
     );
-    // What is wrong is refused with a text, and counted.
+    // Invalid requests are refused with a message, and counted.
     for (content_type, body, status) in [
         ("application/json", &b"{\"streams\":[{}]}"[..], 400),
         ("application/x-protobuf", b"no snappy", 400),

@@ -1,7 +1,7 @@
-//! Collectors and stores as processes of their own: what happens when one is killed, the network is
-//! cut, a disk is full.
+//! Collectors and stores as separate processes: what happens when one is killed, the network is
+//! cut, or a disk is full.
 //!
-//! Every line has a number of its own; at the end each that was sent is at the stores once.
+//! Every line has a number; at the end, each line that was sent is in the stores once.
 
 mod common;
 
@@ -63,7 +63,7 @@ impl Collector {
         request_to(&self.http, "GET", "/api/v1/nodes", &[], b"").expect("it answers").json()
     }
 
-    /// Lines that came, and that are safe.
+    /// Lines received, and lines safe in a store or the spool.
     fn lines(&self) -> (u64, u64) {
         let nodes = self.nodes();
         let mut sources = nodes["ingest"].as_array().unwrap().iter();
@@ -83,7 +83,7 @@ impl Collector {
         }
     }
 
-    /// Waits until the stores have everything.
+    /// Waits until the stores have all lines.
     fn wait_delivered(&self, lines: u64) {
         self.wait_for("everything to be delivered", |nodes| {
             let busy = nodes["stores"]
@@ -121,7 +121,7 @@ fn state(nodes: &Value, store: usize) -> &str {
     nodes["stores"][store]["state"].as_str().unwrap()
 }
 
-/// A store over a directory, at a port that stays when it is started again.
+/// A store over a directory, at a port that it keeps when it restarts.
 struct Store {
     dir: PathBuf,
     address: String,
@@ -141,7 +141,7 @@ impl Store {
     }
 }
 
-/// How often each number is there.
+/// How often each number was found.
 fn found(stores: &[&Server]) -> BTreeMap<u64, u64> {
     let mut found = BTreeMap::new();
     for store in stores {
@@ -161,7 +161,7 @@ fn assert_each_once(stores: &[&Server], sent: u64) {
     assert_eq!((twice, missing, found.len() as u64), (0, 0, sent), "twice, missing, there");
 }
 
-/// Sends numbered lines until told to end.
+/// Sends numbered lines until it is stopped.
 struct Sender {
     over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -186,7 +186,7 @@ impl Sender {
             while !until.load(Ordering::Relaxed) {
                 send_batch(&mut stream, count.load(Ordering::Relaxed));
                 count.fetch_add(BATCH, Ordering::Relaxed);
-                // A load, not a flood: the test should end with a few hundred thousand lines.
+                // Limited, so that the test ends with a few hundred thousand lines.
                 std::thread::sleep(Duration::from_millis(2));
             }
         });
@@ -273,7 +273,7 @@ fn a_collector_is_stopped_and_killed_while_the_store_is_away() {
             *next += BATCH;
         }
     };
-    // Stopped in good order: nothing is lost, wherever it was.
+    // After an orderly stop nothing is lost, wherever it was.
     let mut collector = Collector::start(&spool, &[&store.address], &[]);
     collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
     send(&collector, &mut next);
@@ -283,7 +283,7 @@ fn a_collector_is_stopped_and_killed_while_the_store_is_away() {
     send(&collector, &mut next);
     collector.wait_for("lines", |_| collector.lines().0 >= 2 * before);
     collector.terminate();
-    // Killed, with everything in the spool first.
+    // Killed, after everything is in the spool.
     let mut collector = Collector::start(&spool, &[&store.address], &always);
     let waiting = collector.nodes()["spool"]["lines"].as_u64().unwrap();
     assert!(waiting >= before, "{waiting} lines wait on disk");
@@ -320,7 +320,7 @@ fn the_disk_of_the_store_is_full() {
     assert_each_once(&[&store.server], sent);
 }
 
-/// Does something when it is dropped, whatever the test came to.
+/// Runs a function when it is dropped, whether the test passed or failed.
 struct AtEnd<F: Fn()>(F);
 
 impl<F: Fn()> Drop for AtEnd<F> {
@@ -329,7 +329,7 @@ impl<F: Fn()> Drop for AtEnd<F> {
     }
 }
 
-/// A store in a network of its own, whose cable is pulled.
+/// A store in a network namespace of its own, whose link is cut.
 #[test]
 fn the_network_is_cut_and_comes_back() {
     let name = format!("lgn{}", std::process::id());
@@ -344,7 +344,7 @@ fn the_network_is_cut_and_comes_back() {
     let _namespace = AtEnd(|| {
         done(&format!("netns del {name}"));
     });
-    // Two addresses of the range for benchmarks of networks (RFC 2544), for this process alone.
+    // Two addresses of the range for network benchmarks (RFC 2544), for this process alone.
     let id = std::process::id();
     let network = format!("198.{}.{}", 18 + (id >> 14) % 2, (id >> 6) % 256);
     let [here, there] = [1, 2].map(|host| format!("{network}.{}", (id % 64) * 4 + host));
@@ -385,7 +385,7 @@ fn the_network_is_cut_and_comes_back() {
         sender.wait_for_more(5_000);
         assert!(done(&format!("link set {outside} down")));
         let started = Instant::now();
-        // A short cut is healed by TCP; a long one ends the connection.
+        // TCP survives a short cut; a long one ends the connection.
         while started.elapsed() < cut && state(&collector.nodes(), 0) == "connected" {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -405,7 +405,7 @@ fn the_network_is_cut_and_comes_back() {
 }
 
 #[test]
-fn wrong_speakers_are_told_where_to_go() {
+fn wrong_protocols_are_refused_with_the_right_port() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::start(&dir.path().join("store"));
     let answer = request_to(&store.address, "GET", "/", &[], b"").unwrap();
@@ -476,13 +476,13 @@ fn files_are_followed_where_they_are_and_kept_elsewhere() {
     store.server.wait_for("the file", |server| server.count("_type:app") == 100);
     let row = &store.server.query("_type:app \"line 7\"", "")[0];
     assert_eq!(row["_file"], log.to_str().unwrap());
-    collector.wait_for("its place to be told", |nodes| {
+    collector.wait_for("its position to be reported", |nodes| {
         nodes["files"]["followed"] == 1 && nodes["files"]["lag_bytes"] == 0
     });
     let files = request_to(&collector.http, "GET", "/api/v1/files", &[], b"").unwrap().json();
     assert_eq!(files["files"][0]["path"], log.to_str().unwrap());
 
-    // After an orderly end nothing comes twice, and nothing that was written meanwhile is missed.
+    // After an orderly stop nothing is sent twice, and nothing written meanwhile is missed.
     collector.terminate();
     append_lines(&log, 100..200);
     let mut collector = Collector::start(&spool, &[&store.address], &arguments);
@@ -490,7 +490,7 @@ fn files_are_followed_where_they_are_and_kept_elsewhere() {
     let once: BTreeMap<u64, u64> = (0..200).map(|number| (number, 1)).collect();
     assert_eq!(lines_of_files(&store.server), once);
 
-    // Killed: nothing is missed; what stood behind the last checkpoint may come again.
+    // After a kill nothing is missed; lines behind the last checkpoint may be sent again.
     append_lines(&log, 200..300);
     collector.kill();
     append_lines(&log, 300..400);
@@ -510,14 +510,15 @@ fn requests_bring_lines_to_a_collector() {
     let answer =
         post("/insert/jsonline?_type=shop", b"{\"_msg\":\"one\",\"n\":1}\n{\"_msg\":\"two\"}\n");
     assert_eq!((answer.status, &answer.json()["lines"]), (200, &2.into()), "{}", answer.text());
-    // It was answered when the store had them durably; they are found a moment later.
+    // The request was answered when the store had the lines durably; they can be found a moment
+    // later.
     store.server.wait_for("both lines", |server| server.count("_type:shop") == 2);
     let answer = post("/insert/elasticsearch/_bulk", b"{\"index\":{}}\n{\"message\":\"three\"}\n");
     assert_eq!(answer.status, 200, "{}", answer.text());
     store.server.wait_for("the third line", |server| server.count("three") == 1);
     assert_eq!(post("/insert/lines", b"four\n").json()["bytes"], 4);
 
-    // With the store away they are safe in the spool, and the request is answered so.
+    // Without a store, lines are safe in the spool, and the request is answered.
     store.server.kill();
     collector.wait_for("the loss to be seen", |nodes| state(nodes, 0) == "away");
     assert_eq!(post("/insert/lines?type=late", b"five\nsix\n").json()["lines"], 2);
@@ -544,7 +545,7 @@ fn the_journal_is_read_where_it_is_and_kept_elsewhere() {
         )
     };
     std::fs::write(&entries, [entry(1), entry(2)].concat()).unwrap();
-    // It gives what is there, or what is behind a cursor (nothing), and goes on.
+    // Prints what there is, or what is behind a cursor (nothing), and keeps running.
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in *--after-cursor=c2*) ;; *) cat {} ;; esac\nexec sleep 600\n",
         entries.display()
@@ -564,7 +565,7 @@ fn the_journal_is_read_where_it_is_and_kept_elsewhere() {
         });
         collector.terminate();
     }
-    // The second began behind the cursor of the first.
+    // The second one resumed behind the cursor of the first.
     assert_eq!(store.server.count("_type:journald"), 2);
 }
 
@@ -590,14 +591,14 @@ fn only_collectors_with_the_secret_deliver() {
     check("none", &[], "know its secret");
     check("wrong", &["--node-secret-file", &other], "is not that of this store");
     assert_eq!(server.get("/api/v1/nodes").json()["collectors"].as_array().unwrap().len(), 0);
-    // By the variable, without the newline of the file.
+    // From the variable, and without the newline that ends the file.
     let mut command = loginson(&["collect"]);
     command.env("LOGINSON_NODE_SECRET", "one secret of this test");
     let collector = Collector::launch(command, &dir.path().join("right"), &[&address], &[]);
     send_batch(&mut TcpStream::connect(collector.syslog).unwrap(), 0);
     collector.wait_delivered(BATCH);
     assert_each_once(&[&server], BATCH);
-    // Where others can connect there must be one.
+    // A secret is required if others can connect.
     let mut command = loginson(&["serve", "--node-listen", "0.0.0.0:0", "--data-dir"]);
     let output = command.arg(dir.path().join("open")).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

@@ -1,8 +1,8 @@
-//! A data directory of the version before the present one of sealed segments is served as if it
-//! were written today.
+//! A data directory with sealed segments of the previous format version is served like a current
+//! one.
 //!
-//! The fixture was made by that version: 9,000 lines of five kinds, most of them sealed and the
-//! rest hot, 50 lines behind them, and 121 rows of the summary in both.
+//! That version made the fixture: 9,000 lines of five kinds, most of them sealed and the rest hot,
+//! 50 later lines, and 121 rows of the summary in both.
 
 mod common;
 
@@ -59,16 +59,16 @@ fn check(server: &Server, state: &str) {
 }
 
 #[test]
-fn data_of_before_is_served_by_the_names_of_today() {
+fn old_data_is_served_under_current_names() {
     let directory = tempfile::tempdir().unwrap();
     let unpacked =
         Command::new("tar").args(["-xzf", FIXTURE, "-C"]).arg(directory.path()).status().unwrap();
     assert!(unpacked.success());
-    // No summary is flushed meanwhile: all is counted in rows.
+    // No summary is flushed meanwhile: all lines are counted in stored rows.
     let mut server = Server::start_in(directory.path(), &[], "");
     server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
     check(&server, "as it was found");
-    // A deletion writes the segments that hold such lines anew.
+    // A deletion rewrites the segments that contain such lines.
     let answer = server.post("/api/v1/deletions?filter=host3", b"");
     assert!(answer.status < 300, "{}", answer.text());
     let begun = server.count("hostname:=host3");

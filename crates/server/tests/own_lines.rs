@@ -1,6 +1,6 @@
-//! Loginson's own lines, rows of the summary, are seen by those who name them and by nobody else:
-//! every count is of what was sent. And what was sent is found under the names that it was sent
-//! with.
+//! Loginson's own lines, rows of the summary, are found only by queries that name them: every count
+//! is of lines that were sent. And fields of sent lines are found under the names that they were
+//! sent with.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn sum(values: &Value, name: &str) -> u64 {
     values.as_array().unwrap().iter().map(|value| value[name].as_u64().unwrap()).sum()
 }
 
-/// Every answer counts what was sent, and names nothing of the summary.
+/// No answer counts or names rows of the summary.
 fn only_what_was_sent(server: &Server, state: &str) {
     let get = |path: &str| {
         let answer = server.get(&format!("/select/logsql/{path}"));
@@ -52,7 +52,7 @@ fn only_what_was_sent(server: &Server, state: &str) {
     );
     assert!(server.count("_type:=summary") > 0, "{state}");
     assert_eq!(server.count("_type:in(summary, json)"), server.count("_type:summary") + LINES / 3);
-    // A query inside a query says for itself which lines it looks at.
+    // A subquery decides for itself which lines it reads.
     assert_eq!(server.count("_type:in(_type:summary | fields _type)"), 0, "{state}");
     assert_eq!(server.count("_type:in(* | fields _type)"), LINES, "{state}");
     assert_eq!(server.query("* | stats count(summary_of) n", "")[0]["n"], "0", "{state}");
@@ -102,7 +102,7 @@ fn only_what_was_sent(server: &Server, state: &str) {
     assert!(store["lines_own"].as_u64() > Some(0), "{state}");
     let metrics = server.get("/metrics").text();
     assert!(metrics.contains(&format!("\nloginson_store_lines {LINES}\n")), "{state}");
-    // The summary itself is whole.
+    // The summary itself is complete.
     let types = server.get("/api/v1/summary/types?start=1h").json();
     assert_eq!(sum(&types["types"], "lines"), LINES, "{state}");
     let row = &server.query("_type:summary", "limit=1&include=_line_id")[0];
@@ -135,7 +135,7 @@ fn counts_are_of_what_was_sent() {
     let mut server = Server::start_in(directory.path(), &[], CONFIG);
     server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
     only_what_was_sent(&server, "after a restart");
-    // What is deleted is what was sent.
+    // Deletions affect sent lines only.
     let own = server.count("_type:summary");
     let answer = server.post("/api/v1/deletions?filter=*", b"");
     assert!(answer.status < 300, "{}", answer.text());
@@ -144,8 +144,8 @@ fn counts_are_of_what_was_sent() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Names that Loginson gives fields or computes; without `_time` and `_msg`, which are what the
-/// line says they are.
+/// Names of fields that Loginson adds or computes; without `_time` and `_msg`, whose values come
+/// from the line.
 const NAMES: [&str; 32] = [
     "_type",
     "_level",
@@ -182,7 +182,7 @@ const NAMES: [&str; 32] = [
 ];
 
 #[test]
-fn what_was_sent_is_found_under_its_name() {
+fn sent_fields_are_found_under_their_names() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start_in(directory.path(), &[], CONFIG);
     let mut lines = String::new();
@@ -220,7 +220,7 @@ fn what_was_sent_is_found_under_its_name() {
             let by = server.query(&format!("{text} | stats by (\"{name}\") count() c"), "");
             assert_eq!(by.len(), 1, "{state}: {name}: {by:?}");
             assert_eq!((&by[0][name], &by[0]["c"]), (&format!("sent-{name}").into(), &"3".into()));
-            // What is computed on request is that of the line itself, whatever it brings.
+            // Fields that are computed on request are those of the line, whatever fields it has.
             let rows = server.query(&text, "include=_line_id,_line,_received");
             for row in rows {
                 assert!(row["_line"].as_str().unwrap().contains("\"n\":1"), "{row}");

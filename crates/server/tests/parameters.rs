@@ -1,4 +1,4 @@
-//! What parameters restrict, and what is told of those that are not known: on every endpoint.
+//! Parameters that restrict queries, and the messages about unknown ones: on every endpoint.
 
 #![allow(missing_docs)]
 
@@ -96,7 +96,7 @@ fn extra_filters_hold_everywhere() {
     for (n, path) in paths.iter().enumerate() {
         let all = server.get(path);
         assert_eq!(all.status, 200, "{path}: {}", all.text());
-        // One for each path, all for the first.
+        // One restriction per path, all of them for the first.
         let few = if n == 0 { &restrictions[..] } else { &restrictions[n % 6..][..1] };
         for restriction in few {
             let form = [("Content-Type", "application/x-www-form-urlencoded")];
@@ -105,19 +105,19 @@ fn extra_filters_hold_everywhere() {
             for answer in [by_get, by_form] {
                 let text = answer.text();
                 assert_eq!(answer.status, 200, "{path} {restriction}: {text}");
-                let told =
+                let reveals =
                     text.contains("secret") || text.contains(r#""b""#) || text.contains(",b,");
-                assert!(!told, "{path} {restriction}: {text}");
+                assert!(!reveals, "{path} {restriction}: {text}");
             }
         }
     }
-    // What is left is there.
+    // The remaining lines are found.
     let counted = server.query("* | count() n", &format!("{}&{TIMES}", restrictions[0]));
     assert_eq!(counted[0]["n"], "5");
 }
 
 #[test]
-fn extra_filters_of_what_lasts() {
+fn extra_filters_of_background_queries_and_tails() {
     let server = with_tenants();
     let restriction = format!("extra_filters={}", encoded("tenant:=a"));
     // In the background.
@@ -130,7 +130,7 @@ fn extra_filters_of_what_lasts() {
     let rows = server.get(&format!("/api/v1/queries/{id}/results"));
     assert_eq!(rows.rows().len(), 10);
     assert!(!rows.text().contains("secret"), "{}", rows.text());
-    // Around a line, and around one that must not be seen.
+    // Around a line, and around one that the caller must not see.
     let id = |n: u32| {
         server.query(&format!("n:={n}"), "include=_line_id")[0]["_line_id"]
             .as_str()
@@ -164,7 +164,7 @@ fn extra_filters_of_what_lasts() {
 }
 
 #[test]
-fn what_is_no_filter_or_has_no_place_is_refused() {
+fn wrong_and_inapplicable_filters_are_refused() {
     let server = Server::start();
     let refused = |path: &str, expected: &str| {
         let answer = server.get(path);
@@ -179,7 +179,7 @@ fn what_is_no_filter_or_has_no_place_is_refused() {
             refused(&format!("/api/v1/export?format=raw&{parameter}"), name);
             refused(&format!("/loki/api/v1/query_range?query=%7B%7D&{parameter}"), name);
         }
-        // They cannot hold there.
+        // Calls where they cannot apply refuse them.
         refused(
             &format!("/api/v1/summary?type=a&{name}=a"),
             &format!("'{name}' is not known here"),
@@ -243,8 +243,7 @@ fn unknown_parameters_and_tenants_are_named() {
     for (method, path) in requests {
         let unknown = format!("/{path}?qurey=a");
         named(server.request(method, &unknown, &[], b""), "'qurey' is not known here", path);
-        // Where tenants are not told apart, theirs are refused; nothing at all is taken by the
-        // others.
+        // Calls that know tenants refuse others than 0; the other calls refuse the parameter.
         let tenant = format!("/{path}?AccountID=7");
         named(server.request(method, &tenant, &[], b""), "AccountID", path);
         named(
@@ -266,7 +265,7 @@ fn unknown_parameters_and_tenants_are_named() {
         "did you mean 'stream-fields'?",
         "header",
     );
-    // Those of others that change nothing are taken.
+    // Harmless parameters of other APIs are accepted.
     for (method, path) in [
         ("GET", "/select/logsql/query?query=*&allow_partial_response=1&AccountID=0&ProjectID=0"),
         ("GET", "/select/logsql/tail?query=(&offset=1s&refresh_interval=1s"),
@@ -280,7 +279,7 @@ fn unknown_parameters_and_tenants_are_named() {
     }
 }
 
-/// vmalert says JSON and sends no body.
+/// vmalert sends the media type of JSON without a body.
 #[test]
 fn parameters_of_a_request_that_says_json_and_brings_nothing() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! The page and the API through a real nginx: with the configuration that `docs/guide.md` advises,
-//! and with the least one that an operator may write. And what web pages of others get, with and
+//! The page and the API through a real nginx: with the configuration that `docs/guide.md`
+//! recommends, and with a minimal one. Also what requests of foreign web pages get, with and
 //! without it.
 
 #![allow(missing_docs)]
@@ -15,7 +15,7 @@ use std::time::Instant;
 use common::{Answer, PATIENCE, Server};
 
 const NAME: &str = "logs.example";
-/// The head of a WebSocket, as a browser sends it.
+/// The headers of a WebSocket handshake, as a browser sends them.
 const UPGRADE: [&str; 8] = [
     "-H",
     "Connection: Upgrade",
@@ -35,7 +35,7 @@ struct Nginx {
     http: u16,
 }
 
-/// A port that nobody listens on now.
+/// A port on which nothing listens now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -57,7 +57,7 @@ fn configuration(directory: &Path, upstream: &str, https: u16, http: u16) -> Str
         assert!(text.contains(from), "the guide has no {from}");
         text.replace(from, to)
     });
-    // The limit on logins that the page about access advises.
+    // The limit on logins that docs/access.md recommends.
     let access = include_str!("../../../docs/access.md");
     let limit =
         access.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
@@ -97,7 +97,7 @@ impl Nginx {
         nginx
     }
 
-    /// curl of a path, over TLS by the advised block or else by the other one.
+    /// curl of a path, over TLS through the recommended block, or else through the other one.
     fn curl(&self, tls: bool, path: &str, arguments: &[&str]) -> Command {
         let (scheme, port) = if tls { ("https", self.https) } else { ("http", self.http) };
         let mut command = Command::new("curl");
@@ -123,7 +123,7 @@ impl Nginx {
         }
     }
 
-    /// The first line of what a WebSocket is answered.
+    /// The first line of the response to a WebSocket handshake.
     fn upgrade(&self, origin: &str) -> String {
         self.upgrade_with(origin, "X-Nothing: 1")
     }
@@ -143,7 +143,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Its workers end with it when it is asked, not when it is killed.
+        // Its workers end with it on a signal to quit, not when it is killed.
         let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.child.wait();
@@ -153,8 +153,8 @@ impl Drop for Nginx {
 #[test]
 fn the_advised_proxy_works_once_its_name_is_known() {
     let (https, http) = (free_port(), free_port());
-    // The least configuration sends no Host of its own, so the port of its pages is not known
-    // otherwise.
+    // The minimal configuration does not forward Host, so the port of its pages has to be
+    // configured.
     let names = [NAME.to_owned(), format!("{NAME}:{http}")];
     let server = Server::start_with(&["--http-host", &names[0], "--http-host", &names[1]], "");
     let nginx = Nginx::start(&server.http, https, http);
@@ -232,7 +232,7 @@ fn a_login_through_the_advised_proxy() {
 }
 
 #[test]
-fn a_name_that_is_not_known_is_told_once() {
+fn an_unknown_name_is_logged_once() {
     let server = Server::start();
     let nginx = Nginx::start(&server.http, free_port(), free_port());
     for _ in 0..3 {
@@ -241,7 +241,7 @@ fn a_name_that_is_not_known_is_told_once() {
         assert!(answer.text().contains("--http-host logs.example,"), "{}", answer.text());
     }
     assert_eq!(server.log().matches("the host 'logs.example' are refused").count(), 1);
-    // Where nginx puts in its own Host, reading works, and writing says what is missing.
+    // Where nginx inserts its own Host, reading works, and writing reports what is missing.
     assert_eq!(nginx.get(false, "/", &[]).status, 200);
     let origin = nginx.origin(false);
     let answer = nginx.get(false, "/select/logsql/query", &["-H", &origin, "-d", "query=*"]);
@@ -253,7 +253,7 @@ fn a_name_that_is_not_known_is_told_once() {
     assert!(metrics.contains("loginson_http_refused_total{reason=\"origin\"} 1\n"), "{metrics}");
 }
 
-/// What a page somewhere in the web gets when a browser on this machine shows it.
+/// Requests of a foreign web page that a browser on this machine shows.
 #[test]
 fn web_pages_of_others_read_nothing() {
     let server = Server::start();
@@ -294,7 +294,7 @@ fn web_pages_of_others_read_nothing() {
         ];
         assert_eq!(get(path, &link).status, if path == "/" { 200 } else { 403 }, "{path}");
     }
-    // What may be kept by a browser, and by whom it may be embedded.
+    // Which responses browsers may store, and who may embed them.
     for path in ["/select/logsql/query?query=*", "/api/v1/status", "/none", "/loki/api/v1/labels"] {
         let answer = get(path, &[]);
         assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");

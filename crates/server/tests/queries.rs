@@ -1,5 +1,5 @@
-//! Background queries of the real binary: asked, fetched page by page, paused, cancelled, and there
-//! again after a crash.
+//! Background queries of the real binary: submitted, fetched page by page, paused, cancelled, and
+//! still there after a crash.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use common::{Answer, Server, encoded, loginson, read_chunk, read_head};
 use serde_json::{Value, json};
 
-/// Lines whose times are mixed, so that order is not that of arrival.
+/// Lines whose event times are not in the order of arrival.
 fn lines(from: usize, count: usize) -> String {
     let line = |i: usize| {
         let minute = (i * 7_919) % 1_440;
@@ -88,7 +88,7 @@ fn export(server: &Server, parameters: &str) -> Vec<u8> {
 }
 
 #[test]
-fn asked_fetched_and_deleted() {
+fn submitted_fetched_and_deleted() {
     let server = Server::start();
     filled(&server, 5);
     let all = encoded("line _type:=syslog | fields _time, _msg");
@@ -136,7 +136,7 @@ fn every_format_and_body() {
     let counted = encoded("* NOT _type:summary | stats count() n, count_uniq(_msg) m");
     assert_eq!(form(&format!("query={counted}&format=csv")), b"n,m\r\n3,3\r\n");
     assert_eq!(form(&format!("query={counted}")), b"{\"n\":\"3\",\"m\":\"3\"}\n");
-    // The newest, as without a background.
+    // The newest rows, the same as for a query in the foreground.
     let newest = encoded("* NOT _type:summary | fields _msg");
     assert!(form(&format!("query={newest}&limit=1")).starts_with(b"{\"_msg\":\"bad "));
     let body = json!({"query": "two | fields _msg", "format": "json", "limit": 5, "include": ["_line_id"]});
@@ -171,7 +171,7 @@ fn mistakes_are_answered() {
     for (path, status, expected) in [
         ("results?limit=0", 400, "between 1 and"),
         ("results?limit=10001", 400, "between 1 and"),
-        ("results?cursor=x", 400, "is no cursor"),
+        ("results?cursor=x", 400, "is not a cursor"),
         ("results?cursor=7.1", 409, "earlier run"),
     ] {
         let answer = server.get(&format!("/api/v1/queries/{id}/{path}"));
@@ -188,8 +188,7 @@ fn mistakes_are_answered() {
     assert_eq!(delete(&server, "9999").status, 404);
 }
 
-/// A query that holds the one place there is for exports and background queries: an export that
-/// nobody reads.
+/// Occupies the only slot for exports and background queries with an export that nobody reads.
 struct Holder {
     id: String,
     _stream: std::net::TcpStream,
@@ -219,7 +218,7 @@ const ONE_PLACE: &str =
     "[query]\nbackground_concurrent_max = 1\nbackground_waiting_max = 3\nwait_max = '0s'\n";
 
 #[test]
-fn waiting_in_line_and_out_of_the_way_of_others() {
+fn background_queries_wait_without_delaying_others() {
     let server = Server::start_with(&[], ONE_PLACE);
     let holder = Holder::take(&server);
     let ids: Vec<String> = (0..3).map(|_| submit(&server, "query=held|count()")).collect();
@@ -227,13 +226,13 @@ fn waiting_in_line_and_out_of_the_way_of_others() {
         let shown = entry(&server, id);
         assert_eq!((&shown["state"], &shown["position"]), (&json!("waiting"), &json!(position)));
     }
-    // One more than may wait; and an export, for which somebody waits.
+    // One more background query than may wait; and an export, whose client waits.
     let refused = server.post("/api/v1/queries?query=a", b"");
     assert_eq!(refused.status, 429);
     assert!(refused.text().contains("query.background_waiting_max"), "{}", refused.text());
-    // Who waits for an answer does not stand behind them.
+    // A query whose client waits does not queue behind them.
     assert_eq!(server.count("held"), 4_800);
-    // Out of the middle of the line, and to its end.
+    // Removed from the middle of the queue, and from its end.
     assert_eq!(delete(&server, &ids[1]).json()["state"], "cancelled");
     wait_for_state(&server, &ids[1], "cancelled");
     let refused = server.get("/api/v1/export?format=jsonl");
@@ -244,13 +243,13 @@ fn waiting_in_line_and_out_of_the_way_of_others() {
     assert_eq!(act(&server, &ids[0], "resume").json()["state"], "waiting");
     assert_eq!(act(&server, &ids[0], "resume").status, 409);
     assert_eq!(entry(&server, &ids[0])["position"], 2);
-    // A paused export gives its place up.
+    // A paused export releases its slot.
     assert_eq!(act(&server, &holder.id, "pause").json()["state"], "paused");
     for id in [&ids[0], &ids[2]] {
         wait_for_state(&server, id, "done");
         assert_eq!(fetched(&server, id, 10), b"{\"count(*)\":\"4800\"}\n");
     }
-    // It is cancelled while it is paused.
+    // It is cancelled while paused.
     assert_eq!(delete(&server, &holder.id).json()["state"], "cancelled");
     wait_for_state(&server, &holder.id, "cancelled");
 }
@@ -317,20 +316,20 @@ fn results_have_limits() {
     assert!(server.get("/metrics").text().contains("loginson_background_expired_total 1\n"));
 }
 
-/// The record of a query as it stands on disk.
+/// The record of a query on disk.
 fn record(directory: &Path, id: &str) -> Value {
     let path = directory.join("queries").join(format!("{id}.json"));
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
 #[test]
-fn a_crash_interrupts_and_resuming_goes_on() {
+fn a_query_resumes_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start_in(directory.path(), &[], ONE_PLACE);
     filled(&server, 10);
     let holder = Holder::take(&server);
     let all = encoded("line _type:=syslog | fields _msg");
-    // The first begins to run and is paused on its way; the others wait.
+    // The first one runs and is then paused; the others wait.
     assert_eq!(act(&server, &holder.id, "pause").status, 200);
     let done = submit(&server, &format!("query={all}&limit=3"));
     wait_for_state(&server, &done, "done");
@@ -347,7 +346,7 @@ fn a_crash_interrupts_and_resuming_goes_on() {
     assert_eq!(state(&server, &waiting), "waiting");
     server.kill();
 
-    // As if it had run: cut off in the middle of a block, and its end not written.
+    // As if it had run: the rows are cut in the middle of a block, and its end is not recorded.
     let queries = directory.path().join("queries");
     let mut left = record(directory.path(), &running);
     left["state"] = json!("running");
@@ -366,11 +365,11 @@ fn a_crash_interrupts_and_resuming_goes_on() {
 
     let server = Server::start_in(directory.path(), &[], ONE_PLACE);
     assert!(!queries.join("999.rows").exists() && !queries.join("12.json.part").exists());
-    assert!(server.log().contains("13.json"), "it is told");
+    assert!(server.log().contains("13.json"), "the log names it");
     assert_eq!(state(&server, &done), "done");
     assert!(fetched(&server, &done, 2) == three);
     assert_eq!(fetched(&server, &waiting, 2), b"{\"count(*)\":\"20000\"}\n");
-    // Lines that came later, with times before: they do not belong to the answer.
+    // Lines that arrived later, with earlier event times, do not belong to the answer.
     filled(&server, 3);
     for id in [&running, &counted] {
         assert_eq!(state(&server, id), "interrupted");
@@ -381,20 +380,20 @@ fn a_crash_interrupts_and_resuming_goes_on() {
     assert_eq!(act(&server, &running, "resume").status, 200);
     wait_for_state(&server, &running, "done");
     assert!(fetched(&server, &running, 3_000) == whole, "nothing twice, nothing missed");
-    // A cursor from before the crash is still good.
+    // A cursor from before the crash is still valid.
     let cursor = before.header("x-loginson-cursor").unwrap();
     let next = page(&server, &running, &format!("cursor={cursor}&limit=1"));
     assert!(whole[before.body.len()..].starts_with(&next.body));
 
-    // One whose rows are made runs from the start; its old rows are gone, and so are cursors to
-    // them.
+    // A query with computed rows runs again from the start; its old rows are gone, and their
+    // cursors are invalid.
     let cursor = page(&server, &counted, "").header("x-loginson-cursor").unwrap().to_owned();
     assert_eq!(act(&server, &counted, "resume").status, 200);
     wait_for_state(&server, &counted, "done");
     assert_eq!(fetched(&server, &counted, 10), b"{\"count(*)\":\"26000\"}\n");
     let refused = server.get(&format!("/api/v1/queries/{counted}/results?cursor={cursor}"));
     assert_eq!(refused.status, 409, "{}", refused.text());
-    // Ids go on behind all that there were.
+    // New ids are greater than all earlier ones.
     assert!(submit(&server, "query=a").parse::<u64>().unwrap() > waiting.parse().unwrap());
 }
 
@@ -418,10 +417,10 @@ fn an_orderly_end_interrupts_too() {
 }
 
 #[test]
-fn exports_go_on_where_they_broke_off() {
+fn exports_resume_where_they_broke_off() {
     let server = Server::start();
     filled(&server, 4);
-    // Rows of the summary have the word too, and come by the clock.
+    // Rows of the summary contain the word too, and are written at any time.
     let query = encoded("line -_type:=summary");
     for format in ["raw", "jsonl", "csv"] {
         let base = format!("format={format}&query={query}");
@@ -430,7 +429,7 @@ fn exports_go_on_where_they_broke_off() {
         assert!(pieces.len() > 2, "{format}");
         let together: Vec<u8> = pieces.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
         assert!(together == whole, "{format}");
-        // Lines arrive meanwhile, with times before and after, and with a field that no line had.
+        // Meanwhile lines arrive, with earlier and later event times, and with a new field.
         let late = lines(90_000, 500) + &format!("{{\"_msg\":\"line\",\"of_{format}\":\"1\"}}\n");
         server.post("/insert/lines", late.as_bytes());
         let mut at = 0;
@@ -439,7 +438,7 @@ fn exports_go_on_where_they_broke_off() {
             let rest = export(&server, &format!("{base}&cursor={}", encoded(cursor)));
             assert!(rest == whole[at..], "{format}: {cursor}");
         }
-        // Behind the end there is what has arrived.
+        // Behind the end are the lines that have arrived since.
         let last = &pieces.last().unwrap().1;
         let later = export(&server, &format!("format=raw&query={query}&cursor={}", encoded(last)));
         assert_eq!(sorted(&later), sorted(late.as_bytes()), "{format}");
@@ -448,7 +447,7 @@ fn exports_go_on_where_they_broke_off() {
         ("format=parquet&cursors=1".to_owned(), "Parquet"),
         (format!("format=raw&cursors=1&query={}", encoded("* | limit 5")), "limit"),
         (format!("format=jsonl&cursors=1&query={}", encoded("* | sort by (_msg)")), "sort"),
-        ("format=jsonl&cursor=abc".into(), "is no cursor"),
+        ("format=jsonl&cursor=abc".into(), "is not a cursor"),
     ] {
         let answer = server.get(&format!("/api/v1/export?{parameters}"));
         assert_eq!(answer.status, 400, "{parameters}: {}", answer.text());
@@ -456,7 +455,7 @@ fn exports_go_on_where_they_broke_off() {
     }
 }
 
-/// Takes a framed answer apart: bytes and cursor of each piece.
+/// Splits a framed response: bytes and cursor of each piece.
 fn pieces(mut answer: &[u8]) -> Vec<(Vec<u8>, String)> {
     let mut found = Vec::new();
     while !answer.is_empty() {
@@ -479,17 +478,17 @@ fn sorted(lines: &[u8]) -> Vec<&[u8]> {
 }
 
 #[test]
-fn a_client_that_goes_away_ends_its_question_everywhere() {
+fn a_client_that_goes_away_cancels_its_query_everywhere() {
     let server = Server::start_with(&[], "[query]\nconcurrent_max = 1\nwait_max = '600s'\n");
     let holder = Holder::take(&server);
-    // The one place of questions is taken by an answer that nobody reads; the others wait behind
+    // The only slot of queries is taken by one whose response nobody reads; the others wait behind
     // it.
-    let ask = |path: &str| {
+    let request = |path: &str| {
         let mut stream = server.connect();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.http).unwrap();
         stream
     };
-    let first = ask("/select/logsql/query?query=held");
+    let first = request("/select/logsql/query?query=held");
     server.wait_for("it runs", |server| {
         let listed = server.get("/api/v1/queries").json();
         listed["queries"]
@@ -509,8 +508,8 @@ fn a_client_that_goes_away_ends_its_question_everywhere() {
         ("context", "/api/v1/context?id=00000001-1-0"),
     ]
     .into();
-    let connections: Vec<_> = paths.values().map(|path| ask(path)).collect();
-    let tail = ask("/select/logsql/tail?query=a");
+    let connections: Vec<_> = paths.values().map(|path| request(path)).collect();
+    let tail = request("/select/logsql/tail?query=a");
     let states = |server: &Server, wanted: &str| {
         let listed = server.get("/api/v1/queries").json();
         let entries = listed["queries"].as_array().unwrap().clone();
@@ -520,7 +519,7 @@ fn a_client_that_goes_away_ends_its_question_everywhere() {
     drop(connections);
     server.wait_for("all are gone", |server| states(server, "waiting") == 0);
     assert_eq!(states(&server, "cancelled"), paths.len());
-    // Those that run: a question, an export, a tail.
+    // Running ones: a query, an export, a tail.
     drop(first);
     drop(holder);
     drop(tail);
@@ -559,7 +558,8 @@ fn by_the_command_line() {
     let (success, _, error) = run(&["queries", "results", &id]);
     assert!(!success && error.contains("no background query"), "{error}");
 
-    // An export into a file goes on behind what is in it, and takes what has come since.
+    // An export into a file resumes behind the content of the file, and adds what has arrived
+    // since.
     let directory = tempfile::tempdir().unwrap();
     let (file, cursor) = (directory.path().join("all.log"), directory.path().join("all.cursor"));
     let file_name = file.to_str().unwrap();
@@ -577,7 +577,7 @@ fn by_the_command_line() {
     assert_eq!(run(&arguments).2, "");
     let first = std::fs::read(&file).unwrap();
     assert_eq!(sorted(&first), sorted(lines(0, 4_000).as_bytes()));
-    // Half of a piece that was written when it broke off is cut.
+    // Half of a piece that was written when the export broke off is cut off.
     std::fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(b"half a pie").unwrap();
     server.post("/insert/lines", lines(50_000, 10).as_bytes());
     assert_eq!(run(&arguments).2, "");
@@ -599,14 +599,15 @@ fn by_the_command_line() {
 }
 
 #[test]
-fn a_tail_that_nobody_reads_slows_nobody_and_is_told_what_it_missed() {
+fn an_unread_tail_slows_nobody_and_learns_how_much_it_missed() {
     let server = Server::start();
     let mut stream = server.connect();
     write!(stream, "GET /select/logsql/tail?query=held HTTP/1.1\r\nHost: {}\r\n\r\n", server.http)
         .unwrap();
     let mut reader = BufReader::new(stream);
     assert_eq!(read_head(&mut reader).unwrap().0, 200);
-    // More than the connection, the pieces on their way and the batches that a tail may lag behind.
+    // More than the connection, the chunks in flight and the batches that a tail may lag behind
+    // hold.
     let line = format!("held {}\n", "x".repeat(10_000));
     let mut sent = 0;
     for _ in 0..60 {
@@ -662,7 +663,7 @@ fn a_query_is_cancelled_while_its_rows_are_written() {
             taken = read_chunk(&mut reader).unwrap().unwrap();
         }
         assert_eq!(delete(&server, &id).json()["state"], "cancelled", "{path}");
-        // Its end does not wait for its client.
+        // Its end does not wait for the client.
         wait_for_state(&server, &id, "cancelled");
         let broken = loop {
             match read_chunk(&mut reader) {
@@ -671,14 +672,14 @@ fn a_query_is_cancelled_while_its_rows_are_written() {
                 Err(_) => break true,
             }
         };
-        // What is not complete does not look so: it says why, or the connection breaks.
+        // An incomplete response says why, or the connection breaks.
         let last = taken.strip_suffix(b"\n").unwrap_or(&taken);
         let last = &last[last.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1)..];
         let says = last.starts_with(b"{\"_error\":{") || last.starts_with(b"! ");
         assert!(broken != says, "{path}: {}", String::from_utf8_lossy(&last[..last.len().min(99)]));
     }
 
-    // Into a file: what was written up to there can be fetched.
+    // Into a file: what was written until then can be fetched.
     let id = submit(&server, &format!("query={}", encoded("held | fields _msg")));
     server.wait_for("its first rows", |server| {
         let entry = entry(server, &id);

@@ -1,4 +1,4 @@
-//! Summarising a past interval again, with the real binary: what charts show before and after, over
+//! Summarising a past interval again, with the real binary: the charts before and after, over
 //! crashes.
 
 mod common;
@@ -22,7 +22,7 @@ fn send(server: &Server, seconds: std::ops::Range<usize>, user: &str) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// The lines and errors of each ten seconds, and how many reruns the chart tells of.
+/// The lines and errors of each ten seconds, and the number of reruns that the chart reports.
 fn chart(server: &Server) -> (Vec<u64>, Vec<u64>, usize) {
     let path =
         "/api/v1/summary?type=shop&start=2026-01-31T12:00:00Z&end=2026-01-31T12:01:00Z&step=10s";
@@ -44,7 +44,7 @@ fn rerun(server: &Server, start: &str, end: &str) -> Value {
     answer.json()
 }
 
-/// Waits until what was counted is in stored rows.
+/// Waits until everything counted is in stored rows.
 fn settled(server: &Server, lines: u64) {
     let query = "_type:summary summary_of:shop rerun:\"\" | stats sum(lines) as n";
     server.wait_for("rows of the summary", |server| {
@@ -62,7 +62,7 @@ fn charts_show_what_is_there_now() {
     let before = (vec![20, 20, 20, 10, 10, 10], vec![10, 10, 10, 5, 5, 5], 0);
     assert_eq!(chart(&server), before);
 
-    // Counts stay when lines are deleted, until they are made again.
+    // Counts stay when lines are deleted, until the interval is summarised again.
     let answer = server.post("/api/v1/deletions?filter=user%3A%3Dgone", b"");
     assert_eq!(answer.status, 202, "{}", answer.text());
     server.wait_for("the deletion", |server| {
@@ -81,17 +81,17 @@ fn charts_show_what_is_there_now() {
     let entry = queries["queries"].as_array().unwrap().iter().find(|q| q["kind"] == "summarise");
     assert_eq!(entry.unwrap()["state"], "done");
 
-    // The same again gives the same.
+    // Repeating it gives the same counts.
     assert_eq!(rerun(&server, "2026-01-31T12:00:00Z", "2026-01-31T12:00:20Z")["lines"], 20);
     assert_eq!(chart(&server), after);
 
-    // What arrives late counts on, open and stored.
+    // Late lines are counted as well, in open buckets and in stored rows.
     send(&server, 5..7, "late");
     server.wait_for("the late lines", |server| chart(server).0[0] == 12);
     settled(&server, 92);
     assert_eq!(chart(&server).0, [12, 10, 20, 10, 10, 10]);
 
-    // Also behind a crash, and whatever a rerun that did not end has left.
+    // Also after a crash, and whatever an incomplete rerun has left.
     server.kill();
     let mut server = Server::start_in(directory.path(), &[], CONFIG);
     server.wait_for("the summary", |server| server.get("/api/v1/summary?type=shop").status == 200);
@@ -104,7 +104,7 @@ fn charts_show_what_is_there_now() {
     let shop = types["types"].as_array().unwrap().iter().find(|t| t["type"] == "shop").unwrap();
     assert_eq!((&shop["lines"], &shop["levels"]["error"]), (&json!(62), &json!(31)), "{types}");
 
-    // A backup has it, too.
+    // A backup contains it too.
     let answer = server.post("/api/v1/backups?name=whole", b"");
     assert_eq!(answer.status, 201, "{}", answer.text());
     let restored = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn charts_show_what_is_there_now() {
     assert_eq!(chart(&copy), whole);
     drop(copy);
 
-    // Without the list the first counts are those that count: rows of a rerun alone do nothing.
+    // Without the list the original counts apply: rows of a rerun that is not listed are ignored.
     server.terminate();
     std::fs::remove_file(directory.path().join("summary-reruns.json")).unwrap();
     let server = Server::start_in(directory.path(), &[], CONFIG);
@@ -152,9 +152,9 @@ fn what_is_refused_and_the_command() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let told =
+    let message =
         command(&["shop", "--start", "2026-01-31T12:00:00Z", "--end", "2026-01-31T12:01:00Z"]);
-    assert_eq!(told, "shop from 2026-01-31T12:00:00Z to 2026-01-31T12:01:00Z: 10 lines\n");
+    assert_eq!(message, "shop from 2026-01-31T12:00:00Z to 2026-01-31T12:01:00Z: 10 lines\n");
     assert!(command(&["--list"]).starts_with("shop from 2026-01-31T12:00:00Z to"));
     assert_eq!(chart(&server).0[0], 10);
 }
@@ -169,7 +169,7 @@ fn in_the_background() {
     let answer = server.post(path, b"");
     assert_eq!(answer.status, 202, "{}", answer.text());
     let id = answer.json()["id"].as_str().unwrap().to_owned();
-    // It is seen in the list of queries, until its end and after.
+    // It is in the list of queries, while it runs and after its end.
     server.wait_for("the end of the rerun", |server| {
         let queries = server.get("/api/v1/queries").json();
         let entry = queries["queries"].as_array().unwrap().iter().find(|q| q["id"] == *id).cloned();

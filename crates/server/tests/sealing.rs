@@ -1,4 +1,4 @@
-//! Lines in sealed segments are the same to every question; and lines are deleted from them.
+//! Queries give the same results for lines in sealed segments; and lines are deleted from them.
 
 mod common;
 
@@ -11,7 +11,7 @@ const CONFIG: &str = "[store]\nsegment_bytes_max = '1MiB'\n[summary]\nbucket = '
                       flush_delay = '0s'\n";
 const LINES: u64 = 30_000;
 
-/// A server with three kinds of lines, of which most are in sealed segments.
+/// A server with three kinds of lines, most of them in sealed segments.
 fn sealed(directory: &Path) -> Server {
     let server = Server::start_in(directory, &[], CONFIG);
     for batch in 0..5 {
@@ -31,7 +31,7 @@ fn sealed(directory: &Path) -> Server {
     server
 }
 
-/// The rest, less than a segment, stays hot.
+/// The rest, which does not fill a segment, stays hot.
 fn wait_until_sealed(server: &Server) {
     server.wait_for("what is closed is sealed", |server| {
         let store = &server.status()["store"];
@@ -42,7 +42,7 @@ fn wait_until_sealed(server: &Server) {
 }
 
 #[test]
-fn questions_do_not_see_the_difference() {
+fn queries_do_not_see_the_difference() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = sealed(directory.path());
     for _ in 0..2 {
@@ -53,7 +53,7 @@ fn questions_do_not_see_the_difference() {
         let raw = server.raw("_type:=plain");
         assert_eq!(raw.len() as u64, LINES / 3);
         assert!(raw.contains(&format!("plain 0 2 {:090}", 2).into_bytes()));
-        // The line of a name, and those around it.
+        // The line with an id, and the lines around it.
         let row = &server.query("failure \"failure 0\"", "limit=1&include=_line_id")[0];
         let id = row["_line_id"].as_str().unwrap();
         let context = server.get(&format!("/api/v1/context?id={id}&before=2&after=2")).json();
@@ -67,15 +67,15 @@ fn questions_do_not_see_the_difference() {
         let metrics = server.get("/metrics").text();
         assert!(metrics.contains("\nloginson_seal_lag_segments 0\n"), "{metrics}");
         counts_agree(&server);
-        // And again after a restart that finds what is sealed in the catalog.
+        // And again after a restart, which finds the sealed segments in the catalog.
         assert_eq!(server.terminate(), Some(0));
         server = Server::start_in(directory.path(), &[], CONFIG);
         server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
     }
 }
 
-/// What is counted from the counts of segments is what is counted from their lines: behind another
-/// pipe lines are read.
+/// Counts from the metadata of segments equal counts from their lines: behind another pipe, lines
+/// are read.
 fn counts_agree(server: &Server) {
     for (filter, pipe) in [
         ("*", "stats count() n"),
@@ -87,7 +87,7 @@ fn counts_agree(server: &Server) {
         ("*", "stats by (user) count() n"),
     ] {
         let fields = "_time, _level, hostname, app_name, user, _type";
-        // Rows of the summary may come between the two questions.
+        // Rows of the summary may be written between the two queries.
         server.wait_for(&format!("{filter} | {pipe} agrees"), |server| {
             let counted = server.query(&format!("{filter} | {pipe}"), "");
             counted == server.query(&format!("{filter} | fields {fields} | {pipe}"), "")
@@ -96,7 +96,7 @@ fn counts_agree(server: &Server) {
 }
 
 #[test]
-fn sealing_can_be_asked_for() {
+fn sealing_can_be_requested() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start_in(directory.path(), &[], "");
     assert_eq!(server.post("/insert/lines", b"<11>1 - web1 app1 - - - one\n").status, 200);

@@ -1,5 +1,5 @@
-//! What strangers may send to the real binary: it can neither be ended, nor filled, nor steered by
-//! that; and its files are its own.
+//! What strangers may send to the real binary: they cannot end it, fill its disk or memory, or
+//! control it; and other users cannot read its files.
 
 mod common;
 
@@ -99,7 +99,7 @@ fn a_push_makes_no_more_than_it_may() {
     assert!(answer.text().contains("fewer or shorter labels"), "{}", answer.text());
     assert_eq!(server.count("*"), 0);
 
-    // A bomb, and lines that are repeated often.
+    // A decompression bomb, and lines that are repeated many times.
     let zeros = zstd::encode_all(&vec![b'\n'; 300 << 20][..], 1).unwrap();
     let zstd = [("Content-Encoding", "zstd")];
     let answer = server.request("POST", "/insert/lines", &zstd, &zeros);
@@ -165,7 +165,7 @@ fn a_sender_cannot_set_what_loginson_makes() {
 }
 
 #[test]
-fn what_is_shown_in_the_log_is_escaped_and_bounded() {
+fn lines_in_the_log_are_escaped_and_bounded() {
     let server = Server::start();
     let line = "{\"a\\nERROR forged \\u001b[2J\":\"b\\nERROR forged\"}\n";
     assert_eq!(server.post("/insert/jsonline?debug=1", line.as_bytes()).status, 200);
@@ -179,7 +179,7 @@ fn what_is_shown_in_the_log_is_escaped_and_bounded() {
     assert_eq!(server.count("*"), 0);
 }
 
-/// Files and directories that others than their user may read.
+/// Files and directories that users other than their owner may read.
 fn open_to_others(path: &Path, found: &mut Vec<String>) {
     let metadata = std::fs::symlink_metadata(path).unwrap();
     if metadata.permissions().mode() & 0o077 != 0 && !metadata.is_symlink() {
@@ -203,16 +203,16 @@ fn files_are_their_users_alone_and_changes_are_noted() {
     assert_eq!(server.post("/insert/lines", b"one\ntwo\n").status, 200);
     let made = server.request("POST", "/api/v1/backups?name=first", &[], b"");
     assert_eq!(made.status, 201, "{}", made.text());
-    let asked = server.request("POST", "/api/v1/queries?query=one%0AERROR", &[], b"");
-    assert_eq!(asked.status, 202, "{}", asked.text());
-    let id = asked.json()["id"].as_str().unwrap().to_owned();
+    let accepted = server.request("POST", "/api/v1/queries?query=one%0AERROR", &[], b"");
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
+    let id = accepted.json()["id"].as_str().unwrap().to_owned();
     server.wait_for("it is done", |server| {
         server.get(&format!("/api/v1/queries/{id}")).json()["state"] == "done"
     });
     let removed = server.request("DELETE", &format!("/api/v1/queries/{id}"), &[], b"");
     assert_eq!(removed.json()["state"], "deleted");
-    let asked = server.request("POST", "/api/v1/deletions?filter=two", &[], b"");
-    assert_eq!(asked.status, 202, "{}", asked.text());
+    let accepted = server.request("POST", "/api/v1/deletions?filter=two", &[], b"");
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
     server.wait_for("the ready file is there", |_| ready.exists());
     let mut open = Vec::new();
     open_to_others(&data, &mut open);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{Answer, Server, read_head};
 use serde_json::{Value, json};
 
-/// What curl sends unless told otherwise.
+/// Bytes that curl sends by default.
 const STREAM_BYTES: usize = 24 << 20;
 /// More than the server needs for any length of a body: its caches are 16 MiB here.
 const MEMORY_KIB_MAX: u64 = 400 << 10;
@@ -24,12 +24,12 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Whether what was received is what was kept and dropped.
+/// Whether the lines received are those kept and dropped.
 fn agrees(counters: &Value) -> bool {
     counters["lines_in_flight"] == 0 && counters["bytes_in_flight"] == 0
 }
 
-/// The most memory that a process ever had.
+/// The peak memory of a process.
 fn peak_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -52,7 +52,7 @@ fn chunk(stream: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
     stream.write_all(&[format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat())
 }
 
-/// Ends the body and reads the answer.
+/// Ends the body and reads the response.
 fn end(mut stream: TcpStream) -> Answer {
     stream.write_all(b"0\r\n\r\n").unwrap();
     Answer::read(stream).unwrap()
@@ -155,23 +155,23 @@ fn lines_are_found_while_the_sender_pauses() {
 }
 
 #[test]
-fn who_asks_before_sending_is_told() {
+fn a_client_that_expects_100_continue_gets_an_answer_first() {
     let server = Server::start();
-    let ask = |headers: &str| {
+    let request = |headers: &str| {
         let stream = begin(&server, "/insert/lines", &format!("Expect: 100-continue\r\n{headers}"));
         let status = read_head(&mut BufReader::new(stream.try_clone().unwrap())).unwrap().0;
         (status, stream)
     };
-    let (status, mut stream) = ask("");
+    let (status, mut stream) = request("");
     assert_eq!(status, 100);
     chunk(&mut stream, b"taken\n").unwrap();
     assert_eq!(end(stream).status, 200);
-    assert_eq!(ask("Content-Encoding: br\r\n").0, 400);
+    assert_eq!(request("Content-Encoding: br\r\n").0, 400);
     assert_eq!(server.count("_type:!=summary"), 1);
 }
 
 #[test]
-fn silent_and_slow_bodies_end_with_what_was_whole() {
+fn silent_and_slow_bodies_end_and_complete_lines_are_kept() {
     let server = Server::start_with(&[], "[insert]\nidle_max = '300ms'\nbytes_per_s_min = '0B'\n");
     let mut silent = begin(&server, "/insert/lines", "");
     chunk(&mut silent, b"whole\npart").unwrap();
@@ -185,8 +185,7 @@ fn silent_and_slow_bodies_end_with_what_was_whole() {
     let mut slow = begin(&server, "/insert/lines", "");
     let mut reader = slow.try_clone().unwrap();
     let answer = std::thread::spawn(move || Answer::read(&mut reader));
-    // Never silent for as long as `idle_max`, and far below the least rate however fast the machine
-    // is.
+    // Never silent for as long as `idle_max`, and far below the least rate on any machine.
     while !answer.is_finished() && chunk(&mut slow, b"a line\n").is_ok() {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -198,7 +197,7 @@ fn silent_and_slow_bodies_end_with_what_was_whole() {
 }
 
 #[test]
-fn one_that_pauses_lends_its_place() {
+fn a_request_that_pauses_lends_its_slot() {
     let server = Server::start_with(&[], "[insert]\nrequests_max = 1\n");
     let mut slow: Vec<TcpStream> = (0..3).map(|_| begin(&server, "/insert/lines", "")).collect();
     for stream in &mut slow {
@@ -215,7 +214,7 @@ fn one_that_pauses_lends_its_place() {
 }
 
 #[test]
-fn one_that_holds_much_and_pauses_gives_way() {
+fn a_request_that_holds_much_and_pauses_gives_way() {
     let server = Server::start_with(&[], "[insert]\nrequests_max = 1\n");
     let mut first = begin(&server, "/insert/lines", "");
     chunk(&mut first, &[b"whole\n", &vec![b'x'; 1 << 20][..]].concat()).unwrap();
@@ -246,7 +245,7 @@ fn a_client_that_is_gone_is_accounted_for() {
             (&counters["dropped"]["bad_request"], &counters["dropped_bytes"]["bad_request"]);
         dropped == (&json!(1), &json!(4)) && counters["connections_open"] == 0 && agrees(&counters)
     });
-    // Chunks that are none.
+    // Malformed chunks.
     let mut broken = begin(&server, "/insert/lines", "");
     broken.write_all(b"6\r\nwhole\n\r\nno number\r\n").unwrap();
     let mut answer = Vec::new();

@@ -1,10 +1,10 @@
-// Geometry of stacked bars, apart from drawing, so that it can be tested.
+// Geometry of stacked bars, separate from drawing, so that it can be tested.
 
 export interface Series {
   key: string;
   label: string;
   color: string;
-  /** One value a bucket. */
+  /** One value per bucket. */
   values: readonly number[];
 }
 
@@ -20,9 +20,9 @@ export interface Segment {
 }
 
 /**
- * A value above zero is never drawn lower than this: five errors among a million lines must be seen. What is raised to this
- * height becomes narrower instead, so that its area still says how much it is, and a few lines in each of many buckets
- * are dots with gaps between them, not a band.
+ * A value above zero is never drawn lower than this: five errors among a million lines must be visible. A segment that
+ * is raised to this height becomes narrower instead, so that its area still shows the amount, and a few lines in each
+ * of many buckets are dots with gaps between them, not a band.
  */
 export const SEGMENT_HEIGHT_MIN_PX = 2;
 
@@ -36,7 +36,7 @@ export function bucketTotals(series: readonly Series[], count: number): number[]
 
 /**
  * Stacks series from the baseline upwards in their order, so the first ones can be compared along the baseline.
- * When minimum heights would stick out of the plot, the biggest segment of the bucket gives way.
+ * If minimum heights would exceed the plot, the biggest segment of the bucket is reduced.
  */
 export function stack(series: readonly Series[], count: number, max: number, plotPx: number): Segment[] {
   const segments: Segment[] = [];
@@ -64,17 +64,17 @@ export function stack(series: readonly Series[], count: number, max: number, plo
   return segments;
 }
 
-/** How far beside a segment a pointer may be and still mean it: the lowest segments are lower than a hand is steady. */
+/** Tolerance of the pointer around a segment: the lowest segments are lower than a hand is steady. */
 const REACH_PX = 3;
 
-/** The segment at a height of a bucket, or the nearest one within reach; null above the bar. */
+/** The segment at a height of a bucket, or the nearest one within the tolerance; null above the bar. */
 export function segmentAt(segments: readonly Segment[], bucket: number, y: number): Segment | null {
   let nearest: Segment | null = null;
   let reach = REACH_PX;
   for (const segment of segments) {
     if (segment.bucket !== bucket) continue;
     const distance = Math.max(segment.y - y, y - segment.y - segment.height, 0);
-    // Of two that touch, the smaller one: the other has room elsewhere.
+    // Of two adjacent ones, the smaller one: the other can be hit elsewhere.
     if (distance < reach || (distance === reach && nearest !== null && segment.height < nearest.height)) {
       nearest = segment;
       reach = distance;
@@ -83,7 +83,7 @@ export function segmentAt(segments: readonly Segment[], bucket: number, y: numbe
   return nearest;
 }
 
-/** Left edge and width in pixels of a bar of `count` in a plot: whole pixels, and a gap between any two that have room for it. */
+/** Left edge and width in pixels of a bar of `count` in a plot: whole pixels, and a gap between any two if there is room for it. */
 export function barAt(bucket: number, count: number, leftPx: number, plotPx: number): { x: number; width: number } {
   const step = plotPx / count;
   const x = Math.round(leftPx + bucket * step);
@@ -91,5 +91,5 @@ export function barAt(bucket: number, count: number, leftPx: number, plotPx: num
   return { x, width: Math.max(1, end - x - (step >= BAR_PX_MIN ? 1 : 0)) };
 }
 
-/** Bars thinner than this touch: a gap would be as wide as they are. */
+/** Thinner bars touch each other: a gap would be as wide as they are. */
 const BAR_PX_MIN = 2;

@@ -1,10 +1,10 @@
-// Who uses the page, and what it shows them. Nothing here keeps state; see docs/access.md for the roles.
+// Who uses the page, and what they may see. Nothing here keeps state; docs/access.md describes the roles.
 
 export type Role = 'ingest' | 'read' | 'operate' | 'admin';
 
 /** The answer of `/api/v1/me`. */
 export interface Me {
-  /** `off`: nobody has to say who they are. */
+  /** `off`: no login is needed. */
   login: 'off' | 'on';
   name: string | null;
   role: Role | null;
@@ -12,26 +12,26 @@ export interface Me {
   exposed: boolean;
 }
 
-/** What is taken for the truth when the server does not tell: an older one, or one that cannot be reached. */
+/** The assumption if the server does not say: an older one, or one that cannot be reached. */
 export const ANYBODY: Me = { login: 'off', name: null, role: 'admin', exposed: false };
 
-/** What the whole page shows: a login, a refusal, or the views. */
+/** What the page shows: a login, a refusal, or the views. */
 export function screenOf(me: Me): 'login' | 'nothing' | 'views' {
   if (me.role === null) return 'login';
   return me.role === 'ingest' ? 'nothing' : 'views';
 }
 
-/** Whether queries of others can be seen and cancelled. */
+/** Whether the user may see and cancel queries of others. */
 export function seesAllQueries(me: Me): boolean {
   return me.role === 'operate' || me.role === 'admin';
 }
 
-/** Who is logged in, for the header; null where nobody has to. */
+/** The user's name for the header; null if no login is needed. */
 export function whoText(me: Me): string | null {
   return me.login === 'on' && me.name !== null ? `${me.name} (${me.role ?? 'no role'})` : null;
 }
 
-/** Reads an answer of `/api/v1/me`; what is not one counts as nobody. */
+/** Parses an answer of `/api/v1/me`; anything else counts as not logged in. */
 export function meOf(answer: unknown): Me {
   const { login, name, role, exposed } = (answer ?? {}) as Record<string, unknown>;
   const roles: readonly unknown[] = ['ingest', 'read', 'operate', 'admin'];

@@ -1,4 +1,4 @@
-// The HTTP API as typed calls. Nothing here keeps state; see docs/api.md for the contract.
+// The HTTP API as typed calls. Nothing here keeps state; docs/api.md describes the API.
 
 import { noteOf, readJsonLines, type Row } from './jsonl';
 import { stepParam } from './steps';
@@ -6,7 +6,7 @@ import { timeToMs, type Span } from './time';
 
 export type { Row } from './jsonl';
 
-/** An answer that is an error. `position` (bytes) and `expected` come with a wrong query. */
+/** An error response. `position` (bytes) and `expected` are set for a wrong query. */
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -21,20 +21,20 @@ export class ApiError extends Error {
 
 export interface CallOptions {
   signal?: AbortSignal;
-  /** Told the id of the queue's entry as soon as the answer begins. */
+  /** Called with the id of the queue's entry as soon as the answer begins. */
   onid?: (id: string) => void;
 }
 
 let unauthorized: () => void = () => {};
 
-/** What is done when the server no longer knows who asks. */
+/** Called when the server no longer accepts the session. */
 export function onUnauthorized(act: () => void): void {
   unauthorized = act;
 }
 
 type Params = Record<string, string | number | null | undefined>;
 
-/** Longer query strings go as a form body: servers and proxies between limit the length of a URL. */
+/** Longer query strings are sent as a form: servers and proxies limit the length of a URL. */
 const URL_CHARS_MAX = 4000;
 
 async function call(path: string, params: Params, options: CallOptions = {}, method = 'GET'): Promise<Response> {
@@ -64,14 +64,14 @@ async function call(path: string, params: Params, options: CallOptions = {}, met
   return response;
 }
 
-// ---- who asks ----
+// ---- session ----
 
 /** `/api/v1/me`; see access.ts. */
 export function whoAmI(): Promise<unknown> {
   return json('/api/v1/me', {});
 }
 
-/** Begins a session; the cookie is the browser's to keep. The password goes as a form, never in an address. */
+/** Begins a session; the browser keeps the cookie. The password is sent in a form, never in a URL. */
 export async function logIn(name: string, password: string): Promise<unknown> {
   const body = new URLSearchParams({ name, password });
   let response: Response;
@@ -104,7 +104,7 @@ async function json<T>(path: string, params: Params, options?: CallOptions, meth
   return (await response.json()) as T;
 }
 
-/** Somebody cancelled the query, here or in the queue: an end that was wanted, not a failure. */
+/** The query was cancelled, here or in the queue: an intended end, not a failure. */
 export function isCancelled(error: unknown): boolean {
   return error instanceof ApiError && /^the query was cancelled/i.test(error.message);
 }
@@ -117,18 +117,18 @@ function spanParams(span: Span): Params {
   return { start: new Date(span.startMs).toISOString(), end: new Date(span.endMs).toISOString() };
 }
 
-// ---- questions ----
+// ---- queries ----
 
 export interface LinesParams {
   query: string;
   span: Span;
   limit: number;
   offset?: number;
-  /** Nanoseconds, exclusive; instead of the end of the span. */
+  /** Nanoseconds, exclusive; used instead of the end of the span. */
   endNs?: bigint;
 }
 
-/** Newest first. `take` is called with each piece of the answer; a limit that ended the query throws at the end. */
+/** Newest first. `take` is called with each chunk of rows; if a limit ended the query, this throws at the end. */
 export async function queryLines(params: LinesParams, take: (rows: Row[]) => void, options: CallOptions): Promise<void> {
   const response = await call(
     '/select/logsql/query',
@@ -157,11 +157,11 @@ export async function queryLines(params: LinesParams, take: (rows: Row[]) => voi
   if (failure !== null) throw new ApiError(failure, 200);
 }
 
-/** Formats of an export, and what each is called. */
+/** Formats of an export, and their labels. */
 export const EXPORT_FORMATS = { raw: 'Lines', jsonl: 'JSON', csv: 'CSV', parquet: 'Parquet' } as const;
 export type ExportFormat = keyof typeof EXPORT_FORMATS;
 
-/** Every match, without a limit, the oldest first. */
+/** All matching rows, without a limit, oldest first. */
 export function exportUrl(query: string, span: Span, format: ExportFormat): string {
   const start = new Date(span.startMs).toISOString();
   const params = new URLSearchParams({ query, start, end: new Date(span.endMs).toISOString(), format });
@@ -220,7 +220,7 @@ export async function fieldValues(
   return answer.values;
 }
 
-/** Lines as they arrive, until the signal ends it or the server goes away. `onopen` is called when the answer begins. */
+/** Lines as they arrive, until the signal aborts it or the connection ends. `onopen` is called when the answer begins. */
 export async function tailLines(query: string, take: (rows: Row[]) => void, onopen: () => void, options: CallOptions): Promise<void> {
   const response = await call('/select/logsql/tail', { query, include: '_line_id,_line,_received' }, options);
   onopen();
@@ -283,7 +283,7 @@ export interface QueueEntry {
   kind: string;
   query: string;
   state: 'waiting' | 'running' | 'paused' | 'done' | 'cancelled' | 'failed' | 'interrupted';
-  /** In line, from 1, while it waits. */
+  /** Position in the queue while it waits, from 1. */
   position: number | null;
   started: string;
   wait_ms: number;
@@ -300,10 +300,10 @@ export interface QueueEntry {
   memory_bytes: number;
   error: string | null;
   client: string;
-  /** What the query covers; null where it is not bounded, missing where it has no range. */
+  /** The time range of the query; null at an unbounded end, missing for an entry without a range. */
   start?: string | null;
   end?: string | null;
-  /** Of background queries only. */
+  /** Only for background queries. */
   results?: KeptResults;
 }
 
@@ -316,13 +316,13 @@ export interface KeptResults {
   limit: number | null;
   /** Null while it waits, runs or is paused. */
   expires: string | null;
-  /** What resuming does after a restart. */
+  /** Where it resumes after a restart. */
   resumes: 'behind the last row' | 'from the start';
 }
 
 /**
- * The range that an entry covers, or null for all time. A start that is not bounded is 1970, an end that is not is when the
- * query came in.
+ * The range that an entry covers, or null for all time. An unbounded start becomes 1970, an unbounded end the time when
+ * the query was submitted.
  */
 export function spanOf(entry: QueueEntry): Span | null {
   const start = entry.results?.start ?? entry.start ?? null;
@@ -350,7 +350,7 @@ export interface Queue {
     result_bytes_total: number;
     results_keep_s: number;
   };
-  /** Bytes of all rows that are kept. */
+  /** Bytes of all stored rows. */
   result_bytes: number;
 }
 
@@ -358,7 +358,7 @@ export function queue(options: CallOptions = {}): Promise<Queue> {
   return json('/api/v1/queries', {}, options);
 }
 
-/** Cancelling what has ended meanwhile is no error. */
+/** Cancelling a query that has ended meanwhile is not an error. */
 export async function cancelQuery(id: string): Promise<void> {
   try {
     await call(`/api/v1/queries/${encodeURIComponent(id)}`, {}, {}, 'DELETE');
@@ -375,7 +375,7 @@ export async function resumeQuery(id: string): Promise<void> {
   await call(`/api/v1/queries/${encodeURIComponent(id)}/resume`, {}, {}, 'POST');
 }
 
-/** Asks in the background; gives the id of the queue's entry. */
+/** Submits a background query; returns the id of the queue's entry. */
 export async function submitQuery(query: string, span: Span): Promise<string> {
   const answer = await json<{ id: string }>('/api/v1/queries', { query, ...spanParams(span), format: 'json' }, {}, 'POST');
   return answer.id;
@@ -384,14 +384,14 @@ export async function submitQuery(query: string, span: Span): Promise<string> {
 export interface ResultsPage {
   text: string;
   rows: number;
-  /** Goes on behind these rows. */
+  /** Resumes behind these rows. */
   cursor: string;
-  /** Whether rows stand behind them already. */
+  /** Whether further rows exist already. */
   more: boolean;
   state: QueueEntry['state'];
 }
 
-/** Rows of a background query behind a cursor; the first without one. */
+/** Rows of a background query behind a cursor; the first rows without one. */
 export async function resultsPage(id: string, cursor: string | null, limit: number, options: CallOptions): Promise<ResultsPage> {
   const response = await call(`/api/v1/queries/${encodeURIComponent(id)}/results`, { cursor, limit }, options);
   const head = (name: string): string => response.headers.get(name) ?? '';
@@ -408,7 +408,7 @@ export async function resultsPage(id: string, cursor: string | null, limit: numb
 
 export interface IngestSource {
   source: string;
-  /** In words. */
+  /** A readable name. */
   title: string;
   lines_received: number;
   bytes_received: number;
@@ -420,7 +420,7 @@ export interface IngestSource {
   connections_total: number;
   connections_open: number;
   connections_refused: number;
-  /** Lines by reason. */
+  /** Dropped lines by reason. */
   dropped: Record<string, number>;
   /** Bytes that were received and not kept, by reason. */
   dropped_bytes: Record<string, number>;
@@ -437,7 +437,7 @@ export interface Status {
   store: StoreStatus | null;
   parse_lag_lines: number;
   recovery: string;
-  /** Null for those that are switched off. */
+  /** Null for listeners that are off. */
   listeners: Record<string, string | null>;
   /** Null when no files are followed. */
   files: FileTotals | null;
@@ -449,7 +449,7 @@ export interface Status {
 export interface FileTotals {
   followed: number;
   unreadable: number;
-  /** Bytes that are there and not durable yet. */
+  /** Bytes of the file that are not durable yet. */
   lag_bytes: number;
   bytes_lost: number;
 }
@@ -459,12 +459,12 @@ export interface FollowedFile {
   state: string;
   size_bytes: number;
   lag_bytes: number;
-  /** When something was read last. */
+  /** The time of the last read that found bytes. */
   read: string | null;
   error: string | null;
 }
 
-/** The files that are followed: those that cannot be read first, then by path. */
+/** The followed files: those that cannot be read first, then by path. */
 export async function followedFiles(limit: number, options: CallOptions): Promise<FollowedFile[]> {
   const answer = await json<{ files: FollowedFile[] }>('/api/v1/files', { limit }, options);
   return answer.files;
@@ -481,9 +481,9 @@ export interface StoreStatus {
   sealing: { lag_segments: number; lag_bytes: number; lag_s: number; damaged_segments: number };
   oldest: string | null;
   newest: string | null;
-  /** What Loginson may still use; null, as the two below, when the system does not tell. */
+  /** Space that Loginson may still use; null, as the two below, if the system does not report it. */
   disk_free_bytes: number | null;
-  /** What files of everybody take; with the free bytes less than the whole where a part is reserved. */
+  /** Space used by files of all programs; with the free bytes less than the total if a part is reserved. */
   disk_used_bytes: number | null;
   disk_total_bytes: number | null;
   retention: { age_s: number | null; bytes_max: number | null };

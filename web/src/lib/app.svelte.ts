@@ -1,20 +1,20 @@
-// Where the page is: the one place that reads and writes the URL.
+// The state of the page: the only code that reads and writes the URL.
 
 import { fromSearch, toSearch, type ViewState } from './urlstate';
 
 interface HistoryState {
-  /** How many steps of this page lie behind; `back` is offered only when there are some. */
+  /** Number of earlier steps within this page; `back` is offered only if there are some. */
   depth: number;
-  /** What was written in the query bar and not run when this state was left. */
+  /** The draft in the query bar when this state was left. */
   draft?: string;
 }
 
 class App {
   at = $state.raw<ViewState>(fromSearch(location.search));
-  /** Counts up when the same query is to be run again. */
+  /** Incremented to run the same query again. */
   runs = $state(0);
   depth = $state((history.state as HistoryState | null)?.depth ?? 0);
-  /** What is written in the query bar and not run yet, through all views; null when it is the query. */
+  /** The edited text of the query bar that was not run yet, kept across views; null if there are no edits. */
   draft = $state<string | null>((history.state as HistoryState | null)?.draft ?? null);
 
   constructor() {
@@ -27,7 +27,7 @@ class App {
     });
   }
 
-  /** What the query bar shows. */
+  /** The text in the query bar. */
   get text(): string {
     return this.draft ?? this.at.query;
   }
@@ -36,11 +36,11 @@ class App {
     this.draft = text === this.at.query ? null : text;
   }
 
-  /** Goes to a changed state; `replace` leaves no step to come back to. */
+  /** Goes to a changed state; with `replace` there is no step to go back to. */
   go(change: Partial<ViewState>, replace = false): void {
     const next = { ...this.at, ...change };
     const draft = this.draft;
-    // Whoever gives a query means it, and made it of the draft if it was to be kept.
+    // A caller that sets a query replaces the draft.
     if (change.query !== undefined) this.draft = null;
     const search = toSearch(next);
     if (search === toSearch(this.at)) {
@@ -51,7 +51,7 @@ class App {
     if (replace) {
       history.replaceState({ depth: this.depth } satisfies HistoryState, '', url);
     } else {
-      // Back brings the draft back too.
+      // Going back restores the draft too.
       if (draft !== null && this.draft === null) history.replaceState({ depth: this.depth, draft } satisfies HistoryState, '');
       this.depth++;
       history.pushState({ depth: this.depth } satisfies HistoryState, '', url);
@@ -59,12 +59,12 @@ class App {
     this.at = next;
   }
 
-  /** The link to a changed state, for real anchors. */
+  /** The URL of a changed state, for real links. */
   href(change: Partial<ViewState>): string {
     return toSearch({ ...this.at, ...change }) || location.pathname;
   }
 
-  /** Runs what is shown again. */
+  /** Runs the shown query again. */
   rerun(): void {
     this.runs++;
   }
@@ -72,12 +72,12 @@ class App {
 
 export const app = new App();
 
-/** A new result is read from its beginning. */
+/** Scrolls to the beginning of a new result. */
 export function toTop(): void {
   document.querySelector('main')?.scrollTo({ top: 0 });
 }
 
-/** Follows an in-page link, unless the browser is to open it elsewhere. */
+/** Follows a link within the page, unless the browser is to open it elsewhere. */
 export function follow(event: MouseEvent, change: Partial<ViewState>): void {
   if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();

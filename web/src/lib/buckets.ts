@@ -1,4 +1,4 @@
-// Answers of the server made into evenly spaced series that a chart can draw.
+// Turns answers of the server into evenly spaced series that a chart can draw.
 
 import type { Series } from '../charts/stack';
 import type { HitsGroup, Summary } from './api';
@@ -46,7 +46,7 @@ function byLevel(groups: readonly { raw: string; values: readonly number[] }[], 
   });
 }
 
-/** The series `status` of a summary, server errors first, so that they stand on the baseline. */
+/** The series `status` of a summary, server errors first, so that they are at the baseline. */
 export function statusSeries(summary: Summary): Series[] {
   const codes = Object.keys(summary.series['status'] ?? {}).sort().reverse();
   return codes.map((code) => ({

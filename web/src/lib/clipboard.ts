@@ -1,4 +1,4 @@
-/** Copies text. Pages that are not served over TLS or from localhost have no clipboard API; the old way works there. */
+/** Copies text. Without TLS or localhost a page has no clipboard API, so the older way is used there. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,31 +1,30 @@
-// What the panel of fields shows: the frequent values of each field, the chosen ones always among them.
+// The content of the panel of fields: the frequent values of each field, always including the chosen ones.
 //
-// A field whose values the query chooses would show nothing but these; what else there is to choose is asked for with the
-// choice of that field taken out.
+// A field with chosen values would show only these, so its other values are requested with a query without that choice.
 
 import type { Facet, ValueHits } from './api';
 import type { ChosenValues } from './logsql';
 
 export interface ShownValue {
   value: string;
-  /** Null when nobody counted it. */
+  /** Null if it was not counted. */
   hits: number | null;
 }
 
 export interface ShownFacet {
   field: string;
   values: ShownValue[];
-  /** Every line found has this one value. */
+  /** All lines found have this one value. */
   constant: boolean;
 }
 
 const FIRST = ['_type', '_level', 'app_name', 'hostname', 'status'];
-/** Internals and what is the same information again. */
+/** Internal fields, and fields that repeat other information. */
 const HIDDEN = new Set(['_stream', '_stream_id', '_time', '_line_id', '_line', '_received']);
 
 /**
- * `facets` are those of the lines found, `lines` of them; `others` the values of the fields in `chosen`, by field, without
- * the choice.
+ * `facets` are those of the `lines` lines found; `others` are the values of the fields in `chosen`, by field, found
+ * without the choice.
  */
 export function shownFacets(
   facets: readonly Facet[],

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers for people.
 
 export function formatCount(value: number): string {
   return Math.round(value).toLocaleString('en-GB');
@@ -57,7 +57,7 @@ function trim(value: number): string {
   return String(Number(value.toFixed(digits)));
 }
 
-/** The top of an axis: the smallest of 1, 2, 5 × 10ⁿ (also 1.5, 3, 4, 6, 8) that is not below `value`. */
+/** The upper end of an axis: the smallest of 1, 2, 5 × 10ⁿ (also 1.5, 3, 4, 6, 8) that is not below `value`. */
 export function niceMax(value: number): number {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));

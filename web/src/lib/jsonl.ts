@@ -1,17 +1,17 @@
-// Reads JSON lines from a stream that is cut anywhere.
+// Reads JSON lines from a stream of arbitrary chunks.
 
 export type Row = Record<string, string>;
 
-/** What the server says between rows: why there are no more, or how many lines a tail left out. */
+/** A message of the server between rows: why there are no more, or how many lines a tail skipped. */
 export interface Note {
   error?: string;
   skipped?: number;
 }
 
-/** Notes by the rows that they were read as. Fields of a log line are texts, a note is an object: no line can pose as one. */
+/** Notes, by the row objects they were parsed into. Fields of a log line are strings, a note is an object: no line can pose as one. */
 const notes = new WeakMap<Row, Note>();
 
-/** The note that a row is; without members when it is a row of the log. */
+/** The note that a row contains; without members if it is a row of the log. */
 export function noteOf(row: Row): Note {
   return notes.get(row) ?? {};
 }
@@ -26,10 +26,10 @@ function toNote(value: object): Note | undefined {
   return undefined;
 }
 
-/** A line longer than this is no answer of Loginson; the stream is given up with an error. */
+/** A longer line cannot be an answer of Loginson; reading ends with an error. */
 const LINE_CHARS_MAX = 64 * 1024 * 1024;
 
-/** Collects chunks of text and gives back the rows of every line that is complete. Empty lines (keep-alives) are skipped. */
+/** Collects chunks of text and returns the rows of all complete lines. Empty lines (keep-alives) are skipped. */
 export class JsonLines {
   #rest: string[] = [];
   #restChars = 0;
@@ -50,7 +50,7 @@ export class JsonLines {
     return rows;
   }
 
-  /** The last line, when the stream ended without a newline. */
+  /** The last line, if the stream ended without a newline. */
   end(): Row[] {
     const rows: Row[] = [];
     this.#take(rows);
@@ -66,10 +66,10 @@ export class JsonLines {
   }
 }
 
-/** Rows are objects of strings; anything else a server might send is shown as JSON rather than lost. */
+/** Rows are objects of strings; any other value that a server might send is shown as JSON rather than lost. */
 function toRow(value: unknown): Row {
   if (typeof value !== 'object' || value === null) return { _msg: String(value) };
-  // Without a prototype, so that also a field named `__proto__` is a field.
+  // Without a prototype, so that a field named `__proto__` is a normal field.
   const row = Object.create(null) as Row;
   for (const [name, field] of Object.entries(value)) {
     row[name] = typeof field === 'string' ? field : JSON.stringify(field);

@@ -1,4 +1,4 @@
-// Severity levels: one name and one colour each, whatever a program calls them.
+// Severity levels: one name and one colour for each, whatever names programs use.
 
 export const LEVELS = ['emerg', 'alert', 'critical', 'error', 'warning', 'notice', 'info', 'debug', 'none'] as const;
 export type Level = (typeof LEVELS)[number];
@@ -30,14 +30,14 @@ export function levelColor(level: Level): string {
   return `var(--level-${level})`;
 }
 
-/** Levels an operator is called for. */
+/** Levels for which an operator is called. */
 export function isSevere(level: Level): boolean {
   return level === 'emerg' || level === 'alert' || level === 'critical' || level === 'error';
 }
 
 /**
- * Colour of an HTTP status code: red family for 5xx, orange for 4xx, quiet for the rest. Codes of one class differ in
- * lightness by their place in `codes`.
+ * Colour of an HTTP status code: red tones for 5xx, orange for 4xx, muted for the rest. Codes of one class differ in
+ * lightness by their index in `codes`.
  */
 export function statusColor(code: string, codes: readonly string[]): string {
   const group = /^[1-5]\d\d$/.test(code) ? (code[0] as string) : '0';

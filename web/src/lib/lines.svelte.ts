@@ -1,7 +1,7 @@
 // One search: the newest lines, the histogram and the facets of a query over a range.
 //
-// Lines and histogram are asked at once, the facets after them; each is shown as it arrives. A range is resolved to instants once a run, so that all
-// three, and every older page, speak of the same lines.
+// Lines and histogram are requested at once, the facets after them; each is shown as it arrives. A range is resolved to
+// instants once per run, so that all three, and all older pages, are about the same lines.
 
 import { ApiError, fieldValues, isAbort, isCancelled, queryFacets, queryHits, queryLines, type Row, type ValueHits } from './api';
 import { levelSeriesOfHits, type LevelSeries } from './buckets';
@@ -14,15 +14,15 @@ import { barsMax, bucketsOf, niceStep, type Buckets } from './steps';
 import { resolveRange, type Range, type Span } from './time';
 
 export const PAGE_ROWS = 100;
-/** Rows asked for when pipes make tables of the lines: there is no older page to load then. */
+/** Rows to request if pipes make a table: there is no older page to load then. */
 export const TABLE_ROWS_MAX = 1000;
-/** Lines kept in the table by “load older”; narrowing the range is the better way from there. */
+/** Limit of the lines in the table with “load older”; beyond it, narrow the range. */
 export const ROWS_MAX = 5000;
 const FACET_VALUES = 8;
-/** Fields whose other values are asked for beside the chosen ones; further chosen fields show only what is chosen. */
+/** Fields whose other values are requested in addition to the chosen ones; further fields show only the chosen ones. */
 const CHOSEN_FIELDS_MAX = 5;
 
-/** What is asked besides the histogram. */
+/** What is requested besides the histogram. */
 export interface Wanted {
   lines: boolean;
   facets: boolean;
@@ -33,14 +33,14 @@ export class LinesSearch {
   rows = $state.raw<Row[]>([]);
   /** Null until the first answer. */
   span = $state.raw<Span | null>(null);
-  /** When that span was asked for, by the server's clock. */
+  /** The time when that span was requested, by the server's clock. */
   askedMs = $state(0);
   buckets = $state.raw<Buckets | null>(null);
   levels = $state.raw<LevelSeries[]>([]);
   hits = $state<number | null>(null);
   facets = $state.raw<ShownFacet[]>([]);
   error = $state.raw<ApiError | null>(null);
-  /** Of the histogram or the facets alone; the lines are shown all the same. */
+  /** The error of the histogram or the facets; the lines are shown nevertheless. */
   sideError = $state<string | null>(null);
   cancelled = $state(false);
   loadingOlder = $state(false);
@@ -51,7 +51,7 @@ export class LinesSearch {
   loading = $state(false);
   #run = 0;
 
-  /** Rows are lines of the log, not a table made by pipes. */
+  /** The rows are lines of the log, not a table made by pipes. */
   get isLines(): boolean {
     const first = this.rows[0];
     return first === undefined ? splitQuery(this.query).pipes === '' : '_time' in first && ('_msg' in first || '_line_id' in first);
@@ -144,7 +144,7 @@ export class LinesSearch {
     };
 
     this.sideError = null;
-    // Facets cost most and are looked at last: they wait until the histogram is there.
+    // Facets cost the most and are looked at last, so they wait for the histogram.
     const besides = async (): Promise<void> => {
       await aside(histogram);
       if (wanted.facets && current() && !this.cancelled) await aside(facets);
@@ -152,7 +152,7 @@ export class LinesSearch {
     await Promise.all([wanted.lines ? lines() : null, besides()]);
     if (!current()) return;
     this.loading = false;
-    // What an earlier query found is no answer to one that failed or was cancelled.
+    // If a query failed or was cancelled, rows of an earlier one must not be taken for its answer.
     if (!got.lines) this.rows = [];
     if (!got.facets) this.facets = [];
     if (!got.histogram) {
@@ -196,12 +196,12 @@ export class LinesSearch {
     try {
       await this.running.cancel();
     } catch (error) {
-      // What has ended meanwhile needs no cancelling, and who cannot be reached is told of as such.
+      // A query that has ended meanwhile needs no cancelling, and an unreachable server is reported elsewhere.
       if (!isCancelled(error)) this.error = toApiError(error);
     }
   }
 
-  /** Lets go of everything that runs, when the view is left. */
+  /** Aborts everything that runs, when the view is left. */
   leave(): void {
     this.#run++;
     this.running.abandon();

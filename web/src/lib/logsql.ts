@@ -1,5 +1,5 @@
-// The little of LogsQL the page must know: how to quote, where the filter ends and the pipes begin, which terms
-// stand at the top level, and what the caret stands in. Whether a query is right is for the server to say.
+// The part of LogsQL that the page must know: quoting, where the filter ends and the pipes begin, which terms are at
+// the top level, and what is at the caret. Only the server decides whether a query is valid.
 
 /** A value as a LogsQL string literal. JSON's escapes are a subset of LogsQL's. */
 export function quote(value: string): string {
@@ -36,13 +36,13 @@ interface Token {
   text: string;
   from: number;
   to: number;
-  /** Parentheses around the token that are still open. */
+  /** Open parentheses around the token. */
   depth: number;
 }
 
 /**
- * Cuts a query at blanks and pipes outside of quotes and brackets. A bracketed group is one token; `field:(a or b)`,
- * `f(x, y)` and `field:="a b"` are one token each. Never fails: an open quote or bracket runs to the end.
+ * Splits a query at blanks and pipes outside of quotes and brackets. A bracketed group is one token; `field:(a or b)`,
+ * `f(x, y)` and `field:="a b"` are one token each. Never fails: an open quote or bracket extends to the end.
  */
 function tokens(query: string): Token[] {
   const found: Token[] = [];
@@ -74,7 +74,7 @@ function tokens(query: string): Token[] {
   return found;
 }
 
-/** The index of the closing quote, or the last index when there is none. */
+/** The index of the closing quote, or the last index if there is none. */
 function quoteEnd(query: string, start: number): number {
   const mark = query[start];
   for (let at = start + 1; at < query.length; at++) {
@@ -96,12 +96,12 @@ export function splitQuery(query: string): SplitQuery {
   return { filter: query.slice(0, pipe.from).trim(), pipes: query.slice(pipe.from).trim() };
 }
 
-/** The part that says which lines, without what is made of them; `*` when it is empty. */
+/** The filter that selects lines, without pipes; `*` if it is empty. */
 export function filterOf(query: string): string {
   return splitQuery(query).filter || '*';
 }
 
-/** The top-level terms of a filter, a negation together with what it negates. */
+/** The top-level terms of a filter; a negation is one term with what it negates. */
 function terms(filter: string): string[] {
   const list: string[] = [];
   let negation = '';
@@ -128,7 +128,7 @@ export function hasFilter(query: string, filter: string): boolean {
   return !hasTopLevelOr(split) && terms(split).includes(filter);
 }
 
-/** Adds a term to a query; its opposite is taken out. Pipes stay. */
+/** Adds a term to a query and removes its negation. Pipes stay. */
 export function addFilter(query: string, filter: string): string {
   const split = splitQuery(query);
   const opposite = filter.startsWith('NOT ') ? filter.slice(4) : notFilter(filter);
@@ -157,9 +157,9 @@ export function toggleFilter(query: string, filter: string): string {
   return hasFilter(query, filter) ? removeFilter(query, filter) : addFilter(query, filter);
 }
 
-// ---- values that are chosen ----
+// ---- chosen values ----
 
-/** The values of a field that the top-level terms of a filter ask for or leave out. */
+/** The values of a field that the top-level terms of a filter select or exclude. */
 export interface ChosenValues {
   included: string[];
   excluded: string[];
@@ -171,7 +171,7 @@ interface ValueTerm {
   negated: boolean;
 }
 
-/** A literal as it is written: quoted, or a word without signs that mean something. Null for anything else. */
+/** A literal as written: quoted, or a word without special characters. Null for anything else. */
 function literal(text: string): string | null {
   if (/^"(?:[^"\\]|\\.)*"$/s.test(text)) {
     try {
@@ -185,7 +185,7 @@ function literal(text: string): string | null {
   return /^[^\s"'`()[\]{},|:=!~<>*]+$/.test(text) ? text : null;
 }
 
-/** The text inside of brackets that span the whole of it, or null. */
+/** The text inside brackets that enclose all of it, or null. */
 function inside(text: string): string | null {
   if (!text.startsWith('(') || !text.endsWith(')')) return null;
   let depth = 0;
@@ -198,14 +198,14 @@ function inside(text: string): string | null {
   return depth === 0 ? text.slice(1, -1) : null;
 }
 
-/** The parts of `a or b or c`; null when something else joins them. */
+/** The parts of `a or b or c`; null if another operator joins them. */
 function alternatives(text: string): string[] | null {
   const parts = tokens(text).map((token) => token.text);
   for (let at = 1; at < parts.length; at += 2) if ((parts[at] as string).toLowerCase() !== 'or') return null;
   return parts.length % 2 === 1 ? parts.filter((_, at) => at % 2 === 0) : null;
 }
 
-/** What a term says about values of one field; null for a term of another kind (words, ranges, patterns). */
+/** The values that a term selects of one field; null for other kinds of terms (words, ranges, patterns). */
 function valueTerm(term: string): ValueTerm | null {
   let rest = term;
   let negated = false;
@@ -227,7 +227,7 @@ function valueTerm(term: string): ValueTerm | null {
   return values && values.length > 0 ? { field, values, negated } : null;
 }
 
-/** The values of what stands behind `field:`. */
+/** The values behind `field:`. */
 function valuesOf(text: string): string[] | null {
   if (text === '""') return [''];
   let parts: string[] | null;
@@ -245,7 +245,7 @@ function valuesOf(text: string): string[] | null {
   return !values || values.includes(null) ? null : (values as string[]);
 }
 
-/** Cuts `a, "b,c"` at its commas. */
+/** Splits `a, "b,c"` at its commas. */
 function splitList(list: string): string[] {
   const parts: string[] = [];
   let from = 0;
@@ -261,7 +261,7 @@ function splitList(list: string): string[] {
   return parts;
 }
 
-/** The values that a query has chosen, by field. A query with an `or` at its top level has chosen none. */
+/** The values that a query has chosen, by field. A query with a top-level `or` has chosen none. */
 export function chosenValues(query: string): Map<string, ChosenValues> {
   const chosen = new Map<string, ChosenValues>();
   const filter = splitQuery(query).filter;
@@ -277,7 +277,7 @@ export function chosenValues(query: string): Map<string, ChosenValues> {
   return chosen;
 }
 
-/** The query with the choice of a field replaced; what it says about other fields stays where it is. */
+/** The query with another choice for a field; terms about other fields keep their position. */
 function choose(query: string, field: string, { included, excluded }: ChosenValues): string {
   const split = splitQuery(query);
   const fresh = [
@@ -302,21 +302,21 @@ function choose(query: string, field: string, { included, excluded }: ChosenValu
 
 const without = (values: readonly string[], value: string): string[] => values.filter((other) => other !== value);
 
-/** Chooses a value beside those of its field that are chosen already, or takes it back. */
+/** Adds a value to the chosen ones of its field, or removes it. */
 export function toggleValue(query: string, field: string, value: string): string {
   const { included, excluded } = chosenValues(query).get(field) ?? { included: [], excluded: [] };
   const chosen = included.includes(value) ? without(included, value) : [...included, value];
   return choose(query, field, { included: chosen, excluded: without(excluded, value) });
 }
 
-/** Leaves lines with a value out, or takes that back. */
+/** Excludes lines with a value, or undoes that. */
 export function toggleExcluded(query: string, field: string, value: string): string {
   const { included, excluded } = chosenValues(query).get(field) ?? { included: [], excluded: [] };
   const left = excluded.includes(value) ? without(excluded, value) : [...excluded, value];
   return choose(query, field, { included: without(included, value), excluded: left });
 }
 
-/** Chooses several values of a field together, or takes them all back when they are chosen. */
+/** Chooses several values of a field together, or removes them if all are chosen. */
 export function toggleValues(query: string, field: string, values: readonly string[]): string {
   const { included, excluded } = chosenValues(query).get(field) ?? { included: [], excluded: [] };
   const rest = included.filter((value) => !values.includes(value));
@@ -324,12 +324,12 @@ export function toggleValues(query: string, field: string, values: readonly stri
   return choose(query, field, { included: next, excluded: excluded.filter((value) => !values.includes(value)) });
 }
 
-/** The query without its choice of a field: what else there is to choose is found by it. */
+/** The query without its choice for a field: it finds the other values of the field. */
 export function withoutChoice(query: string, field: string): string {
   return choose(query, field, { included: [], excluded: [] });
 }
 
-/** A query that somebody is still typing, with its open quotes and brackets closed, so that a term can be put behind it. */
+/** Closes the open quotes and brackets of a query that is still being typed, so that a term can be appended. */
 export function closed(query: string): string {
   const open: string[] = [];
   for (let at = 0; at < query.length; at++) {
@@ -337,7 +337,7 @@ export function closed(query: string): string {
     if (char === '"' || char === "'" || char === '`') {
       const end = quoteEnd(query, at);
       if (end === at || query[end] !== char || isEscaped(query, end, at)) {
-        // A lone escape at the end would swallow the quote.
+        // A trailing backslash would escape the quote.
         const body = char !== '`' && isEscaped(query, query.length, at) ? query.slice(0, -1) : query;
         return body + char + open.reverse().join('');
       }
@@ -350,7 +350,7 @@ export function closed(query: string): string {
   return query + open.reverse().join('');
 }
 
-/** Whether what stands at `at` belongs to an escape that begins after `from`. */
+/** Whether the character at `at` belongs to an escape that begins after `from`. */
 function isEscaped(text: string, at: number, from: number): boolean {
   if (text[from] === '`') return false;
   let signs = 0;
@@ -358,7 +358,7 @@ function isEscaped(text: string, at: number, from: number): boolean {
   return signs % 2 === 1;
 }
 
-/** The names in `by (…)` of the pipes: the columns that name a row of a table, not what was counted. */
+/** The names in `by (…)` of the pipes: the columns that identify a row of a table. */
 export function keyColumns(query: string): Set<string> {
   const names = new Set<string>();
   for (const [, list] of splitQuery(query).pipes.matchAll(/\bby\s*\(([^)]*)\)/gi)) {
@@ -370,17 +370,17 @@ export function keyColumns(query: string): Set<string> {
   return names;
 }
 
-/** Whether the pipes say themselves in which order the rows come. */
+/** Whether the pipes set the order of the rows. */
 export function isOrdered(query: string): boolean {
   return tokens(splitQuery(query).pipes).some((token, at, all) => all[at - 1]?.text === '|' && /^(sort|order|top|first|last|uniq|facets|limit|head|tail)$/i.test(token.text));
 }
 
-/** What may be completed at the caret, and the range of the query it would replace. */
+/** What can be completed at the caret, and the range of the query that a completion replaces. */
 export interface Completable {
   kind: 'field' | 'value' | 'pipe';
-  /** Set for values. */
+  /** The field, when values are completed. */
   field: string;
-  /** What is typed already, without quotes. */
+  /** The typed part, without quotes. */
   typed: string;
   from: number;
   to: number;
@@ -390,7 +390,7 @@ export const PIPES = ['stats', 'sort', 'limit', 'offset', 'fields', 'uniq', 'top
 
 export function completableAt(query: string, caret: number): Completable | null {
   const head = query.slice(0, caret);
-  // Where the word under the caret begins: after the last blank, bracket or pipe outside of quotes.
+  // The start of the word at the caret: after the last blank, bracket or pipe outside of quotes.
   let from = 0;
   let inPipes = false;
   let pipeWord = false;
@@ -436,7 +436,7 @@ function unquote(text: string): string {
   }
 }
 
-/** The query with a choice put in, and where the caret goes. */
+/** The query with a completion inserted, and the new position of the caret. */
 export function complete(query: string, at: Completable, choice: string): { query: string; caret: number } {
   let text: string;
   if (at.kind === 'field') text = `${quoteField(choice)}:`;

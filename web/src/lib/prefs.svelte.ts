@@ -1,4 +1,4 @@
-// What a person chose for this browser, not for a link: theme, zone, wrapping, the facets panel.
+// Preferences that are stored in the browser, not in the link: theme, time zone, wrapping, the panel of fields.
 
 export type Theme = 'auto' | 'light' | 'dark';
 
@@ -37,7 +37,7 @@ class Prefs {
     try {
       localStorage.setItem(KEY, JSON.stringify({ theme, utc, wrap, facets }));
     } catch {
-      // A browser that forbids storage forgets the choice at reload; nothing else depends on it.
+      // If the browser forbids storage, the choice is lost on reload; nothing else depends on it.
     }
   }
 
@@ -49,7 +49,7 @@ class Prefs {
 
 export const prefs = new Prefs();
 
-/** Whether the screen is as narrow as a phone's. Styles ask the same: `@media (max-width: 700px)`. */
+/** Whether the screen is as narrow as a phone's. Styles use the same limit: `@media (max-width: 700px)`. */
 class Narrow {
   is = $state(false);
 

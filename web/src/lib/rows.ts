@@ -1,13 +1,13 @@
-// What of a line goes into which column, and which of its fields can be asked for.
+// Which fields of a line go into which column, and which can be filtered.
 
 import type { Row } from './jsonl';
 import { timeToNs } from './time';
 
-/** The field with the level of a line, by which it is coloured, and the one with its type. */
+/** The field with the level of a line, which sets its colour, and the one with its type. */
 export const LEVEL_FIELD = '_level';
 export const TYPE_FIELD = '_type';
 
-/** Identifies a row for what the page remembers about it (expanded, active). */
+/** Identifies a row for the state of the page (expanded, active). */
 export function rowKey(row: Row): string {
   return row['_line_id'] ?? `${row['_time'] ?? ''} ${row['_stream'] ?? ''} ${row['_msg'] ?? ''}`;
 }
@@ -22,7 +22,7 @@ export function appOf(row: Row): string {
 
 const ELSEWHERE = new Set(['level', 'severity', 'hostname', 'app_name']);
 
-/** The message; for lines without one (JSON) their fields as `name=value`. */
+/** The message; for lines without one (JSON), their fields as `name=value`. */
 export function messageOf(row: Row): string {
   const message = row['_msg'];
   if (message !== undefined && message !== '') return message;
@@ -32,7 +32,7 @@ export function messageOf(row: Row): string {
     .join(' ');
 }
 
-/** Text cut to a length, with a note of what is missing. */
+/** Text cut to a length, with a note of how much is missing. */
 export function clip(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${text.slice(0, charsMax)}… (${text.length - charsMax} more characters)`;
 }
@@ -40,7 +40,7 @@ export function clip(text: string, charsMax: number): string {
 const FIRST = ['_time', '_msg', '_type', '_level', 'level', 'hostname', 'app_name', 'proc_id'];
 const LAST = ['_stream', '_received', '_line_id'];
 
-/** The fields in reading order. `_line` has its own place. */
+/** The fields in reading order. `_line` is shown separately. */
 export function fieldsOf(row: Row): [string, string][] {
   const place = (name: string): number => {
     const first = FIRST.indexOf(name);
@@ -58,7 +58,7 @@ export function canFilter(name: string): boolean {
   return !['_time', '_stream', '_received', '_line_id', '_line'].includes(name);
 }
 
-/** Keeps the objects of rows that are shown already, so that a refresh leaves focus and scrolling alone. */
+/** Reuses the objects of rows that are already shown, so that a refresh does not disturb focus and scrolling. */
 export function reuseRows(shown: readonly Row[], fresh: readonly Row[]): Row[] {
   const known = new Map(shown.filter((row) => row['_line_id'] !== undefined).map((row) => [row['_line_id'], row]));
   return fresh.map((row) => {
@@ -70,9 +70,9 @@ export function reuseRows(shown: readonly Row[], fresh: readonly Row[]): Row[] {
 }
 
 /**
- * Where the page of lines older than these begins: everything up to and with the time of the last row, minus the rows
- * of that very time that are there already. So lines that share a timestamp are neither lost nor shown twice, however
- * many there are. Null when there is no row with a time.
+ * Where the page with older lines begins: everything up to and including the time of the last row, minus the rows of
+ * that time that are there already. So lines with the same timestamp are neither lost nor shown twice, however many
+ * there are. Null if no row has a time.
  */
 export function olderThan(rows: readonly Row[]): { endNs: bigint; offset: number } | null {
   const last = rows[rows.length - 1]?.['_time'];

@@ -1,14 +1,14 @@
-// The queries this page has in the server's queue right now: their progress and a way to cancel them.
+// The queries of this page that are in the server's queue right now: their progress, and a way to cancel them.
 //
-// A query's id comes in a header, thus only when its answer begins. Until then the queue is searched for an entry of
-// the same kind and text that started about now, so that also a query that has not found anything yet can be seen and
-// cancelled.
+// The id of a query is in a header, so it is known only once its answer begins. Until then the queue is searched for an
+// entry of the same kind and text that started at about this time, so that a query without rows so far can be shown and
+// cancelled too.
 
 import { cancelQuery, queue, type CallOptions, type QueueEntry } from './api';
 import { timeToMs } from './time';
 
 const POLL_MS = 500;
-/** Clocks of page and server may differ by this much when an entry is recognised by its start. */
+/** The clocks of page and server may differ by this much when an entry is recognised by its start time. */
 const START_SLACK_MS = 120_000;
 
 interface Running {
@@ -21,7 +21,7 @@ interface Running {
 
 export class RunningQueries {
   list = $state.raw<Running[]>([]);
-  /** 0 to 1: the least of the running ones; null when nothing is known. */
+  /** 0 to 1: the least progress of the running queries; null if none is known. */
   progress = $state<number | null>(null);
   bytesScanned = $state(0);
   linesScanned = $state(0);
@@ -33,7 +33,7 @@ export class RunningQueries {
     return this.list.length > 0;
   }
 
-  /** Runs a call as one of the running queries. Starting nothing new is up to the caller. */
+  /** Runs a call as one of the running queries. The caller decides whether others are stopped first. */
   async track<T>(kind: string, query: string, run: (options: CallOptions) => Promise<T>): Promise<T> {
     const entry: Running = { kind, query, startedMs: Date.now(), id: null, controller: new AbortController() };
     if (this.list.length === 0) this.#reset(entry.startedMs);
@@ -46,7 +46,7 @@ export class RunningQueries {
     }
   }
 
-  /** Stops all without a word to the server beyond the closed connection: for a run that is replaced by the next. */
+  /** Closes all connections without cancelling in the queue: for a run that the next one replaces. */
   abandon(): void {
     const entries = this.list;
     this.list = [];
@@ -54,8 +54,8 @@ export class RunningQueries {
   }
 
   /**
-   * What the Cancel button does: lets go of the connections first (a browser has few of them for one server, and the
-   * cancelling needs one), then tells the server.
+   * The action of the Cancel button: closes the connections first (a browser has few of them per server, and cancelling
+   * needs one), then tells the server.
    */
   async cancel(): Promise<void> {
     const entries = this.list;
@@ -81,7 +81,7 @@ export class RunningQueries {
       try {
         this.#measure((await queue()).queries);
       } catch {
-        // Progress is a comfort; that the server cannot be reached is said by the query itself.
+        // Progress is optional; the query itself reports that the server cannot be reached.
       }
     }
     this.#polling = false;

@@ -1,13 +1,13 @@
-// Who is logged in. The login is shown in place of the views, at the same address, so it leads back to where one was and
-// nowhere else.
+// Who is logged in. The login replaces the views at the same address, so it leads back to the same view and nowhere
+// else.
 
 import { ANYBODY, meOf, screenOf, whoText, type Me } from './access';
 import { ApiError, logIn, logOut, onUnauthorized, whoAmI } from './api';
 
 class Session {
-  /** Null until the server has told. */
+  /** Null until the server has answered. */
   me = $state.raw<Me | null>(null);
-  /** A login that was there has ended. */
+  /** A session existed and has ended. */
   ended = $state(false);
 
   constructor() {
@@ -21,13 +21,13 @@ class Session {
     try {
       this.me = meOf(await whoAmI());
     } catch (error) {
-      // A server that cannot be reached is told of by the views; they ask again.
+      // The views report a server that cannot be reached, and retry.
       if (!(error instanceof ApiError)) throw error;
       this.me = ANYBODY;
     }
   }
 
-  /** Throws when name or password are wrong, or the server cannot be reached. */
+  /** Throws if name or password are wrong, or the server cannot be reached. */
   async logIn(name: string, password: string): Promise<void> {
     this.me = meOf(await logIn(name, password));
     this.ended = false;
@@ -37,7 +37,7 @@ class Session {
     try {
       await logOut();
     } catch (error) {
-      // The login is there still. That the server cannot be reached is told over every view.
+      // The session still exists. An unreachable server is reported above every view.
       if (error instanceof ApiError) return;
       throw error;
     }
@@ -45,7 +45,7 @@ class Session {
   }
 
   #lost(): void {
-    // Several calls may learn it at once.
+    // Several calls may find out at once.
     if (this.me?.role === null) return;
     this.ended = this.me?.login === 'on';
     this.me = { login: 'on', name: null, role: null, exposed: false };

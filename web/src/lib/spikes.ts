@@ -1,7 +1,8 @@
-// Finds what stands out in a summary: runs of buckets in which a bad series (severe level, 5xx) is far above its usual.
+// Finds what stands out in a summary: runs of buckets in which a bad series (severe level, 5xx) is far above its
+// median.
 //
-// The usual is the median over the range, so that the spike itself does not raise it. This is a pointer for the eye,
-// not an alarm: it looks only at what is on the screen.
+// The median over the range is used so that the spike itself does not raise the baseline. This is a hint for the
+// reader, not an alarm: it considers only the data on the screen.
 
 import type { Summary } from './api';
 import { isSevere, levelOf } from './levels';
@@ -11,28 +12,28 @@ export interface Spike {
   /** The field whose value spikes: `status` or `level`. */
   field: string;
   value: string;
-  /** First and last bucket, both included. */
+  /** First and last bucket, both inclusive. */
   from: number;
   to: number;
   count: number;
-  /** Median a bucket over the range. */
+  /** Median per bucket over the range. */
   usual: number;
   /** The highest bucket. */
   peak: number;
 }
 
-/** Fewer than this in a bucket is no spike, whatever the usual is. */
+/** Fewer than this in a bucket is not a spike, whatever the median is. */
 const PEAK_MIN = 8;
-/** How many times the usual a bucket must be. */
+/** A spike is at least this many times the median. */
 const FACTOR = 3;
-/** Counts that come by chance scatter by about their square root; a spike is this many times that above the usual. */
+/** Random counts vary by about their square root; a spike is at least this many times that above the median. */
 const DEVIATIONS = 5;
-/** Quiet buckets inside a spike that do not end it. */
+/** Quiet buckets that a spike may contain. */
 const GAP_BUCKETS = 2;
-/** The list is a hint; the worst ones are kept. */
+/** Limit of the list, which is a hint; the most severe ones are kept. */
 const SPIKES_MAX = 6;
 
-/** `lines` tells in which buckets there was anything at all: before the first line nothing was usual. */
+/** `lines` says in which buckets there were lines at all: buckets before the first line do not count for the median. */
 export function spikesOf(type: string, field: string, value: string, values: readonly number[], lines: readonly number[]): Spike[] {
   const active = values.filter((_, bucket) => (lines[bucket] ?? 0) > 0);
   const usual = median(active);
@@ -51,7 +52,7 @@ export function spikesOf(type: string, field: string, value: string, values: rea
   for (const spike of spikes) {
     spike.count = values.slice(spike.from, spike.to + 1).reduce((sum, count) => sum + count, 0);
   }
-  // A level that is high in a third of the range is a state, not a spike.
+  // A level that is high during a third of the range is a state, not a spike.
   return spikes.filter((spike) => spike.to - spike.from + 1 <= Math.max(3, active.length / 3));
 }
 
@@ -61,7 +62,7 @@ export function worstSpikes(summary: Pick<Summary, 'type' | 'lines' | 'series'>)
   for (const [code, values] of Object.entries(series['status'] ?? {})) {
     if (/^5\d\d$/.test(code)) found.push(...spikesOf(type, 'status', code, values, lines));
   }
-  // Access logs derive their level from the status; the status says more.
+  // The level of access logs is derived from the status, so the status says more.
   if (found.length === 0) {
     for (const [level, values] of Object.entries(series['level'] ?? {})) {
       if (isSevere(levelOf(level))) found.push(...spikesOf(type, 'level', level, values, lines));
@@ -70,14 +71,14 @@ export function worstSpikes(summary: Pick<Summary, 'type' | 'lines' | 'series'>)
   return rank(found);
 }
 
-/** How far above the usual a spike is. */
+/** How far a spike is above the median. */
 function weight(spike: Spike): number {
   return spike.count / (spike.usual * (spike.to - spike.from + 1) + 1);
 }
 
 /**
- * The worst spikes, told by time: what happened together stands together, the newest first. One incident is often seen
- * in several logs, and the cause is in one of them.
+ * The most severe spikes, sorted by time, the newest first, so that simultaneous ones are adjacent. One incident often
+ * shows in several logs, and one of them has the cause.
  */
 export function rank(spikes: readonly Spike[]): Spike[] {
   const worst = [...spikes].sort((a, b) => weight(b) - weight(a)).slice(0, SPIKES_MAX);

@@ -1,4 +1,4 @@
-// The state of the server, asked every two seconds: rates are differences of its counters.
+// The state of the server, polled every two seconds: rates are differences of its counters.
 
 import { status as fetchStatus, type Status } from './api';
 import { timeToMs, type Span } from './time';
@@ -17,7 +17,7 @@ export interface Rate {
   bytesPerS: number;
 }
 
-/** What keeps the server from its work; one sentence that every view shows at the same place, and no view contradicts. */
+/** Why the server cannot work; one sentence that every view shows at the same position, and that no view contradicts. */
 export interface Trouble {
   kind: 'unreachable' | 'starting' | 'refusing';
   text: string;
@@ -26,14 +26,14 @@ export interface Trouble {
 class StatusPoll {
   latest = $state.raw<Status | null>(null);
   error = $state<string | null>(null);
-  /** When the server answered last, by our clock; 0 before it did. */
+  /** Time of the server's last answer, by our clock; 0 before the first one. */
   answeredMs = $state(0);
-  /** Per source, and under `''` for all. */
+  /** By source, and under `''` for all sources. */
   rates = $state.raw<Record<string, Rate>>({});
-  /** Lines a second of every poll, oldest first, keyed like `rates`. */
+  /** Lines per second of every poll, oldest first, with the keys of `rates`. */
   history = $state.raw<Record<string, number[]>>({});
   #before: { at: number; started: string; counters: Record<string, Counters> } | null = null;
-  /** The server's clock minus ours: ranges such as “last 15 minutes” are meant by the clock of the logs' server. */
+  /** The server's clock minus ours: ranges such as “last 15 minutes” refer to the server's clock. */
   #clockSkewMs = 0;
 
   /** Polls until the returned function is called. A hidden page does not poll. */
@@ -99,7 +99,7 @@ class StatusPoll {
     }
   }
 
-  /** The worst first: a server that cannot be reached has no other state that is known. */
+  /** The most severe first: of an unreachable server nothing else is known. */
   trouble(): Trouble | null {
     const status = this.latest;
     if (this.error !== null) return { kind: 'unreachable', text: this.error };
@@ -131,14 +131,14 @@ class StatusPoll {
     return sum;
   }
 
-  /** Used and usable room of the disk: what is reserved for others than us is neither. Null when the system does not tell. */
+  /** Used and usable space of the disk, without space that is reserved for others. Null if the system does not report it. */
   disk(): { used: number; free: number; own: number } | null {
     const store = this.latest?.store;
     if (!store || store.disk_free_bytes === null || store.disk_used_bytes === null) return null;
     return { used: store.disk_used_bytes, free: store.disk_free_bytes, own: Math.min(store.bytes_disk, store.disk_used_bytes) };
   }
 
-  /** True while the server answers and says that nothing was ever stored. */
+  /** True if the server answers and has never stored a line. */
   isEmpty(): boolean {
     return this.trouble() === null && this.latest?.store?.lines === 0;
   }

@@ -1,4 +1,4 @@
-// The widths of histogram buckets: few, round, and so chosen that a chart has about 60 to 120 bars.
+// The widths of histogram buckets: few round values, chosen so that a chart has about 60 to 120 bars.
 
 import type { Span } from './time';
 
@@ -16,10 +16,10 @@ const STEPS_MS: readonly number[] = [
   D, 2 * D, 7 * D, 14 * D, 28 * D, 91 * D, 364 * D,
 ];
 
-/** More bars than this are too thin to point at. */
+/** More bars would be too thin to point at. */
 const BUCKETS_MAX = 120;
 
-/** On a screen of this width bars of 120 buckets are thinner than a finger can point at; half as many are drawn. */
+/** On a narrower screen 120 bars would be thinner than a finger can hit; half as many are drawn. */
 const NARROW_PX = 700;
 
 export function barsMax(): number {
@@ -40,14 +40,14 @@ export function stepParam(stepMs: number): string {
   return stepMs % 1000 === 0 ? `${stepMs / 1000}s` : `${stepMs}ms`;
 }
 
-/** Evenly spaced buckets that cover a span; the first and last may stick out of it. */
+/** Evenly spaced buckets that cover a span; the first and last may extend beyond it. */
 export interface Buckets {
   firstMs: number;
   stepMs: number;
   count: number;
 }
 
-/** An answer with absurd times must not make the page draw forever; later buckets are left out. */
+/** Limits the buckets, so that an answer with absurd times does not make the page draw forever; later ones are left out. */
 const BUCKETS_DRAWN_MAX = 2000;
 
 export function bucketsOf(span: Span, stepMs: number): Buckets {
@@ -60,7 +60,7 @@ export function bucketIndex(buckets: Buckets, ms: number): number {
   return Math.floor((ms - buckets.firstMs) / buckets.stepMs);
 }
 
-/** The instants of buckets `from` to `to`, both included. */
+/** The time span of buckets `from` to `to`, both inclusive. */
 export function bucketSpan(buckets: Buckets, from: number, to: number): Span {
   return {
     startMs: buckets.firstMs + Math.min(from, to) * buckets.stepMs,
@@ -68,28 +68,28 @@ export function bucketSpan(buckets: Buckets, from: number, to: number): Span {
   };
 }
 
-/** Why a bar does not stand for its whole bucket, and the part that was counted. */
+/** Why a bar does not cover its whole bucket, and the part that was counted. */
 export interface BucketPart extends Span {
-  /** `filling`: its time is not over; `cut`: the range begins or ends within it. */
+  /** `filling`: the time of the bucket is not over; `cut`: the range begins or ends inside it. */
   kind: 'filling' | 'cut';
 }
 
-/** Null for a bucket that was counted whole. `counted` is what was asked for, `nowMs` when. */
+/** Null for a bucket that was counted as a whole. `counted` is the requested span, `nowMs` the time of the request. */
 export function partOf(buckets: Buckets, bucket: number, counted: Span, nowMs: number): BucketPart | null {
   const whole = bucketSpan(buckets, bucket, bucket);
   const startMs = Math.max(whole.startMs, counted.startMs);
   const endMs = Math.max(startMs, Math.min(whole.endMs, counted.endMs, nowMs));
   if (startMs === whole.startMs && endMs === whole.endMs) return null;
-  // A bucket that lies wholly in the future holds only lines of wrong clocks; it is filling too.
+  // A bucket entirely in the future has only lines with wrong clocks; it counts as filling too.
   return { kind: nowMs < Math.min(whole.endMs, counted.endMs + 1) ? 'filling' : 'cut', startMs, endMs };
 }
 
-/** The part of a span that lies in another. */
+/** The part of a span that is inside another. */
 export function cutSpan({ startMs, endMs }: Span, within: Span): Span {
   return { startMs: Math.max(startMs, within.startMs), endMs: Math.min(endMs, Math.max(within.endMs, startMs + 1)) };
 }
 
-/** Round times for axis labels, at most `max` of them, and the distance between two. `offsetMs` is the zone's. */
+/** Round times for axis labels, at most `max` of them, and their distance. `offsetMs` is that of the time zone. */
 export function axisTicks(buckets: Buckets, max: number, offsetMs: number): { at: number[]; spacingMs: number } {
   const startMs = buckets.firstMs;
   const endMs = startMs + buckets.count * buckets.stepMs;
@@ -99,7 +99,7 @@ export function axisTicks(buckets: Buckets, max: number, offsetMs: number): { at
   return { at: ticks, spacingMs: step };
 }
 
-/** What an axis label must show, given the distance between two ticks. */
+/** The format of an axis label, given the distance between two ticks. */
 export function tickText(date: string, time: string, ms: number, spacingMs: number): string {
   if (spacingMs >= D) return date.slice(5);
   if (spacingMs >= M) return time === '00:00:00' ? date.slice(5) : time.slice(0, 5);

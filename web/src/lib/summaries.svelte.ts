@@ -7,11 +7,11 @@ import { serverStatus } from './status.svelte';
 import { barsMax, niceStep } from './steps';
 import { resolveRange, type Range, type Span } from './time';
 
-/** Types drawn at once; the others are one click away in the list. */
+/** Limit of the types drawn at once; the others are one click away in the list. */
 export const TYPES_DRAWN_MAX = 8;
-/** Summaries are kept in buckets of ten seconds; finer steps have no meaning. */
+/** Summaries have buckets of ten seconds; finer steps make no sense. */
 const UNIT_MS = 10_000;
-/** Charts are asked for so many at a time, to leave the browser's connections to others. */
+/** Charts that are requested at a time; more would take all of the browser's connections. */
 const PARALLEL = 3;
 const RETRY_MS = 1000;
 
@@ -19,7 +19,7 @@ export class Summaries {
   types = $state.raw<SummaryType[]>([]);
   byType = $state.raw<ReadonlyMap<string, Summary>>(new Map());
   span = $state.raw<Span | null>(null);
-  /** When that span was asked for, by the server's clock. */
+  /** The time when that span was requested, by the server's clock. */
   askedMs = $state(0);
   error = $state.raw<ApiError | null>(null);
   loading = $state(false);
@@ -61,7 +61,7 @@ export class Summaries {
     } catch (error) {
       if (run !== this.#run || isAbort(error)) return;
       this.error = toApiError(error);
-      // A server that has just started says so and asks to come back.
+      // A server that has just started asks to retry.
       if (this.error.status === 503) this.#retry = setTimeout(() => void this.run(range, only), RETRY_MS);
     } finally {
       if (run === this.#run) this.loading = false;

@@ -1,4 +1,4 @@
-// The tables that pipes make: which columns are times and numbers, how they are shown, and in which order rows stand.
+// Tables made by pipes: which columns are times and numbers, how they are formatted, and the order of the rows.
 
 import { clockParts, timeToMs, timeToNs } from './time';
 import type { Row } from './jsonl';
@@ -6,7 +6,7 @@ import type { Row } from './jsonl';
 export interface Column {
   name: string;
   kind: 'time' | 'number' | 'text';
-  /** Names a row (`by (…)`) instead of counting something. */
+  /** The column identifies a row (`by (…)`) instead of counting something. */
   isKey: boolean;
 }
 
@@ -17,13 +17,13 @@ export interface Order {
 
 const NUMBER = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
-/** What an average of nothing is: neither a number to show nor a reason to take its column for text. */
+/** The average of no values: not a number to show, but no reason to treat its column as text either. */
 const NO_NUMBER = /^[-+]?(nan|inf(inity)?)$/i;
-/** Digits behind the point of what is shown, and of what is smaller than one. */
+/** Decimal places of numbers, and of numbers below one. */
 const DIGITS = 2;
 const DIGITS_SMALL = 3;
 
-/** The columns in the order they come. A value that is missing or empty says nothing about its column. */
+/** The columns in the order of the answer. Missing and empty values say nothing about the type of a column. */
 export function columnsOf(rows: readonly Row[], keys: ReadonlySet<string>): Column[] {
   const values = new Map<string, string[]>();
   for (const row of rows) {
@@ -40,7 +40,7 @@ export function columnsOf(rows: readonly Row[], keys: ReadonlySet<string>): Colu
   });
 }
 
-/** A time in the zone of the page, as the axes have it; fractions only where the time has some. */
+/** A time in the zone of the page, formatted as on the axes; with a fraction only if it has one. */
 export function showTime(text: string, utc: boolean): string {
   const ms = timeToMs(text);
   if (Number.isNaN(ms)) return text;
@@ -49,11 +49,11 @@ export function showTime(text: string, utc: boolean): string {
   return `${date} ${time}${/[1-9]/.test(/\.(\d+)/.exec(text)?.[1] ?? '') ? `.${fraction}` : ''}`;
 }
 
-/** A number as people read it: rounded, in groups of three digits. A key such as a status or a port stays as it is. */
+/** A number for people: rounded, in groups of three digits. A key such as a status or a port is not changed. */
 export function showNumber(text: string, isKey: boolean): string {
   if (isKey || !NUMBER.test(text)) return text;
   const value = Number(text);
-  // Numbers that the page cannot hold are shown as they came.
+  // Numbers that JavaScript cannot represent are shown as received.
   if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) return text;
   if (value === 0) return '0';
   const size = Math.abs(value);
@@ -72,8 +72,8 @@ export function showCell(column: Column, value: string | undefined, utc: boolean
 const comparable = (value = '', kind: Column['kind']): string => (kind === 'number' && NO_NUMBER.test(value) ? '' : value);
 
 /**
- * The order of a table whose query names none: by time where there is one, else the biggest first count. Null leaves the
- * rows as they came.
+ * The order of a table whose query sets none: by time if there is a time column, else by the first count, biggest
+ * first. Null keeps the order of the answer.
  */
 export function defaultOrder(columns: readonly Column[]): Order | null {
   const time = columns.find((column) => column.kind === 'time');
@@ -83,7 +83,7 @@ export function defaultOrder(columns: readonly Column[]): Order | null {
   return count ? { column: count.name, descending: true } : null;
 }
 
-/** The rows in an order; those that have nothing in the column stand last either way, equal ones as they came. */
+/** Sorts rows; those without a value in the column are always last, and equal ones keep their order. */
 export function sorted(rows: readonly Row[], column: Column, descending: boolean): Row[] {
   const { name, kind } = column;
   const text = new Intl.Collator('en', { numeric: true });

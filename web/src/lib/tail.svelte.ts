@@ -1,7 +1,7 @@
 // Live tail: lines as they arrive, newest on top.
 //
-// Bounded: only the last 1,000 lines are kept, those that fell out are gone from the page but not from the store.
-// Lines are put on the page four times a second at most, so that a flood does not freeze the browser.
+// Bounded: only the last 1,000 lines are kept on the page; older ones are still in the store. The page is updated at
+// most four times a second, so that a flood of lines does not freeze the browser.
 
 import { ApiError, isAbort, isCancelled, tailLines, type Row } from './api';
 import { noteOf } from './jsonl';
@@ -17,7 +17,7 @@ export class Tail {
   /** Lines that arrived during the pause and will be shown after it. */
   held = $state(0);
   received = $state(0);
-  /** Lines the server left out because this page was too slow. */
+  /** Lines that the server skipped because this page was too slow. */
   skipped = $state(0);
   connected = $state(false);
   error = $state.raw<ApiError | null>(null);
@@ -26,12 +26,12 @@ export class Tail {
   #flush: ReturnType<typeof setTimeout> | undefined;
   #retry: ReturnType<typeof setTimeout> | undefined;
 
-  /** Somebody ended it in the queue. */
+  /** The tail was cancelled in the queue. */
   get cancelled(): boolean {
     return isCancelled(this.error);
   }
 
-  /** Ended for good: only starting it again helps. */
+  /** Ended for good: only a new start helps. */
   get stopped(): boolean {
     return !this.connected && (this.cancelled || this.error?.status === 400 || this.error?.status === 200);
   }
@@ -86,7 +86,8 @@ export class Tail {
     } catch (error) {
       if (isAbort(error) || controller.signal.aborted) return;
       this.error = toApiError(error);
-      // A wrong query stays wrong and a cancelled one was ended on purpose; a server that restarts comes back.
+      // A wrong query stays wrong, and a cancelled one was ended on purpose; a server that restarts becomes available
+      // again.
       if (this.error.status === 400 || this.cancelled) {
         this.connected = false;
         return;
@@ -103,7 +104,7 @@ export class Tail {
       const { skipped, error } = noteOf(row);
       if (skipped !== undefined) this.skipped += skipped;
       else if (error !== undefined) {
-        // Someone cancelled it in the queue, or a limit ended it: coming back by itself would defy that.
+        // It was cancelled in the queue, or a limit ended it: restarting it automatically would defy that.
         this.error = new ApiError(error, 200);
         this.stop();
       } else {
@@ -120,7 +121,7 @@ export class Tail {
     clearTimeout(this.#flush);
     this.#flush = undefined;
     if (this.paused || this.#pending.length === 0) return;
-    // A reconnect may send the last seconds again.
+    // After a reconnect the lines of the last seconds may be sent again.
     const known = new Set(this.rows.map((row) => row['_line_id']));
     const fresh = this.#pending.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
     this.rows = [...fresh.reverse(), ...this.rows].slice(0, TAIL_ROWS_MAX);

@@ -1,15 +1,15 @@
-// Times and time ranges: reading what people type, showing what the server sends.
+// Times and time ranges: parses what people type, formats what the server sends.
 //
-// A range is kept as it was chosen (relative, absolute or everything) and resolved to instants only when a query
-// runs, so that a link with “last 15 minutes” stays relative. Instants are Unix milliseconds; only `_time` of a
-// line needs nanoseconds (paging), see `timeToNs`.
+// A range is stored as it was chosen (relative, absolute or everything) and resolved to instants only when a query
+// runs, so that a link with “last 15 minutes” stays relative. Instants are Unix milliseconds; only `_time` of a line
+// needs nanoseconds (for paging), see `timeToNs`.
 
 export type Range =
   | { kind: 'relative'; ms: number }
   | { kind: 'absolute'; startMs: number; endMs: number }
   | { kind: 'all' };
 
-/** Instants a range stands for: start inclusive, end exclusive. */
+/** The instants of a range: start inclusive, end exclusive. */
 export interface Span {
   startMs: number;
   endMs: number;
@@ -26,7 +26,7 @@ export const PRESETS: readonly { label: string; text: string }[] = [
   { label: 'All time', text: 'all' },
 ];
 
-/** An hour: long enough to see what led to what brought you here. */
+/** The default range, an hour: long enough to see what led to an incident. */
 export const DEFAULT_RANGE: Range = { kind: 'relative', ms: 60 * 60_000 };
 
 const UNIT_MS: Record<string, number> = {
@@ -38,7 +38,7 @@ const UNIT_MS: Record<string, number> = {
   w: 604_800_000,
 };
 
-/** Reads `15m`, `1h30m`, `500ms`; null when it is no duration. */
+/** Parses `15m`, `1h30m`, `500ms`; null if it is not a duration. */
 export function parseDuration(text: string): number | null {
   const trimmed = text.trim();
   if (!/^(\d+(\.\d+)?(ms|[smhdw]))+$/.test(trimmed)) return null;
@@ -49,7 +49,7 @@ export function parseDuration(text: string): number | null {
   return total;
 }
 
-/** The shortest exact form: 900000 → `15m`, 5400000 → `1h30m`. Days stop at `h` below two days: `24h` is what people say. */
+/** The shortest exact form: 900000 → `15m`, 5400000 → `1h30m`. Below two days hours are used: people say `24h`. */
 export function formatDuration(ms: number): string {
   if (ms === 86_400_000) return '24h';
   let rest = Math.round(ms);
@@ -63,8 +63,8 @@ export function formatDuration(ms: number): string {
 }
 
 /**
- * Reads an instant as people type it: RFC 3339 (also shortened, also with a blank for the T; without zone it is
- * local time, or UTC when `utc`), Unix seconds to nanoseconds told apart by size, `now`, `now-1h`, `-1h`, `1h`.
+ * Parses an instant as people type it: RFC 3339 (also shortened, also with a blank for the T; without a zone it is
+ * local time, or UTC if `utc`), Unix seconds to nanoseconds, distinguished by size, `now`, `now-1h`, `-1h`, `1h`.
  */
 export function parseInstant(text: string, nowMs: number, utc: boolean): number | null {
   const trimmed = text.trim();
@@ -98,12 +98,12 @@ export function parseInstant(text: string, nowMs: number, utc: boolean): number 
   return Date.UTC(...parts) - offsetMinutes * 60_000;
 }
 
-/** Reads a pair of fields of the picker. `now` as the end of a relative start gives a relative range. */
+/** Parses the two fields of the picker. A relative start with the end `now` gives a relative range. */
 export function parseRange(from: string, to: string, nowMs: number, utc: boolean): Range | { error: string } {
   const start = parseInstant(from, nowMs, utc);
-  if (start === null) return { error: `“${from}” is no time. Try 2026-01-31 12:00, now-1h or Unix seconds.` };
+  if (start === null) return { error: `“${from}” is not a time. Try 2026-01-31 12:00, now-1h or Unix seconds.` };
   const end = to.trim() === '' ? nowMs : parseInstant(to, nowMs, utc);
-  if (end === null) return { error: `“${to}” is no time. Try 2026-01-31 12:00, now or Unix seconds.` };
+  if (end === null) return { error: `“${to}” is not a time. Try 2026-01-31 12:00, now or Unix seconds.` };
   if (end <= start) return { error: 'The end must be after the start.' };
   const endIsNow = to.trim() === '' || to.trim() === 'now';
   const startIsRelative = parseDuration(from.trim().replace(/^now/, '').replace(/^-/, '')) !== null;
@@ -111,7 +111,7 @@ export function parseRange(from: string, to: string, nowMs: number, utc: boolean
   return { kind: 'absolute', startMs: start, endMs: end };
 }
 
-/** What “all” covers is known only to the store; its oldest and newest line bound it. */
+/** Only the store knows what “all” covers; its oldest and newest line bound it. */
 export function resolveRange(range: Range, nowMs: number, stored: Span | null): Span {
   switch (range.kind) {
     case 'relative':
@@ -126,7 +126,7 @@ export function resolveRange(range: Range, nowMs: number, stored: Span | null): 
   }
 }
 
-/** Doubles the span around its middle, but not beyond now when the span ends before it. */
+/** Doubles the span around its middle, but not beyond now if the span ends before it. */
 export function zoomOut(span: Span, nowMs: number): Range {
   const width = span.endMs - span.startMs;
   let endMs = span.endMs + width / 2;
@@ -155,7 +155,7 @@ export function clockParts(ms: number, utc: boolean): ClockParts {
       };
 }
 
-/** `2026-01-31 12:00:00`, with milliseconds when asked for or when they are not zero and `millis` is 'auto'. */
+/** `2026-01-31 12:00:00`, with milliseconds on request, or with 'auto' if they are not zero. */
 export function formatInstant(ms: number, utc: boolean, millis: boolean | 'auto' = false): string {
   const { date, time } = clockParts(ms, utc);
   const milli = ((Math.floor(ms) % 1000) + 1000) % 1000;
@@ -183,12 +183,12 @@ export function zoneLabel(utc: boolean, atMs: number): string {
   return `UTC${sign}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
 }
 
-/** Milliseconds of an RFC 3339 time of the server; NaN when it is none. */
+/** Unix milliseconds of an RFC 3339 time of the server; NaN if it is not a time. */
 export function timeToMs(text: string): number {
   return Date.parse(text.replace(/(\.\d{3})\d+/, '$1'));
 }
 
-/** Nanoseconds since 1970 of an RFC 3339 time of the server; null when it is none. */
+/** Nanoseconds since 1970 of an RFC 3339 time of the server; null if it is not a time. */
 export function timeToNs(text: string): bigint | null {
   const form = /^(.*?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/.exec(text);
   if (!form) return null;

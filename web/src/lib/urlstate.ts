@@ -1,4 +1,4 @@
-// What the page shows, as a query string: every view can be shared as a link, and back and forward work.
+// The state of the page as a query string: every view can be shared as a link, and back and forward work.
 //
 // Defaults are left out, so that a bare `/` is the start page. Unknown or broken parameters fall back to the default
 // instead of failing: a link from an older or newer page still opens.
@@ -21,7 +21,7 @@ export interface ViewState {
   tail: boolean;
   /** The type the summary is narrowed to. */
   type: string | null;
-  /** The line (`_line_id`) whose surroundings are shown. */
+  /** The line (`_line_id`) whose surrounding lines are shown. */
   context: string | null;
   /** The background query whose rows are shown. */
   results: string | null;

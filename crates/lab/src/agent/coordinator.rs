@@ -1,4 +1,4 @@
-//! The coordinator's side.
+//! The coordinator's side of the protocol.
 
 use futures_util::future::try_join_all;
 use tokio::net::TcpStream;
@@ -13,25 +13,26 @@ use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome};
 use crate::trial::{Share, Trial};
 
-/// Longest wait for an agent to answer a connection and its greeting.
+/// Time limit for an agent to accept a connection and send its greeting.
 pub(super) const GREET_S_MAX: u64 = 10;
 
-/// Longest wait for all agents to be connected to the store: theirs for each connection, and some
-/// more.
+/// Time limit until all agents are connected to the store: their limit for each connection, plus
+/// some margin.
 const READY_S_MAX: u64 = 120;
 
-/// From when all agents are ready until they start: longer than it takes to tell all of them.
+/// Delay from when all agents are ready until they start: longer than it takes to notify all of
+/// them.
 const START_AFTER: Duration = Duration::from_millis(200);
 
-/// Longest wait for agents to say their end once they were told to stop.
+/// Time limit for agents to send their last message after they were told to stop.
 const STOP_S_MAX: u64 = 3;
 
-/// What came from an agent.
+/// A message from an agent, or its loss.
 type From = (usize, Result<Message, String>);
 
-/// Runs `trial` on all `agents` (`host:port`), each with its share, as [`crate::load::run`] does on
-/// this process alone. `watched` are the processes here that are measured besides, with the whole
-/// machine.
+/// Runs `trial` on all `agents` (`host:port`), each with its share, as [`crate::load::run`] does in
+/// this process alone. The processes `watched` on this machine, and the whole machine, are measured
+/// as well.
 pub async fn run(
     agents: &[String],
     trial: &Trial,
@@ -51,8 +52,8 @@ struct Coordinator<'a> {
     writers: Vec<OwnedWriteHalf>,
     received: mpsc::Receiver<From>,
     ends: Vec<Option<End>>,
-    /// For how many seconds each agent has said nothing; none of an agent that has nothing more to
-    /// say, or is lost.
+    /// For how many seconds each agent has been silent; `None` for an agent that has finished or is
+    /// lost.
     silent_s: Vec<Option<u32>>,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Coordinator<'a> {
     async fn run(&mut self, watched: Vec<Watched>, lines: &Lines, stop: &mut Stop) -> Option<End> {
         let mut merger = Merger::new(self.agents.len());
         let mut sampler = Sampler::new(watched, true);
-        // Agents that are ready to start. After all are, the seconds of the trial are counted here
+        // Agents that are ready to start. Once all are, the seconds of the trial are counted here
         // too.
         let mut ready = 0;
         let started = Instant::now();
@@ -98,7 +99,7 @@ impl<'a> Coordinator<'a> {
         let mut second = None;
         let mut failure = None;
         let mut was_stopped = false;
-        // Until when agents are waited for, once they were told to stop.
+        // The deadline for agents that were told to stop.
         let mut patience: Option<Instant> = None;
         let mut alive = every_second();
         while self.silent_s.iter().any(Option::is_some) {
@@ -109,7 +110,7 @@ impl<'a> Coordinator<'a> {
                 }
             };
             tokio::select! {
-                // What came is heard before silence is counted.
+                // Messages that have arrived are handled before silence is counted.
                 biased;
                 () = give_up => break,
                 () = stopped(stop), if !was_stopped => was_stopped = true,
@@ -163,7 +164,8 @@ impl<'a> Coordinator<'a> {
             }
         }
         let mut rest = merger.rest();
-        // The last second is seldom whole; without it the servers' processor time is too low.
+        // The last second is usually incomplete; without it the servers' processor time would be
+        // too low.
         if let Some(second) = second {
             rest.extend(sampler.sample(second).into_iter().map(Line::Resource));
         }
@@ -180,7 +182,7 @@ impl<'a> Coordinator<'a> {
         Some(End { outcome: bad.or(failed).unwrap_or(Outcome::Completed), seconds })
     }
 
-    /// Takes a message; whether the agent is now ready, or why the trial cannot go on.
+    /// Handles a message; returns whether the agent is now ready, or why the trial cannot continue.
     fn take(
         &mut self,
         agent: usize,
@@ -188,7 +190,7 @@ impl<'a> Coordinator<'a> {
         merger: &mut Merger,
     ) -> Result<bool, String> {
         if self.silent_s[agent].is_none() {
-            // After its end an agent closes the connection.
+            // After its last message an agent closes the connection.
             return Ok(false);
         }
         self.silent_s[agent] = Some(0);
@@ -207,7 +209,7 @@ impl<'a> Coordinator<'a> {
                     self.gone(agent, merger);
                     return Ok(false);
                 }
-                // The others would go on with a part of the load.
+                // The others would continue with a part of the load.
                 format!("agent {name} ended before")
             }
             Ok(Message::End(None)) => format!("agent {name} was stopped"),
@@ -221,8 +223,8 @@ impl<'a> Coordinator<'a> {
         Err(reason)
     }
 
-    /// A second has gone by. Why the trial cannot go on, when an agent was silent for too many of
-    /// them.
+    /// A second has passed. Returns why the trial cannot continue if an agent was silent for too
+    /// long.
     fn listen(&mut self, merger: &mut Merger) -> Option<String> {
         for silent_s in self.silent_s.iter_mut().flatten() {
             *silent_s += 1;
@@ -233,13 +235,13 @@ impl<'a> Coordinator<'a> {
         Some(lost(&self.agents[agent], &reason))
     }
 
-    /// Nothing more is expected of an agent.
+    /// No more messages are expected of an agent.
     fn gone(&mut self, agent: usize, merger: &mut Merger) {
         self.silent_s[agent] = None;
         merger.ended(agent);
     }
 
-    /// Tells all agents; one that is gone is seen by its connection.
+    /// Sends a message to all agents; a lost one is noticed by its connection.
     async fn tell(&mut self, message: &Message) {
         for writer in &mut self.writers {
             let _ = send(writer, message).await;
@@ -247,7 +249,7 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// What to do about an agent that is not there any more.
+/// The remedy for a lost agent.
 fn lost(agent: &str, reason: &str) -> String {
     format!(
         "agent {agent} was lost: {reason}. Look whether its machine is well, start it again, and do this trial again: \
@@ -255,7 +257,7 @@ fn lost(agent: &str, reason: &str) -> String {
     )
 }
 
-/// Connects to an agent and gives it its part.
+/// Connects to an agent and sends it its share.
 async fn greet(
     address: &str,
     part: Trial,

@@ -1,9 +1,9 @@
-//! One result of several agents': histograms of the same second and label are added, and so are
-//! counts, errors and threads.
+//! Merges the results of several agents: histograms of the same second and label are added, and so
+//! are counts, errors and threads.
 //!
-//! A second is given out when every agent is past it or at its end. Values are added up at the end,
-//! and a note that several agents make is made once. What all agents use of their machines is one
-//! sum for each second.
+//! A second is emitted when every agent is past it or has finished. Values are added up at the end,
+//! and equal notes are emitted once. The resources that all agents use on their machines become one
+//! sum per second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::results::{Line, Resource, Second};
 
 /// See the module.
 pub struct Merger {
-    /// The second that each agent is in; none once it is at its end.
+    /// The second that each agent is in; `None` once it has finished.
     at: Vec<Option<u32>>,
     seconds: BTreeMap<(u32, String), Sum>,
     resources: BTreeMap<(u32, String), Resource>,
@@ -28,7 +28,7 @@ struct Sum {
 }
 
 impl Merger {
-    /// For as many agents.
+    /// For `agents` agents.
     pub fn new(agents: usize) -> Merger {
         Merger {
             at: vec![Some(0); agents],
@@ -39,7 +39,7 @@ impl Merger {
         }
     }
 
-    /// Takes a line of an agent; says why it cannot be used.
+    /// Adds a line of an agent; the error says why it is invalid.
     pub fn take(&mut self, agent: usize, line: Line) -> Result<(), String> {
         match line {
             Line::Second(second) => {
@@ -64,7 +64,7 @@ impl Merger {
                 }
             }
             Line::Resource(resource) => {
-                // An agent sends what it used after the operations of the second before.
+                // An agent sends its resources after the operations of the previous second.
                 self.past(agent, resource.second);
                 let key = (resource.second, resource.process.clone());
                 match self.resources.get_mut(&key) {
@@ -89,12 +89,12 @@ impl Merger {
         self.at[agent] = self.at[agent].max(Some(second));
     }
 
-    /// An agent is at its end.
+    /// An agent has finished.
     pub fn ended(&mut self, agent: usize) {
         self.at[agent] = None;
     }
 
-    /// Lines of the seconds that are complete.
+    /// Lines of the complete seconds.
     pub fn over(&mut self) -> Vec<Line> {
         let before = self.at.iter().flatten().min().copied().unwrap_or(u32::MAX);
         let later = self.seconds.split_off(&(before, String::new()));
@@ -107,7 +107,7 @@ impl Merger {
         seconds.chain(resources.into_values().map(Line::Resource)).collect()
     }
 
-    /// All lines that are left, when all agents are at their end or given up.
+    /// All remaining lines, when all agents have finished or are lost.
     pub fn rest(mut self) -> Vec<Line> {
         self.at.fill(None);
         let mut lines = self.over();

@@ -1,10 +1,10 @@
-//! Agents on this machine, one process each (`--processes N`): for when a single process is the
-//! limit.
+//! Agents on this machine, one process each (`--processes N`): for loads that a single process
+//! cannot generate.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Agents that are stopped when this is dropped.
+/// Agents; dropping this stops them.
 pub struct Processes {
     children: Vec<Child>,
     addresses: Vec<String>,
@@ -12,7 +12,7 @@ pub struct Processes {
 
 impl Processes {
     /// Starts `count` agents, each `program` with the arguments `agent --listen 127.0.0.1:0`, which
-    /// says its address in the first line of its output. Blocks until all have.
+    /// prints its address in the first line of its output. Blocks until all have.
     pub fn start(program: &std::path::Path, count: u32) -> std::io::Result<Processes> {
         let mut processes = Processes { children: Vec::new(), addresses: Vec::new() };
         for _ in 0..count {
@@ -33,7 +33,7 @@ impl Processes {
         Ok(processes)
     }
 
-    /// Where they listen.
+    /// Their addresses.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }

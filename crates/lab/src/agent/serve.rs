@@ -1,4 +1,4 @@
-//! The agent's side.
+//! The agent's side of the protocol.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::{Message, Open, SILENCE_S_MAX, every_second, messages, send};
 use crate::load::{self, Gate, Setting, Stop, stopped};
 use crate::measure::process::Watched;
 
-/// Longest wait for the trial before to come to its end, s: that of a coordinator that was lost is
-/// seen as such a little later on this side than on its own.
+/// Time limit for the previous trial to end, s: if its coordinator is lost, this side notices that
+/// a little later than the coordinator's side.
 const BUSY_S_MAX: u64 = 5;
 
-/// Takes trials until it is asked to stop, one at a time: load from two coordinators would be
-/// measured by none.
+/// Runs trials until it is stopped, one at a time: with load from two coordinators neither
+/// measurement would be valid.
 pub async fn serve(listener: TcpListener, open: Open, mut stop: Stop) -> std::io::Result<()> {
     let busy = Arc::new(Semaphore::new(1));
     loop {
@@ -26,7 +26,7 @@ pub async fn serve(listener: TcpListener, open: Open, mut stop: Stop) -> std::io
         };
         let (busy, stop) = (busy.clone(), stop.clone());
         tokio::spawn(async move {
-            // What went wrong is known to the coordinator, or it is gone.
+            // The coordinator knows what went wrong, or it is gone.
             let _ = serve_one(stream, open, busy, stop).await;
         });
     }
@@ -76,10 +76,10 @@ async fn serve_one(
         tokio::spawn(async move { load::run_in(setting, driver, &trial, lines, trial_stop).await });
     let (mut go, mut waits, mut was_stopped) = (Some(go), true, false);
     let (mut alive, mut silent_s) = (every_second(), 0);
-    // Until nobody takes what would be measured.
+    // Until the receiver of the lines is gone.
     while silent_s <= SILENCE_S_MAX {
         tokio::select! {
-            // What came is heard before silence is counted.
+            // Messages that have arrived are handled before silence is counted.
             biased;
             () = stopped(&mut stop), if !was_stopped => {
                 was_stopped = true;

@@ -1,4 +1,4 @@
-//! Agents and coordinator over real sockets, with the store that does nothing.
+//! Agents and coordinator over real sockets, with the driver that does nothing.
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -27,7 +27,7 @@ fn trial(records: u64, seconds: Option<f64>) -> Trial {
     Trial::example(null::NAME, workload, load)
 }
 
-/// An agent of this process; its address, and what stops it.
+/// Starts an agent in this process; returns its address, and a handle that stops it.
 async fn agent() -> (String, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -36,14 +36,14 @@ async fn agent() -> (String, watch::Sender<bool>) {
     (address, stop)
 }
 
-/// An agent that says these lines and closes the connection.
+/// An agent that sends these lines and closes the connection.
 async fn liar(lines: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.write_all(lines.as_bytes()).await;
-            // Until the trial has come, where it comes: a close with unread data would be a reset.
+            // Waits for the trial, if it is sent: closing with unread data would be a reset.
             let has_trial = |seen: &[u8]| {
                 seen.ends_with(b"\n") && seen.windows(5).any(|part| part == b"\"run\"")
             };
@@ -136,7 +136,7 @@ async fn lines_have_a_longest_length() {
     let (read, mut write) = stream.into_split();
     let mut received = messages(read);
     assert_eq!(received.recv().await.unwrap(), Ok(Message::hello()));
-    // The agent closes before it has read all of it.
+    // The agent closes before it has read everything.
     let _ = write.write_all(&vec![b'x'; 2 * LINE_BYTES_MAX as usize]).await;
     assert!(received.recv().await.unwrap().is_err());
 }
@@ -153,7 +153,7 @@ async fn an_agent_takes_one_trial_at_a_time() {
     assert_eq!(received.recv().await.unwrap(), Ok(Message::Ready));
     let (end, _) = coordinate(&[address], &trial(10, None)).await;
     assert!(message(end).contains("busy"));
-    // The first coordinator goes away, and the agent stops its trial and is free again.
+    // The first coordinator disconnects; the agent stops its trial and becomes free.
     drop((received, write));
 }
 
@@ -165,7 +165,7 @@ async fn a_stop_reaches_the_agents() {
     let trial = trial(100, Some(60.0));
     let running =
         tokio::spawn(async move { run(&[address], &trial, Vec::new(), lines, stop).await });
-    // A first line says that the trial runs.
+    // The first line shows that the trial runs.
     assert!(received.recv().await.is_some());
     stop_sender.send(true).unwrap();
     while received.recv().await.is_some() {}

@@ -40,38 +40,39 @@ enum Command {
     List,
     /// Show what a study measures at a scale
     Show {
-        /// A study, a definition of your own: ./mine.toml, or a property file of YCSB
+        /// Name of a study, a definition of your own (./mine.toml), or a property file of YCSB
         study: String,
-        /// Sizes of the paper, of minutes on 2 cores, or of seconds
+        /// Sizes of the paper, sizes for minutes on 2 cores, or sizes for seconds
         #[arg(long, value_enum, default_value = "small")]
         scale: Scale,
-        /// Print the definition itself
+        /// Print the definition as TOML
         #[arg(long)]
         definition: bool,
     },
     /// Run a study and make its report
     Run(run::RunArgs),
-    /// Go on with a run that was stopped
+    /// Resume a run that was stopped
     Resume(run::ResumeArgs),
     /// Install, start, stop and remove the servers of stores
     Stores {
         #[command(subcommand)]
         command: StoresCommand,
     },
-    /// Make the report of a run again
+    /// Write the report of a run again
     Report(crate::report::cli::Args),
     /// Compare two runs of one study, or a run with the figures of the paper
     Compare(crate::compare::cli::Args),
-    /// Send a share of the load for a run on another machine, which names this one with --agents
+    /// Generate a share of the load for a run on another machine, which names this one with
+    /// --agents
     Agent {
-        /// Where it listens. There is no password: other addresses than loopback only in a network
-        /// of your own
+        /// Address to listen on. There is no password: use other addresses than loopback only in an
+        /// isolated network
         #[arg(long, default_value = "127.0.0.1:9614", value_name = "HOST:PORT")]
         listen: String,
     },
 }
 
-/// Does what the command line asks. Answers whether all went well.
+/// Runs the command of the command line. Returns whether everything succeeded.
 pub async fn main() -> anyhow::Result<bool> {
     let Cli { home, command } = Cli::parse();
     match command {
@@ -89,12 +90,12 @@ pub async fn main() -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Prints. A reader that has seen enough, as `head`, is no mistake.
+/// Prints text. It is not an error if the reader has ended, as `head` does.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Takes trials until Ctrl-C. Its first line says where it listens.
+/// Runs trials until Ctrl-C. The first line of output is its address.
 async fn agent(listen: &str) -> anyhow::Result<()> {
     let listener =
         tokio::net::TcpListener::bind(listen).await.with_context(|| listen.to_owned())?;

@@ -20,55 +20,54 @@ use crate::scale::Scale;
 use crate::servers::{self, Home};
 use crate::stores;
 
-/// What a run is asked to be.
+/// The arguments of a run.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct RunArgs {
-    /// A study (`loginson-lab list`), a definition of your own: ./mine.toml, or a property file of
-    /// YCSB: ./workloada
+    /// A study (`loginson-lab list`), a definition of your own (./mine.toml), or a property file of
+    /// YCSB (./workloada)
     study: String,
-    /// A property before those of YCSB's file: recordcount=100000, threadcount=64
+    /// A property that overrides the YCSB file: recordcount=100000, threadcount=64
     #[arg(short = 'p', long = "property", value_name = "NAME=VALUE", value_parser = pair)]
     #[serde(default)]
     properties: Vec<(String, String)>,
-    /// Sizes of the paper, of minutes on 2 cores, or of seconds
+    /// Sizes of the paper, sizes for minutes on 2 cores, or sizes for seconds
     #[arg(long, value_enum, default_value = "small")]
     scale: Scale,
-    /// The stores, each with options of its driver: postgres,cassandra,cassandra+index=none
-    /// [default: those of the study]
+    /// The stores, optionally with options of their drivers:
+    /// postgres,cassandra,cassandra+index=none [default: those of the study]
     #[arg(long, value_delimiter = ',', value_name = "STORE[+OPTION=VALUE]")]
     stores: Vec<String>,
     /// Only these experiments [default: all]
     #[arg(long, value_delimiter = ',')]
     experiments: Vec<String>,
-    /// Another number of repetitions
+    /// Number of repetitions, instead of that of the study
     #[arg(long)]
     repetitions: Option<u32>,
-    /// Of all that is random: the same seed sends the same operations
+    /// Seed of all random choices: the same seed sends the same operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A server that runs already, its tables are replaced: redis=db7:6379,db8:6379
+    /// A server that runs already; its tables are replaced: redis=db7:6379,db8:6379
     #[arg(long = "endpoint", value_name = "STORE=HOST:PORT[,…]", value_parser = pair)]
     endpoints: Vec<(String, String)>,
-    /// An option of a server that is started here: cassandra.heap=2g (`loginson-lab stores
-    /// options`)
+    /// An option of a server that the lab starts: cassandra.heap=2g (`loginson-lab stores options`)
     #[arg(long = "set", value_name = "STORE.OPTION=VALUE", value_parser = pair)]
     settings: Vec<(String, String)>,
     #[command(flatten)]
     generators: GeneratorArgs,
-    /// Where results go [default: lab-results/STUDY-SCALE]
+    /// Directory for results [default: lab-results/STUDY-SCALE]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Leave the servers running at the end, their data below DIRECTORY/servers
+    /// Leave the servers running at the end; their data is below DIRECTORY/servers
     #[arg(long)]
     keep_servers: bool,
 }
 
-/// Which run goes on.
+/// The arguments of `resume`.
 #[derive(Debug, Clone, Args)]
 pub struct ResumeArgs {
     /// The directory of its results
     directory: PathBuf,
-    /// Do trials again that failed
+    /// Repeat failed trials
     #[arg(long)]
     retry_failed: bool,
 }
@@ -124,7 +123,7 @@ impl RunArgs {
     }
 }
 
-/// Runs a study from its beginning.
+/// Runs a study from the beginning.
 pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
     let text = definition::text(&args.study, &args.properties)?;
     let study = Study::parse(&args.study, &text, args.scale)?;
@@ -158,7 +157,7 @@ pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
     go_on(&args, directory, run, home).await
 }
 
-/// Goes on with a run that was stopped.
+/// Resumes a run that was stopped.
 pub async fn resume(args: ResumeArgs, home: Home) -> anyhow::Result<bool> {
     let (directory, run) = Directory::open(&args.directory)?;
     let path = arguments(&args.directory);
@@ -191,7 +190,8 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
         true => Ok(()),
         false => fleet.down_all().await,
     };
-    // Why the run ended comes first: servers that cannot be stopped may follow from it.
+    // The reason why the run ended is reported first: servers that cannot be stopped may be a
+    // consequence.
     let tally = outcome?;
     down?;
     let at = directory.path().display();
@@ -219,7 +219,7 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     Ok(tally.wrong.is_empty() && tally.failed.is_empty())
 }
 
-/// Removes the data of servers that are not needed any more.
+/// Removes the data of servers that are no longer needed.
 fn remove(servers: &Path) -> anyhow::Result<()> {
     match std::fs::remove_dir_all(servers) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

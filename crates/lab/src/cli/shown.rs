@@ -1,4 +1,4 @@
-//! How far a run is: a line that changes on a terminal, and a line for each trial elsewhere.
+//! Shows the progress of a run: a line that changes on a terminal, and a line per trial elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::plan::Step;
 use crate::results::{End, Line, Outcome};
 use crate::run::Watch;
 
-/// Tells a person how far a run is.
+/// Shows the progress of a run.
 pub struct Shown {
     bar: Option<ProgressBar>,
     count: i64,
@@ -31,7 +31,7 @@ impl Shown {
         Shown { bar, count: 0, second: 0, what: String::new() }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
@@ -39,12 +39,12 @@ impl Shown {
         }
     }
 
-    /// A part that tells what servers do.
+    /// A handle that shows the progress of servers.
     pub fn sayer(&self) -> crate::servers::Say {
         let bar = self.bar.clone();
         std::sync::Arc::new(move |text: &str| match &bar {
             Some(bar) => bar.set_message(text.to_owned()),
-            // The time that goes by is for those who watch.
+            // The elapsed time is shown on terminals only.
             None if text.starts_with("waits for") => {}
             None => eprintln!("{text}"),
         })
@@ -96,7 +96,7 @@ impl Watch for Shown {
     }
 }
 
-/// A time that is only known roughly.
+/// An approximate duration.
 fn rough(time: Duration) -> String {
     match time.as_secs() {
         s @ 0..90 => format!("{s} s"),

@@ -6,7 +6,7 @@ use crate::definition::{STUDIES, Study, text};
 use crate::scale::Scale;
 use crate::trial::{Load, Work};
 
-/// The studies.
+/// Lists the studies.
 pub fn list() -> anyhow::Result<String> {
     let mut out = String::new();
     for (name, text) in STUDIES {
@@ -18,7 +18,7 @@ pub fn list() -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// What a study measures, or its definition.
+/// Shows what a study measures, or its definition.
 pub fn show(name: &str, scale: Scale, definition: bool) -> anyhow::Result<String> {
     let text = text(name, &[])?;
     if definition {
@@ -80,7 +80,7 @@ fn joined<T: std::fmt::Display>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What a trial does, in a few words.
+/// Describes the work of a trial in a few words.
 pub fn described(work: &Work) -> String {
     match work {
         Work::Load { load, .. } => match load.target_per_s {

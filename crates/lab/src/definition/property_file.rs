@@ -1,8 +1,8 @@
-//! A study out of a property file of YCSB, as `ycsb load` and `ycsb run` would take it: one table,
-//! loaded and then worked on.
+//! A study from a property file of YCSB, as `ycsb load` and `ycsb run` would use it: one table,
+//! which is loaded and then worked on.
 //!
-//! What YCSB's client reads of such a file besides the workload becomes the load: `threadcount`,
-//! `target`, `operationcount`, `maxexecutiontime`. A target makes an open loop here, with latency
+//! The properties of YCSB's client besides the workload become the load: `threadcount`, `target`,
+//! `operationcount`, `maxexecutiontime`. A target makes an open loop here, with latency measured
 //! from the moment an operation was due.
 
 use std::collections::BTreeMap;
@@ -13,14 +13,13 @@ use crate::driver::Settle;
 use crate::trial::Load;
 use crate::workload::{Phase, Workload, WorkloadError, ycsb};
 
-/// Rows of one insert while the table is loaded.
+/// Rows per insert while the table is loaded.
 const BATCH_ROWS: u32 = 100;
 
-/// Repetitions where the command line does not say: the fewest that have an interval of confidence
-/// worth the name.
+/// Default number of repetitions: the fewest with a meaningful confidence interval.
 const REPETITIONS: u32 = 3;
 
-/// The study of a file; `given` goes before what the file says.
+/// The study of a file; `given` overrides the file.
 pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Study, WorkloadError> {
     let mut properties = ycsb::parse(text);
     properties.extend(given.iter().cloned());
@@ -79,7 +78,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
     })
 }
 
-/// Takes the properties of YCSB's client.
+/// Removes and converts the properties of YCSB's client.
 fn load(properties: &mut BTreeMap<String, String>) -> Result<Load, WorkloadError> {
     let target = number(properties, "target", "a number of operations a second")?;
     let seconds = number(properties, "maxexecutiontime", "seconds")?;
@@ -105,7 +104,7 @@ fn load(properties: &mut BTreeMap<String, String>) -> Result<Load, WorkloadError
     })
 }
 
-/// Takes a number; 0 is YCSB's word for none.
+/// Parses a number; 0 means none in YCSB.
 fn number(
     properties: &mut BTreeMap<String, String>,
     name: &str,

@@ -1,8 +1,7 @@
-//! HTTP, for the stores that are spoken to in it: a client with connections of its own for each
-//! thread of load.
+//! HTTP, for stores with an HTTP API: a client with connections of its own for each thread of load.
 //!
-//! Requests go to the endpoints in turn. Nothing is tried twice: a request that failed is an error
-//! to be counted. Proxies of the environment are not used, and there is no TLS.
+//! Requests are sent to the endpoints in turn. Nothing is retried: a failed request is an error
+//! that counts. Proxies of the environment are not used, and there is no TLS.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +11,10 @@ use reqwest::Method;
 
 use super::StoreError;
 
-/// Time to make a connection; a machine that is gone is told from one that is slow.
+/// Time limit for connecting, which distinguishes a dead machine from a slow one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of one answer; more is an error, as no operation of the lab asks for so much.
+/// Limit of one response; more is an error, because no operation of the lab requests so much.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A client of one store.
@@ -27,14 +26,14 @@ pub(crate) struct Http {
     timeout: Duration,
 }
 
-/// An answer of any status.
+/// A response of any status.
 pub(crate) struct Reply {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
 impl Http {
-    /// For the `host:port`s of a store; `first` says with which of them it begins.
+    /// For the `host:port`s of a store; `first` is the index of the one to begin with.
     pub fn new(store: &str, endpoints: &[String], first: usize, timeout: Duration) -> Http {
         let client = reqwest::Client::builder()
             .no_proxy()
@@ -45,7 +44,7 @@ impl Http {
         Http { store, endpoints, next: AtomicUsize::new(first), client, timeout }
     }
 
-    /// Sends a request to the next endpoint, and reads the whole answer. The path begins with `/`
+    /// Sends a request to the next endpoint, and reads the whole response. The path begins with `/`
     /// and is encoded.
     pub async fn send(
         &self,
@@ -57,7 +56,7 @@ impl Http {
         self.send_within(self.timeout, method, path, content_type, body).await
     }
 
-    /// As [`Http::send`], with a time limit of its own.
+    /// Like [`Http::send`], with a time limit of its own.
     pub async fn send_within(
         &self,
         timeout: Duration,
@@ -91,7 +90,7 @@ impl Http {
         StoreError::Refused { store: self.store.clone(), reason }
     }
 
-    /// An answer of another form than the store's documentation says.
+    /// A response that differs from the store's documentation.
     pub fn answer(&self, reason: String) -> StoreError {
         StoreError::Answer { store: self.store.clone(), reason }
     }
@@ -101,7 +100,7 @@ impl Http {
         if e.is_timeout() && !e.is_connect() {
             return StoreError::Timeout { store, seconds: timeout.as_secs() };
         }
-        // The client's message names only the address; why is in what caused it.
+        // The client's message has only the address; its source has the reason.
         let mut reason = e.to_string();
         let mut cause = e.source();
         while let Some(e) = cause {

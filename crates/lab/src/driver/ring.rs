@@ -1,15 +1,15 @@
-//! Consistent hashing by the client: which of several servers that know nothing of each other has a
-//! key.
+//! Consistent hashing by the client: maps a key to one of several servers that know nothing of each
+//! other.
 //!
 //! Each server has [`POINTS`] points on a ring of 64-bit hashes, and a key belongs to the next
-//! point after its own hash: one server more takes its share from all and moves no other key.
-//! Shares differ by about 8% (one by the square root of the points), as with the client of the 2012
-//! study, which noted it. The place of a point depends on the number of its server alone, so the
-//! same servers have to be named in the same order as long as their data is used.
+//! point after its own hash: an additional server takes its share from all others and moves no
+//! other keys. Shares differ by about 8% (one divided by the square root of the points), like with
+//! the client of the 2012 study, which noted it. The position of a point depends only on the number
+//! of its server, so the servers have to be given in the same order as long as their data is used.
 
 use crate::row::{Row, Value};
 
-/// Points of each server: as many as Jedis, the study's client, gives.
+/// Points of each server: as many as in Jedis, the study's client.
 const POINTS: u32 = 160;
 
 /// A ring of servers.
@@ -33,7 +33,7 @@ impl Ring {
         Ring { points, shards }
     }
 
-    /// The server that has this key.
+    /// The server of this key.
     pub fn shard(&self, key: &Value) -> usize {
         if self.shards == 1 {
             return 0;
@@ -43,11 +43,11 @@ impl Ring {
             Value::Text(text) => hash(text.as_bytes()),
         };
         let at = self.points.partition_point(|(point, _)| *point < hash);
-        // Beyond the last point comes the first.
+        // The first point follows the last.
         self.points.get(at).unwrap_or(&self.points[0]).1
     }
 
-    /// The rows of each server.
+    /// Splits rows by server.
     pub fn split<'a>(&self, rows: &'a [Row]) -> Vec<Vec<&'a Row>> {
         let mut split = vec![Vec::new(); self.shards];
         for row in rows {
@@ -57,8 +57,8 @@ impl Ring {
     }
 }
 
-/// FNV-1a, and the last mixing of MurmurHash3 so that all bits depend on all bytes: the same on
-/// every machine and in every version, which data that is there relies on.
+/// FNV-1a with the finaliser of MurmurHash3, so that all bits depend on all bytes. It must stay the
+/// same on every machine and in every version, because existing data depends on it.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {

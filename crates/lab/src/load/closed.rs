@@ -1,16 +1,16 @@
-//! The closed loop: each thread sends its next operation when it has the answer of the last, as the
-//! studies' clients did.
+//! The closed loop: each thread sends its next operation when it has the answer to the last, like
+//! the clients of the studies.
 
 use tokio::time::{Instant, sleep_until};
 
 use super::worker::Worker;
 
-/// Runs one thread from `start` until the trial is at its end.
+/// Runs one thread from `start` until the end of the trial.
 pub async fn run(mut worker: Worker, start: Instant) {
     sleep_until(worker.shared.until.map_or(start, |until| until.min(start))).await;
     let _at_work = super::AtWork::new(worker.shared.clone());
     loop {
-        // A driver that answers at once must not keep the others from their turn.
+        // A driver that answers at once must not starve the other tasks.
         tokio::task::coop::consume_budget().await;
         let now = Instant::now();
         let Some(step) = worker.next(now, now) else { return };

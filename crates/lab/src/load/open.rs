@@ -1,15 +1,15 @@
 //! The open loop: operations are due at fixed moments, whether or not earlier ones were answered,
-//! and latency counts from the moment an operation was due, not from when a thread was free to send
-//! it (no coordinated omission).
+//! and latency is measured from the moment an operation was due, not from when a thread was free to
+//! send it (no coordinated omission).
 //!
 //! A pacer releases operations when they are due, in order; the threads take them. At most as many
-//! operations as there are threads are under way; what waits behind them is late, and its lateness
-//! is part of its latency. Operations that were due before the end of the measured time and never
-//! sent are counted.
+//! operations as there are threads are in flight; those that wait behind them are late, and the
+//! delay is part of their latency. Operations that were due before the end of the measured time and
+//! never sent are counted.
 //!
-//! The pacer sleeps on a thread of the system, whose timer is good to about 0.1 ms; the runtime's
-//! is good to 1 or 2 ms, which would be most of the latency of a fast store. With a simulated clock
-//! it must be the runtime's.
+//! The pacer sleeps on a thread of the system, whose timer is accurate to about 0.1 ms; that of the
+//! runtime is accurate to 1 or 2 ms, which would be most of the latency of a fast store. With a
+//! simulated clock it must be that of the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +20,14 @@ use tokio::time::{Duration, Instant, sleep_until};
 use super::ramp::Schedule;
 use super::worker::{Shared, Worker};
 
-/// Shortest sleep of the pacer: what is due within it is released together, so that high rates do
-/// not cost a processor.
+/// Shortest sleep of the pacer: operations due within it are released together, so that high rates
+/// do not occupy a processor.
 const SLEEP_MIN: Duration = Duration::from_micros(100);
 
-/// Longest sleep of the pacer: how late it sees that the trial is over.
+/// Longest sleep of the pacer: the delay until it notices the end of the trial.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// What is due.
+/// The operations that are due.
 pub struct Due {
     schedule: Schedule,
     released: Semaphore,
@@ -35,7 +35,7 @@ pub struct Due {
     released_count: AtomicU64,
 }
 
-/// Which timer releases operations.
+/// The timer that releases operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
     /// A thread of the system.
@@ -51,7 +51,8 @@ impl Due {
         Due { schedule, released: Semaphore::new(0), taken, released_count }
     }
 
-    /// Waits for the next operation that is due, and says since when. None at the end of the trial.
+    /// Waits for the next due operation, and returns when it was due. `None` at the end of the
+    /// trial.
     async fn take(&self) -> Option<Instant> {
         self.released.acquire().await.ok()?.forget();
         Some(self.schedule.due(self.taken.fetch_add(1, Ordering::Relaxed)))
@@ -62,18 +63,18 @@ impl Due {
         self.released.close();
     }
 
-    /// Operations that were due.
+    /// Number of operations that were due.
     pub fn scheduled(&self) -> u64 {
         self.released_count.load(Ordering::Relaxed)
     }
 
-    /// Operations that were due and not taken.
+    /// Number of operations that were due and not taken.
     pub fn unsent(&self) -> u64 {
         self.scheduled().saturating_sub(self.taken.load(Ordering::Relaxed))
     }
 
-    /// Releases what is due by `now` and before `until`; says when the next is due, none at the
-    /// end.
+    /// Releases operations due by `now` and before `until`; returns when the next is due, `None` at
+    /// the end.
     fn release(&self, now: Instant, until: Option<Instant>) -> Option<Instant> {
         let before = self.released_count.load(Ordering::Relaxed);
         let mut count = before;
@@ -120,13 +121,13 @@ pub async fn pace(shared: Arc<Shared>, due: Arc<Due>, timer: Timer) {
     if let Some(until) = until
         && !over()
     {
-        // Threads still take what is late until the end.
+        // Threads still take late operations until the end.
         sleep_until(until).await;
     }
     due.close();
 }
 
-/// Runs one thread until the trial is at its end.
+/// Runs one thread until the end of the trial.
 pub async fn run(mut worker: Worker, start: Instant, due: Arc<Due>) {
     sleep_until(start).await;
     let _at_work = super::AtWork::new(worker.shared.clone());
@@ -135,7 +136,7 @@ pub async fn run(mut worker: Worker, start: Instant, due: Arc<Due>) {
             // It was due, and nobody sends it.
             due.taken.fetch_sub(1, Ordering::Relaxed);
             if !worker.finished() {
-                // All that was to be sent is sent: nobody has to wait for more.
+                // Everything is sent, so nobody has to wait for more.
                 due.close();
             }
             return;

@@ -1,14 +1,14 @@
 //! When threads start, and when operations are due.
 //!
-//! A closed loop ramps by its threads, an open loop by its rate. The parts of several generators
-//! interleave: together they start threads and send operations as one generator would.
+//! A closed loop ramps up its threads, an open loop its rate. The parts of several generators
+//! interleave: together they start threads and send operations like one generator.
 
 use tokio::time::{Duration, Instant};
 
 use crate::trial::Share;
 
-/// When the thread `thread` of this generator starts: `threads` of all generators start evenly over
-/// `ramp_s`.
+/// When the thread `thread` of this generator starts: the `threads` of all generators start evenly
+/// over `ramp_s`.
 pub fn thread_start(
     begin: Instant,
     ramp_s: f64,
@@ -27,9 +27,9 @@ pub struct Schedule {
     pub begin: Instant,
     /// Operations per second of all generators.
     pub per_s: f64,
-    /// The rate rises evenly from nothing over this time.
+    /// The rate rises linearly from zero over this time.
     pub ramp_s: f64,
-    /// Whose operations.
+    /// The share of this generator.
     pub share: Share,
 }
 

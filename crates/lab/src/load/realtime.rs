@@ -1,12 +1,11 @@
 //! The real-time experiment of the 2015 study: log records with one time stamp are written at a
-//! steady rate; from the moment the last is acknowledged they are counted again and again, until
-//! all are found.
+//! steady rate; from the last acknowledgement on they are counted repeatedly, until all are found.
 //!
-//! The delay goes from the last acknowledgement to the answer that counts all records, so it is at
-//! least the time of one count. A store that does not show all of them after the last count has no
-//! delay, and a note says so: that is its answer and not a wrong one. More records than were
-//! written are a wrong answer. The table is made anew for each trial, which is how the study's
-//! "deleted in preparation for the next run" is done here.
+//! The delay is the time from the last acknowledgement to the answer that counts all records, so it
+//! includes at least one count. A store that does not show all of them after the last count has no
+//! delay, and a note says so: that is its result and not a wrong answer. More records than were
+//! written are a wrong answer. The table is created again for each trial, which corresponds to the
+//! study's "deleted in preparation for the next run".
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +20,7 @@ use crate::row::{Row, Value};
 use crate::trial::RealTime;
 use crate::workload::{Expect, Plan, Request, Step, Steps, logs};
 
-/// The time stamp of all records: later than any of other experiments.
+/// The time stamp of all records: later than all others.
 const TIMESTAMP: i64 = 1_500_000_000;
 
 /// What is written.
@@ -90,7 +89,7 @@ impl Steps for WriteSteps {
     }
 }
 
-/// Counts what was written.
+/// Counts the written records.
 pub struct Counting {
     real: RealTime,
     session: Box<dyn Session>,
@@ -98,7 +97,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Begins when everything was written, and says the delay.
+    /// Begins when everything is written, and returns the delay.
     pub async fn run(mut self, shared: Arc<Shared>, lines: Lines) {
         let records = self.real.records;
         let missing = records - self.acknowledged.load(Ordering::Relaxed).min(records);

@@ -1,9 +1,10 @@
-//! What was measured, second by second: a histogram of latencies and the errors of each label.
+//! Records the measurements second by second: a histogram of latencies and the errors of each
+//! label.
 //!
 //! Threads record into a few shards, so that they hardly wait for each other; once a second the
-//! shards are emptied of the seconds that are over and merged. A second is given out once, one
-//! second after its end, because an answer is recorded a little after it came; [`Recorder::rest`]
-//! gives out what is left.
+//! completed seconds are taken from the shards and merged. A second is emitted once, one second
+//! after its end, because an answer is recorded a little after it arrives; [`Recorder::rest`] emits
+//! the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -26,7 +27,7 @@ pub struct Recorder {
 
 #[derive(Default)]
 struct Shard {
-    /// Of the last two or three seconds, a handful.
+    /// The last two or three seconds.
     cells: Vec<Cell>,
     last: Option<Instant>,
 }
@@ -38,26 +39,26 @@ struct Cell {
     errors: BTreeMap<&'static str, u64>,
 }
 
-/// What was given out.
+/// What was emitted.
 #[derive(Default)]
 struct Given {
-    /// Seconds before this one.
+    /// The first second that was not emitted yet.
     before: u32,
-    /// Each has a line for every second from its first on, also for those without an answer: a
-    /// store that stalls shows.
+    /// Labels, each with a line for every second from its first on, even without an answer, so that
+    /// stalls of a store are visible.
     labels: BTreeSet<&'static str>,
-    /// Threads at work at the end of each second that was not given out yet.
+    /// Threads at work at the end of each second that was not emitted yet.
     threads: BTreeMap<u32, u32>,
 }
 
 impl Recorder {
-    /// For answers from `from` on, the beginning of second 0.
+    /// For answers from `from` on, which is the beginning of second 0.
     pub fn new(from: Instant, threads: u32) -> Recorder {
         let shards = (0..threads.clamp(1, SHARDS_MAX)).map(|_| Mutex::default()).collect();
         Recorder { from, shards, given: Mutex::default() }
     }
 
-    /// Records a right answer. Answers before the measured part are passed over.
+    /// Records a right answer. Answers before the measured part are ignored.
     pub fn right(&self, thread: u32, label: &'static str, answered: Instant, latency: Duration) {
         let micros = (latency.as_micros().min(u128::from(LATENCY_MAX_US)) as u64).max(1);
         self.cell(thread, label, answered, |cell| cell.latencies.saturating_record(micros));
@@ -83,8 +84,8 @@ impl Recorder {
         record(&mut shard.cells[place]);
     }
 
-    /// Called about once a second, with the threads that are at work: the lines of the seconds that
-    /// are over.
+    /// Called about once a second, with the number of threads at work: returns the lines of
+    /// completed seconds.
     pub fn over(&self, now: Instant, threads: u32) -> Vec<Second> {
         let seconds = now.saturating_duration_since(self.from).as_secs() as u32;
         let mut given = self.given.lock().expect("nothing panics while it gives out");
@@ -94,7 +95,7 @@ impl Recorder {
         self.take(&mut given, seconds.saturating_sub(1))
     }
 
-    /// The lines of all seconds that were not given out yet.
+    /// The lines of all seconds that were not emitted yet.
     pub fn rest(&self, threads: u32) -> Vec<Second> {
         let last = self.last().map(|last| last.duration_since(self.from).as_secs() as u32);
         let mut given = self.given.lock().expect("nothing panics while it gives out");
@@ -105,7 +106,7 @@ impl Recorder {
         self.take(&mut given, end)
     }
 
-    /// When the last answer or error came.
+    /// When the last answer or error arrived.
     pub fn last(&self) -> Option<Instant> {
         let last = |shard: &Mutex<Shard>| shard.lock().expect("see above").last;
         self.shards.iter().filter_map(last).max()
@@ -140,7 +141,7 @@ impl Recorder {
                 lines.push(line(second, label, merged.remove(&(second, *label)), threads));
             }
         }
-        // An answer that was recorded more than a second after it came: its second has a further
+        // An answer that was recorded more than a second after it arrived: its second gets another
         // line.
         lines.extend(
             merged.into_iter().map(|((second, label), cell)| line(second, label, Some(cell), 0)),

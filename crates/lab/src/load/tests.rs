@@ -102,7 +102,7 @@ fn refused() -> StoreError {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Acknowledges after a time.
+/// Acknowledges after a delay.
 fn acknowledges(after: Duration) -> Arc<Script> {
     Arc::new(move |_, _| (after, Ok(Answer::Done)))
 }
@@ -131,7 +131,7 @@ fn writes(records: u64) -> Workload {
 struct Ran {
     end: Option<End>,
     lines: Vec<Line>,
-    /// When each operation was sent, and what it was.
+    /// The time and the kind of each sent operation.
     seen: Vec<(Duration, Operation)>,
     took: Duration,
 }
@@ -267,8 +267,8 @@ async fn the_warm_up_is_sent_and_not_measured() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_loop_keeps_its_rate_and_counts_from_when_an_operation_was_due() {
-    // The store stalls for a second at its hundredth operation: one thread, so that all that is due
-    // meanwhile is late.
+    // The store stalls for a second at its hundredth operation: with one thread, all operations due
+    // meanwhile are late.
     let script: Arc<Script> = Arc::new(|number, _| {
         (if number == 100 { 1000 * MS } else { Duration::ZERO }, Ok(Answer::Done))
     });
@@ -325,7 +325,7 @@ async fn a_store_that_is_full_fails_the_trial_and_keeps_what_was_measured() {
         Arc::new(|number, _| (MS, if number > 100 { Err(refused()) } else { Ok(Answer::Done) }));
     let ran = run(script, trial(writes(10_000), load(2))).await;
     assert!(ran.message().contains("no space left on device"), "{}", ran.message());
-    // Twenty in a row for each of two threads, and what the other thread had in hand.
+    // Twenty in a row for each of two threads, and the operation in flight of the other thread.
     assert_eq!(ran.count("insert"), 100);
     assert!((40..=41).contains(&ran.errors("refused")), "{}", ran.errors("refused"));
 }

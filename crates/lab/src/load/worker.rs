@@ -1,4 +1,4 @@
-//! One thread of load: a connection, its steps, and what is done with every answer.
+//! One thread of load: a connection, its steps, and the handling of answers.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,36 +13,35 @@ use crate::results::Outcome;
 use crate::row::Schema;
 use crate::workload::{self, Plan, Request, Step, Steps, Verdict};
 
-/// Longest wait for a connection; then the trial fails.
+/// Time limit for a connection; beyond it the trial fails.
 pub const CONNECT_S_MAX: u64 = 30;
 
-/// Errors without a right answer in between, for each thread, after which the trial fails: the
-/// store is full or gone.
+/// Consecutive errors, per thread, after which the trial fails: the store is full or gone.
 const ERRORS_IN_A_ROW_PER_THREAD: u64 = 20;
 
-/// What the threads of one trial share.
+/// The state that the threads of one trial share.
 pub struct Shared {
-    /// Where sessions come from.
+    /// Opens sessions.
     pub driver: Arc<dyn Driver>,
     /// The table.
     pub schema: Schema,
     /// Name of the store, for messages.
     pub store: String,
-    /// What is sent and what is right.
+    /// The operations and their right answers.
     pub plan: Box<dyn Plan>,
-    /// Whether the store is the one that does nothing, for which right answers are made.
+    /// Whether the store is the one that does nothing, for which right answers are filled in.
     pub imagined: bool,
-    /// What was measured.
+    /// The measurements.
     pub recorder: Recorder,
     /// The beginning of the measured part.
     pub measured_from: Instant,
-    /// Its end, where time ends it.
+    /// Its end, if time ends it.
     pub until: Option<Instant>,
-    /// Operations that are left, where their number ends it.
+    /// Remaining operations, if their number ends it.
     pub left: Option<AtomicU64>,
-    /// Operations of each thread, where their number ends it.
+    /// Operations per thread, if their number ends it.
     pub each: Option<u64>,
-    /// Set when no further operation is to be sent.
+    /// Set when no further operation may be sent.
     pub halted: AtomicBool,
     /// Threads at work.
     pub active: AtomicU32,
@@ -50,26 +49,26 @@ pub struct Shared {
     pub threads: u32,
     /// Errors since the last right answer.
     pub errors_in_a_row: AtomicU64,
-    /// How it ended, when not well.
+    /// Why the trial ended, if not normally.
     pub ended: Mutex<Option<Outcome>>,
-    /// Told once `ended` is set.
+    /// Notified once `ended` is set.
     pub failed: Notify,
 }
 
 impl Shared {
-    /// Ends the trial; the first reason stays.
+    /// Ends the trial; the first reason is kept.
     pub fn end(&self, outcome: Outcome) {
         self.ended.lock().expect("nothing panics here").get_or_insert(outcome);
         self.halted.store(true, Ordering::Relaxed);
         self.failed.notify_one();
     }
 
-    /// Ends the trial because of the store.
+    /// Ends the trial because the store failed.
     pub fn fail(&self, message: impl std::fmt::Display) {
         self.end(Outcome::Failed { message: message.to_string() });
     }
 
-    /// Whether one more operation, due at `due`, may be sent at `now`; takes it from what is left.
+    /// Whether one more operation, due at `due`, may be sent at `now`; counts it as sent.
     fn take(&self, due: Instant, now: Instant) -> bool {
         if self.halted.load(Ordering::Relaxed) || self.until.is_some_and(|until| now >= until) {
             return false;
@@ -98,9 +97,9 @@ pub async fn connect(
 
 /// One thread.
 pub struct Worker {
-    /// Of this generator, from 0.
+    /// Its number in this generator, from 0.
     pub thread: u32,
-    /// What all threads share.
+    /// The shared state.
     pub shared: Arc<Shared>,
     session: Box<dyn Session>,
     steps: Box<dyn Steps>,
@@ -108,13 +107,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// With its connection.
+    /// Creates the thread with its connection.
     pub fn new(thread: u32, shared: Arc<Shared>, session: Box<dyn Session>) -> Worker {
         let steps = shared.plan.steps(thread);
         Worker { thread, shared, session, steps, sent: 0 }
     }
 
-    /// Whether this thread sent all that it is to send.
+    /// Whether this thread has sent all its operations.
     pub fn finished(&self) -> bool {
         self.shared.each.is_some_and(|each| self.sent >= each)
     }
@@ -130,7 +129,7 @@ impl Worker {
         self.steps.next()
     }
 
-    /// Sends a step that was due at `due`. Breaks when the trial cannot go on.
+    /// Sends a step that was due at `due`. Breaks if the trial cannot continue.
     pub async fn perform(&mut self, step: Step, due: Instant) -> ControlFlow<()> {
         let right = self.request(&step.request, due).await?;
         let Some(then) = step.then else { return ControlFlow::Continue(()) };
@@ -143,7 +142,7 @@ impl Worker {
         ControlFlow::Continue(())
     }
 
-    /// Sends one request; whether it was answered rightly.
+    /// Sends one request; returns whether the answer was right.
     async fn request(&mut self, request: &Request, due: Instant) -> ControlFlow<(), bool> {
         let answer = self.session.execute(&request.operation).await;
         let now = Instant::now();
@@ -192,7 +191,7 @@ impl Worker {
         }
     }
 
-    /// Goes on after an error, with a new connection where the old one broke, unless the store is
+    /// Continues after an error, with a new connection if the old one broke, unless the store is
     /// gone.
     async fn after_error(&mut self, error: StoreError) -> ControlFlow<()> {
         let shared = &self.shared;

@@ -1,5 +1,5 @@
-//! The machine that a run was made on, from `/proc` and `/etc/os-release`. What cannot be read is
-//! left empty.
+//! Describes the machine of a run, from `/proc` and `/etc/os-release`. Values that cannot be read
+//! are empty.
 
 use procfs::{CpuInfo, Current, Meminfo};
 

@@ -1,10 +1,10 @@
 //! Processor time, memory and disk of processes and of the host, from `/proc`.
 //!
-//! A process is watched with all its descendants, where that is asked for: servers that fork for
-//! each connection are seen whole. A descendant that comes later counts from its beginning; what
-//! one did between the last sample and its end is not seen. Memory that processes of one server map
-//! together, as the buffers of PostgreSQL, counts once: of the largest of them. Where `/proc` does
-//! not let us read (another user's disk counters), the number is 0.
+//! A process can be measured with all its descendants, for servers that fork for each connection. A
+//! later descendant counts from its start; what one did between the last sample and its end is
+//! missed. Memory that processes of one server share, like the buffers of PostgreSQL, counts once:
+//! that of the process with the most. Values that `/proc` does not let us read (disk counters of
+//! another user) are 0.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use procfs::{CpuTime, Current, CurrentSI, DiskStat, KernelStats, Meminfo};
 use crate::proc::trees;
 use crate::results::Resource;
 
-/// Ticks of a second in `/proc`: the same on every architecture that this runs on (USER_HZ).
+/// Ticks per second in `/proc`: the same on every supported architecture (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
 
-/// Bytes of a sector in `/proc/diskstats`, whatever the disk's own are.
+/// Bytes of a sector in `/proc/diskstats`, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
 /// Processes that are summed under one name.
@@ -26,9 +26,9 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Watched {
     /// As in [`Resource::process`].
     pub name: String,
-    /// Their numbers.
+    /// Their ids.
     pub pids: Vec<u32>,
-    /// Whether their descendants belong to them.
+    /// Whether their descendants are included.
     pub descendants: bool,
 }
 
@@ -39,31 +39,30 @@ impl Watched {
     }
 }
 
-/// Counters that only rise, and the memory of the moment.
+/// Counters that only grow, and the current memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Counters {
     cpu_ticks: u64,
     /// Memory of the process alone.
     memory_bytes: u64,
-    /// Memory that others may have mapped as well.
+    /// Memory that other processes may share.
     shared_bytes: u64,
     disk_read_bytes: u64,
     disk_write_bytes: u64,
     network_bytes: u64,
 }
 
-/// Takes a sample of all that is watched, again and again.
+/// Samples all watched processes repeatedly.
 pub struct Sampler {
     watched: Vec<Watched>,
-    /// Counters of each process when it was last seen. A number that is used again has another time
-    /// of its start.
+    /// Counters of each process at the last sample. A reused id has another start time.
     last: BTreeMap<(u32, u64), Counters>,
-    /// Also the whole machine.
+    /// Whether the whole machine is measured too.
     host: Option<Counters>,
 }
 
 impl Sampler {
-    /// From now on; with the whole machine as `host`, or without.
+    /// Starts now; with the whole machine under the name `host`, or without.
     pub fn new(watched: Vec<Watched>, with_host: bool) -> Sampler {
         let mut sampler = Sampler { watched, last: BTreeMap::new(), host: None };
         sampler.restart();
@@ -73,7 +72,7 @@ impl Sampler {
         sampler
     }
 
-    /// Forgets what was before now.
+    /// Discards everything before now.
     pub fn restart(&mut self) {
         for watched in &self.watched {
             for pid in watched.pids.iter().flat_map(|root| members(watched, *root)) {
@@ -87,7 +86,7 @@ impl Sampler {
         }
     }
 
-    /// What was used since the last sample.
+    /// The resources used since the last sample.
     pub fn sample(&mut self, second: u32) -> Vec<Resource> {
         let mut resources = Vec::new();
         for watched in &self.watched {
@@ -123,8 +122,7 @@ fn add(sum: &mut Resource, before: Counters, now: Counters) {
     sum.network_bytes += now.network_bytes.saturating_sub(before.network_bytes);
 }
 
-/// One of the processes that are watched, and where they belong to it, its descendants at this
-/// moment.
+/// One of the watched processes, and, if they are included, its current descendants.
 fn members(watched: &Watched, root: u32) -> Vec<u32> {
     if watched.descendants { trees(&[root]) } else { vec![root] }
 }
@@ -174,15 +172,15 @@ fn busy_ticks(time: &CpuTime) -> u64 {
     time.user + time.nice + time.system + interrupts
 }
 
-/// Bytes read and written by whole disks; partitions and devices made of others would count again.
+/// Bytes read and written by whole disks; partitions and stacked devices would count twice.
 fn disk_bytes(disks: &[DiskStat], is_disk: impl Fn(&str) -> bool) -> (u64, u64) {
     disks.iter().filter(|disk| is_disk(&disk.name)).fold((0, 0), |(read, written), disk| {
         (read + disk.sectors_read * SECTOR_BYTES, written + disk.sectors_written * SECTOR_BYTES)
     })
 }
 
-/// Bytes received and sent by all interfaces. What goes over loopback is received as often as it is
-/// sent, and counts once.
+/// Bytes received and sent by all interfaces. Loopback traffic is both received and sent, and
+/// counts once.
 fn network_bytes<'d>(interfaces: impl IntoIterator<Item = &'d DeviceStatus>) -> u64 {
     let bytes = |device: &DeviceStatus| match device.name.as_str() {
         "lo" => device.recv_bytes,

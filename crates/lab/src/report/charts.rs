@@ -1,4 +1,4 @@
-//! The charts of an experiment: which data each shows.
+//! The charts of an experiment, and the data of each.
 
 use super::document::{Axis, Boxed, Data, Document, Point, Series};
 use super::ranking::ranked;
@@ -9,8 +9,8 @@ fn line(name: String, points: impl Iterator<Item = (f64, f64)>) -> Series {
     Series { name, points: points.map(|(x, y)| Point { x, y, interval: None }).collect() }
 }
 
-/// Rate against threads, where threads were started one after the other (figures 4.1 to 4.3 of the
-/// 2015 study).
+/// Rate against threads, if threads were started one after another (figures 4.1 to 4.3 of the 2015
+/// study).
 pub fn saturation(document: &mut Document, experiment: &Experiment) {
     if experiment.measure != Measure::Peak {
         return;
@@ -18,8 +18,8 @@ pub fn saturation(document: &mut Document, experiment: &Experiment) {
     let by_threads = |value: fn(&Second) -> Option<f64>| {
         let of_group = |group: &Group| {
             let mut sums: std::collections::BTreeMap<u32, (f64, u32)> = Default::default();
-            // The last second is seldom whole; after the ramp threads only end, which is another
-            // state of the store.
+            // The last second is usually incomplete; after the ramp threads only end, which is
+            // another state of the store.
             for trial in group.completed() {
                 let peak = trial.series.iter().map(|second| second.threads).max().unwrap_or(0);
                 let rising =
@@ -57,8 +57,8 @@ pub fn saturation(document: &mut Document, experiment: &Experiment) {
     );
 }
 
-/// Box plots of the measure (figures 4.4, 4.9, 4.16 to 4.19), and of each operation where its time
-/// is looked at (4.13 to 4.16).
+/// Box plots of the measure (figures 4.4, 4.9, 4.16 to 4.19), and of each operation if its latency
+/// is measured (4.13 to 4.16).
 pub fn boxes(document: &mut Document, experiment: &Experiment) {
     let boxed = |measure: &Measure, title: &dyn Fn(&Group) -> String| -> Vec<Boxed> {
         let one = |group: &Group| {
@@ -124,7 +124,7 @@ pub fn sizes(document: &mut Document, experiment: &Experiment) {
     );
 }
 
-/// Reached rate and latency against the rate asked for.
+/// Achieved rate and latency against the target rate.
 pub fn targets(document: &mut Document, experiment: &Experiment) {
     if !experiment.has_targets() {
         return;
@@ -158,7 +158,7 @@ pub fn targets(document: &mut Document, experiment: &Experiment) {
     }
 }
 
-/// One line for each store: the mean of a measure against something of the group.
+/// One line per store: the mean of a measure against a property of the group.
 fn by(experiment: &Experiment, measure: &Measure, x: fn(&Group) -> Option<f64>) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for group in &experiment.groups {
@@ -176,7 +176,7 @@ fn by(experiment: &Experiment, measure: &Measure, x: fn(&Group) -> Option<f64>) 
     series
 }
 
-/// Bins of a histogram for each factor of ten.
+/// Bins of a histogram per factor of ten.
 const BINS_PER_DECADE: f64 = 20.0;
 
 /// Histograms of response times (figures 4.5 to 4.8, 4.10 to 4.12).
@@ -213,7 +213,7 @@ pub fn histograms(document: &mut Document, experiment: &Experiment) {
     }
 }
 
-/// Operations, latency, errors and threads of each second.
+/// Operations, latency, errors and threads per second.
 pub fn series(document: &mut Document, experiment: &Experiment) {
     let of = |value: fn(&Second) -> Option<f64>| -> Vec<Series> {
         let groups = experiment.shown().into_iter();
@@ -251,7 +251,7 @@ pub fn series(document: &mut Document, experiment: &Experiment) {
     }
 }
 
-/// What servers used in each second, and apart the generator; the network is counted by the
+/// Resources of servers per second, and separately of the generator; the network is counted per
 /// machine.
 pub fn resources(document: &mut Document, experiment: &Experiment) {
     let of = |whose: fn(&str) -> bool, value: fn(&Usage) -> Vec<f64>| -> Vec<Series> {

@@ -1,6 +1,6 @@
-//! The conclusion in plain words. Every sentence follows from a test or a count in the tables below
-//! it; what is not significant is called that, and nothing is ranked by a difference that could be
-//! chance.
+//! The conclusion in plain words. Every sentence follows from a test or a count in the tables
+//! below; differences that are not significant are called so, and nothing is ranked by a difference
+//! that could be chance.
 
 use super::number::{interval, percent, plain, probability};
 use super::ranking::{Pair, Ranked, pairs, ranked};
@@ -8,10 +8,10 @@ use super::summary::{ALL, Experiment, Group, Measure};
 use crate::results::Outcome;
 use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, trend};
 
-/// A store that reaches more than this share of what the generator does against the driver that
-/// does nothing may be held back by the generator: near its limit the generator's own queueing is a
-/// large part of every answer. The rest is what the null driver spares it, the encoding of requests
-/// and the reading of answers.
+/// A store that reaches more than this share of the generator's limit may be held back by the
+/// generator: near its limit the generator's own queueing is a large part of every latency. The
+/// rest is the work that the null driver spares it, the encoding of requests and the parsing of
+/// answers.
 pub const GENERATOR_SHARE_MAX: f64 = 0.8;
 
 /// The name of our own store's driver.
@@ -39,8 +39,8 @@ pub fn sentences(experiment: &Experiment) -> Vec<String> {
     sentences
 }
 
-/// For each size and rate: where it stands, and the stores from best to worst with what is known of
-/// neighbours between them.
+/// For each size and rate: its position, and the stores from best to worst with the relation
+/// between neighbours.
 pub fn orders(experiment: &Experiment) -> Vec<(String, String)> {
     let pairs = pairs(experiment);
     let order = |set: &&[Group]| {
@@ -63,12 +63,12 @@ pub fn orders(experiment: &Experiment) -> Vec<(String, String)> {
     experiment.sets().iter().filter_map(order).collect()
 }
 
-/// Whether two groups differ at most in the store.
+/// Whether two groups differ only in the store, if at all.
 fn same(one: &Group, other: &Group) -> bool {
     one.nodes == other.nodes && one.target_per_s == other.target_per_s
 }
 
-/// Where a set of groups stands in its experiment, as the beginning of a sentence.
+/// The size and rate of a set of groups, as the beginning of a sentence.
 fn place(experiment: &Experiment, group: &Group) -> String {
     let mut words = Vec::new();
     if experiment.has_sizes() {
@@ -98,7 +98,7 @@ fn mean_of(measure: &Measure, ranked: &Ranked<'_>) -> String {
     }
 }
 
-/// Who is first, by how much, and who cannot be told from the first.
+/// Which store is first, by how much, and which do not differ significantly from it.
 fn leader(measure: &Measure, place: &str, all: &[Ranked<'_>], pairs: &[&Pair<'_>]) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
     let name = &first.group.store;
@@ -169,7 +169,7 @@ fn tested(pair: &Pair<'_>) -> String {
     )
 }
 
-/// Where our own store loses, or wins.
+/// Where Loginson loses, or wins.
 fn own(measure: &Measure, place: &str, all: &[Ranked<'_>], pairs: &[&Pair<'_>]) -> Option<String> {
     let at = all.iter().position(|ranked| ranked.group.driver == OWN)?;
     if at == 0 || all.len() < 2 {
@@ -198,11 +198,11 @@ fn own(measure: &Measure, place: &str, all: &[Ranked<'_>], pairs: &[&Pair<'_>]) 
     ))
 }
 
-/// Less than this share of a rate that was asked for is called missed; what is due in the last
-/// moments is always late.
+/// A target rate is missed if less than this share of it was reached; operations due at the last
+/// moment are always late.
 const TARGET_SHARE_MIN: f64 = 0.95;
 
-/// Scheduled rates that were not reached.
+/// Target rates that were not reached.
 fn missed(experiment: &Experiment) -> Vec<String> {
     let short = ranked(&experiment.groups, &Measure::Throughput).into_iter().filter_map(|ranked| {
         let target = ranked.group.target_per_s?;
@@ -221,7 +221,7 @@ fn missed(experiment: &Experiment) -> Vec<String> {
     short.collect()
 }
 
-/// What more nodes do.
+/// The effect of more nodes.
 fn sizes(experiment: &Experiment, pairs: &[Pair<'_>]) -> Vec<String> {
     let across = pairs.iter().filter(|pair| pair.first.group.nodes != pair.second.group.nodes);
     let sentence = |pair: &Pair<'_>| {
@@ -297,12 +297,12 @@ fn bottleneck(experiment: &Experiment) -> Vec<String> {
     }]
 }
 
-/// What has no number, and why.
+/// Groups without a number, and the reason.
 fn not_measured(experiment: &Experiment) -> Vec<String> {
     let mut sentences = Vec::new();
     for group in &experiment.groups {
         let name = experiment.name_of(group);
-        let mut told: Vec<(String, usize)> = Vec::new();
+        let mut reasons: Vec<(String, usize)> = Vec::new();
         for trial in &group.repetitions {
             let reason = match &trial.outcome {
                 Outcome::Completed => continue,
@@ -314,13 +314,13 @@ fn not_measured(experiment: &Experiment) -> Vec<String> {
                 }
                 Outcome::Failed { message } => format!("failed: {message}"),
             };
-            match told.iter_mut().find(|(known, _)| *known == reason) {
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, times)) => *times += 1,
-                None => told.push((reason, 1)),
+                None => reasons.push((reason, 1)),
             }
         }
         let all = group.repetitions.len();
-        sentences.extend(told.into_iter().map(|(reason, times)| {
+        sentences.extend(reasons.into_iter().map(|(reason, times)| {
             let share = if times == all {
                 String::new()
             } else {

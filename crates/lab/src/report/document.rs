@@ -1,16 +1,16 @@
-//! What a report says, apart from how it is written: headings, sentences, tables and charts.
+//! The content of a report, independent of its format: headings, sentences, tables and charts.
 //!
-//! All texts are plain text. What writes a document (Markdown, HTML) marks up or escapes every one
-//! of them, so that a name or a message of a server is never taken for markup.
+//! All texts are plain text. The writers (Markdown, HTML) escape every one of them, so that a name
+//! or a message of a server is never taken for markup.
 
 use crate::statistics::{BoxPlot, Estimate};
 
 /// A report, or a part of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
-    /// The first heading.
+    /// The title.
     pub title: String,
-    /// In order.
+    /// The pieces, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -21,13 +21,13 @@ pub enum Block {
     Heading(u8, String),
     /// A paragraph.
     Text(String),
-    /// What a reader must not miss.
+    /// A warning.
     Warning(String),
-    /// Points.
+    /// A list.
     List(Vec<String>),
-    /// Rows.
+    /// A table.
     Table(Table),
-    /// Lines as they are, under a caption.
+    /// Preformatted lines with a caption.
     Code(String, Vec<String>),
     /// A chart.
     Chart(Chart),
@@ -36,11 +36,11 @@ pub enum Block {
 /// A table. The first column holds names and the others numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// The caption.
     pub caption: String,
     /// Names of the columns.
     pub head: Vec<String>,
-    /// As many cells as the head.
+    /// Rows, each with as many cells as the head.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -58,7 +58,7 @@ impl Table {
 /// A chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What it shows.
+    /// The caption.
     pub caption: String,
     /// Its data.
     pub data: Data,
@@ -67,18 +67,18 @@ pub struct Chart {
 /// The data of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Data {
-    /// Lines over an axis of numbers.
+    /// Lines over a numeric axis.
     Lines {
-        /// Across.
+        /// The x axis.
         x: Axis,
-        /// Up.
+        /// The y axis.
         y: Axis,
-        /// One line each.
+        /// The lines.
         series: Vec<Series>,
     },
-    /// Box plots one under the other.
+    /// Box plots, one below the other.
     Boxes {
-        /// Across.
+        /// The axis of the values.
         axis: Axis,
         /// From top to bottom.
         boxes: Vec<Boxed>,
@@ -88,9 +88,9 @@ pub enum Data {
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// With its unit.
+    /// The label, with the unit.
     pub label: String,
-    /// Whether equal distances are equal ratios; values must be above 0.
+    /// Whether the axis is logarithmic; values must then be above 0.
     pub log: bool,
 }
 
@@ -109,9 +109,9 @@ impl Axis {
 /// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// In the legend.
+    /// The label in the legend.
     pub name: String,
-    /// In order of x.
+    /// Points in the order of x.
     pub points: Vec<Point>,
 }
 
@@ -129,11 +129,11 @@ pub struct Point {
 /// A box of a box plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Boxed {
-    /// Beside it.
+    /// The label next to it.
     pub name: String,
     /// The box.
     pub plot: BoxPlot,
-    /// The mean and its interval, drawn on it.
+    /// The mean and its interval, drawn on the box.
     pub mean: Estimate,
 }
 
@@ -153,7 +153,7 @@ impl Document {
         self.blocks.push(Block::Text(text.into()));
     }
 
-    /// Adds points, if there are any.
+    /// Adds a list, if it is not empty.
     pub fn list(&mut self, points: Vec<String>) {
         if !points.is_empty() {
             self.blocks.push(Block::List(points));
@@ -168,7 +168,7 @@ impl Document {
         }
     }
 
-    /// Adds a chart, if it has something to draw.
+    /// Adds a chart, if it is not empty.
     pub fn chart(&mut self, caption: impl Into<String>, data: Data) {
         let empty = match &data {
             Data::Lines { series, .. } => series.iter().all(|series| series.points.is_empty()),

@@ -1,9 +1,9 @@
-//! A document as one HTML file: no other file, no network, readable in print and in the dark,
-//! charts that can be explored.
+//! Writes a document as one HTML file: no other file, no network, readable in print and in dark
+//! mode, with interactive charts.
 //!
-//! Every text goes through [`escape`]; the page allows itself no source but its own style and
-//! script. Without scripts the charts stand as they are drawn; the script adds values under the
-//! pointer, lines that can be hidden, and a part of the x axis that is drawn larger.
+//! Every text is passed through [`escape`]; the content security policy of the page allows only its
+//! own style and script. Without scripts the charts are static; the script adds values under the
+//! pointer, hiding of lines, and zooming of the x axis.
 
 use super::document::{Axis, Block, Chart, Data, Document, Series, Table};
 use super::plot;
@@ -60,7 +60,7 @@ pub fn write(document: &Document) -> String {
     )
 }
 
-/// Text for HTML and SVG, in elements and in quoted attributes.
+/// Escapes text for HTML and SVG, in elements and in quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -137,7 +137,7 @@ fn json(x: &Axis, y: &Axis, series: &[Series]) -> String {
     serde_json::json!({ "x": axis(x), "y": axis(y), "lines": lines }).to_string()
 }
 
-/// Six significant digits: more are not read off a chart.
+/// Six significant digits: a chart does not show more.
 fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

@@ -1,8 +1,8 @@
-//! A document as Markdown with tables, as it is read on a page of a repository and, its columns
-//! aligned, in a terminal.
+//! Writes a document as Markdown with tables, for pages of a repository and, with aligned columns,
+//! for a terminal.
 //!
-//! Box plots and charts of means with intervals become tables; of the others only the caption is
-//! written, since the HTML has them.
+//! Box plots and charts of means with intervals become tables; of other charts only the caption is
+//! written, because the HTML contains them.
 
 use super::document::{Block, Chart, Data, Document, Series, Table};
 use super::number::{interval, plain};
@@ -31,8 +31,7 @@ pub fn write(document: &Document) -> String {
     out
 }
 
-/// Text without markup: what Markdown or HTML would take as such is escaped, and no text begins a
-/// new line.
+/// Text without markup: characters of Markdown or HTML are escaped, and line breaks are removed.
 fn escape(text: &str) -> String {
     let letters: Vec<char> = text.chars().collect();
     let word =
@@ -41,7 +40,7 @@ fn escape(text: &str) -> String {
     for (at, letter) in letters.iter().enumerate() {
         match letter {
             '_' if word(at.checked_sub(1)) && word(Some(at + 1)) => out.push('_'),
-            // Followed by anything else it begins no element.
+            // Followed by any other character it begins no element.
             '<' if !letters
                 .get(at + 1)
                 .is_some_and(|c| c.is_alphabetic() || "/!?".contains(*c)) =>
@@ -61,7 +60,7 @@ fn escape(text: &str) -> String {
 }
 
 fn code(caption: &str, lines: &[String]) -> String {
-    // A fence longer than any in the text cannot be closed by it.
+    // A fence that is longer than any in the text cannot be closed by it.
     let longest = lines.iter().map(|line| longest_run(line)).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{}:\n\n{fence}text\n{}\n{fence}\n", escape(caption), lines.join("\n"))
@@ -71,7 +70,7 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// A table under its caption, its columns padded.
+/// A table with its caption and padded columns.
 fn write_table(table: &Table) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(&table.head)
         .chain(&table.rows)
@@ -142,7 +141,7 @@ fn means(series: &Series) -> bool {
     series.points.iter().any(|point| point.interval.is_some())
 }
 
-/// A chart of means as a table.
+/// A chart of means, as a table.
 fn few(chart: &Chart, x: &str, y: &str, series: &[Series]) -> Table {
     let mut places: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|point| point.x).collect();
     places.sort_by(f64::total_cmp);

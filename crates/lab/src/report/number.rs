@@ -1,4 +1,4 @@
-//! Numbers as people read them: four significant digits, thousands apart.
+//! Formats numbers for people: four significant digits, with thousands separators.
 
 /// A number to four significant digits: `12,272`, `5.622`, `0.01234`.
 pub fn plain(value: f64) -> String {
@@ -19,7 +19,7 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// A count, thousands apart.
+/// A count with thousands separators.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
@@ -40,7 +40,7 @@ pub fn interval((low, high): (f64, f64)) -> String {
     format!("{} to {}", plain(low), plain(high))
 }
 
-/// A probability: three digits, and what is smaller than 0.001 as that.
+/// A probability with three digits; smaller ones as `< 0.001`.
 pub fn probability(p: f64) -> String {
     match p {
         p if p < 0.001 => "< 0.001".into(),
@@ -49,7 +49,7 @@ pub fn probability(p: f64) -> String {
     }
 }
 
-/// A share in per cent, without a sign.
+/// A percentage without the sign.
 pub fn percent(share: f64) -> String {
     let value = share.abs() * 100.0;
     if value < 10.0 { format!("{value:.1}%") } else { format!("{}%", plain(value.round())) }
@@ -61,7 +61,7 @@ pub fn ratio(value: f64) -> String {
     format!("{value:.*}×", digits as usize)
 }
 
-/// Bytes in the unit that fits.
+/// Bytes in a suitable unit.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];
     let mut value = value;
@@ -77,7 +77,7 @@ pub fn bytes(value: f64) -> String {
     )
 }
 
-/// A value in the unit that the end of its name tells, as `delay_ms` or `table_bytes_flushed`.
+/// A value in the unit at the end of its name, such as `delay_ms` or `table_bytes_flushed`.
 pub fn of_name(name: &str, value: f64) -> String {
     if name.split('_').any(|word| word == "bytes") {
         return bytes(value);

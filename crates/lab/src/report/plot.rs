@@ -1,15 +1,15 @@
 //! Charts as SVG: drawn here once, sharp in print and on screen; colours come from the style sheet
-//! of the page, so that light, dark and print each have their own.
+//! of the page, so that light, dark and print have their own.
 //!
-//! Written here rather than with a plotting library: those put fixed colours into the SVG and leave
-//! nothing to tell a line from its neighbour, while this page needs classes for colours and for
-//! hiding lines, and the values for hovering.
+//! There is no plotting library, because those put fixed colours into the SVG and no marks that
+//! distinguish lines, while this page needs classes for colours and for hiding lines, and the
+//! values for hovering.
 
 use super::document::{Axis, Boxed, Chart, Data, Series};
 use super::html::escape;
 use super::number::{interval, plain};
 
-/// Colours of the style sheet; further lines take them again with another dash.
+/// Colours of the style sheet; further lines reuse them with another dash pattern.
 pub const COLOURS: usize = 8;
 
 /// Size of line charts, in units of the view box.
@@ -23,10 +23,10 @@ const BOTTOM: f64 = 44.0;
 /// Height of one box plot.
 const BOX_HEIGHT: f64 = 34.0;
 
-/// Points are marked on lines with at most this many.
+/// Points are marked on lines with at most this many points.
 const MARKED_MAX: usize = 40;
 
-/// The part of numbers that an axis shows, and where on the page.
+/// The range of an axis, and its position on the page.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scale {
     log: bool,
@@ -37,7 +37,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// A scale that holds all values; a linear one begins at 0 where that is near.
+    /// A scale that contains all values; a linear one begins at 0 if that is near.
     fn over(
         values: impl Iterator<Item = f64>,
         axis: &Axis,
@@ -235,7 +235,7 @@ fn one_box(entry: &Boxed, number: usize, middle: f64, left: f64, scale: &Scale) 
     let plot = &entry.plot;
     let at = |value: f64| scale.at(value);
     let (top, end) = (middle - 9.0, middle + 9.0);
-    let told = format!(
+    let label = format!(
         "{}: median {}, hinges {}, whiskers {}, mean {}{}",
         entry.name,
         plain(plot.median),
@@ -244,7 +244,7 @@ fn one_box(entry: &Boxed, number: usize, middle: f64, left: f64, scale: &Scale) 
         plain(entry.mean.mean),
         entry.mean.interval.map_or(String::new(), |ends| format!(" (95% {})", interval(ends))),
     );
-    let mut out = format!("<g class=\"box {}\"><title>{}</title>", classes(number), escape(&told));
+    let mut out = format!("<g class=\"box {}\"><title>{}</title>", classes(number), escape(&label));
     out += &format!(
         "<rect class=\"hit\" x=\"0\" y=\"{}\" width=\"{WIDTH}\" height=\"{BOX_HEIGHT}\"/>",
         middle - BOX_HEIGHT / 2.0

@@ -1,21 +1,21 @@
-//! Who is first, and which differences are more than chance: the tests behind the tables and the
+//! Ranks the stores and tests which differences are significant: the basis of the tables and the
 //! conclusion.
 
 use super::summary::{Experiment, Group, Measure};
 use crate::statistics::{Estimate, SIGNIFICANCE, Welch, estimate, holm, welch};
 
-/// A group with what is known of its measure.
+/// A group with the sample of its measure.
 #[derive(Debug, Clone)]
 pub struct Ranked<'a> {
     /// The group.
     pub group: &'a Group,
-    /// In the order in which the repetitions were run.
+    /// The sample, in the order of the repetitions.
     pub sample: Vec<f64>,
-    /// Of the sample.
+    /// Mean and interval of the sample.
     pub estimate: Estimate,
 }
 
-/// The groups that have a number, best first.
+/// The groups with a number, best first.
 pub fn ranked<'a>(groups: &'a [Group], measure: &Measure) -> Vec<Ranked<'a>> {
     let known = groups.iter().filter_map(|group| {
         let sample = group.sample(measure);
@@ -29,31 +29,31 @@ pub fn ranked<'a>(groups: &'a [Group], measure: &Measure) -> Vec<Ranked<'a>> {
     all
 }
 
-/// Two groups compared.
+/// A comparison of two groups.
 #[derive(Debug, Clone)]
 pub struct Pair<'a> {
-    /// The better one, or the earlier of two sizes.
+    /// The better one, or the smaller of two sizes.
     pub first: Ranked<'a>,
     /// The other.
     pub second: Ranked<'a>,
-    /// None where nothing can be tested: too few repetitions, or no spread at all.
+    /// `None` if nothing can be tested: too few repetitions, or no variance at all.
     pub test: Option<Welch>,
-    /// p after Holm, with all pairs that were tested together.
+    /// p after Holm, over all pairs that were tested together.
     pub p_adjusted: Option<f64>,
 }
 
 impl Pair<'_> {
-    /// Whether the difference is more than chance, after Holm; none where nothing could be tested.
+    /// Whether the difference is significant, after Holm; `None` if nothing could be tested.
     pub fn significant(&self) -> Option<bool> {
         Some(self.p_adjusted? < SIGNIFICANCE)
     }
 
-    /// The difference relative to the second.
+    /// The difference relative to the second group.
     pub fn relative(&self) -> f64 {
         (self.first.estimate.mean - self.second.estimate.mean) / self.second.estimate.mean
     }
 
-    /// In a word or two.
+    /// The result in a word or two.
     pub fn verdict(&self) -> &'static str {
         match self.significant() {
             Some(true) => "significant",
@@ -63,8 +63,8 @@ impl Pair<'_> {
     }
 }
 
-/// All pairs of an experiment that are tested together: stores of equal size and target, best
-/// first; then each store with itself on the next size.
+/// All pairs of an experiment that are tested together: stores with the same size and target, best
+/// first; then each store with itself at the next size.
 pub fn pairs(experiment: &Experiment) -> Vec<Pair<'_>> {
     let mut pairs = Vec::new();
     for set in experiment.sets() {
@@ -90,13 +90,13 @@ pub fn pairs(experiment: &Experiment) -> Vec<Pair<'_>> {
     pairs
 }
 
-/// Compares two groups, alone.
+/// Compares two groups.
 pub fn pair<'a>(first: Ranked<'a>, second: Ranked<'a>) -> Pair<'a> {
     let test = welch(&first.sample, &second.sample);
     Pair { first, second, p_adjusted: test.map(|test| test.p), test }
 }
 
-/// Takes pairs as tested together.
+/// Adjusts pairs that are tested together.
 pub fn adjust(pairs: &mut [Pair<'_>]) {
     let p: Vec<f64> = pairs.iter().filter_map(|pair| Some(pair.test?.p)).collect();
     let mut adjusted = holm(&p).into_iter();

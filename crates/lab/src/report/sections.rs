@@ -1,5 +1,5 @@
-//! What a report contains: the conclusion first, then what was measured on, then each experiment
-//! with its tables and charts.
+//! The contents of a report: the conclusion first, then the machines and stores, then each
+//! experiment with its tables and charts.
 
 use super::charts;
 use super::conclusion::{GENERATOR_SHARE_MAX, orders, sentences};
@@ -139,7 +139,7 @@ fn published(
     Some(format!("{about}{} ({})", plain(row.mean), table.place))
 }
 
-/// Drops the columns after the first that are empty in every row.
+/// Removes the columns after the first that are empty in every row.
 fn compact(mut table: Table) -> Table {
     let used: Vec<bool> = (0..table.head.len())
         .map(|at| at == 0 || table.rows.iter().any(|row| !row[at].is_empty()))
@@ -225,7 +225,7 @@ fn ranking(experiment: &Experiment, reference: Option<&Reference>) -> Table {
     compact(table)
 }
 
-/// Where the repetitions of a group stood in the order of the whole run.
+/// The positions of the repetitions of a group in the whole run.
 fn places(group: &Group) -> String {
     let places = group.completed().map(|trial| trial.order.to_string());
     places.collect::<Vec<_>>().join(" ")
@@ -362,7 +362,7 @@ fn percentiles(experiment: &Experiment, reference: Option<&Reference>) -> Table 
     table
 }
 
-/// Numbers of trials as a whole, means over repetitions.
+/// Values of whole trials, means over repetitions.
 fn values(experiment: &Experiment) -> Table {
     let mut names: Vec<&String> = Vec::new();
     let trials = experiment.groups.iter().flat_map(|group| group.completed());
@@ -396,7 +396,7 @@ fn values(experiment: &Experiment) -> Table {
     compact(table)
 }
 
-/// What servers and generator used, each the mean of the repetitions.
+/// Resources of servers and generator, means over repetitions.
 fn resources(experiment: &Experiment, summary: &Summary) -> Table {
     let mut table = Table::new(
         format!(
@@ -452,7 +452,7 @@ fn resources(experiment: &Experiment, summary: &Summary) -> Table {
     compact(table)
 }
 
-/// How data was loaded, and what it takes on disk.
+/// The loading of data, and its size on disk.
 fn loads(document: &mut Document, summary: &Summary) {
     let mut table = Table::new(
         "Data that was loaded for the experiments, in the way the store takes it fastest; means of the loads",
@@ -510,12 +510,12 @@ fn loads(document: &mut Document, summary: &Summary) {
     }
 }
 
-/// The mean; none of nothing.
+/// The mean; `None` for no values.
 fn mean_of(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// What the machines cost, as the 2014 study asks.
+/// The cost of the machines, as in the 2014 study.
 fn cost(document: &mut Document, summary: &Summary) {
     let Some(price) = summary.price_per_machine_hour else { return };
     let mut table = Table::new(

@@ -1,9 +1,9 @@
-//! From the lines of trials to samples: for each experiment and store one number for each
-//! repetition, histograms of all repetitions together, seconds, errors, and what servers and
-//! generator used.
+//! Turns the lines of trials into samples: for each experiment and store one number per repetition,
+//! merged histograms of all repetitions, seconds, errors, and the resources of servers and
+//! generator.
 //!
-//! Only trials that were completed count. One that failed, was wrong, or was not supported is told
-//! in words and has no number.
+//! Only completed trials count. One that failed, was wrong, or was not supported is described in
+//! words and has no number.
 
 use std::collections::BTreeMap;
 
@@ -15,44 +15,44 @@ use crate::reference::subject;
 use crate::results::{Directory, Line, Outcome, Resource, Run};
 use crate::trial::{Role, Trial, Work};
 
-/// The label under which the operations of all labels are taken together.
+/// The label for the operations of all labels together.
 pub const ALL: &str = "all";
 
-/// The name under which resources of the generator are written.
+/// The name for resources of the generator.
 pub const GENERATOR: &str = "generator";
 
-/// The name under which resources of the whole machine are written.
+/// The name for resources of the whole machine.
 pub const HOST: &str = "host";
 
 /// The results of a run.
 #[derive(Debug)]
 pub struct Summary {
-    /// What holds for all.
+    /// The header of the run.
     pub run: Run,
-    /// In the order in which they were begun.
+    /// Experiments in the order in which they began.
     pub experiments: Vec<Experiment>,
-    /// What hour of a server machine costs, where the definition has a price.
+    /// The price of a server machine per hour, if the definition has one.
     pub price_per_machine_hour: Option<f64>,
 }
 
-/// The trials of one name in the study.
+/// The trials of one experiment.
 #[derive(Debug)]
 pub struct Experiment {
-    /// As the study names it.
+    /// Its name in the study.
     pub name: String,
-    /// In a few words.
+    /// Its title.
     pub title: String,
-    /// What it shows.
+    /// What its figure shows.
     pub about: String,
-    /// What was done, under the name that papers' figures are found by.
+    /// The work, by its name in the figures of papers.
     pub subject: String,
-    /// What its stores are ranked by.
+    /// The measure that ranks its stores.
     pub measure: Measure,
     /// Whether its trials only load data for others.
     pub prepares: bool,
-    /// By nodes, then target, then in the order of the stores of the run.
+    /// Groups by nodes, then target, then in the order of the stores of the run.
     pub groups: Vec<Group>,
-    /// What the generator reached against the driver that does nothing.
+    /// What the generator achieved with the driver that does nothing.
     pub limits: Vec<Repetition>,
 }
 
@@ -65,23 +65,23 @@ pub struct Group {
     pub driver: String,
     /// Nodes or shards.
     pub nodes: u32,
-    /// The rate asked for.
+    /// The target rate.
     pub target_per_s: Option<f64>,
-    /// Records in the store, where the work tells.
+    /// Records in the store, if the workload knows them.
     pub records: Option<u64>,
     /// Threads of the load.
     pub threads: u32,
-    /// In the order in which they were run.
+    /// Repetitions in the order in which they were run.
     pub repetitions: Vec<Repetition>,
-    /// Latencies of all completed repetitions, µs, by label; with [`ALL`] where there are several
-    /// labels.
+    /// Merged latencies of all completed repetitions, µs, by label; with [`ALL`] if there are
+    /// several labels.
     pub histograms: BTreeMap<String, Histogram<u64>>,
 }
 
 /// One trial.
 #[derive(Debug)]
 pub struct Repetition {
-    /// Its place in the run.
+    /// Its position in the run.
     pub order: u32,
     /// When it was begun, RFC 3339.
     pub started: String,
@@ -89,26 +89,26 @@ pub struct Repetition {
     pub outcome: Outcome,
     /// Length of the measured part.
     pub seconds: f64,
-    /// By label; with [`ALL`] always.
+    /// By label; always with [`ALL`].
     pub labels: BTreeMap<String, Operations>,
-    /// All labels together, in order, without gaps.
+    /// The seconds of all labels together, in order, without gaps.
     pub series: Vec<Second>,
-    /// By process.
+    /// Resources by process.
     pub usage: BTreeMap<String, Usage>,
-    /// Numbers of the trial as a whole.
+    /// Values of the whole trial.
     pub values: BTreeMap<String, f64>,
-    /// Sentences.
+    /// Notes.
     pub notes: Vec<String>,
 }
 
-/// What was done under one label.
+/// The operations with one label.
 #[derive(Debug, Clone, Default)]
 pub struct Operations {
     /// Right answers.
     pub count: u64,
-    /// By kind.
+    /// Errors by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Mean latency of the right answers; none without any.
+    /// Mean latency of the right answers; `None` if there are none.
     pub mean_ms: Option<f64>,
 }
 
@@ -117,7 +117,7 @@ pub struct Operations {
 pub struct Second {
     /// Right answers.
     pub count: u64,
-    /// Others.
+    /// Operations without a right answer.
     pub errors: u64,
     /// Mean latency.
     pub mean_ms: Option<f64>,
@@ -125,36 +125,37 @@ pub struct Second {
     pub threads: u32,
 }
 
-/// What a process used.
+/// The resources of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// Processors in use, each whole second.
+    /// Processors in use, per complete second.
     pub cpu: Vec<f64>,
-    /// Processor time of the whole trial, the last, partial second included.
+    /// Processor time of the whole trial, including the last, partial second.
     pub cpu_s: f64,
-    /// Resident memory, each second.
+    /// Resident memory, per second.
     pub memory_bytes: Vec<u64>,
-    /// Read from disk and written to it, each second.
+    /// Bytes read from disk and written to it, per second.
     pub disk_bytes: Vec<u64>,
-    /// Over the network, each second.
+    /// Network bytes, per second.
     pub network_bytes_each: Vec<u64>,
-    /// Highest resident memory.
+    /// Peak resident memory.
     pub memory_bytes_peak: u64,
-    /// In the whole trial.
+    /// Bytes read from disk in the whole trial.
     pub disk_read_bytes: u64,
-    /// In the whole trial.
+    /// Bytes written to disk in the whole trial.
     pub disk_write_bytes: u64,
-    /// In the whole trial.
+    /// Network bytes in the whole trial.
     pub network_bytes: u64,
 }
 
 impl Usage {
-    /// Processors in use, the mean over a trial of `seconds`; none of a trial without length.
+    /// Mean number of processors in use over a trial of `seconds`; `None` for a trial without
+    /// length.
     pub fn cpu_mean(&self, seconds: f64) -> Option<f64> {
         (seconds > 0.0).then(|| self.cpu_s / seconds)
     }
 
-    /// Drops what is known of seconds that were not over; the sums of the trial keep it.
+    /// Removes incomplete seconds; the sums of the trial keep them.
     fn keep_whole(&mut self, seconds: f64) {
         let whole = (seconds as usize).max(1);
         self.cpu.truncate(whole);
@@ -184,24 +185,24 @@ impl Usage {
     }
 }
 
-/// One number of a trial.
+/// The measure of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Measure {
     /// Right answers per second, all labels.
     Throughput,
-    /// The highest rate kept for [`PEAK_SECONDS`].
+    /// The highest rate sustained for [`PEAK_SECONDS`].
     Peak,
     /// Mean latency of a label, ms.
     Latency(String),
-    /// A value of the trial as a whole, less is better.
+    /// A value of the whole trial; less is better.
     Value(String),
 }
 
-/// A peak of one second would be an accident of where the second begins.
+/// A peak of a single second would depend on where the second begins.
 pub const PEAK_SECONDS: usize = 3;
 
 impl Measure {
-    /// What experiments with this work are ranked by.
+    /// The measure that ranks experiments with this workload.
     fn of_work(trial: &Trial) -> Measure {
         use crate::workload::Workload::HistoryQueries;
         match &trial.work {
@@ -228,7 +229,7 @@ impl Measure {
         matches!(self, Measure::Throughput | Measure::Peak)
     }
 
-    /// Its name in a sentence, with the unit.
+    /// Its name with the unit, for sentences.
     pub fn name(&self) -> String {
         match self {
             Measure::Throughput => "operations per second".into(),
@@ -242,7 +243,7 @@ impl Measure {
         }
     }
 
-    /// The unit in a sentence, after a number.
+    /// The unit behind a number in a sentence.
     pub fn unit(&self) -> &'static str {
         match self {
             Measure::Throughput | Measure::Peak => " operations per second",
@@ -252,7 +253,7 @@ impl Measure {
         }
     }
 
-    /// What papers' figures call it.
+    /// Its name in the figures of papers.
     pub fn reference(&self) -> (&str, Option<&str>) {
         match self {
             Measure::Throughput | Measure::Peak => ("throughput_per_s", None),
@@ -274,8 +275,8 @@ impl Repetition {
         (self.seconds > 0.0).then(|| operations.count as f64 / self.seconds)
     }
 
-    /// The highest rate kept for [`PEAK_SECONDS`], and the threads then; the last second, which is
-    /// seldom whole, is left out where there are others.
+    /// The highest rate sustained for [`PEAK_SECONDS`], and the threads at that time; the last
+    /// second, which is usually incomplete, is left out if there are others.
     pub fn peak(&self) -> Option<(f64, u32)> {
         let whole =
             &self.series[..self.series.len().saturating_sub(1).max(1).min(self.series.len())];
@@ -299,8 +300,8 @@ impl Group {
     }
 
     /// Records written per second, one number for each completed load of data. An operation of a
-    /// load writes a batch; the last one may be smaller, so the known number of records is taken,
-    /// less the share of operations that failed.
+    /// load writes a batch, and the last batch may be smaller; so the known number of records is
+    /// used, minus the share of failed operations.
     pub fn records_per_s(&self) -> Vec<f64> {
         let Some(records) = self.records else { return Vec::new() };
         let rate = |trial: &Repetition| {
@@ -317,8 +318,7 @@ impl Group {
         self.repetitions.iter().filter(|trial| trial.completed())
     }
 
-    /// The repetition that stands for all in charts of seconds: the one with the median of the
-    /// measure.
+    /// The repetition for charts of seconds: the one with the median of the measure.
     pub fn typical(&self, measure: &Measure) -> Option<&Repetition> {
         let mut trials: Vec<(f64, &Repetition)> =
             self.completed().map(|trial| (measure.of(trial).unwrap_or(f64::NAN), trial)).collect();
@@ -326,7 +326,7 @@ impl Group {
         (!trials.is_empty()).then(|| trials[(trials.len() - 1) / 2].1)
     }
 
-    /// Latencies of a label; of a single label [`ALL`] is another name.
+    /// Latencies of a label; if there is only one label, [`ALL`] is the same.
     pub fn histogram(&self, label: &str) -> Option<&Histogram<u64>> {
         let only = (label == ALL && self.histograms.len() == 1).then(|| self.histograms.values());
         self.histograms.get(label).or_else(|| only?.next())
@@ -337,7 +337,7 @@ impl Group {
         self.histograms.keys().map(String::as_str).filter(|label| *label != ALL).collect()
     }
 
-    /// The store, and what tells it from others of the experiment.
+    /// The store, and what distinguishes it from others of the experiment.
     pub fn name(&self, nodes: bool, target: bool) -> String {
         let mut name = self.store.clone();
         if nodes {
@@ -351,8 +351,8 @@ impl Group {
 }
 
 impl Experiment {
-    /// What the generator reached against the driver that does nothing: the highest rate, or the
-    /// lowest of a value.
+    /// What the generator achieved with the driver that does nothing: the highest rate, or the
+    /// lowest value.
     pub fn limit(&self) -> Option<f64> {
         let completed = self.limits.iter().filter(|trial| trial.completed());
         match &self.measure {
@@ -363,9 +363,8 @@ impl Experiment {
         }
     }
 
-    /// How much of what was found with `group` may be the generator's own doing: the share of its
-    /// limit that was reached, or of a value the part that it has against the driver that does
-    /// nothing.
+    /// How much of the result of `group` may be due to the generator: the reached share of its
+    /// limit, or, for a value, the share that it has with the driver that does nothing.
     pub fn share_of_limit(&self, group: &Group) -> Option<f64> {
         let sample = group.sample(&self.rate_measure());
         let mean =
@@ -379,12 +378,12 @@ impl Experiment {
         self.groups.iter().any(|group| group.nodes != self.groups[0].nodes)
     }
 
-    /// Whether several rates were asked for.
+    /// Whether there are several target rates.
     pub fn has_targets(&self) -> bool {
         self.groups.iter().any(|group| group.target_per_s != self.groups[0].target_per_s)
     }
 
-    /// What is compared with the generator's limit.
+    /// The number that is compared with the generator's limit.
     pub fn rate_measure(&self) -> Measure {
         match &self.measure {
             same @ (Measure::Peak | Measure::Value(_)) => same.clone(),
@@ -397,8 +396,8 @@ impl Experiment {
         group.name(self.has_sizes(), self.has_targets())
     }
 
-    /// The groups that charts of seconds and of single operations show: all, or where they are too
-    /// many to be told apart, for each store that of the largest cluster and the highest rate.
+    /// The groups in charts of seconds and of single operations: all, or if there are too many to
+    /// distinguish, for each store that of the largest cluster and the highest rate.
     pub fn shown(&self) -> Vec<&Group> {
         let rank = |group: &Group| (group.nodes, group.target_per_s.unwrap_or(0.0));
         let largest = |group: &&Group| {
@@ -410,7 +409,7 @@ impl Experiment {
         }
     }
 
-    /// Groups that differ in the store alone, in order.
+    /// Groups that differ only in the store, in order.
     pub fn sets(&self) -> Vec<&[Group]> {
         self.groups
             .chunk_by(|a, b| a.nodes == b.nodes && a.target_per_s == b.target_per_s)
@@ -419,7 +418,7 @@ impl Experiment {
 }
 
 impl Summary {
-    /// When the last trial came to its end, RFC 3339.
+    /// When the last trial ended, RFC 3339.
     pub fn ended(&self) -> Option<String> {
         let trials = self.experiments.iter().flat_map(|experiment| {
             experiment.groups.iter().flat_map(|group| &group.repetitions).chain(&experiment.limits)
@@ -515,7 +514,7 @@ impl Experiment {
                 && group.target_per_s == target_per_s
         };
         if self.groups.is_empty() {
-            // The trial of the generator's limit may have come first; it has no ramp and no rate.
+            // The trial of the generator's limit may be first; it has no ramp and no rate.
             (self.subject, self.measure) = (subject(trial), Measure::of_work(trial));
         }
         let group = match self.groups.iter().position(same) {
@@ -544,7 +543,7 @@ impl Experiment {
     }
 }
 
-/// Records in the store, where the work tells.
+/// Records in the store, if the workload knows them.
 fn records(trial: &Trial) -> Option<u64> {
     use crate::workload::Workload;
     let Work::Load { workload, .. } = &trial.work else { return None };
@@ -560,7 +559,7 @@ fn records(trial: &Trial) -> Option<u64> {
 
 type Histograms = BTreeMap<String, Histogram<u64>>;
 
-/// The numbers of one trial out of its lines.
+/// Computes the numbers of one trial from its lines.
 pub fn read_trial(
     name: &str,
     lines: Vec<Line>,
@@ -581,8 +580,8 @@ pub fn read_trial(
         notes: Vec::new(),
     };
     let mut histograms = Histograms::new();
-    // Of each second: operations, latencies, and the sum of these, µs. What is made of parts is one
-    // operation and two latencies.
+    // For each second: operations, latencies, and the sum of latencies, µs. A composite operation
+    // is one operation with two latencies.
     let mut sums: Vec<(i64, u64, f64)> = Vec::new();
     let mut operations_all = 0;
     for line in lines {
@@ -636,7 +635,7 @@ pub fn read_trial(
         usage.keep_whole(repetition.seconds);
     }
     for (second, (operations, count, sum_us)) in repetition.series.iter_mut().zip(sums) {
-        // Parts of one second may belong to an operation that ended in the next.
+        // Parts in one second may belong to an operation that ended in the next.
         second.count = u64::try_from(operations).unwrap_or(0);
         second.mean_ms = (count > 0).then(|| sum_us / count as f64 / 1000.0);
     }
@@ -648,7 +647,7 @@ pub fn read_trial(
         operations.mean_ms = (!latencies.is_empty()).then(|| latencies.mean() / 1000.0);
     }
     if histograms.len() == 2 {
-        // One label: all is the same again.
+        // With one label, all is the same.
         histograms.remove(ALL);
     }
     Ok((header.trial, repetition, histograms))

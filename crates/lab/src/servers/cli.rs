@@ -1,4 +1,4 @@
-//! `loginson-lab stores …`: the command line of the servers.
+//! `loginson-lab stores …`: the commands for servers.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use super::{Home, Say};
 use crate::measure::directory_bytes;
 
-/// Where servers live, for all commands that use them.
+/// The directory of servers, for all commands that use them.
 #[derive(Debug, Clone, Args)]
 pub struct HomeArgs {
     /// Directory of the servers: their software, data and logs [default: ~/.cache/loginson-lab]
@@ -21,7 +21,7 @@ pub struct HomeArgs {
 }
 
 impl HomeArgs {
-    /// The home that was asked for, or the usual one.
+    /// The given directory, or the default.
     pub fn home(&self) -> anyhow::Result<Home> {
         match &self.home {
             Some(path) => Home::new(path).with_context(|| path.display().to_string()),
@@ -31,7 +31,7 @@ impl HomeArgs {
     }
 }
 
-/// What a server is asked to be.
+/// Settings of a server.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
     /// The store
@@ -56,18 +56,18 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// `loginson-lab stores`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum StoresCommand {
-    /// Fetch the software of a store
+    /// Install the software of a store
     Install {
-        /// Which.
+        /// The store
         #[command(flatten)]
         store: StoreArgs,
     },
     /// Start a store on loopback, and wait until it answers
     Start {
-        /// Which.
+        /// The store
         #[command(flatten)]
         store: StoreArgs,
-        /// Nodes of its cluster, or independent servers where it has none
+        /// Number of nodes of its cluster, or of independent servers if it has no clusters
         #[arg(long, default_value_t = 1)]
         nodes: u32,
     },
@@ -77,7 +77,7 @@ pub enum StoresCommand {
         #[arg(value_parser = clap::builder::PossibleValuesParser::new(super::names()))]
         name: String,
     },
-    /// Show which stores run
+    /// Show the running stores
     Status,
     /// Stop a store and remove its data and logs; the software stays
     Wipe {
@@ -89,7 +89,7 @@ pub enum StoresCommand {
     Options,
 }
 
-/// Does it.
+/// Runs the command.
 pub async fn run(command: StoresCommand, home: &Home) -> anyhow::Result<()> {
     match command {
         StoresCommand::Install { store } => {
@@ -146,7 +146,7 @@ fn options() {
     }
 }
 
-/// What goes on, in one line that changes on a terminal, and as lines elsewhere.
+/// Shows progress, in one line that changes on a terminal, and as lines elsewhere.
 struct Shown {
     name: String,
     bar: Option<ProgressBar>,

@@ -1,5 +1,5 @@
-//! Software from the system's package manager, as on Debian: installed for all, without starting a
-//! service of its own.
+//! Software from the system's package manager, as on Debian: installed for all users, without
+//! starting a service.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::process::Command;
 use super::process::is_root;
 use super::{Launch, Say, ServerError, Site, io};
 
-/// What invoke-rc.d(8) asks before it starts a service; 101 says no.
+/// The script that invoke-rc.d(8) runs before it starts a service; status 101 forbids it.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// The path of a program on `PATH` or where system programs are.
+/// The path of a program on `PATH` or in the directories of system programs.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(system).map(|d| d.join(name)).find(|p| p.is_file())
 }
 
-/// Installs packages; where that is not ours to do, an error with the command that does it.
+/// Installs packages; without the permission, returns an error with the command to run.
 pub fn install(site: &Site, packages: &[&str], say: &Say) -> Result<(), ServerError> {
     let command = format!("apt-get install --no-install-recommends {}", packages.join(" "));
     if !is_root() || program("apt-get").is_none() {
@@ -30,7 +30,7 @@ pub fn install(site: &Site, packages: &[&str], say: &Say) -> Result<(), ServerEr
     say(&format!("installs {}", packages.join(", ")));
     let log = site.log.join("apt-get.log");
     let _policy = Policy::put()?;
-    // Old lists may do; if they do not, installing says so.
+    // Outdated package lists may suffice; if not, the installation fails with a message.
     let _ = apt(["update", "-qq"].map(str::to_owned).to_vec()).run(&log, &site.log);
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(packages);
@@ -48,8 +48,8 @@ pub fn installed(package: &str) -> bool {
     output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).ends_with("ok installed"))
 }
 
-/// A policy that lets no service start, for as long as packages are installed; the administrator's
-/// own is left as it is.
+/// A policy that forbids starting services while packages are installed; an existing policy of the
+/// administrator is left unchanged.
 struct Policy {
     ours: bool,
 }

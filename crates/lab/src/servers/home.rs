@@ -1,4 +1,4 @@
-//! Where servers live: a directory for each store with `software`, `data`, `log` and `run`.
+//! The directories of servers: for each store `software`, `data`, `log` and `run`.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Say, ServerError, io};
 
-/// Bytes from the end of a log that are looked at for its last lines.
+/// Bytes at the end of a log that are read for its last lines.
 const TAIL_BYTES_MAX: u64 = 8 * 1024;
 
 /// The directory of all stores.
@@ -16,40 +16,40 @@ pub struct Home {
     state: PathBuf,
 }
 
-/// The directories of one store. They are made when something is put into them.
+/// The directories of one store, which are created on first use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
-    /// What was fetched.
+    /// Installed software.
     pub software: PathBuf,
-    /// What servers store.
+    /// Data of servers.
     pub data: PathBuf,
-    /// What servers and installers print.
+    /// Output of servers and installers.
     pub log: PathBuf,
-    /// Records of the processes that were started.
+    /// Records of started processes.
     pub run: PathBuf,
 }
 
-/// Held while a store is installed, started or stopped: another process waits.
+/// Held while a store is installed, started or stopped: other processes wait.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Home {
-    /// Everything below `path`, which is made absolute.
+    /// All directories are below `path`, which is made absolute.
     pub fn new(path: &Path) -> std::io::Result<Home> {
         let path = std::path::absolute(path)?;
         Ok(Home { software: path.clone(), state: path })
     }
 
-    /// `~/.cache/loginson-lab`; none where there is no home directory.
+    /// `~/.cache/loginson-lab`; `None` without a home directory.
     pub fn usual() -> Option<Home> {
         let path = std::env::home_dir()?.join(".cache/loginson-lab");
         Home::new(&path).ok()
     }
 
-    /// The same software with data, logs and processes of its own below `path`: two may run beside
-    /// each other on ports of their own.
+    /// The same software, with data, logs and processes below `path`: two such homes can run at the
+    /// same time on different ports.
     pub fn apart(&self, path: &Path) -> std::io::Result<Home> {
         Ok(Home { software: self.software.clone(), state: std::path::absolute(path)? })
     }
@@ -77,7 +77,7 @@ impl Site {
         self.run.join(format!("{node}.json"))
     }
 
-    /// All records there are.
+    /// All records.
     pub fn records(&self) -> Result<Vec<PathBuf>, ServerError> {
         let entries = match std::fs::read_dir(&self.run) {
             Ok(entries) => entries,
@@ -102,7 +102,7 @@ impl Site {
             let file = File::options().create(true).append(true).open(&path).map_err(io(&path))?;
             Ok::<_, ServerError>((file, path))
         };
-        // Software may be shared by several homes, and is what two must not fetch at once.
+        // Several homes may share the software, and must not install it at the same time.
         let (file, path) = open(self.software.with_file_name("lock"))?;
         if file.try_lock().is_err() {
             say("waits for another loginson-lab that works on this store");
@@ -112,7 +112,7 @@ impl Site {
     }
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically.
 pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), ServerError> {
     let part = path.with_extension("part");
     let write = || {
@@ -124,8 +124,8 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), ServerError> {
     write().map_err(io(path))
 }
 
-/// The last `lines` of a log, as far as they are in its last 8 KiB; what is not text in them is
-/// replaced, as a log is data.
+/// The last `lines` of a log, within its last 8 KiB; bytes that are not text are replaced, because
+/// a log is data.
 pub(crate) fn tail(path: &Path, lines: usize) -> String {
     let read = || {
         let mut file = File::open(path)?;

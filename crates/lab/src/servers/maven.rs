@@ -1,5 +1,5 @@
-//! Software for Java from Maven repositories: fetched by the `mvn` command, so that the user's own
-//! mirrors and proxies hold, and run by a Java that is there.
+//! Java software from Maven repositories: downloaded by the `mvn` command, so that the user's own
+//! mirrors and proxies apply, and run by an installed Java.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,18 +7,18 @@ use std::process::Command;
 use super::{Known, Launch, Say, ServerError, Site, debian, io};
 use crate::options::{OptionError, Options};
 
-/// The plugin that fetches, in a version that is known to take the arguments used here.
+/// The plugin for downloads, in a version that accepts the arguments used here.
 const PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1";
 
-/// The option of a server in Java: its heap.
+/// The option of a Java server for its heap.
 pub const HEAP: Known = Known { name: "heap", default: "1g", help: "of each node" };
-/// The option of a server in Java: what it takes besides.
+/// The option of a Java server for its memory besides the heap.
 pub const DIRECT: Known =
     Known { name: "direct", default: "512m", help: "memory outside the heap, of each node" };
-/// The option of a server in Java: see [`java`].
+/// The option of a Java server for its Java: see [`java`].
 pub const JAVA: Known = Known { name: "java", default: "java", help: "a Java 17" };
 
-/// Copies jars, each `group:name:version`, and all that they need at run time into `directory`.
+/// Copies jars, each `group:name:version`, and all their run-time dependencies into `directory`.
 /// Blocks.
 pub fn copy_with_dependencies(
     site: &Site,
@@ -46,7 +46,7 @@ pub fn copy_with_dependencies(
     launch.run(&site.log.join("mvn.log"), directory)
 }
 
-/// Unpacks an archive, `group:name:version:type`, into `directory`, unless that is there. Blocks.
+/// Unpacks an archive, `group:name:version:type`, into `directory`, unless that exists. Blocks.
 pub fn unpack_once(
     site: &Site,
     directory: &Path,
@@ -55,8 +55,7 @@ pub fn unpack_once(
 ) -> Result<(), ServerError> {
     once(directory, |part| {
         say(&format!("fetches {artifact}"));
-        // Without a project, what the plugin notes would go to a directory below whatever the
-        // current one is.
+        // Without a project, the plugin would write its notes below the current directory.
         let project = part.join("pom.xml");
         std::fs::write(&project, project_of(&[])).map_err(io(&project))?;
         let launch = Launch::new(
@@ -75,7 +74,7 @@ pub fn unpack_once(
     })
 }
 
-/// As [`copy_with_dependencies`], unless `directory` is there. Blocks.
+/// Like [`copy_with_dependencies`], unless `directory` exists. Blocks.
 pub fn copy_once(
     site: &Site,
     directory: &Path,
@@ -85,7 +84,7 @@ pub fn copy_once(
     once(directory, |part| copy_with_dependencies(site, part, &[artifact], say))
 }
 
-/// Fills a directory that is there afterwards, whole, or not at all.
+/// Fills a directory atomically: afterwards it is complete, or does not exist.
 fn once(
     directory: &Path,
     fill: impl FnOnce(&Path) -> Result<(), ServerError>,
@@ -104,7 +103,7 @@ fn once(
     std::fs::rename(&part, directory).map_err(io(directory))
 }
 
-/// An option that bounds memory, as Java takes it.
+/// An option that limits memory, in Java's syntax.
 pub fn memory<'a>(options: &'a Options, name: &str) -> Result<&'a str, OptionError> {
     let text = options.text(name);
     let digits = text.strip_suffix(['m', 'g']).unwrap_or_default();
@@ -138,7 +137,7 @@ fn mvn() -> Result<PathBuf, ServerError> {
     })
 }
 
-/// The `java` to run a server with: the option `java`, a path or a name, checked to be one of
+/// The `java` to run a server with: the option `java`, a path or a name, checked to have one of the
 /// `versions`.
 pub fn java(options: &Options, versions: &[u32]) -> Result<PathBuf, ServerError> {
     let name = options.text("java");

@@ -1,5 +1,5 @@
-//! Processes of servers: started in a session of their own, known again by the moment they began,
-//! signalled only then.
+//! Processes of servers: started in a session of their own, identified by their start time, and
+//! signalled only if that matches.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,32 +14,32 @@ use serde::{Deserialize, Serialize};
 use super::{ServerError, home, io};
 use crate::proc::Stat;
 
-/// The user that servers which refuse root get: the first that Debian gives to a person.
+/// The user for servers that refuse to run as root: the first regular user of Debian.
 const USER: &str = "1000";
 
-/// Lines of a command's output that an error quotes.
+/// Lines of a command's output that are quoted in an error.
 const TAIL_LINES: usize = 10;
 
 /// A process that the lab started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number, which another process may have after it ended.
+    /// Its id, which another process may get after it has ended.
     pub pid: u32,
-    /// When it began, in clock ticks since the machine booted: no later process of the same number
-    /// has the same.
+    /// Its start time, in clock ticks since the machine booted: a later process with the same id
+    /// has another one.
     began_ticks: u64,
-    /// Which boot of the machine.
+    /// The boot of the machine.
     boot: String,
 }
 
 impl Process {
-    /// The process that has this number now.
+    /// The process that has this id now.
     pub fn of(pid: u32) -> Option<Process> {
         let stat = Stat::of(pid)?;
         Some(Process { pid, began_ticks: stat.began_ticks, boot: boot() })
     }
 
-    /// Whether it runs. One that ended and whose exit status was not collected does not.
+    /// Whether it runs. A zombie does not.
     pub fn alive(&self) -> bool {
         let Some(stat) = Stat::of(self.pid).filter(|s| s.began_ticks == self.began_ticks) else {
             return false;
@@ -48,8 +48,8 @@ impl Process {
             return false;
         }
         if stat.state == 'Z' {
-            // Asked for here where this process is the parent; where it is not, that fails and the
-            // parent does so.
+            // Reaped here if this process is the parent; otherwise this fails, and the parent does
+            // it.
             if let Some(pid) = Pid::from_raw(self.pid as i32) {
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
             }
@@ -58,11 +58,10 @@ impl Process {
         true
     }
 
-    /// Sends a signal to it, and to no process that has its number after it. False where it is
-    /// gone.
+    /// Sends a signal to it, and never to a later process with its id. False if it is gone.
     pub fn signal(&self, signal: Signal) -> bool {
         let Some(pid) = Pid::from_raw(self.pid as i32) else { return false };
-        // The handle is taken first: if it is ours now, the handle means it for good.
+        // The handle is opened first: if the process is ours now, the handle refers to it for good.
         let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
             return false;
         };
@@ -79,18 +78,18 @@ fn boot() -> String {
 /// A program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// A path, or a name to be looked for in `PATH`.
+    /// A path, or a name that is searched in `PATH`.
     pub program: PathBuf,
-    /// As they are: no shell reads them.
+    /// Passed unchanged: no shell is involved.
     pub arguments: Vec<String>,
     /// Added to the environment.
     pub environment: Vec<(String, String)>,
-    /// The program refuses to run as root: when the lab is root, it gets another user.
+    /// The program refuses to run as root: if the lab is root, it gets another user.
     pub refuses_root: bool,
 }
 
 impl Launch {
-    /// A program that anybody may run.
+    /// A program that may run as any user.
     pub fn new<I, S>(program: impl Into<PathBuf>, arguments: I) -> Launch
     where
         I: IntoIterator<Item = S>,
@@ -100,7 +99,7 @@ impl Launch {
         Launch { program: program.into(), arguments, environment: Vec::new(), refuses_root: false }
     }
 
-    /// The same, which refuses root.
+    /// A program that refuses to run as root.
     pub fn refuses_root(self) -> Launch {
         Launch { refuses_root: true, ..self }
     }
@@ -111,8 +110,8 @@ impl Launch {
         self
     }
 
-    /// Starts it in a session of its own, so that Ctrl-C and the end of a terminal are not for it,
-    /// with output to `log`. `data` is what it has to be able to write.
+    /// Starts it in a session of its own, so that Ctrl-C and the end of a terminal do not affect
+    /// it, with output to `log`. It gets write access to `data`.
     pub fn start(&self, log: &Path, data: &Path) -> Result<Process, ServerError> {
         let output = File::create(log).map_err(io(log))?;
         let errors = output.try_clone().map_err(io(log))?;
@@ -120,8 +119,7 @@ impl Launch {
         let words: Vec<&OsStr> = std::iter::once("setsid").chain(prefix).map(OsStr::new).collect();
         let mut command = self.command(&words);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        // `setsid`, `unshare` and `setpriv` each become the program they are given: the number
-        // stays the same.
+        // `setsid`, `unshare` and `setpriv` each exec the given program, so the id stays the same.
         let child = command.spawn().map_err(io(&self.program))?;
         Process::of(child.id()).ok_or_else(|| ServerError::Ended {
             node: self.program.display().to_string(),
@@ -130,8 +128,8 @@ impl Launch {
         })
     }
 
-    /// Runs it to its end, with output to `log`; an error where it fails. `data` is what it has to
-    /// be able to write.
+    /// Runs it to its end, with output to `log`; an error if it fails. It gets write access to
+    /// `data`.
     pub fn run(&self, log: &Path, data: &Path) -> Result<(), ServerError> {
         if let Some(parent) = log.parent() {
             std::fs::create_dir_all(parent).map_err(io(parent))?;
@@ -165,7 +163,7 @@ impl Launch {
         command
     }
 
-    /// What comes before the program so that it is not root.
+    /// The command prefix that drops root.
     fn prefix(&self, data: &Path) -> Result<Vec<&'static str>, ServerError> {
         if !self.refuses_root || !is_root() {
             return Ok(Vec::new());
@@ -173,7 +171,7 @@ impl Launch {
         if namespaces() {
             return Ok(namespace_of_user().to_vec());
         }
-        // Then the files have to be that user's.
+        // Then the files have to belong to that user.
         let owner = format!("{USER}:{USER}");
         let chown =
             Command::new("chown").args(["-R", &owner]).arg(data).status().map_err(io(data))?;
@@ -191,17 +189,17 @@ impl std::fmt::Display for Launch {
     }
 }
 
-/// Whether this process may do what root may.
+/// Whether this process is privileged.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A user namespace in which root is another user, so that no file has to change its owner.
+/// A user namespace in which root is another user, so that files keep their owner.
 fn namespace_of_user() -> &'static [&'static str] {
     &["unshare", "--user", "--map-user", USER, "--map-group", USER, "--"]
 }
 
-/// Whether the system allows user namespaces.
+/// Whether the system permits user namespaces.
 fn namespaces() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| {

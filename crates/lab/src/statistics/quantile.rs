@@ -1,30 +1,29 @@
 //! Order statistics of a sample: quantiles and the five numbers of a box plot.
 
-/// The quantile as R computes it by default (its type 7: linear between the two nearest values);
-/// none of an empty sample.
+/// The quantile as R computes it by default (type 7: linear between the two nearest values); `None`
+/// for an empty sample.
 pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
     interpolated(&sorted(sample), share)
 }
 
-/// What a box plot after Tukey draws.
+/// The elements of Tukey's box plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoxPlot {
-    /// Lowest value within one and a half boxes below the box.
+    /// Lowest value within one and a half box lengths below the box.
     pub whisker_low: f64,
-    /// Lower hinge: the median of the lower half, to which the median belongs where the count is
-    /// odd.
+    /// Lower hinge: the median of the lower half, which includes the median if the count is odd.
     pub low: f64,
     /// Median.
     pub median: f64,
     /// Upper hinge.
     pub high: f64,
-    /// Highest value within one and a half boxes above the box.
+    /// Highest value within one and a half box lengths above the box.
     pub whisker_high: f64,
     /// Values beyond the whiskers, ascending.
     pub outliers: Vec<f64>,
 }
 
-/// The box plot of a sample as R's `boxplot.stats` computes it; none of an empty one.
+/// The box plot of a sample as R's `boxplot.stats` computes it; `None` for an empty sample.
 pub fn box_plot(sample: &[f64]) -> Option<BoxPlot> {
     let sorted = sorted(sample);
     let half = sorted.len().div_ceil(2);

@@ -1,31 +1,30 @@
-//! Whether repetitions drift: the test of Mann and Kendall on their order, and how much by the
-//! slope of Theil and Sen.
+//! Whether repetitions drift: the Mann-Kendall test on their order, and the Theil-Sen slope for the
+//! amount.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::quantile;
 
-/// Whether, and how much, values rise or fall with their order.
+/// Whether, and by how much, values rise or fall over their order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trend {
-    /// Pairs in which the later value is greater, less those in which it is smaller (Kendall's S).
+    /// Pairs whose later value is greater, minus pairs whose later value is smaller (Kendall's S).
     pub score: i64,
-    /// How probable as strong a score of either sign is without a trend.
+    /// The probability of a score at least as strong, of either sign, without a trend.
     pub p: f64,
-    /// Change from the first to the last by the median of the slopes of all pairs, in the unit of
-    /// the values.
+    /// Change from the first to the last value by the median of the slopes of all pairs, in the
+    /// unit of the values.
     pub change: f64,
 }
 
-/// Fewer values than this have no order that could be told from chance at 5%: of four values in
-/// perfect order p is 0.083.
+/// Fewer values than this cannot show a trend at 5%: with four values in perfect order p is 0.083.
 const VALUES_MIN: usize = 5;
 
-/// Up to this many values without ties the distribution of the score is counted out; beyond, and
-/// with ties, it is taken as normal with a correction for continuity.
+/// Up to this many values without ties, the distribution of the score is counted exactly; beyond
+/// that, and with ties, it is approximated by the normal distribution with a continuity correction.
 const EXACT_MAX: usize = 40;
 
-/// The trend in a sample that is in the order of its making; none of fewer than five values.
+/// The trend of a sample in the order of measurement; `None` for fewer than five values.
 pub fn trend(sample: &[f64]) -> Option<Trend> {
     let count = sample.len();
     if count < VALUES_MIN {
@@ -47,13 +46,13 @@ pub fn trend(sample: &[f64]) -> Option<Trend> {
     Some(Trend { score, p, change })
 }
 
-/// The share of all orders of `count` values with a score of at least `score`, of both signs.
+/// The share of all orders of `count` values with an absolute score of at least `score`.
 fn exact(count: usize, score: usize) -> f64 {
     if score == 0 {
         return 1.0;
     }
-    // orders[k]: share of the orders with k pairs out of order. A further value stands before 0 to
-    // n of the n before it.
+    // orders[k]: share of the orders with k inversions. A further value is placed in front of 0 to
+    // n of the n earlier ones.
     let mut orders = vec![1.0_f64];
     for before in 1..count {
         let mut next = vec![0.0; orders.len() + before];
@@ -111,7 +110,7 @@ mod tests {
         assert_eq!(trend(&[1.0, 4.0, 2.0, 5.0, 3.0, 0.0]).unwrap().score, -1);
     }
 
-    /// Near the limit of the exact count, the normal distribution says about the same.
+    // Near the limit of the exact count, the normal distribution gives about the same.
     #[test]
     fn the_two_distributions_agree() {
         let sample: Vec<f64> =

@@ -1,32 +1,33 @@
-//! Whether two stores differ: Welch's test, the size of the effect, and what many comparisons at
-//! once ask for.
+//! Whether two stores differ: Welch's test, the effect size, and the correction for multiple
+//! comparisons.
 
 use statrs::distribution::ContinuousCDF;
 use statrs::function::gamma::ln_gamma;
 
 use super::{moments, student, student_quantile};
 
-/// Two samples compared without assuming that they spread alike.
+/// A comparison of two samples that does not assume equal variances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Welch {
-    /// Mean of the first less mean of the second.
+    /// Mean of the first minus mean of the second.
     pub difference: f64,
     /// The statistic.
     pub t: f64,
     /// Degrees of freedom by Welch and Satterthwaite.
     pub freedom: f64,
-    /// How probable a statistic as far from 0 is if the means are the same (both sides).
+    /// The probability of a statistic at least as far from 0 if the means are equal (two-sided).
     pub p: f64,
     /// The interval of the difference at [`CONFIDENCE`](super::CONFIDENCE).
     pub interval: (f64, f64),
-    /// Hedges' g: the difference in standard deviations (pooled), corrected for the bias of small
-    /// samples. Cohen's d without the correction is a quarter too large at three repetitions each.
-    /// None where it has no finite value.
+    /// Hedges' g: the difference in (pooled) standard deviations, corrected for the bias of small
+    /// samples. Without the correction Cohen's d is a quarter too large at three repetitions each.
+    /// `None` if it is not finite.
     pub effect: Option<f64>,
 }
 
-/// Welch's two-sample t-test of two sides. None where a sample has fewer than two values, or where
-/// neither sample varies (R: "data are essentially constant"): there nothing is estimated from.
+/// Welch's two-sample t-test, two-sided. `None` if a sample has fewer than two values, or if
+/// neither sample varies (R: "data are essentially constant"): then there is nothing to estimate
+/// from.
 pub fn welch(first: &[f64], second: &[f64]) -> Option<Welch> {
     if first.len() < 2 || second.len() < 2 {
         return None;
@@ -64,8 +65,8 @@ fn hedges(freedom: f64) -> f64 {
     (ln_gamma(freedom / 2.0) - ln_gamma((freedom - 1.0) / 2.0)).exp() / (freedom / 2.0).sqrt()
 }
 
-/// Adjusts the p of several comparisons so that, with all of them taken together, one is called
-/// significant by chance with at most the given probability (Holm 1979). In the order given.
+/// Adjusts the p values of several comparisons so that the probability of any false positive among
+/// them is at most the given level (Holm 1979). In the given order.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

@@ -1,10 +1,10 @@
-//! The store that does nothing: acknowledges everything at once, keeps nothing, and is not reached
-//! over a network. Loading it shows the limit of the generator itself.
+//! The store that does nothing: it acknowledges everything at once, stores nothing, and is not
+//! reached over a network. Load on it shows the limit of the generator.
 //!
-//! It answers reads, scans and counts with nothing. The load puts the workload's own right answer
-//! in its place ([`crate::workload::right_answer`]), so that the generator also has the work of
-//! making and checking the rows that a real store would have sent; that makes the limit rather too
-//! low than too high.
+//! It answers reads, scans and counts with nothing. The load replaces these answers by the
+//! workload's own right answers ([`crate::workload::right_answer`]), so that the generator also
+//! does the work of making and checking the rows that a real store would have sent; so the limit is
+//! too low rather than too high.
 
 use std::sync::Arc;
 

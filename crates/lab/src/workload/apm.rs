@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use super::{Phase, Workload, WorkloadError};
 
-/// Letters of `user`, which are the first of the 25 of a key; digits follow.
+/// Letters of `user`, the first of the 25 of a key; digits follow.
 const KEY_DIGITS: u32 = 21;
 
 /// A workload of the study as properties of YCSB.
 pub fn properties(workload: &Workload) -> Result<BTreeMap<String, String>, WorkloadError> {
     let Workload::Apm { phase, records, read, scan, insert, scan_rows_max } = workload else {
-        panic!("asked only for workloads of this study");
+        panic!("called only for workloads of this study");
     };
     if *phase == Phase::Run && u64::from(*read) + u64::from(*scan) + u64::from(*insert) != 100 {
         return Err(WorkloadError::Value {
@@ -41,7 +41,7 @@ pub fn properties(workload: &Workload) -> Result<BTreeMap<String, String>, Workl
         .into_iter()
         .collect::<BTreeMap<_, _>>();
     if *phase == Phase::Load {
-        // Shares and scans say nothing of a load.
+        // Shares and scans do not matter for a load.
         for name in ["readproportion", "scanproportion", "insertproportion", "maxscanlength"] {
             properties.remove(name);
         }

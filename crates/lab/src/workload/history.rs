@@ -1,9 +1,9 @@
-//! The questions of the 2015 study about historical data, whose answers are known.
+//! The queries of the 2015 study over historical data, whose results are known.
 //!
-//! The number n (from 0) of a record decides its time stamp, machine, service and severity, each by
-//! the remainder of n in a cycle. How many records below the table's size have given remainders
-//! follows from the Chinese remainder theorem: they repeat with the least common multiple of the
-//! cycles, also where a definition's cycles share a divisor.
+//! The number n (from 0) of a record determines its time stamp, machine, service and severity, each
+//! by the remainder of n in a cycle. The number of records below the table's size with given
+//! remainders follows from the Chinese remainder theorem: they repeat with the least common
+//! multiple of the cycles, even if the cycles of a definition share a divisor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use super::{Expect, History, Opening, Plan, Request, Step, Steps, WorkloadError}
 use crate::driver::Operation;
 use crate::row::{Row, Value};
 
-/// Records whose numbers fit into what is counted here; far above what a table holds.
+/// Limit of the record numbers that can be counted; far above the size of any table.
 const RECORDS_MAX: u64 = 1 << 40;
 
-/// Values of one cycle, so that a count is planned in no time.
+/// Limit of the values of one cycle, so that a count is computed quickly.
 const CYCLE_MAX: u64 = 1_000_000;
 
-/// Refuses cycles without values.
+/// Refuses empty cycles.
 pub fn check_cycles(history: &History) -> Result<(), WorkloadError> {
     let cycles = [
         ("timestamps", history.timestamps),
@@ -45,14 +45,14 @@ pub fn check_cycles(history: &History) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// How many numbers below `records` have remainder `r` modulo `m` for each `(r, m)`.
+/// How many numbers below `records` have the remainder `r` modulo `m` for each `(r, m)`.
 fn count(records: u64, remainders: &[(u64, u64)]) -> u64 {
     // Numbers with the remainders so far are `first + k * period`.
     let (mut first, mut period) = (u128::from(remainders[0].0), u128::from(remainders[0].1));
     for &(remainder, cycle) in &remainders[1..] {
         let (remainder, cycle) = (u128::from(remainder), u128::from(cycle));
-        // One of the next `cycle` candidates fits, or none ever does. Cycles are short, and this is
-        // once for each question.
+        // One of the next `cycle` candidates fits, or none ever does. Cycles are short, and this
+        // runs once per query.
         match (0..cycle).map(|k| first + k * period).find(|n| n % cycle == remainder) {
             Some(fits) => first = fits,
             None => return 0,
@@ -69,17 +69,17 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Records of one time stamp (query A).
+/// Records with one time stamp (query A).
 pub fn count_a(history: &History, timestamp: u64) -> u64 {
     count(history.records, &[(timestamp, history.timestamps)])
 }
 
-/// Records of one time stamp and machine (query B).
+/// Records with one time stamp and machine (query B).
 pub fn count_b(history: &History, timestamp: u64, machine: u64) -> u64 {
     count(history.records, &[(timestamp, history.timestamps), (machine, history.machines)])
 }
 
-/// Records of one time stamp, service and severity (query C).
+/// Records with one time stamp, service and severity (query C).
 pub fn count_c(history: &History, timestamp: u64, service: u64, severity: i64) -> u64 {
     let rows = SEVERITIES.iter().zip(0..).filter(|(value, _)| **value == severity);
     rows.map(|(_, row)| {
@@ -93,11 +93,11 @@ pub fn count_c(history: &History, timestamp: u64, service: u64, severity: i64) -
     .sum()
 }
 
-/// The queries A, B and C in turn, each with values of its own.
+/// The queries A, B and C in turn, each with its own values.
 pub struct Queries {
     history: History,
     opening: Opening,
-    asked: Arc<AtomicU64>,
+    turns_taken: Arc<AtomicU64>,
 }
 
 impl Queries {
@@ -107,7 +107,7 @@ impl Queries {
         Ok(Queries {
             history: history.clone(),
             opening: opening.clone(),
-            asked: Arc::new(AtomicU64::new(0)),
+            turns_taken: Arc::new(AtomicU64::new(0)),
         })
     }
 }
@@ -117,7 +117,7 @@ impl Plan for Queries {
         Box::new(QuerySteps {
             history: self.history.clone(),
             opening: self.opening.clone(),
-            asked: self.asked.clone(),
+            turns_taken: self.turns_taken.clone(),
         })
     }
 
@@ -129,11 +129,11 @@ impl Plan for Queries {
 struct QuerySteps {
     history: History,
     opening: Opening,
-    asked: Arc<AtomicU64>,
+    turns_taken: Arc<AtomicU64>,
 }
 
-/// The number that the turn `turn` takes in a cycle: every number once before one comes again, in
-/// an order that the seed decides.
+/// The number of turn `turn` in a cycle: every number occurs once before any is repeated, in an
+/// order that the seed determines.
 fn in_turn(turn: u64, cycle: u64, seed: u64) -> u64 {
     let mut stride = 1 + seed % cycle;
     while greatest_common_divisor(u128::from(stride), u128::from(cycle)) != 1 {
@@ -146,13 +146,13 @@ fn in_turn(turn: u64, cycle: u64, seed: u64) -> u64 {
 impl Steps for QuerySteps {
     fn next(&mut self) -> Option<Step> {
         let share = self.opening.share;
-        let own = self.asked.fetch_add(1, Ordering::Relaxed);
+        let own = self.turns_taken.fetch_add(1, Ordering::Relaxed);
         let turn = own * u64::from(share.of) + u64::from(share.index);
         Some(Step::one(query(&self.history, turn, self.opening.seed)))
     }
 }
 
-/// The question of one turn: A, B, C, A, … No time stamp is asked for twice before all were.
+/// The query of one turn: A, B, C, A, … All time stamps are used before one is repeated.
 fn query(history: &History, turn: u64, seed: u64) -> Request {
     let draw = |cycle: u64, salt: u64| in_turn(turn, cycle, super::letters::mix(seed ^ salt));
     let timestamp = draw(history.timestamps, 1);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_studys_questions_are_all_different() {
+    fn the_studys_queries_are_all_different() {
         let turns = 69;
         let mut stamps = std::collections::BTreeSet::new();
         let mut labels = std::collections::BTreeMap::new();

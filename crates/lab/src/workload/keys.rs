@@ -1,12 +1,12 @@
-//! Which record an operation is about: the choosers of YCSB, by the published definitions of its
+//! Chooses the record of an operation: the choosers of YCSB, by the published definitions of its
 //! core workload.
 //!
-//! A chooser gives the number of a record, from 0. Their shapes are YCSB's: zipfian with the
+//! A chooser returns the number of a record, from 0. The distributions are YCSB's: zipfian with the
 //! constant 0.99 after Gray et al., "Quickly Generating Billion-Record Synthetic Databases" (SIGMOD
 //! 1994), scattered over the records by FNV-1a; latest is the same skew counted back from the
-//! newest record; hotspot and exponential as named. Where YCSB sums zeta term by term, the sum of
-//! many terms is had here from the Euler-Maclaurin formula, which agrees with it to ten digits and
-//! takes no time.
+//! newest record; hotspot and exponential as named. YCSB sums zeta term by term; here the sum of
+//! many terms is computed with the Euler-Maclaurin formula, which agrees to ten digits and takes no
+//! time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,10 +17,11 @@ use crate::sending::Share;
 /// The skew of all zipfian choosers.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;
 
-/// Items of the zipfian distribution that YCSB scatters over the records, whatever their number.
+/// Items of the zipfian distribution that YCSB scatters over the records, independent of their
+/// number.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
-/// YCSB's hash of a number: FNV-1a of its eight octets, the lowest first, without the sign.
+/// YCSB's hash of a number: FNV-1a of its eight bytes, the lowest first, without the sign.
 pub fn hash(number: u64) -> u64 {
     let hash = number.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
         (hash ^ u64::from(*octet)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -33,7 +34,7 @@ pub fn zeta(n: u64) -> f64 {
     const SUMMED: u64 = 1000;
     const THETA: f64 = ZIPFIAN_CONSTANT;
     let term = |i: f64| i.powf(-THETA);
-    // A chooser of the latest records asks again whenever one is inserted.
+    // The chooser of the latest records recomputes it whenever a record is inserted.
     static HEAD: LazyLock<f64> =
         LazyLock::new(|| (1..=SUMMED).map(|i| (i as f64).powf(-THETA)).sum());
     if n <= SUMMED {
@@ -48,7 +49,7 @@ pub fn zeta(n: u64) -> f64 {
     *HEAD + integral + ends + slopes
 }
 
-/// Numbers from 0, the smaller the more often.
+/// Numbers from 0; smaller ones are more frequent.
 #[derive(Debug, Clone)]
 pub struct Zipfian {
     items: u64,
@@ -57,7 +58,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Of `items` numbers, at least one.
+    /// Over `items` numbers, at least one.
     pub fn new(items: u64) -> Zipfian {
         let items = items.max(1);
         let zeta_n = zeta(items);
@@ -81,16 +82,15 @@ impl Zipfian {
     }
 }
 
-/// The records that can be asked for: those that were loaded, and those inserted since and
-/// acknowledged.
+/// The records that can be read: those that were loaded, and those inserted and acknowledged since.
 ///
-/// Several generators insert numbers that interleave; each asks for its own, because it does not
-/// know what others got acknowledged.
+/// Several generators insert interleaved numbers; each reads only its own, because it does not know
+/// which of the others were acknowledged.
 #[derive(Debug)]
 pub struct Records {
     loaded: u64,
     share: Share,
-    /// Inserts begun.
+    /// Number of inserts begun.
     begun: AtomicU64,
     /// All inserts before this one have ended.
     ended: AtomicU64,
@@ -100,14 +100,14 @@ pub struct Records {
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// Whether each insert from `ended` on has ended: as many as there are threads at most.
+    /// Whether each insert from `ended` on has ended: at most as many as there are threads.
     ended: VecDeque<bool>,
-    /// Inserts that were not acknowledged, and are never asked for.
+    /// Inserts that were not acknowledged, and are never read.
     failed: BTreeSet<u64>,
 }
 
 impl Records {
-    /// Of which the numbers below `loaded` are there.
+    /// With the numbers below `loaded` present.
     pub fn new(loaded: u64, share: Share) -> Records {
         Records {
             loaded,
@@ -124,7 +124,7 @@ impl Records {
         self.loaded + k * u64::from(self.share.of) + u64::from(self.share.index)
     }
 
-    /// Begins an insert; its number.
+    /// Begins an insert; returns its number.
     pub fn insert(&self) -> u64 {
         self.number(self.begun.fetch_add(1, Ordering::Relaxed))
     }
@@ -151,12 +151,12 @@ impl Records {
         self.ended.store(ended + done, Ordering::Release);
     }
 
-    /// How many places there are: numbers that can be asked for stand at the places below.
+    /// The number of positions: readable records have the positions below it.
     pub fn places(&self) -> u64 {
         self.loaded + self.ended.load(Ordering::Acquire)
     }
 
-    /// The number at a place; none when its insert was not acknowledged.
+    /// The record at a position; `None` if its insert was not acknowledged.
     fn at(&self, place: u64) -> Option<u64> {
         let Some(k) = place.checked_sub(self.loaded) else { return Some(place) };
         if self.some_failed.load(Ordering::Relaxed)
@@ -167,68 +167,68 @@ impl Records {
         Some(self.number(k))
     }
 
-    /// Whether a number was there from the beginning.
+    /// Whether a record was loaded.
     pub fn is_loaded(&self, number: u64) -> bool {
         number < self.loaded
     }
 }
 
-/// How records are chosen.
+/// The distribution of choices.
 #[derive(Debug, Clone)]
 pub enum Chooser {
-    /// Each of `count` records from `from` on as often as the others.
+    /// Each of `count` records from `from` on with the same probability.
     Uniform {
         /// The first.
         from: u64,
-        /// How many.
+        /// Number of records.
         count: u64,
     },
-    /// Some records far more often than others, scattered over `count` places from `from` on.
-    /// Places that are not inserted yet are passed over, so that the favourites stay the same while
-    /// records come in.
+    /// Some records far more often than others, scattered over `count` positions from `from` on.
+    /// Positions that are not inserted yet are skipped, so that the popular records stay the same
+    /// while records are inserted.
     Zipfian {
         /// The first.
         from: u64,
         /// Records and those expected to be inserted.
         count: u64,
-        /// Of YCSB's fixed number of items.
+        /// Over YCSB's fixed number of items.
         zipfian: Zipfian,
     },
-    /// The newest most often.
+    /// The newest most frequently.
     Latest {
-        /// Of as many items as there were records when it was last made.
+        /// Over as many items as there were records when it was last computed.
         zipfian: Zipfian,
     },
-    /// The first `hot` of `count` records in a share of the operations, each of them as often as
-    /// the others; likewise the rest.
+    /// The first `hot` of `count` records in a share of the operations, each with the same
+    /// probability; likewise the rest.
     Hotspot {
         /// The first.
         from: u64,
-        /// How many.
+        /// Number of records.
         count: u64,
-        /// The hot ones among them.
+        /// Number of hot records among them.
         hot: u64,
-        /// Share of the operations on these.
+        /// Share of the operations on the hot records.
         share: f64,
     },
-    /// One after the other, all threads together, and from the beginning again.
+    /// Sequentially, over all threads together, and again from the beginning.
     Sequential {
         /// The first.
         from: u64,
-        /// How many.
+        /// Number of records.
         count: u64,
-        /// Common to all threads.
+        /// Shared by all threads.
         next: Arc<AtomicU64>,
     },
-    /// The newest most often, falling off by the same factor with every step back.
+    /// The newest most frequently, with an exponential decrease.
     Exponential {
-        /// One over the mean distance.
+        /// The inverse of the mean distance.
         gamma: f64,
     },
 }
 
 impl Chooser {
-    /// YCSB's zipfian over `count` places.
+    /// YCSB's zipfian over `count` positions.
     pub fn zipfian(from: u64, count: u64) -> Chooser {
         Chooser::Zipfian { from, count, zipfian: Zipfian::new(SCRAMBLED_ITEMS) }
     }
@@ -238,7 +238,7 @@ impl Chooser {
         Chooser::Exponential { gamma: -(1.0 - percentile / 100.0).ln() / range }
     }
 
-    /// The number of a record that is there: loaded, or acknowledged.
+    /// The number of a readable record.
     pub fn next(&mut self, records: &Records, random: &mut fastrand::Rng) -> u64 {
         loop {
             let places = records.places();
@@ -274,10 +274,9 @@ impl Chooser {
                 *from + next.fetch_add(1, Ordering::Relaxed) % *count
             }
             Chooser::Exponential { gamma } => {
-                // 1 - u is never 0, whose logarithm has no end.
+                // 1 - u is never 0, whose logarithm would be infinite.
                 let back = -(1.0 - random.f64()).ln() / *gamma;
-                // Further back than there are records: `places` itself is not there, and another is
-                // drawn.
+                // Further back than the oldest record: draw again.
                 match (back as u64) < places {
                     true => places - 1 - back as u64,
                     false => places,
@@ -333,7 +332,7 @@ mod tests {
 
     #[test]
     fn hashes_are_fnv_of_the_octets_without_their_sign() {
-        // From the definition, computed apart with Python's integers.
+        // From the definition, computed independently with Python's integers.
         assert_eq!(hash(0), 6_284_781_860_667_377_211);
         assert_eq!(hash(1), 8_517_097_267_634_966_620);
         assert_eq!(hash(999), 2_071_219_101_098_386_137);
@@ -341,8 +340,8 @@ mod tests {
 
     #[test]
     fn zipfian_numbers_have_the_share_of_their_rank() {
-        // Gray's method is exact for the first two ranks and close for the rest: compared by groups
-        // of ranks.
+        // Gray's method is exact for the first two ranks and approximate for the others: compared
+        // in groups of ranks.
         let (zipfian, mut random) = (Zipfian::new(1000), random());
         let mut drawn = [0u64; 4];
         for _ in 0..200_000 {
@@ -416,7 +415,7 @@ mod tests {
         records.inserted(17, true);
         assert_eq!(newest(&records), 20);
         let seen: BTreeSet<_> = (0..2000).map(|_| latest.next(&records, &mut random)).collect();
-        assert!(!seen.contains(&11) && seen.contains(&14), "a failed insert is never asked for");
+        assert!(!seen.contains(&11) && seen.contains(&14), "a failed insert is never read");
     }
 
     proptest! {

@@ -1,7 +1,7 @@
-//! Text made from a number: the same number always gives the same letters, so that a row read back
-//! is checked in every column without being kept anywhere.
+//! Text derived from a number: the same number always gives the same letters, so that a returned
+//! row is checked in every column without storing it.
 
-/// Mixes a number so that neighbours have nothing in common (the finaliser of SplitMix64).
+/// Mixes a number so that neighbours become unrelated (the finaliser of SplitMix64).
 pub fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -9,9 +9,9 @@ pub fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Adds `count` small letters that follow from `from`.
+/// Appends `count` small letters derived from `from`.
 pub fn push(text: &mut String, from: u64, count: usize) {
-    // Five bits make a letter; twelve letters are taken from each number.
+    // Five bits make a letter; each number yields twelve letters.
     const LETTERS_OF_A_NUMBER: usize = 12;
     let (mut left, mut state) = (count, from);
     while left > 0 {
@@ -25,8 +25,8 @@ pub fn push(text: &mut String, from: u64, count: usize) {
     }
 }
 
-/// Adds `digits` letters that stand for `number` to the base of 26: different for different numbers
-/// below `26^digits`.
+/// Appends `digits` letters that represent `number` in base 26: distinct for distinct numbers below
+/// `26^digits`.
 pub fn push_number(text: &mut String, number: u64, digits: usize) {
     let mut rest = number;
     for _ in 0..digits {
@@ -35,7 +35,7 @@ pub fn push_number(text: &mut String, number: u64, digits: usize) {
     }
 }
 
-/// A number that follows from a text (FNV-1a, 64 bits).
+/// A hash of a text (FNV-1a, 64 bits).
 pub fn number_of(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

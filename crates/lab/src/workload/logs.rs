@@ -1,10 +1,10 @@
-//! The log records of the 2015 study, and the workloads that write them one by one and read them by
-//! key.
+//! The log records of the 2015 study, and the workloads that insert them one by one and read them
+//! by key.
 //!
-//! Record number n (from 1, and n is its key) has the columns of table 3.1: a time stamp of 10
-//! digits, a machine and a service of 30 letters, a severity from 0 to 7 and a message of 255
-//! letters. The first four go round in cycles of [`History`]; the message follows from the number.
-//! Nothing depends on a seed: data that one trial wrote is known to all.
+//! Record number n (from 1; n is its key) has the columns of table 3.1: a time stamp of 10 digits,
+//! a machine and a service of 30 letters, a severity from 0 to 7 and a message of 255 letters. The
+//! first four are cyclic ([`History`]); the message is derived from the number. Nothing depends on
+//! a seed, so any trial knows the data that another wrote.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::{Expect, History, Opening, Plan, Request, Step, Steps, WorkloadError,
 use crate::driver::Operation;
 use crate::row::{Column, Kind, Row, Schema, Value};
 
-/// The time stamp of the first of the cycle.
+/// The first time stamp of the cycle.
 pub const TIMESTAMP_FROM: i64 = 1_400_000_000;
 
 /// The cycle of severities: 0 and 1 once; 2, 6 and 7 twice; 4 three times; 3 and 5 four times.
@@ -22,13 +22,13 @@ pub const SEVERITIES: [i64; 19] = [3, 5, 4, 3, 5, 2, 6, 3, 5, 4, 7, 3, 5, 0, 4, 
 /// Letters of a machine's and of a service's name.
 const NAME_LETTERS: usize = 30;
 
-/// Letters of a name that tell its number.
+/// Letters of a name that encode its number.
 const NUMBER_LETTERS: usize = 6;
 
 /// Letters of a message.
 const MESSAGE_LETTERS: usize = 255;
 
-/// Places of the columns in [`schema`].
+/// Indexes of the columns in [`schema`].
 pub const TIMESTAMP: usize = 0;
 /// See [`TIMESTAMP`].
 pub const MACHINE: usize = 1;
@@ -74,7 +74,7 @@ fn name(kind: u64, number: u64) -> Value {
     Value::Text(text)
 }
 
-/// The record of `number`, from 1.
+/// The record with number `number`, from 1.
 pub fn record(history: &History, number: u64) -> Row {
     let n = number - 1;
     let mut message = String::with_capacity(MESSAGE_LETTERS);
@@ -96,7 +96,7 @@ pub fn cycles(records: u64) -> History {
     History { records, timestamps: 1009, machines: 23, services: 17 }
 }
 
-/// Inserts records in the order of their keys, each generator its part of the range.
+/// Inserts records in the order of their keys; each generator inserts its part of the range.
 pub struct Writes {
     history: History,
     next: Arc<AtomicU64>,
@@ -105,7 +105,7 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Of the records 1 to `history.records` this generator's.
+    /// This generator's part of the records 1 to `history.records`.
     pub fn new(history: &History, opening: &Opening) -> Result<Writes, WorkloadError> {
         super::history::check_cycles(history)?;
         let (first, end) = opening.share.range(history.records);
@@ -169,14 +169,14 @@ impl Steps for WriteSteps {
     }
 }
 
-/// Reads records under random keys.
+/// Reads records with random keys.
 pub struct Reads {
     history: History,
     opening: Opening,
 }
 
 impl Reads {
-    /// Of the records 1 to `records`.
+    /// Over the records 1 to `records`.
     pub fn new(records: u64, opening: &Opening) -> Result<Reads, WorkloadError> {
         let history = cycles(records);
         super::history::check_cycles(&history)?;

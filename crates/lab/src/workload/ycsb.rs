@@ -1,15 +1,15 @@
 //! YCSB's core workload: reads, updates, inserts, scans and read-modify-writes on records of equal
-//! fields, by its own property files.
+//! fields, defined by its own property files.
 //!
-//! Keys are `user` and a number, hashed or in order, as YCSB makes them. A field is a pure function
-//! of its key, its place and a version that stands, hidden, in its first letters: whoever wrote a
-//! field last, what is read back is checked, and nothing is kept of what was written. With
-//! `dataintegrity=true` fields are YCSB's own deterministic values, which updates do not change.
+//! Keys are `user` and a number, hashed or in order, as in YCSB. A field is a pure function of its
+//! key, its index and a version that is encoded in its first letters: so values are checked whoever
+//! wrote them last, without storing what was written. With `dataintegrity=true` fields are YCSB's
+//! own deterministic values, which updates do not change.
 //!
-//! Where this differs from YCSB: records inserted by the run are asked for only once they are
-//! acknowledged, under every distribution, and an insert that failed is never asked for; several
-//! generators insert different keys. Left out, and refused with a message: reads of single fields,
-//! field lengths from a zipfian distribution or a histogram, and retries.
+//! Differences from YCSB: records inserted by the run are read only once they are acknowledged,
+//! under every distribution, and failed inserts are never read; several generators insert different
+//! keys. Left out, and refused with a message: reads of single fields, field lengths from a zipfian
+//! distribution or a histogram, and retries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub use text::text;
 
 use properties::{Distribution, Properties};
 
-/// Letters of a field that tell its version, where it has twice as many.
+/// Letters of a field that encode its version, if the field has at least twice as many.
 const VERSION_LETTERS: usize = 6;
 
 /// The table of a workload.
@@ -47,20 +47,20 @@ pub fn schema(properties: &BTreeMap<String, String>) -> Result<Schema, WorkloadE
     })
 }
 
-/// A workload made ready.
+/// A workload prepared for a generator.
 pub struct Ycsb {
     data: Arc<Data>,
     phase: Phase,
     opening: Opening,
     chooser: Chooser,
-    /// The numbers that the load phase inserts: the next, and the first that is not this
-    /// generator's.
+    /// The numbers that the load phase inserts: the next one, and the end of this generator's
+    /// range.
     load: (Arc<AtomicU64>, u64),
     records: Arc<Records>,
 }
 
 impl Ycsb {
-    /// By its properties.
+    /// From its properties.
     pub fn new(
         phase: Phase,
         properties: &BTreeMap<String, String>,
@@ -85,7 +85,8 @@ fn chooser(properties: &Properties, opening: &Opening) -> Chooser {
     match properties.distribution {
         Distribution::Uniform => Chooser::Uniform { from, count },
         Distribution::Zipfian => {
-            // As YCSB: twice the inserts that are expected, so that the favourites stay the same.
+            // As in YCSB: twice the expected inserts, so that the most popular records stay the
+            // same.
             let operations = opening.operations.unwrap_or(properties.operations);
             let inserts = operations as f64 * properties.insert_share() * 2.0;
             let own = opening.share.part(inserts as u64);
@@ -96,7 +97,7 @@ fn chooser(properties: &Properties, opening: &Opening) -> Chooser {
             Chooser::Hotspot { from, count, hot: (count as f64 * data) as u64, share: operations }
         }
         Distribution::Sequential => {
-            // Each generator begins at its own part.
+            // Each generator begins with its own part.
             let next = Arc::new(AtomicU64::new(opening.share.range(count).0));
             Chooser::Sequential { from, count, next }
         }
@@ -145,7 +146,7 @@ impl Plan for Ycsb {
     }
 }
 
-/// What records hold.
+/// The contents of records.
 struct Data {
     properties: Properties,
 }
@@ -162,7 +163,7 @@ impl Data {
         Row { values: values.collect(), key: Value::Text(key) }
     }
 
-    /// A field as it is written in a version.
+    /// The value of a field in a version.
     fn field(&self, key: &str, column: usize, version: u64) -> String {
         let properties = &self.properties;
         let own = letters::mix(letters::number_of(key) ^ letters::mix(column as u64));
@@ -182,7 +183,7 @@ impl Data {
         text
     }
 
-    /// The version that a field says it has.
+    /// The version that is encoded in a field.
     fn version(&self, key: &str, column: usize, field: &str) -> u64 {
         let own = letters::mix(letters::number_of(key) ^ letters::mix(column as u64));
         let digits = VERSION_LETTERS.min(field.len() / 2);
@@ -218,10 +219,10 @@ impl Data {
     }
 }
 
-/// YCSB's value for checking: the key and the name of the field, and then hashes of what stands
-/// there.
+/// YCSB's value for checking: the key and the name of the field, followed by hashes of the text so
+/// far.
 fn deterministic(key: &str, field: &str, length: usize) -> String {
-    // Java's String.hashCode, which goes on from what it was.
+    // Java's String.hashCode, continued from its previous value.
     let hash = |hash: i32, text: &str| {
         text.bytes().fold(hash, |h, byte| h.wrapping_mul(31).wrapping_add(i32::from(byte)))
     };
@@ -293,7 +294,7 @@ impl Steps for RunSteps {
             let then = Then { label: READ_MODIFY_WRITE, request: self.update(number) };
             Step { request: self.read_of(number), then: Some(Box::new(then)) }
         } else {
-            // A rounding at the upper end of the sum.
+            // Because of rounding at the upper end of the sum.
             return self.next();
         })
     }
@@ -374,7 +375,7 @@ pub fn load_rows(properties: &BTreeMap<String, String>) -> Option<u64> {
     Properties::new(properties).ok().map(|properties| properties.insert_count)
 }
 
-/// `operationcount`, where it is set.
+/// `operationcount`, if it is set.
 pub fn operation_count(properties: &BTreeMap<String, String>) -> Option<u64> {
     Properties::new(properties).ok().map(|p| p.operations).filter(|count| *count > 0)
 }
@@ -412,7 +413,7 @@ mod tests {
 
     #[test]
     fn deterministic_values_are_ycsbs() {
-        // By CoreWorkload.buildDeterministicValue, with String.hashCode computed apart.
+        // From CoreWorkload.buildDeterministicValue, with String.hashCode computed independently.
         assert_eq!(deterministic("user1", "field0", 12), "user1:field0");
         assert_eq!(deterministic("user1", "field0", 5), "user1");
         assert_eq!(
@@ -476,8 +477,8 @@ mod tests {
         assert_eq!(keys, (0..100).map(|n| Value::Text(plan.data.key(n))).collect());
     }
 
-    /// Two samples of one distribution? Pearson's test; the draws are seeded, so that it never
-    /// fails by chance.
+    /// Tests whether two samples have one distribution (Pearson); the draws are seeded, so that it
+    /// never fails by chance.
     #[test]
     fn records_are_chosen_as_often_as_by_ycsb_itself() {
         let text = include_str!("../../reference/ycsb-keys.toml");
@@ -542,7 +543,7 @@ mod tests {
             let other = if field.as_bytes()[at] == b'z' { "y" } else { "z" };
             let mut damaged = field.clone();
             damaged.replace_range(at..=at, other);
-            // A letter of the version changes which letters must follow; a field of so few letters
+            // A letter of the version changes the following letters; a field with so few letters
             // may be right by chance.
             if integrity || length >= 24 || at >= VERSION_LETTERS.min(length / 2) {
                 row.values[column] = Value::Text(damaged);

@@ -1,4 +1,4 @@
-//! What a driver promises, one function for each promise.
+//! The contract of drivers, one function for each promise.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use lab::row::{Kind, Row, Value};
 
 use super::table::{Client, MACHINE, MESSAGE, SEVERITY, TIMESTAMP, Table, settle, text_value};
 
-/// Rows of a table; enough for every combination of values, few enough for seconds.
+/// Rows of a table: enough for every combination of values, and few enough to take seconds.
 const ROWS: u64 = 300;
 
-/// Connections that work at once.
+/// Concurrent connections.
 const SESSIONS: u64 = 8;
 
-/// A hang is anything longer: the time limit of one operation, several times.
+/// Anything longer is a hang: several times the time limit of one operation.
 const HANG: Duration = Duration::from_secs(120);
 
 /// A driver under test.
 pub struct Subject {
     pub driver: Arc<dyn Driver>,
-    /// Whether scans follow the order of keys; otherwise an order of the store's own.
+    /// Whether scans are in the order of keys, rather than in an order of the store's own.
     pub ordered: bool,
     pub seed: u64,
 }
@@ -31,7 +31,7 @@ impl Subject {
         self.driver.abilities().contains(&ability)
     }
 
-    /// A new table with random rows in it, written in all the ways there are.
+    /// A new table with random rows, written in all possible ways.
     async fn table(&self, name: &str, key: Kind) -> Table {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut table = Table::new(name, key);
@@ -55,7 +55,7 @@ impl Subject {
         table
     }
 
-    /// Everything, on one store that runs.
+    /// All checks, on one running store.
     pub async fn keeps_the_contract(&self) {
         assert!(!self.driver.version().await.expect("tells its version").is_empty());
         let mut table = self.table("contract", Kind::Text).await;
@@ -74,7 +74,7 @@ impl Subject {
         self.counts(&table).await;
     }
 
-    /// Every column comes back as it was, byte for byte.
+    /// Every column is returned unchanged, byte for byte.
     async fn reads(&self, table: &Table) {
         if !self.can(Ability::Read) {
             return;
@@ -108,8 +108,8 @@ impl Subject {
             for rows_max in [0, 1, rest.len() - 1, rest.len()] {
                 assert_eq!(client.scan(from, rows_max).await, rest[..rows_max], "{rows_max} rows");
             }
-            // Whatever the order is, it is one order: a scan from a row in the middle goes on as
-            // this one did.
+            // Whatever the order is, it is a consistent one: a scan from a row in the middle
+            // continues like this one.
             let middle = rest.len() / 2;
             assert_eq!(client.scan(&rest[middle].key, all).await, rest[middle..]);
             if self.ordered {
@@ -184,7 +184,7 @@ impl Subject {
         for key in &keys {
             table.rows.remove(key);
             client.done(Operation::Delete { key: key.clone() }).await;
-            // What is gone may be deleted again.
+            // A missing row may be deleted again.
             client.done(Operation::Delete { key: key.clone() }).await;
             if self.can(Ability::Read) {
                 assert_eq!(client.read(key).await, None);
@@ -201,7 +201,7 @@ impl Subject {
         }
     }
 
-    /// Connections that work at once do not get into each other's way.
+    /// Concurrent connections do not interfere.
     async fn sessions(&self, table: &mut Table) {
         if !self.can(Ability::Insert) {
             return;
@@ -268,7 +268,7 @@ impl Subject {
         }
     }
 
-    /// A table that is made again has no rows.
+    /// A table that is created again has no rows.
     async fn creates_empty(&self, table: &Table) {
         self.driver.create(&table.schema).await.expect("creates it again");
         settle(&*self.driver, table, Settle::Visible).await;
@@ -295,7 +295,7 @@ impl Subject {
         self.settles(&table).await;
     }
 
-    /// When the store dies, every connection says so and keeps saying so; none hangs.
+    /// When the store dies, every connection reports it, repeatedly; none hangs.
     pub async fn tells_that_the_store_died(&self, kill: impl FnOnce()) {
         let table = self.table("dying", Kind::Text).await;
         let row = table.rows.values().next().expect("a row");
@@ -330,7 +330,7 @@ impl Subject {
     }
 }
 
-/// What is wrong with a store's description is said before anything is sent.
+/// Errors in a store's description are reported before anything is sent.
 pub fn refuses_wrong_specs(spec: &StoreSpec) {
     let unknown = ("no_such_option".to_owned(), "1".to_owned());
     let mut wrong = spec.clone();
@@ -339,7 +339,7 @@ pub fn refuses_wrong_specs(spec: &StoreSpec) {
     assert!(error.contains("no_such_option") && error.contains(&spec.name), "{error}");
 }
 
-/// As [`refuses_wrong_specs`], of stores that are reached over the network.
+/// Like [`refuses_wrong_specs`], for stores that are reached over the network.
 pub async fn refuses_wrong_places(spec: &StoreSpec, closed: String) {
     let nowhere = StoreSpec { endpoints: Vec::new(), ..spec.clone() };
     let error = lab::driver::open(&nowhere).err().expect("refused").to_string();

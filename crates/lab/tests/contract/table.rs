@@ -1,11 +1,11 @@
-//! A table whose rows are also kept here: what a store answers is held against it.
+//! A table whose rows are also kept here, for comparison with the answers of a store.
 
 use std::collections::BTreeMap;
 
 use lab::driver::{Answer, Driver, Operation, Session, Settle, StoreError};
 use lab::row::{Column, Kind, Row, Schema, Value};
 
-/// Texts that stores, their languages and their protocols have trouble with.
+/// Texts that can break stores, their languages and their protocols.
 const TEXTS: &[&str] = &[
     "",
     " ",
@@ -18,7 +18,7 @@ const TEXTS: &[&str] = &[
     "first line\nsecond\r\n\ttab",
 ];
 
-/// Numbers at the ends of what 64 bits hold, and of what a double holds without loss.
+/// The limits of 64-bit integers, and of the integers that a double represents exactly.
 const NUMBERS: &[i64] =
     &[0, -1, i64::MIN, i64::MAX, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, 1_427_000_000];
 
@@ -28,7 +28,7 @@ pub const MACHINE: usize = 1;
 pub const SEVERITY: usize = 2;
 pub const MESSAGE: usize = 3;
 
-/// A table and its twin.
+/// A table and its reference model.
 pub struct Table {
     pub schema: Schema,
     pub rows: BTreeMap<Value, Row>,
@@ -47,8 +47,8 @@ impl Table {
         Table { schema: Schema { table: name.to_owned(), key, columns }, rows: BTreeMap::new() }
     }
 
-    /// Rows with few different values where counts ask for them, and every trouble elsewhere. Not
-    /// yet in the table.
+    /// Rows with few different values in the columns that counts filter by, and difficult values in
+    /// all others. Not written yet.
     pub fn random_rows(&self, random: &mut fastrand::Rng, rows: u64) -> Vec<Row> {
         let mut row = |at: u64| {
             let key = match (self.schema.key, TEXTS.get(at as usize)) {
@@ -73,7 +73,7 @@ impl Table {
         (0..rows).map(&mut row).collect()
     }
 
-    /// Notes that these rows are in the store.
+    /// Records that these rows are in the store.
     pub fn add(&mut self, rows: &[Row]) {
         self.rows.extend(rows.iter().map(|row| (row.key.clone(), row.clone())));
     }
@@ -84,8 +84,8 @@ impl Table {
         self.rows.values().filter(holds).count() as u64
     }
 
-    /// Conditions on 0 to 3 of the columns that are counted by; mostly those of a row that is
-    /// there.
+    /// Conditions on 0 to 3 of the columns that counts filter by; mostly with values of an existing
+    /// row.
     pub fn random_conditions(&self, random: &mut fastrand::Rng) -> Vec<(usize, Value)> {
         let mut columns = [TIMESTAMP, MACHINE, SEVERITY];
         random.shuffle(&mut columns);
@@ -106,7 +106,7 @@ pub fn text_value(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-/// One connection, with answers taken out of their enum.
+/// One connection, with answers unwrapped from their enum.
 pub struct Client(pub Box<dyn Session>);
 
 impl Client {

@@ -1,5 +1,5 @@
-//! Results of stores that do not exist: rates and latencies of known distributions, written through
-//! the same code as real ones.
+//! Results of simulated stores: rates and latencies with known distributions, written by the same
+//! code as real ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use lab::row::{Kind, Schema};
 use lab::trial::{Load, RealTime, Role, Share, Trial, Work};
 use lab::workload::{History, Phase, Workload};
 
-/// Numbers that look random and are the same on every machine and with every version of every
+/// Pseudo-random numbers that are the same on every machine and with every version of every
 /// library.
 pub struct Noise(u64);
 
@@ -28,13 +28,13 @@ impl Noise {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// About normal with mean 0 and deviation 1: twelve uniform numbers.
+    /// Approximately normal with mean 0 and deviation 1: the sum of twelve uniform numbers.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 }
 
-/// How a simulated trial comes out.
+/// The result of a simulated trial.
 #[derive(Clone)]
 pub struct Outcomes {
     /// Operations per second.
@@ -43,20 +43,20 @@ pub struct Outcomes {
     pub spread: f64,
     /// Labels, each with its share of the operations and its median latency, ms.
     pub labels: Vec<(&'static str, f64, f64)>,
-    /// Seconds.
+    /// Length, in seconds.
     pub seconds: u32,
     /// Operations that fail in the last second.
     pub errors: u64,
-    /// Values of the trial as a whole, with 2% of noise.
+    /// Values of the whole trial, with 2% of noise.
     pub values: Vec<(&'static str, f64)>,
-    /// Said in the report.
+    /// Notes for the report.
     pub note: Option<&'static str>,
-    /// How the trial ends.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Outcomes {
-    /// A trial of one label that is completed.
+    /// A completed trial with one label.
     pub fn of(rate: f64, label: &'static str, median_ms: f64) -> Outcomes {
         Outcomes {
             rate,
@@ -151,7 +151,7 @@ impl Simulated {
         for second in 0..outcomes.seconds {
             let at_work = if ramp { threads * (second + 1) / outcomes.seconds } else { threads };
             for (label, share, median_ms) in &outcomes.labels {
-                // A store that is loaded by few threads is not at its limit yet.
+                // With few threads a store is not at its limit yet.
                 let reached = if ramp { (f64::from(at_work) / 12.0).min(1.0) } else { 1.0 };
                 let noise = 1.0 + 0.02 * self.noise.normal();
                 let count =
@@ -194,7 +194,7 @@ impl Simulated {
         file.end(End { outcome: outcomes.outcome.clone(), seconds })
     }
 
-    /// Latencies about a median, one in a hundred far out.
+    /// Latencies around a median, one in a hundred far above it.
     fn latencies(&mut self, count: u64, median_ms: f64) -> String {
         let mut latencies = histogram::new();
         let kinds = count.min(40);
@@ -208,7 +208,7 @@ impl Simulated {
     }
 }
 
-/// Work of log records.
+/// The workload of log records.
 pub fn work(workload: Workload, threads: u32, ramp_s: f64, target_per_s: Option<f64>) -> Work {
     let load = Load {
         threads,
@@ -231,7 +231,7 @@ pub fn study1(path: &Path, scale: &str, repetitions: u32, seed: u64) -> Result<(
     let history = History { records: 215_441, timestamps: 29, machines: 23, services: 17 };
     for store in stores {
         let mut loaded = Outcomes::of(20_000.0, "insert_many", 20.0);
-        // What is visible before the flush is no size: it is 0 where the store still holds it in
+        // The size before the flush is no useful size: it is 0 if the store still holds the data in
         // memory.
         loaded.values = vec![
             ("table_bytes_visible", 0.0),
@@ -268,7 +268,7 @@ pub fn study1(path: &Path, scale: &str, repetitions: u32, seed: u64) -> Result<(
         for (store, (rate, median)) in stores.iter().zip(rates) {
             let mut outcomes = Outcomes::of(rate, "insert", median);
             if *store == "elasticsearch" {
-                // Slower from one repetition to the next.
+                // Slower with each repetition.
                 outcomes.rate *= 1.0 - 0.02 * f64::from(repetition);
                 outcomes.spread = 0.002;
                 outcomes.errors = 3;

@@ -11,11 +11,11 @@ use crate::ast::{BinaryModifier, BinaryOp, Grouping};
 use crate::error::EvalError;
 use crate::stage::Labels;
 
-/// Series by what they are matched by.
+/// Series by the labels they are matched by.
 type ByKey = HashMap<Labels, Vec<usize>>;
 
 impl Evaluation<'_> {
-    /// What `op` makes of both sides.
+    /// The result of `op` on both sides.
     pub(super) fn between(
         &mut self,
         op: BinaryOp,
@@ -53,7 +53,7 @@ impl Evaluation<'_> {
     ) -> Vec<Series> {
         let left_keys = keys(&left, modifier);
         let right_keys = keys(&right, modifier);
-        // Where a side has a point of a key.
+        // The times at which a side has a point of a key.
         let there = |series: &[Series], members: Option<&Vec<usize>>| -> Vec<bool> {
             let any = |step: usize| {
                 members.into_iter().flatten().any(|&m| series[m].points[step].is_some())
@@ -95,7 +95,7 @@ impl Evaluation<'_> {
         left: &[Series],
         right: &[Series],
     ) -> Result<Vec<Series>, EvalError> {
-        // One side may have several for each of the other: the "many".
+        // One side, the "many", may have several series for each of the other.
         let swapped = modifier.group.as_ref().is_some_and(|group| !group.left);
         let (many, one) = if swapped { (right, left) } else { (left, right) };
         let one_keys = keys(one, modifier);
@@ -164,7 +164,7 @@ fn result_labels(many: &Labels, one: &Labels, key: &Labels, modifier: &BinaryMod
     labels
 }
 
-/// The point of two numbers; `kept` is what a comparison leaves.
+/// The point for two values; `kept` is what a comparison returns.
 fn point(op: BinaryOp, as_bool: bool, a: f64, b: f64, kept: f64) -> Option<f64> {
     if !op.is_comparison() {
         return Some(compute(op, a, b));
@@ -188,7 +188,7 @@ fn holds(op: BinaryOp, a: f64, b: f64) -> bool {
     }
 }
 
-/// As in Loki, what is divided by 0 is no number.
+/// As in Loki, a division by 0 is NaN.
 fn compute(op: BinaryOp, a: f64, b: f64) -> f64 {
     match op {
         BinaryOp::Add => a + b,

@@ -1,15 +1,14 @@
-//! The times at which a query is evaluated, and which of them a line counts for.
+//! The times at which a query is evaluated, and the windows that a line belongs to.
 //!
-//! At a time t an aggregation looks at lines from after t − range up to t, both as in Loki. Times
-//! of lines are put into buckets that lie wholly inside or outside of every such window: between
-//! two times of the grid there is at most one edge of a window, so there are two buckets for each
-//! step.
+//! The window of a time t contains lines from after t − range up to t, both as in Loki. The times
+//! of lines are mapped to buckets that lie entirely inside or outside of every window: between two
+//! times of the grid there is at most one boundary of a window, so there are two buckets per step.
 
 use query::source::TimeRange;
 
 use super::POINTS_MAX;
 
-/// The bucket of the lines of the only window.
+/// The bucket of the lines if there is only one window.
 pub const ONLY_BUCKET: i64 = 1;
 
 /// Times at even steps.
@@ -21,13 +20,13 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// One time.
+    /// A grid of one time.
     pub fn instant(time_ns: i64) -> Grid {
         Grid { start_ns: time_ns, step_ns: 1, steps: 1 }
     }
 
-    /// Times from `start_ns` to `end_ns`, both inside, nanoseconds since 1970 UTC. The error is for
-    /// the user.
+    /// Times from `start_ns` to `end_ns`, both inclusive, nanoseconds since 1970 UTC. The error is
+    /// for the user.
     pub fn new(start_ns: i64, end_ns: i64, step_ns: i64) -> Result<Grid, String> {
         if end_ns < start_ns {
             return Err("end timestamp must not be before or equal to start time".to_owned());
@@ -44,7 +43,7 @@ impl Grid {
         Ok(Grid { start_ns, step_ns, steps: steps as i64 })
     }
 
-    /// How many times.
+    /// Number of times.
     pub fn steps(&self) -> usize {
         self.steps as usize
     }
@@ -59,7 +58,7 @@ impl Grid {
         self.start_ns.saturating_add(self.step_ns.saturating_mul(step as i64))
     }
 
-    /// Times of the lines that count for windows of that length and offset.
+    /// Times of the lines in windows of that length and offset.
     pub fn lines_of(&self, range_ns: i64, offset_ns: i64) -> TimeRange {
         let last_ns = self.time_ns(self.steps() - 1);
         TimeRange {
@@ -72,16 +71,16 @@ impl Grid {
         }
     }
 
-    /// The bucket of a time, offset taken off; none when it is in no window.
+    /// The bucket of a time, with the offset already subtracted; `None` if it is in no window.
     pub fn bucket(&self, time_ns: i64, range_ns: i64) -> Option<i64> {
         let since_start = i128::from(time_ns) - i128::from(self.start_ns);
         if self.steps == 1 {
-            // One window, one bucket: a line does not have one of its own.
+            // One window, one bucket.
             let is_inside = since_start <= 0 && since_start > -i128::from(range_ns);
             return is_inside.then_some(ONLY_BUCKET);
         }
         let step = i128::from(self.step_ns);
-        // The first time of the grid that is not before, and how long before that.
+        // The first time of the grid that is not before it, and the distance to that time.
         let place = (since_start + step - 1).div_euclid(step);
         let before = place * step - since_start;
         let is_late = before < i128::from(range_ns % self.step_ns);
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A time is in a window by its bucket exactly if it is by definition.
+        /// A time is in a window according to its bucket exactly if it is by definition.
         #[test]
         fn buckets_are_inside_or_outside_of_windows(
             start in -50i64..50,

@@ -1,8 +1,8 @@
-//! Aggregations over lines: one pass, whose lines come in any order.
+//! Aggregations over lines: one pass over lines in any order.
 //!
-//! What is kept is a state for each series and bucket that has lines ([`super::grid`],
-//! [`super::state`]); windows are put together of those. Where lines are only counted by their
-//! fields, the store counts them, and no line comes here.
+//! The pass keeps a state for each series and non-empty bucket ([`super::grid`], [`super::state`]);
+//! windows are computed from these. If lines are only counted by their fields, the store counts
+//! them, and no line is read here.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -21,28 +21,28 @@ use crate::stored::{Reader, RowFields, detected_level, is_field};
 use crate::units::{parse_bytes, parse_duration_ns, parse_number};
 use crate::{CHECK_BYTES, CHECK_ROWS};
 
-/// Memory of a bucket beside its state: its place in the map.
+/// Memory of a bucket besides its state: its entry in the map.
 const BUCKET_BYTES: usize = 64;
-/// Memory of a series beside its labels and buckets.
+/// Memory of a series besides its labels and buckets.
 const SERIES_BYTES: usize = 200;
-/// Steps at least so long are counted by the store where it can: it keeps counts of whole seconds,
-/// in which a line stamped exactly at the end of a window counts for the next one.
+/// Steps of at least this length are counted by the store if possible: it has counts per second, so
+/// a line at exactly the end of a window counts for the next one.
 const COUNTED_STEP_NS_MIN: i64 = 60_000_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// What tells series apart.
+/// The labels that distinguish series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// All labels that are shown, and these.
+    /// All labels of the output, and these.
     All(Vec<String>),
     /// These labels.
     By(Vec<String>),
-    /// All labels but these, and the wanted others.
+    /// All labels except the first list, and the wanted ones in the second list.
     Without(Vec<String>, Vec<String>),
 }
 
 impl Keys {
-    /// Those that a grouping leaves; `wanted` are fields that are asked for around it.
+    /// The keys of a grouping; `wanted` are fields that enclosing parts use.
     pub fn of(grouping: &Grouping, wanted: &[String]) -> Keys {
         match grouping.without {
             false => Keys::By(grouping.labels.clone()),
@@ -93,7 +93,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Adds a line; gives the memory that this took.
+    /// Adds a line; returns the memory that this took.
     fn add(&mut self, op: RangeOp, labels: Labels, bucket: i64, sample: Sample) -> usize {
         let mut taken = 0;
         if !self.series.contains_key(&labels) {
@@ -122,7 +122,7 @@ impl Collected {
 }
 
 impl Evaluation<'_> {
-    /// Evaluates an aggregation over lines, with series told apart by `keys`.
+    /// Evaluates an aggregation over lines, with series distinguished by `keys`.
     pub(super) fn over_lines(
         &mut self,
         range: &RangeAggregation,
@@ -131,7 +131,7 @@ impl Evaluation<'_> {
         let keys = if range.op == RangeOp::Absent { Keys::By(Vec::new()) } else { keys };
         let collected = match self.counted(range, &keys)? {
             Some(collected) => collected,
-            None => self.looked_at(range, &keys)?,
+            None => self.evaluate_lines(range, &keys)?,
         };
         let bytes = collected.bytes;
         let series = self.windows(range, collected);
@@ -140,8 +140,12 @@ impl Evaluation<'_> {
         Ok(if range.op == RangeOp::Absent { self.absent(range, &series) } else { series })
     }
 
-    /// Sends every line through the stages.
-    fn looked_at(&mut self, range: &RangeAggregation, keys: &Keys) -> Result<Collected, EvalError> {
+    /// Passes every line through the stages.
+    fn evaluate_lines(
+        &mut self,
+        range: &RangeAggregation,
+        keys: &Keys,
+    ) -> Result<Collected, EvalError> {
         let RangeAggregation { op, query, unwrap, range_ns, offset_ns, .. } = range;
         let pushed = Query::new(push(query).filter, Vec::new());
         let mut context = Context {
@@ -149,7 +153,7 @@ impl Evaluation<'_> {
             limit: None,
             ..self.context.clone()
         };
-        // What is sent here is looked at, not sent to the client.
+        // Rows are evaluated here, not sent to the client.
         context.limits.rows_max = u64::MAX;
         let mut reader = Reader::default();
         let mut collected = Collected::default();
@@ -205,8 +209,8 @@ impl Evaluation<'_> {
         failed.map_or(Ok(collected), Err)
     }
 
-    /// Lets the store count lines by fields, where it can: no line is changed, and series are told
-    /// apart by fields.
+    /// Lets the store count lines by fields if possible: no stage changes lines, and series are
+    /// distinguished by fields.
     fn counted(
         &mut self,
         range: &RangeAggregation,
@@ -238,13 +242,13 @@ impl Evaluation<'_> {
         let mut by: Vec<By> = fields.iter().map(plain).collect();
         let mut lines = self.grid.lines_of(*range_ns, *offset_ns);
         if !is_instant {
-            // Counts of whole seconds: windows that begin at a second, and end before one.
+            // Counts per second: windows that begin at a second, and end before one.
             lines.start_ns -= 1;
             lines.end_ns -= 1;
             let bucket = Bucket::Time { step_ns, offset_ns: start_ns.rem_euclid(step_ns) };
             by.insert(0, By { name: "_time".to_owned(), bucket: Some(bucket) });
         }
-        // A name that no field has.
+        // A name that no field can have.
         let count = "count\0".to_owned();
         let function = Function::count();
         let functions = vec![StatsFunction { function, filter: None, name: count.clone() }];
@@ -262,7 +266,7 @@ impl Evaluation<'_> {
                 };
                 let value: f64 = get(&count).parse().unwrap_or(0.0);
                 let bucket = match is_instant {
-                    // One that is in the only window, however short that is.
+                    // In the only window, however short it is.
                     true => Some(ONLY_BUCKET),
                     false => {
                         // The bucket that begins there is the step that ends at its end.
@@ -299,7 +303,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Puts windows together.
+    /// Computes the windows.
     fn windows(
         &mut self,
         range: &RangeAggregation,
@@ -308,7 +312,7 @@ impl Evaluation<'_> {
         let RangeAggregation { op, range_ns, parameter, .. } = range;
         self.take(self.points_bytes(collected.series.len()))?;
         let mut found = Vec::with_capacity(collected.series.len());
-        // Sums of whole numbers are exact, and need not be made anew for each window.
+        // Sums of integers are exact, so they need not be recomputed for each window.
         let slides =
             matches!(op, RangeOp::Count | RangeOp::Rate | RangeOp::Bytes | RangeOp::BytesRate)
                 && range.unwrap.is_none();
@@ -359,7 +363,7 @@ impl Evaluation<'_> {
         Ok(found)
     }
 
-    /// 1 where no series has a point.
+    /// 1 at the times where no series has a point.
     fn absent(&self, range: &RangeAggregation, series: &[Series]) -> Vec<Series> {
         let points: Vec<Option<f64>> = (0..self.grid.steps())
             .map(|step| match series.iter().any(|one| one.points[step].is_some()) {
@@ -382,7 +386,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// The value of the label that is taken as number; none when the line has none or does not pass.
+/// The value of the unwrapped label; `None` if the line lacks it or does not pass.
 fn unwrapped(unwrap: &Unwrap, item: &mut Item<'_>) -> Option<f64> {
     let read = |value: &str| match unwrap.conversion {
         _ if value.is_empty() => None,
@@ -392,14 +396,14 @@ fn unwrapped(unwrap: &Unwrap, item: &mut Item<'_>) -> Option<f64> {
     };
     let value = item.with_label(&unwrap.label, read)?;
     if value.is_none() {
-        let details = format!("label {} is no number of the kind", unwrap.label);
+        let details = format!("label {} is not a number of the kind", unwrap.label);
         item.set_error("SampleExtractionErr", details);
     }
     let passes = unwrap.filters.iter().all(|filter| filter.passes(item));
     passes.then_some(value.unwrap_or(0.0))
 }
 
-/// Labels as Loki writes them in messages.
+/// Labels in Loki's format for messages.
 pub(crate) fn shown(labels: &Labels) -> String {
     let one = |(name, value): &(String, String)| format!("{name}={}", crate::lex::quote(value));
     format!("{{{}}}", labels.iter().map(one).collect::<Vec<_>>().join(", "))

@@ -1,8 +1,8 @@
-//! Queries for numbers: each aggregation over lines is one pass over the store, and what it gives,
-//! series of points on a grid of times, is put together in memory.
+//! Queries for samples: each aggregation over lines is one pass over the store; its result, series
+//! of points on a grid of times, is combined in memory.
 //!
-//! Limits: memory of buckets, series and points counts against that of the query; the number of
-//! points of a series and of series is limited as in Loki.
+//! Limits: the memory of buckets, series and points counts as memory of the query; the number of
+//! points per series and of series is limited as in Loki.
 
 mod binary;
 mod grid;
@@ -24,12 +24,12 @@ pub use grid::Grid;
 pub use lines::Keys;
 pub use series::{Series, Value};
 
-/// Most points of a series, as in Loki. A finer step is refused.
+/// Limit of the points of a series, as in Loki. A finer step is refused.
 pub const POINTS_MAX: i64 = 11_000;
-/// Most series of an answer. More are refused with what to do.
+/// Limit of the series of an answer. Beyond it, the error says what to change.
 pub const SERIES_MAX: usize = 5_000;
 
-/// What an evaluation needs to know, and what it uses up.
+/// The parameters and the counters of an evaluation.
 pub struct Evaluation<'a> {
     source: &'a dyn Source,
     context: &'a Context,
@@ -61,8 +61,8 @@ pub fn run(
 }
 
 impl Evaluation<'_> {
-    /// Evaluates a part. `wanted` are labels that parts around it name, so that fields of lines may
-    /// be asked for.
+    /// Evaluates a part. `wanted` are labels named by enclosing parts, so that fields of lines can
+    /// be used as labels.
     fn value(&mut self, metric: &Metric, wanted: &mut Vec<String>) -> Result<Value, EvalError> {
         self.check()?;
         match metric {
@@ -79,7 +79,7 @@ impl Evaluation<'_> {
                 self.over_lines(range, keys).map(Value::Series)
             }
             Metric::Vector { op, parameter, grouping, inner } => {
-                // Lines can be counted for each group at once, instead of for each series first.
+                // Lines can be counted per group directly, instead of per series first.
                 let at_once = match (op, &**inner) {
                     (VectorOp::Sum, Metric::Range(r)) => matches!(
                         r.op,
@@ -156,7 +156,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Whether it may go on.
+    /// An error if the query has to stop.
     fn check(&self) -> Result<(), RunError> {
         if self.context.cancelled.load(Relaxed) {
             return Err(RunError::Cancelled);
@@ -168,7 +168,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Counts memory that is about to be taken.
+    /// Counts memory before it is allocated.
     fn take(&mut self, bytes: usize) -> Result<(), RunError> {
         self.held_bytes += bytes as u64;
         self.context.progress.memory_bytes.store(self.held_bytes, Relaxed);
@@ -176,13 +176,13 @@ impl Evaluation<'_> {
         if self.held_bytes > max { Err(RunError::MemoryLimit(max)) } else { Ok(()) }
     }
 
-    /// Counts memory that was given back.
+    /// Counts memory that was freed.
     fn give_back(&mut self, bytes: usize) {
         self.held_bytes = self.held_bytes.saturating_sub(bytes as u64);
         self.context.progress.memory_bytes.store(self.held_bytes, Relaxed);
     }
 
-    /// Memory of the points of so many series.
+    /// Memory of the points of `series` series.
     fn points_bytes(&self, series: usize) -> usize {
         series.saturating_mul(self.grid.steps() * size_of::<Option<f64>>() + 64)
     }

@@ -3,30 +3,30 @@
 use crate::ast::Grouping;
 use crate::stage::Labels;
 
-/// What a query for numbers gives.
+/// The result of a query for samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// The same number at all times.
+    /// One number for all times.
     Scalar(f64),
     /// Series, each with labels of its own.
     Series(Vec<Series>),
 }
 
-/// Points of the same labels.
+/// Points with the same labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Labels, in order of names.
     pub labels: Labels,
-    /// A point for each time of the grid; none where there is none.
+    /// A point for each time of the grid; `None` where there is no sample.
     pub points: Vec<Option<f64>>,
 }
 
-/// The value of a label; empty when there is none.
+/// The value of a label; empty if it is missing.
 pub fn label<'l>(labels: &'l Labels, name: &str) -> &'l str {
     labels.iter().find(|(label, _)| label == name).map_or("", |(_, value)| value)
 }
 
-/// Sets a label; an empty value takes it away.
+/// Sets a label; an empty value removes it.
 pub fn set_label(labels: &mut Labels, name: &str, value: &str) {
     labels.retain(|(label, _)| label != name);
     if !value.is_empty() {
@@ -35,7 +35,7 @@ pub fn set_label(labels: &mut Labels, name: &str, value: &str) {
     }
 }
 
-/// The labels that stay.
+/// The labels that a grouping keeps.
 pub fn grouped(labels: &Labels, grouping: &Grouping) -> Labels {
     labels.iter().filter(|(name, _)| grouping.keeps(name)).cloned().collect()
 }

@@ -1,22 +1,21 @@
-//! What is kept of the lines of a bucket, so that the number of a window can be made of those of
-//! its buckets.
+//! The state of a bucket, from whose merge the value of a window is computed.
 
 use record::LineId;
 
 use crate::ast::RangeOp;
 
-/// A line as it counts.
+/// A line as a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When, nanoseconds since 1970 UTC.
+    /// Its time, nanoseconds since 1970 UTC.
     pub time_ns: i64,
-    /// Which; tells lines of the same time apart.
+    /// Its id, which distinguishes lines with the same time.
     pub id: LineId,
     /// Its value.
     pub value: f64,
 }
 
-/// What is kept.
+/// The state of a bucket.
 #[derive(Clone, Debug)]
 pub enum State {
     /// A sum.
@@ -32,7 +31,7 @@ pub enum State {
 }
 
 impl State {
-    /// That of one line.
+    /// The state of one line.
     pub fn new(op: RangeOp, sample: Sample) -> State {
         use RangeOp::*;
         match op {
@@ -44,7 +43,7 @@ impl State {
         }
     }
 
-    /// Adds another of the same kind.
+    /// Merges another state of the same kind.
     pub fn merge(&mut self, op: RangeOp, other: &State) {
         match (self, other) {
             (State::Sum(sum), State::Sum(other)) => *sum += other,
@@ -69,7 +68,7 @@ impl State {
         }
     }
 
-    /// The number.
+    /// The value of the window.
     pub fn value(&mut self, op: RangeOp, parameter: Option<f64>, range_ns: i64) -> f64 {
         let range_s = range_ns as f64 / 1e9;
         match self {
@@ -84,7 +83,7 @@ impl State {
         }
     }
 
-    /// Memory held beside itself, in bytes.
+    /// Heap memory, in bytes.
     pub fn extra_bytes(&self) -> usize {
         match self {
             State::Values(values) => values.capacity() * size_of::<f64>(),

@@ -8,7 +8,7 @@ use crate::ast::{Grouping, VectorOp};
 use crate::error::EvalError;
 use crate::stage::Labels;
 
-/// What is kept of a group at one time.
+/// The state of a group at one time.
 #[derive(Clone, Copy, Default)]
 struct Group {
     count: f64,
@@ -50,7 +50,7 @@ impl Group {
 }
 
 impl Evaluation<'_> {
-    /// Aggregates series; without `grouping` into one.
+    /// Aggregates series; without `grouping` into one series.
     pub(super) fn over_series(
         &mut self,
         op: VectorOp,
@@ -104,7 +104,7 @@ impl Evaluation<'_> {
         Ok(found)
     }
 
-    /// Leaves the points of the `count` greatest or least members at each time.
+    /// Keeps the points of the `count` greatest or least members at each time.
     fn choose(&self, op: VectorOp, count: usize, members: &[usize], series: &mut [Series]) {
         for step in 0..self.grid.steps() {
             let mut there: Vec<usize> =
@@ -115,7 +115,7 @@ impl Evaluation<'_> {
             there.sort_by(|&a, &b| {
                 let value = |m: usize| series[m].points[step].unwrap_or(f64::NAN);
                 let (a_value, b_value) = (value(a), value(b));
-                // What is no number comes last either way.
+                // NaN comes last in both orders.
                 let order = match (a_value.is_nan(), b_value.is_nan()) {
                     (false, false) if op == VectorOp::Topk => b_value.total_cmp(&a_value),
                     (false, false) => a_value.total_cmp(&b_value),

@@ -18,8 +18,8 @@ impl Parser<'_> {
         let mut tests = vec![self.label_test_one()?];
         loop {
             let joined = self.eat_word("and") || self.eat(",");
-            // Tests may also stand one behind the other.
-            let goes_on = match self.peek() {
+            // Tests may also follow each other without an operator.
+            let continues = match self.peek() {
                 Token::Sign("(") => true,
                 Token::Word(word) => {
                     let is_keyword = matches!(word.as_str(), "or" | "by" | "without" | "offset");
@@ -27,7 +27,7 @@ impl Parser<'_> {
                 }
                 _ => false,
             };
-            if !joined && !goes_on {
+            if !joined && !continues {
                 return Ok(if tests.len() == 1 { tests.remove(0) } else { LabelTest::All(tests) });
             }
             tests.push(self.label_test_one()?);
@@ -84,7 +84,7 @@ impl Parser<'_> {
                 self.next();
                 Bound::Bytes(text, bytes)
             }
-            Token::Text(_) => return Err(self.error("a text is compared with =, !=, =~ or !~")),
+            Token::Text(_) => return Err(self.error("a string is compared with =, !=, =~ or !~")),
             _ => Bound::Number(self.number()?),
         };
         Ok(LabelTest::Compare { name, comparison, bound })

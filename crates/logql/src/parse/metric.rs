@@ -1,10 +1,10 @@
-//! Queries for numbers: aggregations over lines and over series, and operations between them.
+//! Queries for samples: aggregations over lines and over series, and operations between them.
 
 use super::{NESTING_MAX, Parser, Result, STAGES_MAX};
 use crate::ast::*;
 use crate::lex::Token;
 
-/// A query for numbers, and how many expressions it has in each other, itself counted.
+/// A query for samples, and the height of its tree.
 pub(super) struct Part {
     pub metric: Metric,
     height: usize,
@@ -24,7 +24,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The operator that comes next, if it binds at least so close.
+    /// The next operator, if its precedence is at least `least`.
     fn peek_operator(&self, least: u8) -> Option<BinaryOp> {
         let op = match self.peek() {
             Token::Sign(sign) => BinaryOp::named(sign),
@@ -34,13 +34,12 @@ impl Parser<'_> {
         op.filter(|op| op.precedence() >= least)
     }
 
-    /// `left`, and what operators that bind at least so close make of it and of the operands behind
-    /// it.
+    /// Parses operators with a precedence of at least `least`, with `left` as the first operand.
     fn operations(&mut self, mut left: Part, least: u8) -> Result<Part> {
         while let Some(op) = self.peek_operator(least) {
             self.next();
             let modifier = self.binary_modifier(op)?;
-            // The power binds to the right, all else to the left.
+            // `^` is right-associative, all others are left-associative.
             let right_least =
                 if op == BinaryOp::Power { op.precedence() } else { op.precedence() + 1 };
             let mut right = self.metric_one()?;
@@ -76,7 +75,7 @@ impl Parser<'_> {
             return Ok(inner + 1);
         }
         Err(self.error_before(format!(
-            "more than {NESTING_MAX} expressions in each other; each operator of a chain such as a + b + c is around \
+            "more than {NESTING_MAX} nested expressions; each operator of a chain such as a + b + c encloses \
              those before it: put parts of a long chain into parentheses, (a + b) + (c + d), or send several queries"
         )))
     }
@@ -85,7 +84,7 @@ impl Parser<'_> {
         let mut modifier = BinaryModifier::default();
         if self.is_word("bool") {
             if !op.is_comparison() {
-                return Err(self.error("bool goes with comparisons only"));
+                return Err(self.error("bool can be used with comparisons only"));
             }
             self.next();
             modifier.bool = true;
@@ -100,7 +99,7 @@ impl Parser<'_> {
             if self.is_word(word) {
                 if modifier.matching.is_none() || op.is_set() {
                     return Err(self.error(format!(
-                        "{word} goes behind on() or ignoring() of an arithmetic operation"
+                        "{word} can be used only after on() or ignoring() of an arithmetic operation"
                     )));
                 }
                 self.next();
@@ -115,7 +114,7 @@ impl Parser<'_> {
         Ok(modifier)
     }
 
-    /// Whether parentheses that come next hold names alone.
+    /// Whether the next parentheses contain only names.
     fn is_list_of_labels(&self) -> bool {
         let mut place = self.at + 1;
         loop {
@@ -162,7 +161,7 @@ impl Parser<'_> {
                 return self.number().map(Metric::Literal).map(Part::leaf);
             }
             Token::Sign("{") => {
-                return Err(self.error("a selector of lines where a number is needed; put it into an aggregation, such as count_over_time({…}[5m])"));
+                return Err(self.error("a log selector where a number is needed; put it into an aggregation, such as count_over_time({…}[5m])"));
             }
             Token::Word(word) => word.clone(),
             _ => return Err(self.unexpected("an aggregation, a number or \"(\"")),
@@ -280,7 +279,7 @@ impl Parser<'_> {
         Ok(Metric::Range(Box::new(range)))
     }
 
-    /// What stands in the parentheses of a range aggregation.
+    /// Parses the parentheses of a range aggregation.
     fn log_range(&mut self) -> Result<RangeAggregation> {
         let mut range = RangeAggregation {
             op: RangeOp::Count,
@@ -298,7 +297,7 @@ impl Parser<'_> {
         Ok(range)
     }
 
-    /// The range may stand behind the selector, the stages, or parentheses around them.
+    /// The range may follow the selector, the stages, or parentheses around them.
     fn log_range_parts(&mut self, range: &mut RangeAggregation) -> Result<()> {
         if self.eat("(") {
             self.nested(|p| p.log_range_parts(range))?;
@@ -309,12 +308,12 @@ impl Parser<'_> {
         loop {
             if self.peek() == &Token::Sign("[") {
                 if range.range_ns != 0 {
-                    return Err(self.error("the range stands twice"));
+                    return Err(self.error("the range is given twice"));
                 }
                 self.next();
                 range.range_ns = self.duration()?;
                 if range.range_ns <= 0 {
-                    return Err(self.error_before("the range has to be above 0"));
+                    return Err(self.error_before("the range must be above 0"));
                 }
                 self.expect("]")?;
                 if self.eat_word("offset") {
@@ -322,7 +321,7 @@ impl Parser<'_> {
                 }
             } else if self.starts_unwrap() {
                 if range.unwrap.is_some() {
-                    return Err(self.error("unwrap stands twice"));
+                    return Err(self.error("unwrap is given twice"));
                 }
                 range.unwrap = Some(self.unwrap()?);
             } else {
@@ -331,9 +330,9 @@ impl Parser<'_> {
                     return Ok(());
                 }
                 if range.unwrap.is_some() {
-                    return Err(self.error_before("only tests of labels stand behind unwrap"));
+                    return Err(self.error_before("only tests of labels may follow unwrap"));
                 }
-                // Written behind each other they would be another query.
+                // Written one after another they would be another query.
                 let named = match range.query.stages.last() {
                     Some(Stage::Drop(named) | Stage::Keep(named)) => named.last(),
                     _ => None,
@@ -364,7 +363,7 @@ impl Parser<'_> {
         let (label, conversion) = if self.peek() == &Token::Sign("(") {
             if conversion == Conversion::Number {
                 let message = format!(
-                    "not supported: conversion {word}(); there are bytes, duration and duration_seconds"
+                    "not supported: conversion {word}(); supported are bytes, duration and duration_seconds"
                 );
                 return Err(self.error_before(message));
             }

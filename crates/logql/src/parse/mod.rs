@@ -1,7 +1,7 @@
-//! LogQL text to a tree, by recursive descent.
+//! Parses LogQL into a tree, by recursive descent.
 //!
-//! What Loki's language has and this does not is refused by name: `rate_counter`, `approx_topk`,
-//! `variants`.
+//! Functions of Loki's language that are not supported are refused by name: `rate_counter`,
+//! `approx_topk`, `variants`.
 
 mod label_test;
 mod metric;
@@ -13,16 +13,16 @@ use crate::ast::{Expr, LogQuery, MatchOp, Matcher, Regex};
 use crate::error::ParseError;
 use crate::lex::{Token, tokens};
 
-/// Most expressions inside each other, and most tests of labels. Deeper ones are refused. It bounds
-/// the recursion of everything that walks a tree: parsing, evaluation, writing, dropping. Each
-/// operator of a chain (`a + b + c`) is inside the next one.
+/// Limit of nested expressions, and of nested tests of labels. Deeper ones are refused. It bounds
+/// the recursion of all code that walks a tree: parsing, evaluation, writing, dropping. Each
+/// operator of a chain (`a + b + c`) is nested in the next one.
 pub const NESTING_MAX: usize = 100;
-/// Most stages of a query. Longer ones are refused.
+/// Limit of the stages of a query. Longer ones are refused.
 pub const STAGES_MAX: usize = 100;
 
 type Result<T> = std::result::Result<T, ParseError>;
 
-/// Reads a query.
+/// Parses a query.
 pub fn parse(text: &str) -> Result<Expr> {
     let mut parser = Parser::new(text)?;
     if parser.peek() == &Token::End {
@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<Expr> {
     }
 }
 
-/// Reads a selector alone, `{a="b"}`, as `match[]` of the API has it.
+/// Parses a selector alone, `{a="b"}`, for `match[]` of the API.
 pub fn parse_matchers(text: &str) -> Result<Vec<Matcher>> {
     let mut parser = Parser::new(text)?;
     let matchers = parser.selector()?;
@@ -126,7 +126,7 @@ impl Parser<'_> {
                 Token::Text(text) => Ok(text),
                 _ => unreachable!("just seen"),
             },
-            _ => Err(self.unexpected("a quoted text")),
+            _ => Err(self.unexpected("a quoted string")),
         }
     }
 
@@ -163,7 +163,7 @@ impl Parser<'_> {
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= NESTING_MAX {
             return Err(self.error(format!(
-                "more than {NESTING_MAX} expressions in each other; write fewer parentheses, or send several queries"
+                "more than {NESTING_MAX} nested expressions; write fewer parentheses, or send several queries"
             )));
         }
         self.depth += 1;

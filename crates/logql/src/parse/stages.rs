@@ -1,4 +1,4 @@
-//! Stages: line filters, parsers, formats, what is dropped and kept.
+//! Stages: line filters, parsers, formats, `drop` and `keep`.
 
 use super::{Parser, Result, STAGES_MAX};
 use crate::ast::{LabelSource, Named, Stage};
@@ -9,8 +9,8 @@ use crate::stage::path::Path;
 use crate::stage::pattern::Pattern;
 use crate::stage::template::Template;
 
-/// Labels that `json` and `logfmt` are told to take. More are refused, as a line is searched for
-/// each.
+/// Limit of the labels to extract in `json` and `logfmt`. More are refused, because a line is
+/// searched for each.
 const EXTRACTIONS_MAX: usize = 100;
 
 impl Parser<'_> {
@@ -39,7 +39,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether `!=` is a line filter, not a comparison of numbers.
+    /// Whether `!=` is a line filter rather than a comparison of numbers.
     fn takes_line(&self) -> bool {
         matches!(self.peek_behind(), Token::Text(_))
             || matches!(self.peek_behind(), Token::Word(word) if word == "ip")
@@ -57,7 +57,7 @@ impl Parser<'_> {
     fn needle(&mut self, op: LineOp) -> Result<Needle> {
         if self.is_word("ip") {
             if op != LineOp::Contains {
-                return Err(self.error("ip() goes with |= and != only"));
+                return Err(self.error("ip() can be used with |= and != only"));
             }
             return self.ip().map(Needle::Ip);
         }
@@ -77,7 +77,7 @@ impl Parser<'_> {
         let text = self.string()?;
         let range = IpRange::parse(&text).ok_or_else(|| {
             self.error_before(format!(
-                "ip: \"{text}\" is no address, no range such as 10.0.0.1-10.0.0.9 and no network such as 10.0.0.0/8"
+                "ip: \"{text}\" is not an address, a range such as 10.0.0.1-10.0.0.9 or a network such as 10.0.0.0/8"
             ))
         })?;
         self.expect(")")?;
@@ -90,7 +90,7 @@ impl Parser<'_> {
             Token::Sign("(") => return self.label_test().map(Stage::Label),
             _ => return Err(self.unexpected("a stage, such as json, or a test of a label")),
         };
-        // A label may be named as a stage is, but behind a stage without arguments `!=` is a line
+        // A label may have the name of a stage, but behind a stage without arguments `!=` is a line
         // filter.
         let stands_alone = matches!(word.as_str(), "json" | "logfmt" | "unpack" | "decolorize");
         let is_test = match self.peek_behind() {
@@ -188,7 +188,7 @@ impl Parser<'_> {
             let from = if self.eat("=") { self.string()? } else { name.clone() };
             if found.len() == EXTRACTIONS_MAX {
                 let message = format!(
-                    "more than {EXTRACTIONS_MAX} labels of one stage; leave them out to take all"
+                    "more than {EXTRACTIONS_MAX} labels in one stage; leave them out to extract all"
                 );
                 return Err(self.error_before(message));
             }

@@ -1,8 +1,9 @@
 //! Tests of labels: `level="error"`, `size > 10KB`, `addr = ip("10.0.0.0/8")`, with `and`, `or` and
 //! parentheses.
 //!
-//! As in Loki, a line with an error passes every test but those of text, so that errors are seen
-//! until somebody filters `__error__`; and a value that is no number makes an error, not a miss.
+//! As in Loki, a line with an error passes every test except those of text, so that errors stay
+//! visible until a filter on `__error__` removes them; and a value that is not a number is an error
+//! instead of a mismatch.
 
 use std::fmt;
 
@@ -15,18 +16,18 @@ use crate::units::{format_number, parse_bytes, parse_duration_ns, parse_number};
 /// A test of labels.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LabelTest {
-    /// As text.
+    /// Compared as text.
     Text(Matcher),
-    /// As a number of some kind.
+    /// Compared as a number of some kind.
     Compare {
         /// The label.
         name: String,
-        /// How.
+        /// The comparison.
         comparison: Comparison,
-        /// With what.
+        /// The value it is compared with.
         bound: Bound,
     },
-    /// As an address.
+    /// Compared as an address.
     Ip {
         /// The label.
         name: String,
@@ -35,9 +36,9 @@ pub enum LabelTest {
         /// The addresses.
         range: IpRange,
     },
-    /// All of these; two or more.
+    /// All of these tests; at least two.
     All(Vec<LabelTest>),
-    /// Any of these; two or more.
+    /// Any of these tests; at least two.
     Any(Vec<LabelTest>),
 }
 
@@ -82,7 +83,7 @@ impl Comparison {
     }
 }
 
-/// What a label is compared with; its kind says how the label is read.
+/// The value that a label is compared with; its kind determines how the label is parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     /// A plain number.
@@ -94,7 +95,7 @@ pub enum Bound {
 }
 
 impl LabelTest {
-    /// Whether a line passes; may note an error on it.
+    /// Whether a line passes; may set an error on it.
     pub fn passes(&self, item: &mut Item<'_>) -> bool {
         match self {
             LabelTest::Text(matcher) => item.with_label(&matcher.name, |v| matcher.matches(v)),
@@ -118,7 +119,7 @@ impl LabelTest {
                     Some(None) => {
                         item.set_error(
                             "LabelFilterErr",
-                            format!("label {name} is no number of the kind"),
+                            format!("label {name} is not a number of the kind"),
                         );
                         true
                     }
@@ -136,7 +137,7 @@ impl LabelTest {
                 });
                 inside.is_some_and(|inside| inside != *negated)
             }
-            // Every test is made, as each may note an error.
+            // Every test is evaluated, because each may set an error.
             LabelTest::All(tests) => tests.iter().fold(true, |all, test| test.passes(item) & all),
             LabelTest::Any(tests) => tests.iter().any(|test| test.passes(item)),
         }
@@ -145,7 +146,7 @@ impl LabelTest {
 
 impl fmt::Display for LabelTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `and` binds closer, so that each pair of parentheses that is written was read: the
+        // `and` binds more tightly, so parentheses are written only where they were parsed: the
         // nesting stays within its limit.
         let all = |test: &LabelTest| match test {
             LabelTest::All(_) | LabelTest::Any(_) => format!("({test})"),

@@ -1,4 +1,4 @@
-//! The functions of templates, called as Loki and Sprig call them.
+//! The functions of templates, with the names and arguments of Loki and Sprig.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// As it is written into the output.
+    /// The value as it is written into the output.
     pub fn shown(&self) -> Cow<'_, str> {
         match self {
             Value::Text(text) => Cow::Borrowed(text),
@@ -31,7 +31,7 @@ impl Value {
         }
     }
 
-    /// What `if` takes for true.
+    /// Whether `if` treats the value as true.
     pub fn is_true(&self) -> bool {
         match self {
             Value::Text(text) => !text.is_empty(),
@@ -76,7 +76,7 @@ pub struct Function {
     most: usize,
 }
 
-/// Names, and the fewest and most arguments.
+/// Names, with the least and the greatest number of arguments.
 const FUNCTIONS: [(&str, usize, usize); 64] = [
     ("ToLower", 1, 1),
     ("ToUpper", 1, 1),
@@ -145,14 +145,14 @@ const FUNCTIONS: [(&str, usize, usize); 64] = [
 ];
 
 impl Function {
-    /// The one with that name.
+    /// The function with that name.
     pub fn named(name: &str) -> Option<Function> {
         let name = if name == "duration_seconds" { "duration" } else { name };
         let found = FUNCTIONS.iter().find(|(known, ..)| *known == name);
         found.map(|&(name, least, most)| Function { name, least, most })
     }
 
-    /// Whether it can be called with so many arguments.
+    /// Checks that it can be called with `count` arguments.
     pub fn check(self, count: usize) -> Result<(), String> {
         let Function { name, least, most } = self;
         if (least..=most).contains(&count) {
@@ -163,7 +163,7 @@ impl Function {
         Err(format!("{name} takes {least}{more} argument{plural}"))
     }
 
-    /// Its value; there are as many arguments as it takes.
+    /// Its value; the number of arguments has been checked.
     pub fn call(self, arguments: &[Value]) -> Result<Value, String> {
         let texts: Vec<Cow<'_, str>> = arguments.iter().map(Value::shown).collect();
         let text = |place: usize| &*texts[place];
@@ -250,7 +250,7 @@ impl Function {
             }
             "urlencode" => made(url_encoded(text(0))),
             "urldecode" => {
-                url_decoded(text(0)).map(Value::Text).ok_or_else(|| self.wrong("not encoded so"))
+                url_decoded(text(0)).map(Value::Text).ok_or_else(|| self.wrong("not URL-encoded"))
             }
             "printf" => self.printf(arguments).map(Value::Text),
             "print" => made(texts.concat()),
@@ -393,7 +393,7 @@ fn last(arguments: &[Value]) -> &Value {
     arguments.last().expect("one argument at least")
 }
 
-/// Texts that are labels are compared with numbers as numbers.
+/// Labels are compared with numbers as numbers.
 fn order(arguments: &[Value]) -> std::cmp::Ordering {
     match (&arguments[0], &arguments[1]) {
         (Value::Text(a), Value::Text(b)) => a.cmp(b),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use query::network;
 
-/// Addresses from one to another, both inside, of one kind.
+/// Addresses from one to another, both inclusive, of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpRange {
     text: String,
@@ -14,7 +14,7 @@ pub struct IpRange {
 }
 
 impl IpRange {
-    /// Reads a range.
+    /// Parses a range.
     pub fn parse(text: &str) -> Option<IpRange> {
         let (first, last) = if let Some((first, last)) = text.split_once('-') {
             (first.trim().parse().ok()?, last.trim().parse().ok()?)
@@ -27,7 +27,7 @@ impl IpRange {
         (first.is_ipv4() == last.is_ipv4()).then(|| IpRange { text: text.to_owned(), first, last })
     }
 
-    /// As written.
+    /// The range as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -42,7 +42,7 @@ impl IpRange {
         let part = |c: char| c.is_ascii_hexdigit() || c == '.' || c == ':';
         text.split(|c| !part(c)).filter(|word| word.len() >= 2).any(|word| {
             let parsed = |word: &str| word.parse().is_ok_and(|address| self.contains(address));
-            // `10.0.0.1:80`, and an address at the end of a sentence.
+            // Also `10.0.0.1:80`, and an address at the end of a sentence.
             parsed(word)
                 || parsed(word.trim_matches(['.', ':']))
                 || word.rsplit_once(':').is_some_and(|(host, _)| parsed(host))

@@ -1,19 +1,19 @@
-//! What `json` and `unpack` make of a line. The text is taken apart by what reads lines that are
-//! JSON, and `unpack_json` of LogsQL ([`record::parse::json_members_by`]): the grammar is that of
-//! RFC 8259, and of a broken object nothing is taken.
+//! The stages `json` and `unpack`. The text is parsed by the parser of JSON lines and of
+//! `unpack_json` of LogsQL ([`record::parse::json_members_by`]): the grammar is that of RFC 8259,
+//! and a malformed object yields nothing.
 //!
-//! Loki differs from `unpack_json` in names, which are made of letters, digits and `_` and joined
-//! by `_`; in leaving out arrays, empty objects and null; and in taking values by their place
-//! ([`super::path`]). Left out: what Loki's reader takes beyond the grammar, such as control
-//! characters in texts.
+//! Loki differs from `unpack_json` in names, which consist of letters, digits and `_` and are
+//! joined with `_`; in skipping arrays, empty objects and null; and in extracting values by path
+//! ([`super::path`]). Left out: input that Loki's parser accepts beyond the grammar, such as
+//! control characters in strings.
 
 use record::parse::{JsonKind, json_members_by};
 
-/// Objects nested deeper than that give no labels.
+/// Objects nested more deeply yield no labels.
 pub const DEPTH_MAX: usize = 64;
 
-/// Calls `each` with the labels that an object gives: texts as they are, numbers and literals as
-/// they are written. None, without a call, when the text is no object.
+/// Calls `each` with the labels of an object: strings unescaped, numbers and literals as written.
+/// `None`, without a call, if the text is not an object.
 pub fn labels(text: &str, mut each: impl FnMut(&str, &str)) -> Option<()> {
     let join = |name: &mut String, _depth: usize, key: &str| append(name, key);
     checked(text, DEPTH_MAX, join, &mut |name, kind, value| {
@@ -23,14 +23,14 @@ pub fn labels(text: &str, mut each: impl FnMut(&str, &str)) -> Option<()> {
     })
 }
 
-/// Calls `each` with the members of an object: key, and what the value is and says. None, without a
-/// call, when the text is no object.
+/// Calls `each` with the members of an object: key, type and value. `None`, without a call, if the
+/// text is not an object.
 pub fn members(text: &str, mut each: impl FnMut(&str, JsonKind, &str)) -> Option<()> {
     checked(text, 1, by_key, &mut each)
 }
 
-/// As [`members`] of a text of which `each` may be told a part before it is found to be none: for
-/// what was looked at before.
+/// Like [`members`], but may call `each` with members of a text that turns out to be no object: for
+/// text that was checked before.
 pub fn members_at_once(text: &str, each: impl FnMut(&str, JsonKind, &str)) -> Option<()> {
     json_members_by(text.as_bytes(), 1, by_key, each)
 }
@@ -39,7 +39,7 @@ fn by_key(path: &mut String, _depth: usize, key: &str) {
     path.push_str(key);
 }
 
-/// As [`json_members_by`], once the text is known to be an object to its end.
+/// Like [`json_members_by`], after checking that the text is an object to its end.
 fn checked(
     text: &str,
     depth_max: usize,
@@ -50,16 +50,15 @@ fn checked(
     json_members_by(text.as_bytes(), depth_max, &join, each)
 }
 
-/// The name of a label for a key: other characters than letters, digits and `_` become `_`, and
-/// none begins with a digit.
+/// The name of a label for a key: characters other than letters, digits and `_` become `_`, and
+/// names do not begin with a digit.
 pub fn label_name(key: &str) -> String {
     let mut name = String::with_capacity(key.len() + 1);
     append(&mut name, key);
     name
 }
 
-/// Appends a key to the name of the label for the object around it, which is empty for the
-/// outermost.
+/// Appends a key to the label name of the enclosing object, which is empty for the outermost.
 fn append(name: &mut String, key: &str) {
     let key = key.trim();
     if key.is_empty() {

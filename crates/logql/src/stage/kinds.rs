@@ -1,4 +1,4 @@
-//! The stages behind a selector, and how they are written. What runs them is in [`super`].
+//! The stages behind a selector, and how they are written. [`super`] runs them.
 
 use std::fmt;
 
@@ -15,15 +15,15 @@ use crate::matcher::{Matcher, Regex};
 pub enum Stage {
     /// `|= "…"` and its like.
     Line(LineFilter),
-    /// `json`, with the labels to take; none: all.
+    /// `json`, with the labels to extract; all if there are none.
     Json(Vec<(String, Path)>),
     /// `logfmt`.
     Logfmt {
-        /// Wrong lines are errors.
+        /// Malformed lines are errors.
         strict: bool,
         /// Keys without value make empty labels.
         keep_empty: bool,
-        /// The labels to take, each from a key; none: all.
+        /// The labels to extract, each from a key; all if there are none.
         labels: Vec<(String, String)>,
     },
     /// `regexp`.
@@ -36,7 +36,7 @@ pub enum Stage {
     Label(LabelTest),
     /// `line_format`.
     LineFormat(Template),
-    /// `label_format`: labels and where they come from.
+    /// `label_format`: labels and the sources of their values.
     LabelFormat(Vec<(String, LabelSource)>),
     /// `decolorize`.
     Decolorize,
@@ -46,26 +46,26 @@ pub enum Stage {
     Keep(Vec<Named>),
 }
 
-/// Where `label_format` takes a value from.
+/// The source of a value in `label_format`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LabelSource {
-    /// Another label, which goes away.
+    /// Another label, which is removed.
     Rename(String),
     /// A template.
     Template(Template),
 }
 
-/// What `drop` and `keep` name: a label, or a label with a certain value.
+/// An argument of `drop` and `keep`: a label, or a label with certain values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Named {
     /// A label.
     Name(String),
-    /// A label, if it passes.
+    /// A label, if its value passes.
     Matcher(Matcher),
 }
 
 impl Named {
-    /// Whether it names this label.
+    /// Whether it refers to this label.
     pub fn names(&self, name: &str, value: &str) -> bool {
         match self {
             Named::Name(named) => named == name,

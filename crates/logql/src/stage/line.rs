@@ -10,26 +10,26 @@ use crate::matcher::Regex;
 /// A test of the line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineFilter {
-    /// What is looked for.
+    /// The kind of search.
     pub op: LineOp,
-    /// Lines pass in which none is found.
+    /// The line passes if nothing is found.
     pub negated: bool,
-    /// One of these is to be found; at least one.
+    /// Any of these has to be found; at least one.
     pub needles: Vec<Needle>,
 }
 
-/// What a line filter looks for.
+/// The kind of search of a line filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOp {
-    /// A text or an address.
+    /// Contains a string or an address.
     Contains,
-    /// What a regular expression matches.
+    /// Matches a regular expression.
     Match,
-    /// The whole line, by a pattern.
+    /// The whole line matches a pattern.
     Pattern,
 }
 
-/// One thing that is looked for.
+/// What a line filter searches for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Needle {
     /// A text.

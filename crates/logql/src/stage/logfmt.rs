@@ -1,16 +1,16 @@
-//! `key=value key="quoted value" alone`, as Loki reads it. What stands in quotes is read as by
+//! `key=value key="quoted value" alone`, as Loki parses it. Quoted values are parsed as by
 //! `unpack_logfmt` of LogsQL.
 //!
-//! Loki differs from `unpack_logfmt` in all else: any blank or control character is between pairs,
-//! a key alone is one with an empty value, a quote within an unquoted value is wrong, and of what
-//! is wrong nothing is taken, or with `--strict` an error is made.
+//! Otherwise Loki differs from `unpack_logfmt`: any blank or control character separates pairs, a
+//! lone key has an empty value, a quote inside an unquoted value is an error, and malformed parts
+//! are skipped, or with `--strict` are an error.
 
 use std::borrow::Cow;
 
 use query::unquote;
 
-/// Calls `each` with every key and value of a line; a key alone has an empty one. What is not of
-/// the form is left out; with `strict` it is an error.
+/// Calls `each` with every key and value of a line; a lone key has an empty value. Malformed parts
+/// are skipped; with `strict` they are an error.
 pub fn pairs(
     line: &str,
     strict: bool,
@@ -71,8 +71,8 @@ fn skip_word(text: &str) -> &str {
     &text[text.find(|c: char| c <= ' ').unwrap_or(text.len())..]
 }
 
-/// The text in quotes at the start, and how long it is written. None where the quotes do not end or
-/// an escape is none.
+/// The quoted string at the start, and the length of its source text. `None` if the quotes do not
+/// end or an escape is invalid.
 fn quoted(text: &str) -> Option<(Cow<'_, str>, usize)> {
     let plain = memchr::memchr2(b'"', b'\\', &text.as_bytes()[1..])? + 1;
     if text.as_bytes()[plain] == b'"' {

@@ -1,9 +1,9 @@
-//! What the stages of a query do with a line: tests, parsers, formats.
+//! The stages of a query applied to a line: tests, parsers, formats.
 //!
 //! A line ([`Item`]) has three kinds of labels. Those of its stream, with `detected_level`, and
-//! those that stages made are shown and tell series apart. The fields that Loginson found in the
-//! line when it came can be asked for by name, but tell nothing apart, so that a process id does
-//! not make a series of each process.
+//! those that stages made are in the output and distinguish series. The fields that Loginson parsed
+//! from the line at ingest can be used by name, but do not distinguish series, so that process ids
+//! do not make a series for each process.
 
 pub(crate) mod filter;
 pub(crate) mod functions;
@@ -23,30 +23,30 @@ use record::parse::{JsonKind, json_items};
 use json::label_name;
 use kinds::{LabelSource, Named, Stage};
 
-/// Labels as they are shown: names in order, no value empty.
+/// Labels as they are in the output: names in order, no value empty.
 pub type Labels = Vec<(String, String)>;
 
-/// The label with the level of a line, in Loki's words.
+/// The label with the level of a line, with Loki's names.
 pub const DETECTED_LEVEL: &str = "detected_level";
-/// The label that says which stage could not take a line.
+/// The label with the error of the stage that failed on a line.
 pub const ERROR: &str = "__error__";
 const ERROR_DETAILS: &str = "__error_details__";
-/// Labels of one line; what stages make beyond it is left out, as a hostile line could be nothing
-/// but keys.
+/// Limit of the labels of one line; further ones are left out, because a hostile line could consist
+/// of keys only.
 pub const LABELS_MAX: usize = 1_000;
-/// Bytes of those labels with their names: keys of objects in each other are repeated in the name
-/// of each label. A line with more has an error, and what stages make beyond it is left out.
+/// Limit of the bytes of those labels with their names: keys of nested objects are repeated in the
+/// name of each label. A line with more has an error, and further labels are left out.
 pub const LABELS_BYTES_MAX: usize = 16 << 20;
 
-/// Gives the fields of a line by name; empty when there is none.
+/// Access to the fields of a line by name; empty if a field is missing.
 pub trait Fields {
     /// The value of a field.
     fn field(&self, name: &str) -> Cow<'_, str>;
 }
 
-/// A line on its way through the stages.
+/// A line that passes through the stages.
 pub struct Item<'a> {
-    /// When it happened, nanoseconds since 1970 UTC.
+    /// Its time, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// Its text.
     pub line: Cow<'a, str>,
@@ -61,7 +61,7 @@ pub struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// A line as it was stored; `stream` in order of names.
+    /// A line as it is stored; `stream` in the order of names.
     pub fn new(
         time_ns: i64,
         line: Cow<'a, str>,
@@ -83,17 +83,17 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether a stage could not take it.
+    /// Whether a stage failed on it.
     pub fn has_error(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Notes that a stage could not take it; the first one stays.
+    /// Records that a stage failed on it; the first error stays.
     pub fn set_error(&mut self, error: &'static str, details: String) {
         self.error.get_or_insert((error, details));
     }
 
-    /// Calls `with` with the value of a label, empty where there is none.
+    /// Calls `with` with the value of a label; it is empty if the label is missing.
     pub fn with_label<T>(&self, name: &str, with: impl FnOnce(&str) -> T) -> T {
         if name == ERROR || name == ERROR_DETAILS {
             let error = self.error.as_ref();
@@ -117,7 +117,7 @@ impl<'a> Item<'a> {
         with(&self.fields.field(name))
     }
 
-    /// Sets a label; without a value it is taken away.
+    /// Sets a label; an empty value removes it.
     pub fn set(&mut self, name: &str, value: &str) {
         if let Some(place) = self.made.iter().position(|(made, _)| made == name) {
             let (name, value) = self.made.remove(place);
@@ -136,8 +136,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Sets a label that a parser found; one of the stream keeps its value, and the other gets a
-    /// name of its own.
+    /// Sets a label that a parser found. If the stream has a label of that name, that one keeps its
+    /// value, and the new one gets another name.
     fn set_parsed(&mut self, name: &str, value: &str) {
         let taken = self.stream.iter().any(|(label, _)| label == name)
             && !self.gone.iter().any(|gone| gone == name);
@@ -147,7 +147,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Calls `each` with the labels of the stream that are left.
+    /// Calls `each` with the remaining labels of the stream.
     pub fn stream_labels(&self, mut each: impl FnMut(&str, &str)) {
         let left = |name: &str| {
             !self.gone.iter().any(|gone| gone == name)
@@ -156,14 +156,14 @@ impl<'a> Item<'a> {
         self.stream.iter().filter(|(name, _)| left(name)).for_each(|(n, v)| each(n, v));
     }
 
-    /// The level, unless a stage took it away or made another.
+    /// The level, unless a stage removed or replaced it.
     pub fn level(&self) -> Option<&str> {
         let hidden = self.gone.iter().any(|gone| gone == DETECTED_LEVEL)
             || self.made.iter().any(|(made, _)| made == DETECTED_LEVEL);
         (!hidden && !self.level.is_empty()).then_some(self.level)
     }
 
-    /// The labels that stages made, errors among them, in order of names.
+    /// The labels made by stages, including errors, in the order of names.
     pub fn made_labels(&self) -> Labels {
         let mut labels = self.made.clone();
         if let Some((error, details)) = &self.error {
@@ -174,7 +174,7 @@ impl<'a> Item<'a> {
         labels
     }
 
-    /// All labels that are shown.
+    /// All labels of the output.
     pub fn labels(&self) -> Labels {
         let mut labels = self.made_labels();
         self.stream_labels(|name, value| labels.push((name.to_owned(), value.to_owned())));
@@ -183,7 +183,7 @@ impl<'a> Item<'a> {
         labels
     }
 
-    /// Sends the line through a stage; false when it does not pass.
+    /// Passes the line through a stage; false if it does not pass.
     pub fn apply(&mut self, stage: &Stage) -> bool {
         match stage {
             Stage::Line(filter) => return filter.passes(&self.line),
@@ -243,12 +243,12 @@ impl<'a> Item<'a> {
             Stage::Keep(named) => {
                 for (label, value) in self.labels() {
                     let kept = named.iter().any(|n| n.names(&label, &value));
-                    // Errors are no labels of the user's to keep or not.
+                    // Errors are not labels that users can keep or drop.
                     if !kept && !label.starts_with("__error") {
                         self.set(&label, "");
                     }
                 }
-                // Fields that are named stay, as labels.
+                // Named fields stay, as labels.
                 for named in named {
                     let name = match named {
                         Named::Name(name) => name,
@@ -329,7 +329,7 @@ impl<'a> Item<'a> {
 
     fn note_json(&mut self, whole: Option<()>) {
         if whole.is_none() {
-            self.set_error("JSONParserErr", "the line is no JSON object".to_owned());
+            self.set_error("JSONParserErr", "the line is not a JSON object".to_owned());
         }
     }
 

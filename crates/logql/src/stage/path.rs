@@ -1,4 +1,4 @@
-//! Places in JSON: `a.b`, `a["b c"][0]`.
+//! Paths in JSON: `a.b`, `a["b c"][0]`.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use record::parse::{JsonKind, json_items};
 
 use super::json;
 
-/// A place.
+/// A path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     text: String,
@@ -20,9 +20,10 @@ enum Step {
 }
 
 impl Path {
-    /// Reads a place.
+    /// Parses a path.
     pub fn parse(text: &str) -> Result<Path, String> {
-        let wrong = || format!("\"{text}\" is no place in JSON; write for example a.b[0][\"c d\"]");
+        let wrong =
+            || format!("\"{text}\" is not a path in JSON; write for example a.b[0][\"c d\"]");
         let mut steps = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
@@ -53,13 +54,13 @@ impl Path {
         Ok(Path { text: text.to_owned(), steps })
     }
 
-    /// As written.
+    /// The path as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What is there in a text that was found to be a JSON object or array, as the value of a
-    /// label; empty where nothing is.
+    /// The value at the path in a JSON object or array, as the value of a label; empty if there is
+    /// none.
     pub fn find(&self, text: &str) -> String {
         let mut kind = match text.trim_ascii_start().starts_with('[') {
             true => JsonKind::Array,
@@ -69,7 +70,7 @@ impl Path {
         for step in &self.steps {
             let mut found = None;
             let mut take = |kind, value: &str| {
-                // Of a repeated key the first value counts.
+                // For a repeated key the first value counts.
                 found.get_or_insert_with(|| (kind, value.to_owned()));
             };
             match (kind, step) {

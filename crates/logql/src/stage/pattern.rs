@@ -1,10 +1,10 @@
 //! Patterns such as `<ip> - - <_> "<method> <path> <_>" <status>`: literals, and captures between
 //! them.
 //!
-//! They look like those of `extract` in LogsQL and mean something else, so that nothing is shared:
-//! a literal at the start has to stand at the start of the line; a capture whose end is not found
-//! takes the rest, where `extract` takes nothing; quotes and `&lt;` are texts like others; and what
-//! is no name in `<…>` is a literal, where `extract` says that it is wrong.
+//! They look like those of `extract` in LogsQL but have other semantics, so nothing is shared: a
+//! literal at the start has to be at the start of the line; a capture whose end is not found takes
+//! the rest, where `extract` takes nothing; quotes and `&lt;` are ordinary text; and `<…>` without
+//! a valid name is a literal, where `extract` reports an error.
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,13 +72,13 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), parts })
     }
 
-    /// As written.
+    /// The pattern as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Calls `each` with the names of captures and what they hold. A line that ends too early fills
-    /// as many as it can.
+    /// Calls `each` with the names and values of captures. A line that ends too early fills as many
+    /// captures as possible.
     pub fn captures(&self, line: &str, mut each: impl FnMut(&str, &str)) {
         let mut parts = &self.parts[..];
         let mut rest = line;
@@ -103,7 +103,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the whole line is so.
+    /// Whether the pattern matches the whole line.
     pub fn is_match(&self, line: &str) -> bool {
         let mut rest = line;
         for (place, part) in self.parts.iter().enumerate() {
@@ -122,12 +122,12 @@ impl Pattern {
                 },
             };
         }
-        // It ends in a capture; a pattern without any part is that of the empty line.
+        // The pattern ends with a capture; a pattern without parts matches the empty line.
         !self.parts.is_empty() || line.is_empty()
     }
 }
 
-/// The name in `<name>` at the start, and how long it is written.
+/// The name in `<name>` at the start, and the length of its source text.
 fn capture(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix('<')?;
     let name = &inner[..inner.find('>')?];

@@ -1,15 +1,15 @@
 //! Templates of `line_format` and `label_format`: a part of Go's text/template.
 //!
-//! There are texts, labels (`{{.level}}`), functions with arguments, pipes (`{{.level |
+//! Supported are text, labels (`{{.level}}`), functions with arguments, pipes (`{{.level |
 //! ToUpper}}`), parentheses, `if`/`else if`/`else`/`end`, comments, and `-` to trim spaces.
 //! `docs/grafana.md` lists the functions. Left out: `range`, `with`, `define`, variables, methods.
 
 use super::Item;
 use super::functions::{self, Function, Value};
 
-/// Actions inside each other. Deeper templates are refused.
+/// Nested actions. Deeper templates are refused.
 const NESTING_MAX: usize = 32;
-/// Bytes that a template may make of one line. Beyond it the line has an error.
+/// Limit of the output of a template for one line. Beyond it the line has an error.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// A template.
@@ -45,7 +45,7 @@ enum Term {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     pub fn parse(text: &str) -> Result<Template, String> {
         let mut reader = Reader { pieces: pieces(text)?, at: 0 };
         let (nodes, end) = reader.nodes(0)?;
@@ -55,12 +55,12 @@ impl Template {
         }
     }
 
-    /// As written.
+    /// The template as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it makes of a line.
+    /// The output for a line.
     pub fn render(&self, item: &Item<'_>) -> Result<String, String> {
         let mut out = String::new();
         render(&self.nodes, item, &mut out)?;
@@ -122,7 +122,7 @@ enum Piece {
     Action(Vec<Token>),
 }
 
-/// Cuts a template into texts and actions.
+/// Splits a template into text and actions.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -165,8 +165,8 @@ enum Token {
     Close,
 }
 
-/// The tokens of an action up to its `}}`, what stands behind it, and whether spaces there are
-/// trimmed.
+/// The tokens of an action up to its `}}`, the text behind it, and whether leading spaces of that
+/// text are trimmed.
 fn action(text: &str) -> Result<(Vec<Token>, &str, bool), String> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -204,7 +204,7 @@ fn action(text: &str) -> Result<(Vec<Token>, &str, bool), String> {
                 let value = match (written.parse::<i64>(), written.parse::<f64>()) {
                     (Ok(int), _) => Value::Int(int),
                     (_, Ok(float)) => Value::Float(float),
-                    _ => return Err(format!("'{written}' is no number")),
+                    _ => return Err(format!("'{written}' is not a number")),
                 };
                 (Token::Value(value), length)
             }
@@ -221,7 +221,7 @@ fn action(text: &str) -> Result<(Vec<Token>, &str, bool), String> {
 }
 
 fn literal(text: &str) -> Result<(String, usize), String> {
-    let ended = "a quoted text does not end";
+    let ended = "a quoted string does not end";
     if let Some(raw) = text.strip_prefix('`') {
         let length = raw.find('`').ok_or(ended)?;
         return Ok((raw[..length].to_owned(), length + 2));
@@ -250,11 +250,11 @@ struct Reader {
 }
 
 impl Reader {
-    /// Nodes up to the end, or to `else`, `else if` or `end`, which is given back with what stands
+    /// Nodes up to the end, or to `else`, `else if` or `end`, which is returned with the text
     /// behind it.
     fn nodes(&mut self, depth: usize) -> Result<(Vec<Node>, Option<String>), String> {
         if depth > NESTING_MAX {
-            return Err(format!("more than {NESTING_MAX} actions in each other"));
+            return Err(format!("more than {NESTING_MAX} nested actions"));
         }
         let mut nodes = Vec::new();
         while self.at < self.pieces.len() {
@@ -292,7 +292,7 @@ impl Reader {
             let is_else = end == "else";
             let Some(wanted) = condition.take() else {
                 return match is_else {
-                    true => Err("else behind else".to_owned()),
+                    true => Err("else after else".to_owned()),
                     false => Ok(Node::If { branches, otherwise: nodes }),
                 };
             };
@@ -306,7 +306,7 @@ impl Reader {
             condition = match tokens.get(1) {
                 None => None,
                 Some(Token::Word(word)) if word == "if" => Some(pipe(&tokens[2..])?),
-                Some(_) => return Err("something stands behind else".to_owned()),
+                Some(_) => return Err("unexpected text after else".to_owned()),
             };
         }
     }
@@ -323,7 +323,7 @@ fn pipe(tokens: &[Token]) -> Result<Pipe, String> {
 
 fn pipe_at(tokens: &[Token], at: &mut usize, depth: usize) -> Result<Pipe, String> {
     if depth > NESTING_MAX {
-        return Err(format!("more than {NESTING_MAX} parentheses in each other"));
+        return Err(format!("more than {NESTING_MAX} nested parentheses"));
     }
     let mut calls: Pipe = Vec::new();
     loop {
@@ -341,7 +341,7 @@ fn pipe_at(tokens: &[Token], at: &mut usize, depth: usize) -> Result<Pipe, Strin
                 Call::Function(function, terms)
             }
             _ if !calls.is_empty() => {
-                return Err("only a function may stand behind |".to_owned());
+                return Err("only a function may follow |".to_owned());
             }
             _ => Call::Term(term(tokens, at, depth)?),
         };
@@ -349,7 +349,7 @@ fn pipe_at(tokens: &[Token], at: &mut usize, depth: usize) -> Result<Pipe, Strin
         match tokens.get(*at) {
             Some(Token::Pipe) => *at += 1,
             None | Some(Token::Close) => return Ok(calls),
-            Some(_) => return Err("two values stand behind each other".to_owned()),
+            Some(_) => return Err("a value may not follow a value".to_owned()),
         }
     }
 }

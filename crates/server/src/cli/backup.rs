@@ -1,5 +1,5 @@
-//! `loginson backup`: a copy of everything at one moment, of a running server or of a directory at
-//! rest.
+//! `loginson backup`: copies everything, as it is at one moment, from a running server or from a
+//! directory at rest.
 
 use std::path::{Path, PathBuf};
 
@@ -19,26 +19,26 @@ use platform::units::show_bytes;
   loginson backup before-upgrade
   loginson backup --list
   loginson backup --delete before-upgrade
-  loginson backup --data-dir /var/lib/loginson        of a directory that no server has
+  loginson backup --data-dir /var/lib/loginson        of a data directory at rest
   loginson backup --data-dir /var/lib/loginson --to /mnt/backups
 
 A running server makes backups in the directory backups of its data directory. Files are shared with it (hard links), so a
-backup takes no space at first, and what the server deletes stays as long as a backup has it. Copy it to another disk or
-machine: a shared file does not outlive the disk. `loginson restore` makes a data directory of it again.")]
+backup takes no space at first; a file that the server deletes stays on the disk as long as a backup contains it. Copy backups
+to another disk or machine: they do not survive the loss of this disk. `loginson restore` makes a data directory from a backup.")]
 pub struct BackupArgs {
     /// Name of the backup [default: the time]
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Data directory that no server has, instead of a running server
+    /// Back up this data directory, which no server may be using, instead of a running server
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where to make the backup [default: backups in the data directory]
+    /// Directory to make the backup in [default: backups in the data directory]
     #[arg(long, value_name = "DIR", requires = "data_dir")]
     to: Option<PathBuf>,
-    /// List the backups there are
+    /// List the backups
     #[arg(long, conflicts_with_all = ["name", "delete"])]
     list: bool,
-    /// Delete the backup of that name
+    /// Delete the backup with that name
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     delete: Option<String>,
     #[command(flatten)]
@@ -78,7 +78,8 @@ fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
 
 fn by_server(args: &BackupArgs) -> Result<()> {
     let client = Client::new(&args.server)?;
-    let told = |refusal: Refusal| anyhow!("{}", crate::cli::terminal::escaped(&refusal.message()));
+    let failure =
+        |refusal: Refusal| anyhow!("{}", crate::cli::terminal::escaped(&refusal.message()));
     if args.list {
         let answer = client.get_json("/api/v1/backups")?;
         for backup in answer["backups"].as_array().into_iter().flatten() {
@@ -92,9 +93,9 @@ fn by_server(args: &BackupArgs) -> Result<()> {
         return Ok(());
     }
     let form: Vec<_> = args.name.iter().map(|name| ("name", name.clone())).collect();
-    let mut response = client.post_form("/api/v1/backups", &form)?.map_err(told)?;
+    let mut response = client.post_form("/api/v1/backups", &form)?.map_err(failure)?;
     let answer = response.body_mut().read_to_string().context("the server's answer was cut off")?;
-    let made: Value = serde_json::from_str(&answer).context("the server's answer is no JSON")?;
+    let made: Value = serde_json::from_str(&answer).context("the server's answer is not JSON")?;
     println!("{}", crate::cli::terminal::escaped(text(&made, "path")));
     let [lines, files, linked, copied] =
         ["lines", "files", "files_linked", "bytes_copied"].map(|name| number(&made, name));

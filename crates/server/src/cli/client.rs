@@ -22,15 +22,15 @@ use crate::cli::secrets::read_password;
 use crate::config::Authority;
 use crate::queries::export::Format;
 
-/// Time to connect. A server that does not take the connection by then is not there.
+/// Time limit for connecting. Beyond it the server counts as unreachable.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Bytes read of an error's text.
+/// Bytes that are read of an error response; the rest is ignored.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
 
-/// Characters that are shown of an answer that is none of Loginson's.
+/// Characters that are shown of a response that did not come from Loginson.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Files of the CAs that the system trusts, as distributions place them.
+/// Files with the CAs that the system trusts, where distributions place them.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -38,7 +38,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// A server's address and the connections to it. Clones share them.
+/// A server's address and the connections to it. Clones share the connections.
 #[derive(Clone)]
 pub struct Client {
     agent: Agent,
@@ -47,7 +47,7 @@ pub struct Client {
     authorization: Option<String>,
 }
 
-/// No request was sent: there is no connection to the server.
+/// No request was sent, because no connection to the server could be made.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotReached(String);
@@ -57,10 +57,10 @@ pub struct NotReached(String);
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The answer's fields: `error` and what belongs to it; null when the answer is none of
-    /// Loginson's.
+    /// The fields of the response: `error` and what belongs to it; null when the response did not
+    /// come from Loginson.
     pub body: Value,
-    /// What is said of an answer that brings no message: from where it came and what it is.
+    /// Describes a response without a message: its URL, status and media type.
     described: String,
 }
 
@@ -74,7 +74,7 @@ impl Refusal {
     }
 }
 
-/// What an answer that is no refusal has to be.
+/// What a successful response has to contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Json,
@@ -82,14 +82,14 @@ enum Expected {
 }
 
 impl Expected {
-    /// By the path that was asked for.
+    /// What a request of `path` is answered with.
     fn at(path: &str) -> Expected {
         let rows =
             path.starts_with("/select/") || path == "/api/v1/export" || path.ends_with("/results");
         if rows { Expected::Rows } else { Expected::Json }
     }
 
-    /// Whether an answer of that media type may be it.
+    /// Whether a response of that media type is as expected.
     fn is_met_by(self, media_type: &str) -> bool {
         match self {
             Expected::Json => media_type == "application/json",
@@ -109,14 +109,14 @@ fn media_type_of(content_type: &str) -> &str {
 }
 
 impl Client {
-    /// A client of the server at `http://HOST:PORT` or `https://HOST:PORT`, with the credentials of
-    /// the arguments.
+    /// A client for the server at `http://HOST:PORT` or `https://HOST:PORT`, with the credentials
+    /// in the arguments.
     pub fn new(args: &ServerArgs) -> Result<Self> {
         let who = credentials(args)?;
         let client = Client::of(&args.server, args.ca.as_deref(), who)?;
         if client.authorization.is_some() && client.is_overheard() {
             eprintln!(
-                "loginson: what you log in with goes to {} unencrypted; use https:// if the server \
+                "loginson: credentials go to {} unencrypted; use https:// if the server \
                  has it",
                 client.server
             );
@@ -128,14 +128,14 @@ impl Client {
         let server = server.trim_end_matches('/');
         ensure!(
             !server.contains('@'),
-            "leave name and password out of the address: others read it in the list of processes; \
+            "leave name and password out of the address: other users of this machine see them in the list of processes; \
              see --user and --token-file"
         );
         let server =
             if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            // A proxy that wants a login sends to its page, which is no answer.
+            // A proxy that requires a login redirects to its login page, which is not our response.
             .max_redirects(0)
             .timeout_connect(Some(CONNECT_TIME_MAX));
         if server.starts_with("https://") {
@@ -150,7 +150,7 @@ impl Client {
         Ok(Client { agent: config.build().into(), server, authorization })
     }
 
-    /// Whether requests go over a network without encryption.
+    /// Whether requests cross a network without encryption.
     fn is_overheard(&self) -> bool {
         let Some(rest) = self.server.strip_prefix("http://") else { return false };
         let authority = rest.split('/').next().unwrap_or_default();
@@ -165,7 +165,7 @@ impl Client {
         }
     }
 
-    /// Posts a form.
+    /// Posts a form and returns the response.
     pub fn post_form(
         &self,
         path: &str,
@@ -176,7 +176,7 @@ impl Client {
         self.judge(path, self.by(self.agent.post(url)).send_form(form))
     }
 
-    /// Posts bytes, with parameters in the address.
+    /// Posts bytes, with parameters in the URL.
     pub fn post_bytes(
         &self,
         path: &str,
@@ -188,7 +188,7 @@ impl Client {
         self.judge(path, request.content_type("text/plain").send(body))
     }
 
-    /// What is at a path, with parameters.
+    /// Gets a path, with parameters.
     pub fn get(
         &self,
         path: &str,
@@ -198,19 +198,19 @@ impl Client {
         self.judge(path, self.by(self.agent.get(url)).query_pairs(params.iter().copied()).call())
     }
 
-    /// Posts nothing; gives the JSON of the answer.
+    /// Posts an empty body; returns the JSON of the response.
     pub fn post_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
         self.json(path, self.by(self.agent.post(url)).send_empty())
     }
 
-    /// The JSON at a path.
+    /// Gets the JSON at a path.
     pub fn get_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
         self.json(path, self.by(self.agent.get(url)).call())
     }
 
-    /// Deletes what is at a path; gives the JSON of the answer.
+    /// Sends DELETE for a path; returns the JSON of the response.
     pub fn delete_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
         self.json(path, self.by(self.agent.delete(url)).call())
@@ -242,7 +242,7 @@ impl Client {
         let from = format!("{}{path} answered with status {status}", self.server);
         if status.is_redirection() {
             return Err(anyhow!(crate::cli::terminal::escaped(&format!(
-                "{from} and sends to '{location}', as a proxy does that wants a login; name Loginson itself with --server"
+                "{from} and redirects to '{location}', as a proxy does that requires a login; give the address of Loginson itself with --server"
             ))));
         }
         let text = response
@@ -255,12 +255,12 @@ impl Client {
         let begin: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
         let kind = if media_type.is_empty() { "no media type" } else { media_type.as_str() };
         let described = match begin.is_empty() {
-            true => format!("{from}, without a text ({kind})"),
-            false => format!("{from}, and a text that is not Loginson's ({kind}): {begin}"),
+            true => format!("{from}, without a body ({kind})"),
+            false => format!("{from}, with a body that is not Loginson's ({kind}): {begin}"),
         };
         if status.is_success() {
             return Err(anyhow!(crate::cli::terminal::escaped(&format!(
-                "{described}; name Loginson itself with --server"
+                "{described}; give the address of Loginson itself with --server"
             ))));
         }
         let body = serde_json::from_str(&text).unwrap_or_default();
@@ -273,14 +273,14 @@ impl Client {
         match error {
             ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 not_reached(format!(
-                    "no server answers at {server}; start one with `loginson`, or name another with --server URL"
+                    "no server answers at {server}; start one with `loginson`, or give the address of another with --server URL"
                 ))
             }
             ureq::Error::HostNotFound => {
-                not_reached(format!("the host of {server} is not known; check --server"))
+                not_reached(format!("the host name of {server} cannot be resolved; check --server"))
             }
             ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => not_reached(
-                format!("{server} cannot be reached in time; check --server and the network"),
+                format!("{server} could not be reached in time; check --server and the network"),
             ),
             ureq::Error::Timeout(_) => {
                 anyhow!("{server} did not answer in time; check --server and the network")
@@ -289,14 +289,14 @@ impl Client {
                 // ureq wraps errors of rustls in several ways, so only their text identifies them.
                 let text = format!("{error} {error:?}");
                 let hint = if text.contains("UnknownIssuer") {
-                    "; if you trust the server, name its certificate, or that of its CA, with --ca"
+                    "; if you trust the server, give its certificate, or that of its CA, with --ca"
                 } else if text.contains("CaUsedAsEndEntity") {
-                    "; the server shows the certificate of a CA as its own; docs/access.md says how \
-                     to make one for it"
+                    "; the server presents a CA certificate as its own; docs/access.md says how \
+                     to make a certificate for it"
                 } else if text.contains("NotValidForName") {
-                    "; its certificate is for other names; write the address with one of those"
+                    "; its certificate is for other names; use one of those in the address"
                 } else if text.contains("InvalidContentType") {
-                    "; it seems to speak http there, not https"
+                    "; it seems to speak HTTP there, not HTTPS"
                 } else {
                     ""
                 };
@@ -327,29 +327,30 @@ fn credentials(args: &ServerArgs) -> Result<Option<String>> {
     let token = token.trim();
     ensure!(
         !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
-        "the token is empty, or has characters that no token has"
+        "the token is empty, or has characters that no token contains"
     );
     Ok(Some(format!("Bearer {token}")))
 }
 
-/// The certificates to verify the server with: those of `ca`, or those that the system trusts.
+/// The certificates to verify the server with: those in the file `ca`, or those that the system
+/// trusts.
 fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let variable = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let system = variable.into_iter().chain(SYSTEM_ROOTS.iter().map(PathBuf::from));
     let file = match ca {
         Some(ca) => ca.to_owned(),
         None => system.into_iter().find(|file| file.exists()).ok_or_else(|| {
-            anyhow!("the certificates of this system are not found; name the server's with --ca")
+            anyhow!("the CA certificates of this system were not found; give the server's certificate with --ca")
         })?,
     };
     let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = found.map_err(|_| anyhow!("{} is damaged", file.display()))?;
-    ensure!(!found.is_empty(), "there is no certificate in {}, which is PEM", file.display());
+    ensure!(!found.is_empty(), "there is no PEM certificate in {}", file.display());
     Ok(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
 }
 
-/// A wrong query, with a mark below the place where it is wrong.
+/// Shows a refused query, with a mark below the position of the error.
 pub fn explain_query_refusal(refusal: &Refusal) -> anyhow::Error {
     let (Some(query), Some(position)) =
         (refusal.body["query"].as_str(), refusal.body["position"].as_u64())
@@ -357,7 +358,7 @@ pub fn explain_query_refusal(refusal: &Refusal) -> anyhow::Error {
         return anyhow!(refusal.message());
     };
     let before = query.get(..position as usize).unwrap_or(query);
-    // Only the line of the query that is wrong, so that the mark stands below it.
+    // Only the line of the query with the error, so that the mark stands below it.
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     let line = query[line_start..].lines().next().unwrap_or_default();
     let column = query[line_start..before.len().max(line_start)].chars().count();
@@ -376,7 +377,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client makes of an answer.
+    /// How the client judges a raw response to a request of `path`.
     fn judged(path: &str, answer: &str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap().to_string();
@@ -388,7 +389,7 @@ mod tests {
             stream.write_all(answer.as_bytes()).unwrap();
         });
         let client = Client::of(&server, None, None).unwrap();
-        let told = match client.get(path, &[]) {
+        let described = match client.get(path, &[]) {
             Ok(Ok(mut response)) => {
                 format!("taken: {}", response.body_mut().read_to_string().unwrap())
             }
@@ -396,11 +397,11 @@ mod tests {
             Err(error) => format!("error: {error}"),
         };
         answering.join().unwrap();
-        told.replace(&server, "SERVER")
+        described.replace(&server, "SERVER")
     }
 
     #[test]
-    fn answers_that_are_not_ours_are_told() {
+    fn answers_that_are_not_ours_are_described() {
         let answer = |status: &str, kind: &str, body: &str| {
             let length = body.len();
             format!(
@@ -415,37 +416,37 @@ mod tests {
             (
                 rows,
                 answer("200 OK", "text/html; charset=utf-8", "<html>Log in\u{1b}[2J"),
-                "error: http://SERVER/select/logsql/query answered with status 200 OK, and a text that is not Loginson's \
-                 (text/html): <html>Log in\\x1b[2J; name Loginson itself with --server",
+                "error: http://SERVER/select/logsql/query answered with status 200 OK, with a body that is not Loginson's \
+                 (text/html): <html>Log in\\x1b[2J; give the address of Loginson itself with --server",
             ),
             (
                 rows,
                 answer("200 OK", "application/json", "{\"login\":1}"),
-                "error: http://SERVER/select/logsql/query answered with status 200 OK, and a text that is not Loginson's \
-                 (application/json): {\"login\":1}; name Loginson itself with --server",
+                "error: http://SERVER/select/logsql/query answered with status 200 OK, with a body that is not Loginson's \
+                 (application/json): {\"login\":1}; give the address of Loginson itself with --server",
             ),
             (
                 "/api/v1/backups",
                 "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
-                "error: http://SERVER/api/v1/backups answered with status 204 No Content, without a text (no media type); \
-                 name Loginson itself with --server",
+                "error: http://SERVER/api/v1/backups answered with status 204 No Content, without a body (no media type); \
+                 give the address of Loginson itself with --server",
             ),
             (
                 rows,
                 "HTTP/1.1 302 Found\r\nLocation: https://sso/?a=b\r\nContent-Length: 0\r\n\r\n"
                     .to_owned(),
-                "error: http://SERVER/select/logsql/query answered with status 302 Found and sends to 'https://sso/?a=b', \
-                 as a proxy does that wants a login; name Loginson itself with --server",
+                "error: http://SERVER/select/logsql/query answered with status 302 Found and redirects to 'https://sso/?a=b', \
+                 as a proxy does that requires a login; give the address of Loginson itself with --server",
             ),
             (
                 rows,
                 answer("502 Bad Gateway", "text/html", ""),
-                "refused: http://SERVER/select/logsql/query answered with status 502 Bad Gateway, without a text (text/html)",
+                "refused: http://SERVER/select/logsql/query answered with status 502 Bad Gateway, without a body (text/html)",
             ),
             (
                 rows,
                 answer("401 Unauthorized", "application/json", "{\"error\":\" \"}"),
-                "refused: http://SERVER/select/logsql/query answered with status 401 Unauthorized, and a text that is not \
+                "refused: http://SERVER/select/logsql/query answered with status 401 Unauthorized, with a body that is not \
                  Loginson's (application/json): {\"error\":\" \"}",
             ),
             (

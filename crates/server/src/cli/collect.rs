@@ -1,4 +1,4 @@
-//! `loginson collect`: sources without a store; lines go to stores elsewhere.
+//! `loginson collect`: sources without a store; lines are delivered to stores on other machines.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ use crate::process::log;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  openssl rand -hex 32 > node.secret                            for all of them, readable by them alone
-  loginson serve --node-listen 0.0.0.0:9515 --node-secret-file node.secret        on store1: take lines of collectors
+  openssl rand -hex 32 > node.secret                            one secret for all machines, readable by Loginson alone
+  loginson serve --node-listen 0.0.0.0:9515 --node-secret-file node.secret        on store1: accept collectors
   loginson collect --store store1:9515 --node-secret-file node.secret             on another machine
-  loginson collect --store store1:9515 --store store2:9515      in turn to both; the secret in LOGINSON_NODE_SECRET
+  loginson collect --store store1:9515 --store store2:9515      alternates between both; the secret in LOGINSON_NODE_SECRET
   loginson collect --store store1:9515 --syslog-tcp-listen 0.0.0.0:5514 --spool-dir /var/spool/loginson
   loginson collect --store store1:9515 --spool always           lose nothing, even when this process is killed
   loginson collect --store store1:9515 --follow '/var/log/*.log'
 
-What waits, and for whom, is told by http://127.0.0.1:9514/api/v1/nodes and /metrics. docs/guide.md, \"Several
-machines\", tells what happens when a store is away.")]
+http://127.0.0.1:9514/api/v1/nodes and /metrics show the backlog of each store. docs/guide.md, \"Several
+machines\", describes what happens when a store is unreachable.")]
 pub struct CollectArgs {
-    /// Address of a store, its node_listen; several: each frame goes to one of them, in turn
+    /// Address of a store (its node_listen); repeatable: frames go to the stores in turn
     #[arg(
         long = "store",
         value_name = "HOST:PORT",
@@ -31,28 +31,28 @@ pub struct CollectArgs {
         value_delimiter = ','
     )]
     stores: Vec<String>,
-    /// File with the secret of stores and collectors, or off; or the secret itself in
-    /// LOGINSON_NODE_SECRET [default: off]
+    /// File with the secret that stores and collectors share, or off; LOGINSON_NODE_SECRET can hold
+    /// the secret itself [default: off]
     #[arg(long, value_name = "FILE", env = "LOGINSON_NODE_SECRET_FILE")]
     node_secret_file: Option<String>,
-    /// Directory of frames that no store takes at present [default: ./loginson-spool]
+    /// Directory for frames that no store accepts at present [default: ./loginson-spool]
     #[arg(long, value_name = "DIR", env = "LOGINSON_SPOOL_DIR")]
     spool_dir: Option<PathBuf>,
     /// Size of that directory at which senders are pushed back [default: 10GiB]
     #[arg(long, value_name = "SIZE", env = "LOGINSON_SPOOL_BYTES_MAX")]
     spool_bytes_max: Option<String>,
-    /// Whether every frame is written there first [default: overflow]
+    /// When frames are written to that directory [default: overflow]
     #[arg(long, value_name = "WHEN", env = "LOGINSON_SPOOL")]
     spool: Option<Spool>,
-    /// A store, by the id in /api/v1/nodes, that will not come back: what was sent to it goes to
-    /// the others
+    /// Id, in /api/v1/nodes, of a store that will not come back: what was sent to it goes to the
+    /// other stores
     #[arg(long, value_name = "ID", value_parser = node_id)]
     lost_store: Vec<u32>,
-    /// Address of HTTP: lines, health, metrics and the state of the stores [default:
+    /// Address of the HTTP API: ingest, health, metrics and the state of the stores [default:
     /// 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
-    /// A name by which this server or its proxy is reached, besides localhost; several
+    /// A host name by which this collector or its proxy is reached, besides localhost; repeatable
     #[arg(
         long = "http-host",
         value_name = "NAME",
@@ -60,7 +60,7 @@ pub struct CollectArgs {
         value_delimiter = ','
     )]
     http_hosts: Vec<String>,
-    /// Certificate of the page and the API, for HTTPS, then those that lead to its CA
+    /// Certificate of the API, for HTTPS, followed by its chain up to the CA
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_CERTIFICATE")]
     http_tls_certificate: Option<String>,
     /// Private key of that certificate
@@ -75,26 +75,26 @@ pub struct CollectArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
-    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0
-    /// choose
+    /// Write the addresses to this file, as JSON, once lines are accepted: for scripts that use
+    /// port 0, which stands for any free port
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Spool {
-    /// Only what no store takes; lines in memory are lost when this process is killed
+    /// Only frames that no store accepts; lines in memory are lost when this process is killed
     Overflow,
     /// Every frame
     Always,
 }
 
-/// Reads the id of a node as it is shown.
+/// Parses the id of a node as it is shown.
 fn node_id(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 16).map_err(|_| "a store's id is up to 8 hexadecimal digits".into())
 }
 
-/// Collects until it is told to stop.
+/// Collects until a signal stops it.
 pub fn run(args: CollectArgs) -> Result<()> {
     let mut raw = match &args.config {
         Some(path) => RawConfig::read(path)?,
@@ -126,9 +126,9 @@ pub fn run(args: CollectArgs) -> Result<()> {
     config.collect.lost_stores = args.lost_store;
     ensure!(
         !config.collect.stores.is_empty(),
-        "name a store to deliver to, for example --store store1.example:9515 (its node_listen)"
+        "give the address of a store to deliver to, for example --store store1.example:9515 (its node_listen)"
     );
     log::start();
-    config.outdated.iter().for_each(|told| tracing::warn!("{told}"));
+    config.outdated.iter().for_each(|warning| tracing::warn!("{warning}"));
     collect::run(config, args.ready_file)
 }

@@ -10,20 +10,20 @@ use crate::cli::ServerArgs;
 use crate::cli::client::{Client, explain_query_refusal};
 use crate::cli::terminal::escaped;
 
-/// Between two looks at a deletion that is waited for.
+/// Time between two polls while waiting for a deletion.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  loginson delete 'user:=4711'                     say how many lines that are
+  loginson delete 'user:=4711'                     count the lines, delete nothing
   loginson delete --yes 'user:=4711'               delete them, and wait until it is done
   loginson delete --yes --no-wait 'hostname:test1 _time:<2026-01-01Z'
-  loginson delete --list                           deletions that run or ended lately
+  loginson delete --list                           running and recent deletions
   loginson delete --cancel 3
 
-Lines that arrive later are not deleted. A deletion goes on after a restart of the server. Counts in the summary stay.")]
+Lines that arrive later are not deleted. A deletion resumes after a restart of the server. Counts in the summary stay.")]
 pub struct DeleteArgs {
-    /// Which lines, in LogsQL without pipes
+    /// Lines to delete, in LogsQL without pipes
     #[arg(
         value_name = "FILTER",
         allow_hyphen_values = true,
@@ -31,16 +31,16 @@ pub struct DeleteArgs {
         required_unless_present_any = ["list", "cancel"]
     )]
     filter: Option<String>,
-    /// Delete them; without it, only their number is told
+    /// Delete them; without this flag, only count them
     #[arg(long)]
     yes: bool,
-    /// Do not wait until it is done
+    /// Do not wait until the deletion is done
     #[arg(long)]
     no_wait: bool,
     /// List the deletions
     #[arg(long, conflicts_with = "filter")]
     list: bool,
-    /// End a deletion that runs; what it has deleted is gone
+    /// Cancel a running deletion; lines that it has deleted are gone
     #[arg(long, value_name = "ID", conflicts_with = "filter")]
     cancel: Option<u64>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub fn run(args: DeleteArgs) -> Result<()> {
     } else if args.list {
         let answer = client.get_json("/api/v1/deletions")?;
         for deletion in answer["deletions"].as_array().into_iter().flatten() {
-            println!("{}", told(deletion));
+            println!("{}", describe(deletion));
         }
     } else if let Some(filter) = args.filter {
         match args.yes {
@@ -90,15 +90,15 @@ fn delete(client: &Client, filter: String, no_wait: bool) -> Result<()> {
         std::thread::sleep(LOOK_INTERVAL);
         deletion = client.get_json(&format!("/api/v1/deletions/{id}"))?;
     }
-    println!("{}", told(&deletion));
+    println!("{}", describe(&deletion));
     if deletion["state"] == "failed" {
-        bail!("nothing more is deleted: {}", text(&deletion, "note"));
+        bail!("the deletion ended early: {}", text(&deletion, "note"));
     }
     Ok(())
 }
 
 /// A deletion as one line.
-fn told(deletion: &Value) -> String {
+fn describe(deletion: &Value) -> String {
     let mut line = format!(
         "deletion {}: {}, {} lines deleted",
         text(deletion, "id"),
@@ -114,7 +114,7 @@ fn told(deletion: &Value) -> String {
     line + &format!(": {}", text(deletion, "filter"))
 }
 
-/// A text of an answer, safe for a terminal.
+/// A text field of a response, safe for a terminal.
 fn text(value: &Value, field: &str) -> String {
     escaped(value[field].as_str().unwrap_or_default())
 }
@@ -125,13 +125,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_deletion_is_told_in_a_line() {
+    fn a_deletion_is_one_line() {
         let mut deletion = json!({
             "id": "3", "filter": "a", "state": "running", "lines_deleted": 5, "segments_left": 2
         });
-        assert_eq!(told(&deletion), "deletion 3: running, 5 lines deleted, 2 segments left: a");
+        assert_eq!(describe(&deletion), "deletion 3: running, 5 lines deleted, 2 segments left: a");
         deletion["state"] = "done".into();
         deletion["note"] = "n".into();
-        assert_eq!(told(&deletion), "deletion 3: done, 5 lines deleted (n): a");
+        assert_eq!(describe(&deletion), "deletion 3: done, 5 lines deleted (n): a");
     }
 }

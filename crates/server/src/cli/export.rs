@@ -1,9 +1,10 @@
 //! `loginson export`: every row of a query into a file, from a running server or from a directory
 //! at rest.
 //!
-//! With a cursor file the rows come in pieces with cursors. The output is appended to; the file
-//! says how long it was behind the last piece, and what stands behind that is cut off when the
-//! export goes on. So a row is there once, whenever it broke off.
+//! With `--cursor-file` the server sends the rows in pieces, each ending with a cursor. Rows are
+//! appended to the output, and the cursor file records the length of the output behind the last
+//! complete piece. A resumed export truncates the output to that length. So each row is written
+//! once, wherever an export broke off.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
@@ -31,9 +32,9 @@ use crate::queries::export::{self, EncodeError, Encoder, Format};
 use crate::storage::at_rest::RestSource;
 use crate::storage::stored::Parsers;
 
-/// Bytes of the line before a piece.
+/// Limit of the line in front of each piece.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
-/// Bytes kept of the end of an answer, to see whether it ends in an error.
+/// Bytes kept of the end of a response, to see whether it ends with an error.
 const TAIL_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Args)]
@@ -42,24 +43,24 @@ const TAIL_BYTES_MAX: usize = 64 << 10;
   loginson export --format parquet --query 'type:access' --start 2026-01-01 --end 2026-02-01 -o january.parquet
   loginson export --format jsonl --query 'level:error | fields _time, hostname, _msg' | gzip > errors.jsonl.gz
   loginson export --format csv --query 'type:access | fields _time, client, status' -o access.csv --cursor-file access.cursor
-  loginson export --data-dir /var/lib/loginson --format raw    from a directory that no server has, or a backup
+  loginson export --data-dir /var/lib/loginson --format raw    from a data directory at rest, or a backup
 
   duckdb -c \"SELECT hostname, count(*) FROM 'january.parquet' GROUP BY ALL\"
   python3 -c \"import pandas; print(pandas.read_parquet('january.parquet'))\"
 
-Rows come in the order of time, the oldest first. A file that is not complete is removed; with --cursor-file it stays, and the same
-command goes on where it broke off. Once it is complete, the same command appends what has arrived since.")]
+Rows are in the order of time, the oldest first. An incomplete file is removed; with --cursor-file it stays, and the same
+command resumes where it broke off. Once the export is complete, the same command appends what has arrived since.")]
 pub struct ExportArgs {
-    /// How rows are written
+    /// Format of the rows
     #[arg(long, value_enum)]
     format: Format,
-    /// Which rows, in LogsQL
+    /// Rows to export, in LogsQL
     #[arg(long, value_name = "LOGSQL", allow_hyphen_values = true, value_parser = crate::cli::query_text, default_value = "*")]
     query: String,
     /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
-    /// Time before which rows lie
+    /// Time up to which rows are exported, itself excluded
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     end: Option<String>,
     /// Computed fields to add to rows of jsonl and parquet: _line_id, _line, _received
@@ -68,14 +69,14 @@ pub struct ExportArgs {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Go on behind the cursor in this file, if it is there, and keep it up to date; for raw, jsonl
-    /// and csv of a server
+    /// Resume behind the cursor in this file, if the file exists, and keep it up to date; for raw,
+    /// jsonl and csv, from a server
     #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
     cursor_file: Option<PathBuf>,
-    /// Data directory that no server has, or a backup, instead of a running server
+    /// Data directory that no server is using, or a backup, instead of a running server
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Configuration file with the rules for types; for --data-dir
+    /// Configuration file with the rules for types; with --data-dir
     #[arg(long, value_name = "FILE.toml", requires = "data_dir")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -103,7 +104,7 @@ pub fn run(args: ExportArgs) -> Result<()> {
 }
 
 fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
-    let (body, _watch) = ask(args, form(args))?;
+    let (body, _watch) = request(args, form(args))?;
     let mut body = body;
     let mut buffer = vec![0; 256 << 10];
     let mut tail = Vec::new();
@@ -125,7 +126,7 @@ fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// What is asked of the server.
+/// The parameters of the request.
 fn form(args: &ExportArgs) -> Vec<(&'static str, String)> {
     let format = match args.format {
         Format::Raw => "raw",
@@ -140,8 +141,11 @@ fn form(args: &ExportArgs) -> Vec<(&'static str, String)> {
     form
 }
 
-/// The answer as it comes, and what shows how far it is meanwhile.
-fn ask(args: &ExportArgs, form: Vec<(&'static str, String)>) -> Result<(impl Read + use<>, Watch)> {
+/// The response as it arrives, and the display of its progress.
+fn request(
+    args: &ExportArgs,
+    form: Vec<(&'static str, String)>,
+) -> Result<(impl Read + use<>, Watch)> {
     let client = Client::new(&args.server)?;
     let response = match client.post_form("/api/v1/export", &form)? {
         Ok(response) => response,
@@ -153,19 +157,20 @@ fn ask(args: &ExportArgs, form: Vec<(&'static str, String)>) -> Result<(impl Rea
     Ok((response.into_body().into_reader(), watch))
 }
 
-/// What stands in a cursor file.
+/// The content of a cursor file.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Progress {
-    /// What was asked: another export does not go on here.
-    asked: Vec<(String, String)>,
-    /// Bytes of the output up to there; none for standard output.
+    /// The parameters of the export: another export does not resume here.
+    #[serde(rename = "asked")]
+    parameters: Vec<(String, String)>,
+    /// Length of the output behind the last complete piece; none for standard output.
     bytes: Option<u64>,
-    /// Goes on behind them.
+    /// Resumes behind that piece.
     cursor: String,
 }
 
 impl Progress {
-    fn read(path: &Path, asked: &[(String, String)]) -> Result<Option<Progress>> {
+    fn read(path: &Path, parameters: &[(String, String)]) -> Result<Option<Progress>> {
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             bytes => bytes.with_context(|| format!("cannot read {}", path.display()))?,
@@ -173,9 +178,9 @@ impl Progress {
         let progress: Progress = serde_json::from_slice(&bytes).with_context(|| {
             format!("{} is not a cursor file; remove it to begin again", path.display())
         })?;
-        if progress.asked != asked {
+        if progress.parameters != parameters {
             bail!(
-                "{} is of another export; give the same --query, --format, --start, --end and --include, or another file",
+                "{} belongs to another export; use the same --query, --format, --start, --end and --include, or another file",
                 path.display()
             );
         }
@@ -190,15 +195,15 @@ impl Progress {
     }
 }
 
-/// An export that goes on where one broke off.
+/// Exports in pieces, behind those that an earlier call wrote.
 fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
-    let mut asked = form(args);
-    let named = asked.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let named: Vec<(String, String)> = named.collect();
-    let before = Progress::read(cursor_file, &named)?;
-    asked.push(("cursors", "1".into()));
-    asked.extend(before.as_ref().map(|before| ("cursor", before.cursor.clone())));
-    let mut progress = before.unwrap_or_else(|| Progress { asked: named, ..Progress::default() });
+    let mut form = form(args);
+    let parameters = form.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let parameters: Vec<(String, String)> = parameters.collect();
+    let before = Progress::read(cursor_file, &parameters)?;
+    form.push(("cursors", "1".into()));
+    form.extend(before.as_ref().map(|before| ("cursor", before.cursor.clone())));
+    let mut progress = before.unwrap_or_else(|| Progress { parameters, ..Progress::default() });
     let mut output: Box<dyn Write> = match &args.output {
         None => standard_output(args.format)?,
         Some(path) => {
@@ -216,7 +221,7 @@ fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
             Box::new(file)
         }
     };
-    let (body, _watch) = ask(args, asked)?;
+    let (body, _watch) = request(args, form)?;
     let mut body = BufReader::new(body);
     loop {
         let Piece { bytes, cursor, last } = Piece::read(&mut body)?;
@@ -233,7 +238,7 @@ fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
     }
 }
 
-/// Rows, and where to go on behind them.
+/// Rows, and the cursor behind them.
 struct Piece {
     bytes: Vec<u8>,
     cursor: String,
@@ -242,7 +247,7 @@ struct Piece {
 
 impl Piece {
     fn read(body: &mut impl BufRead) -> Result<Piece> {
-        let broken = || "the export is not complete; the same command goes on where it broke off";
+        let broken = || "the export is not complete; the same command resumes where it broke off";
         let mut head = String::new();
         body.by_ref().take(HEAD_BYTES_MAX).read_line(&mut head).with_context(broken)?;
         if let Some(message) = head.strip_prefix("! ") {
@@ -327,7 +332,8 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// Parsers as the server of that configuration has them: with other rules lines are of other types.
+/// The parsers that a server with that configuration uses: other rules would give lines other
+/// types.
 fn parsers(args: &ExportArgs) -> Result<Parsers> {
     let raw = match &args.config {
         Some(path) => RawConfig::read(path)?,
@@ -341,19 +347,19 @@ fn parsers(args: &ExportArgs) -> Result<Parsers> {
     Ok(Parsers::new(parser.context("[[types]] of the configuration")?))
 }
 
-/// Standard output; where that is a terminal, text of logs cannot drive it.
+/// Standard output. If it is a terminal, control characters are escaped.
 fn standard_output(format: Format) -> Result<Box<dyn Write>> {
     let out = BufWriter::new(io::stdout());
     if !io::stdout().is_terminal() {
         return Ok(Box::new(out));
     }
     if format == Format::Parquet {
-        bail!("a Parquet file is nothing for a terminal; name a file with --output");
+        bail!("Parquet cannot be written to a terminal; give a file with --output");
     }
     Ok(Box::new(Harmless::new(out)))
 }
 
-/// Where an export goes. A file has its name only when it is complete.
+/// Where an export is written. A file gets its name only when it is complete.
 enum Output {
     Standard(Box<dyn Write>),
     File { file: File, part: PathBuf, whole: PathBuf, complete: bool },
@@ -409,7 +415,7 @@ impl Drop for Output {
     }
 }
 
-/// Whether our reader went away (`| head`), which is no error.
+/// Whether the reader of our output went away (`| head`), which is not an error.
 fn broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

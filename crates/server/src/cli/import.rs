@@ -1,7 +1,7 @@
 //! `loginson import`: sends files to a running server, batch by batch.
 //!
-//! A batch is sent again only when the server said how much of it was kept (busy, disk full); when
-//! a connection breaks nobody knows, so the command ends and says from which line to go on.
+//! A batch is sent again only if the server said how much of it was kept (busy, disk full). If a
+//! connection breaks, that is unknown, so the command ends and says from which line to resume.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,14 +18,16 @@ use crate::cli::ServerArgs;
 use crate::cli::client::{Client, NotReached, Refusal};
 use platform::units::show_bytes;
 
-/// A batch is sent when it holds so many bytes. Each is acknowledged when it is durable.
+/// A batch is sent once it has this size. Each is acknowledged when it is durable.
 const BATCH_BYTES_TARGET: usize = 4 << 20;
-/// Attempts with one batch while the server is busy or its disk full; with the pauses between them
-/// about 4 minutes.
+/// Attempts to send one batch while the server is busy or its disk full: about 4 minutes, with the
+/// pauses between them. Then the import ends with an error.
 const ATTEMPTS_MAX: u32 = 12;
-/// The longest pause between two attempts; the first is one second, each further one twice as long.
+/// The longest pause between two attempts. The first is one second, and each further one is twice
+/// as long.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// The largest window a zstd stream may ask for, as a power of two: what `zstd --long` makes.
+/// The largest window of a zstd stream that is accepted, as a power of two: the one of `zstd
+/// --long`.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 #[derive(Args)]
@@ -35,16 +37,16 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
   loginson import --format logfmt --time-field when --level-field sev app.log
   journalctl -o short-iso | loginson import -
 
-Plain, gzip and zstd files are told apart by their first bytes. When an import fails it says how many lines were
-acknowledged; give the file that failed and those after it again, with --skip-lines.")]
+Plain, gzip and zstd files are recognised by their first bytes. A failed import says how many lines were
+acknowledged; repeat the command with the file that failed and those after it, and with --skip-lines.")]
 pub struct ImportArgs {
     /// Files to send; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Type of the lines, instead of what the rules for types find
+    /// Type of the lines, instead of the one by the rules for types
     #[arg(long = "type", value_name = "TYPE")]
     log_type: Option<String>,
-    /// How lines are parsed, instead of as they look
+    /// How lines are parsed, instead of detecting it from the text
     #[arg(long, value_name = "FORMAT", value_parser = ["auto", "plain", "json", "access", "logfmt"])]
     format: Option<String>,
     /// Keys of JSON or logfmt that hold the time, in order of preference
@@ -56,7 +58,7 @@ pub struct ImportArgs {
     /// Keys that hold the level
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     level_field: Vec<String>,
-    /// Lines of the first file to leave out: they were acknowledged before
+    /// Number of lines of the first file to skip, because they were acknowledged before
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip_lines: u64,
     #[command(flatten)]
@@ -92,11 +94,11 @@ pub fn run(args: ImportArgs) -> Result<()> {
             match (i, kept) {
                 (0, 0) => format!("{path}"),
                 (_, 0) => format!(
-                    "{path}: nothing of it was acknowledged, the files before it are kept; to go on, give it and those \
+                    "{path}: no line of it was acknowledged; the files before it are kept. To resume, give it and those \
                      after it again"
                 ),
                 _ => format!(
-                    "{path}: {kept} lines of it were acknowledged; to go on, give it and the files after it with \
+                    "{path}: {kept} lines of it were acknowledged; to resume, give it and the files after it with \
                      --skip-lines {kept}"
                 ),
             }
@@ -116,12 +118,12 @@ pub fn run(args: ImportArgs) -> Result<()> {
 struct Import<'a> {
     client: &'a Client,
     path: &'a Path,
-    /// Parameters that are the same for all files; empty ones are not given.
+    /// Parameters that are the same for all files, without empty ones.
     options: &'a [(&'static str, String)],
     bar: ProgressBar,
-    /// Lines of the file that are known to be durable, those of an earlier import included.
+    /// Lines of the file known to be durable, those of an earlier import included.
     lines_kept: u64,
-    /// Bytes of lines acknowledged now.
+    /// Bytes of lines acknowledged by this import.
     bytes_kept: u64,
 }
 
@@ -133,7 +135,7 @@ impl Import<'_> {
             batch.clear();
             let more = read_line(&mut reader, &mut batch)?;
             if !more && batch.is_empty() {
-                bail!("--skip-lines {skip_lines} is too much: the file has {skipped} lines");
+                bail!("--skip-lines {skip_lines} is too large: the file has {skipped} lines");
             }
         }
         batch.clear();
@@ -143,12 +145,12 @@ impl Import<'_> {
             let more = match read_line(&mut reader, &mut batch) {
                 Ok(more) => more,
                 Err(error) => {
-                    // The lines before a fault are good; the one it is in is not whole.
+                    // The lines before the fault are good; the line with the fault is incomplete.
                     batch.truncate(start);
                     if !batch.is_empty() {
                         self.send(&batch)?;
                     }
-                    return Err(error).context("cannot read on");
+                    return Err(error).context("cannot read further");
                 }
             };
             if batch.len() >= BATCH_BYTES_TARGET || (!more && !batch.is_empty()) {
@@ -161,8 +163,7 @@ impl Import<'_> {
         }
     }
 
-    /// Opens the file, with the progress bar counting the bytes that are read of it, compressed or
-    /// not.
+    /// Opens the file. The progress bar counts the bytes read of it, before decompression.
     fn open(&self) -> Result<Box<dyn BufRead>> {
         let plain: Box<dyn Read> = if self.path == Path::new("-") {
             Box::new(io::stdin())
@@ -192,7 +193,7 @@ impl Import<'_> {
                     let expected = count_lines(batch);
                     if lines != expected {
                         bail!(
-                            "the server counts {lines} lines in a batch of {expected}; its version may be another"
+                            "the server counted {lines} lines in a batch of {expected}; its version may differ"
                         );
                     }
                     self.acknowledged(lines, bytes);
@@ -200,7 +201,7 @@ impl Import<'_> {
                 }
                 Err(refusal) => refusal,
             };
-            // What of the batch became durable all the same is not sent again.
+            // The part of the batch that became durable is not sent again.
             let kept = refusal.body["lines"].as_u64().unwrap_or(0);
             let rest = after_lines(batch, kept);
             self.acknowledged(kept, (batch.len() - rest.len()) as u64 - kept);
@@ -238,7 +239,7 @@ impl Import<'_> {
                 return error;
             }
             error.context(
-                "the batch that was on its way may have been kept or not; look for its first line before you go on",
+                "the last batch may have been kept or not; look for its first line before you resume",
             )
         })?;
         let mut response = match answer {
@@ -248,7 +249,7 @@ impl Import<'_> {
         let text =
             response.body_mut().read_to_string().context("the server's answer was cut off")?;
         let counts: serde_json::Value =
-            serde_json::from_str(&text).context("the server's answer is no JSON")?;
+            serde_json::from_str(&text).context("the server's answer is not JSON")?;
         let number = |name: &str| {
             counts[name].as_u64().ok_or_else(|| anyhow!("the server's answer lacks '{name}'"))
         };
@@ -256,7 +257,7 @@ impl Import<'_> {
     }
 }
 
-/// Undoes compression, which is known by the first bytes.
+/// Decompresses a file whose first bytes are those of a known compression.
 fn decompressed(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
     let mut reader = BufReader::with_capacity(1 << 20, plain);
     let start = reader.fill_buf()?;
@@ -272,9 +273,9 @@ fn decompressed(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(reader))
 }
 
-/// Appends the next line with its newline to `batch`; false at the end of the file. A line longer
-/// than is kept is cut one byte above that length, so that memory is bounded and the server still
-/// counts it as oversized.
+/// Appends the next line with its newline to `batch`; false at the end of the file. A line above
+/// the limit is cut one byte behind it, so that memory is bounded and the server still counts the
+/// line as oversized.
 fn read_line(reader: &mut impl BufRead, batch: &mut Vec<u8>) -> io::Result<bool> {
     let start = batch.len();
     loop {
@@ -304,7 +305,7 @@ fn count_lines(batch: &[u8]) -> u64 {
     newlines + u64::from(batch.last().is_some_and(|&b| b != b'\n'))
 }
 
-/// What stands behind the first `lines` lines.
+/// The bytes behind the first `lines` lines.
 fn after_lines(batch: &[u8], lines: u64) -> &[u8] {
     match lines {
         0 => batch,

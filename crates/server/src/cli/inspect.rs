@@ -19,16 +19,16 @@ use platform::units::show_bytes;
   loginson inspect --blocks loginson-data/segments/17.sealed
   loginson inspect --json loginson-data/segments/1.hot | jq .columns
 
-Sealed segments show how each column is encoded and compressed, hot ones the fields in their lines. The file may be one that a
-server has open.")]
+Sealed segments show how each column is encoded and compressed, hot ones the fields in their lines. The file may be in
+use by a server.")]
 pub struct InspectArgs {
     /// The segment file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// List its blocks or frames too
+    /// List its blocks or frames as well
     #[arg(long)]
     blocks: bool,
-    /// Everything as one JSON object
+    /// Print everything as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -63,7 +63,7 @@ fn write_text(out: &mut dyn Write, found: &Inspection, blocks: bool) -> io::Resu
     )?;
     if !found.replaces.is_empty() {
         let replaces: Vec<String> = found.replaces.iter().map(u64::to_string).collect();
-        writeln!(out, "in the place of     {}", replaces.join(", "))?;
+        writeln!(out, "replaces            {}", replaces.join(", "))?;
     }
     writeln!(out, "lines               {}", lines - found.lines_own)?;
     if found.lines_own > 0 {
@@ -126,7 +126,7 @@ fn write_text(out: &mut dyn Write, found: &Inspection, blocks: bool) -> io::Resu
 fn write_values(out: &mut dyn Write, values: &FieldValues) -> io::Result<()> {
     let field = &escaped(&values.field);
     let Some(different) = values.different else {
-        return writeln!(out, "{field:<19} too many to be counted");
+        return writeln!(out, "{field:<19} too many to count");
     };
     let name = |value: &str| match value {
         "" => "(none)".to_owned(),
@@ -145,7 +145,7 @@ fn ratio(bytes: u64, bytes_disk: u64, before: &str) -> String {
     }
 }
 
-/// A table; the first `left` columns stand at the left of their place, the others at the right.
+/// Writes a table. The first `left` columns are left-aligned, the others right-aligned.
 fn write_table<const N: usize>(
     out: &mut dyn Write,
     heads: [&str; N],
@@ -159,8 +159,8 @@ fn write_table<const N: usize>(
         }
     }
     let mut line = |cells: &[String; N]| {
-        let padded = cells.iter().zip(widths).enumerate().map(|(place, (cell, width))| {
-            if place < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end())
     };

@@ -38,12 +38,12 @@ use store::{AtRest, StoreError};
   logger -n 127.0.0.1 -P 5514 -T 'hello'          send it a line by syslog
   loginson query 'error _time:5m'                 lines of the last five minutes with the word error
   loginson query '* | stats by (hostname) count()'
-  loginson query --background 'level:error'       ask now, fetch later: loginson queries
+  loginson query --background 'level:error'       run now, fetch rows later: loginson queries
   loginson tail 'level:error'                     follow errors as they arrive
-  loginson import --type access access.log.gz     take in files
+  loginson import --type access access.log.gz     send files to the server
   loginson export --format parquet -o all.parquet every row as a table, for DuckDB and pandas
-  loginson backup                                 a copy of everything, while the server goes on
-  loginson generate                               send made-up logs, to look around
+  loginson backup                                 a copy of everything while the server runs
+  loginson generate                               send generated logs, for a first look
 
 Help on one command: loginson query --help. The query language and the settings are described in docs/."
 )]
@@ -61,9 +61,9 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Collect without a store, and deliver to stores on other machines
     Collect(collect::CollectArgs),
-    /// Ask a running server; rows on standard output
+    /// Query a running server; the rows go to standard output
     Query(query::QueryArgs),
-    /// The queue of queries: list, cancel, pause, resume, and fetch what a background query found
+    /// List, cancel, pause and resume queries, and fetch the rows of background queries
     Queries(queries::QueriesArgs),
     /// Follow lines as they arrive
     Tail(tail::TailArgs),
@@ -73,11 +73,11 @@ enum Command {
     Summarise(summarise::SummariseArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
-    /// Write every row of a query to a file: lines, JSON, CSV or Parquet
+    /// Write all rows of a query to a file: lines, JSON, CSV or Parquet
     Export(export::ExportArgs),
-    /// Make a copy of everything, while the server goes on
+    /// Make a copy of everything while the server runs
     Backup(backup::BackupArgs),
-    /// Make a data directory of a backup
+    /// Make a data directory from a backup
     Restore(restore::RestoreArgs),
     /// Check every checksum and every count
     Verify(verify::VerifyArgs),
@@ -85,13 +85,13 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// Print the hash of a password, for [[users]] of the configuration
     HashPassword(secrets::HashPasswordArgs),
-    /// Make a token of a program and print its hash, for [[tokens]] of the configuration
+    /// Make a token for a program and print its hash, for [[tokens]] of the configuration
     MakeToken(secrets::MakeTokenArgs),
-    /// Make up logs of a small shop, with an incident, and send them
+    /// Generate logs of a small shop, with an incident, and send them
     Generate(generator::GenerateArgs),
 }
 
-/// Where the server of a client command is, and who asks it.
+/// The server of a client command, and the credentials.
 #[derive(Args)]
 struct ServerArgs {
     /// Address of the server
@@ -102,28 +102,28 @@ struct ServerArgs {
         default_value = "http://127.0.0.1:9514"
     )]
     server: String,
-    /// Certificate of the server or of its CA, where the system does not know it
+    /// Certificate of the server or of its CA, if the system does not trust it
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_CA")]
     ca: Option<PathBuf>,
-    /// File with a token; or the token itself in LOGINSON_TOKEN
+    /// File with a token; LOGINSON_TOKEN can hold the token itself
     #[arg(long, value_name = "FILE", env = "LOGINSON_TOKEN_FILE", conflicts_with = "user")]
     token_file: Option<PathBuf>,
-    /// Name of a user; the password is asked for, or in LOGINSON_PASSWORD
+    /// Name of a user; the password is prompted for, or read from LOGINSON_PASSWORD
     #[arg(long, value_name = "NAME", env = "LOGINSON_USER")]
     user: Option<String>,
 }
 
-/// Opens a data directory or backup that no server has.
+/// Opens a data directory or backup that no server is using.
 fn open_at_rest(dir: &Path) -> Result<AtRest> {
     AtRest::open(&RealDisk, dir).map_err(|error| match error {
         StoreError::Locked { .. } => {
-            anyhow!("{error}; while it runs, make a copy by `loginson backup` and name that")
+            anyhow!("{error}; while it runs, make a copy with `loginson backup` and use that")
         }
         error => error.into(),
     })
 }
 
-/// A query, which may begin with a minus, but not with two: that is a flag written wrongly.
+/// A query. It may begin with one minus, but not with two: that is a mistyped flag.
 fn query_text(text: &str) -> Result<String, String> {
     match text.starts_with("--") {
         true => Err("there is no such flag; see --help".into()),
@@ -131,7 +131,7 @@ fn query_text(text: &str) -> Result<String, String> {
     }
 }
 
-/// Runs the command of the process's arguments.
+/// Runs the command that the arguments of the process name.
 pub fn run() -> Result<()> {
     let cli = Cli::parse();
     let keeps_logs = matches!(

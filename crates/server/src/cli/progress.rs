@@ -1,5 +1,5 @@
-//! Shows on the terminal how far long work is and how long it will take; nothing when there is no
-//! terminal.
+//! Shows on the terminal how far long work has come and how long it will take. Without a terminal
+//! it shows nothing.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -10,28 +10,28 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::client::Client;
 use crate::cli::queries::duration;
 
-/// How often a server is asked how far a query is.
+/// How often the server is polled for the progress of a query.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A bar for so many bytes.
+/// A progress bar over a number of bytes.
 pub fn bytes_bar(what: &'static str, bytes: u64) -> ProgressBar {
     let style = "{prefix} {bar:30} {percent:>3}%  {bytes} of {total_bytes}  {eta} left";
     let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
     bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
     bar.set_prefix(what);
-    // So that time goes on also while one large file is read.
+    // So that the elapsed time advances even while one large file is read.
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
-/// Shows how far a query of a server is, until it is dropped.
+/// Shows the progress of a query on the server until this is dropped.
 pub struct Watch {
     end: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Watches the query with that id; does nothing when there is no terminal to show it on.
+    /// Watches the query with that id; does nothing when there is no terminal.
     pub fn start(client: &Client, id: Option<String>) -> Watch {
         let (end, ended) = mpsc::channel();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -39,9 +39,9 @@ impl Watch {
         let thread = client.zip(id).map(|(client, id)| {
             bar.set_style(ProgressStyle::with_template("exporting {msg}").expect("well formed"));
             std::thread::spawn(move || {
-                let asked = mpsc::RecvTimeoutError::Timeout;
-                while ended.recv_timeout(WATCH_INTERVAL) == Err(asked) {
-                    // It is a comfort; what goes wrong is said by the export itself.
+                let running = mpsc::RecvTimeoutError::Timeout;
+                while ended.recv_timeout(WATCH_INTERVAL) == Err(running) {
+                    // Progress is optional; the export itself reports what fails.
                     let Ok(entry) = client.get_json(&format!("/api/v1/queries/{id}")) else {
                         continue;
                     };
@@ -63,7 +63,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there is shown by itself.
+            // The panic handler has already printed a panic of that thread.
             let _ = thread.join();
         }
     }

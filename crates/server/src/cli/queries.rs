@@ -12,18 +12,18 @@ use crate::cli::ServerArgs;
 use crate::cli::client::Client;
 use crate::cli::terminal::{Format, Printer, escaped};
 
-/// Rows that are fetched at a time.
+/// Rows per request.
 const PAGE_ROWS: &str = "10000";
 /// Characters of a query's text in the list.
 const LISTED_CHARS: usize = 60;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  loginson query --background 'level:error'     ask; prints the id
-  loginson queries                              what runs, waits or ended lately
+  loginson query --background 'level:error'     submit; prints the id
+  loginson queries                              queries that run, wait or ended recently
   loginson queries show 17
   loginson queries results 17 > errors.jsonl    rows so far; all of them once it is done
-  loginson queries cancel 17                    stop it; once it has ended, delete it and its rows")]
+  loginson queries cancel 17                    stop it, or delete it and its rows if it has ended")]
 pub struct QueriesArgs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -35,13 +35,13 @@ pub struct QueriesArgs {
 enum Action {
     /// Show the queue (the default)
     List(On),
-    /// Show all that is known of a query
+    /// Show everything that is known about a query
     Show(One),
     /// Stop a query; delete a background query that has ended, and its rows
     Cancel(One),
     /// Let a query wait until it is resumed
     Pause(One),
-    /// Let a paused or interrupted query go on
+    /// Resume a paused or interrupted query
     Resume(One),
     /// Print the rows of a background query
     Results(ResultsArgs),
@@ -65,7 +65,7 @@ struct One {
 struct ResultsArgs {
     /// Id of the query
     id: u64,
-    /// Go on behind this cursor, which an earlier call printed
+    /// Resume behind this cursor, which an earlier call printed
     #[arg(long)]
     cursor: Option<String>,
     /// Rows at most; 0 for all
@@ -84,7 +84,7 @@ pub fn run(args: QueriesArgs) -> Result<()> {
         Some(Action::Results(args)) => results(&args),
         Some(Action::Cancel(One { id, server })) => {
             let answer = Client::new(&server)?.delete_json(&path(id, ""))?;
-            told(&answer)
+            print_state(&answer)
         }
         Some(Action::Pause(one)) => change(&one, "/pause"),
         Some(Action::Resume(one)) => change(&one, "/resume"),
@@ -96,10 +96,10 @@ fn path(id: u64, rest: &str) -> String {
 }
 
 fn change(one: &One, action: &str) -> Result<()> {
-    told(&Client::new(&one.server)?.post_json(&path(one.id, action))?)
+    print_state(&Client::new(&one.server)?.post_json(&path(one.id, action))?)
 }
 
-fn told(answer: &Value) -> Result<()> {
+fn print_state(answer: &Value) -> Result<()> {
     let text = |name: &str| escaped(answer[name].as_str().unwrap_or_default());
     Ok(writeln!(std::io::stdout(), "query {}: {}", text("id"), text("state"))?)
 }
@@ -175,7 +175,7 @@ fn results(args: &ResultsArgs) -> Result<()> {
             Ok(response) => response,
             Err(refusal) if refusal.status == 429 && !cursor.is_empty() => {
                 let (message, cursor) = (escaped(&refusal.message()), escaped(&cursor));
-                return Err(anyhow!("{message}; --cursor {cursor} goes on behind these rows"));
+                return Err(anyhow!("{message}; --cursor {cursor} resumes behind these rows"));
             }
             Err(refusal) => return Err(anyhow!(escaped(&refusal.message()))),
         };
@@ -192,7 +192,7 @@ fn results(args: &ResultsArgs) -> Result<()> {
             if state != "done" || more == "true" {
                 let (state, cursor) = (escaped(&state), escaped(&cursor));
                 eprintln!(
-                    "loginson: query {} is {state}; --cursor {cursor} goes on behind these rows",
+                    "loginson: query {} is {state}; --cursor {cursor} resumes behind these rows",
                     args.id
                 );
             }
@@ -206,7 +206,8 @@ fn header(response: &Response<Body>, name: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// Bytes as they are for a program; line by line, and harmless, for a terminal.
+/// Copies bytes unchanged for a program; for a terminal, line by line with control characters
+/// escaped.
 fn copy(response: Response<Body>, printer: &mut Printer) -> std::io::Result<()> {
     let mut body = BufReader::new(response.into_body().into_reader());
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! `loginson query`: asks a running server.
+//! `loginson query`: runs a query on a running server.
 
 use std::io::{self, BufRead, BufReader};
 
@@ -22,37 +22,37 @@ use crate::queries::export::error_of;
   loginson query --background 'level:error | stats by (hostname, app_name) count() n'
   loginson query --explain 'error | stats by (hostname) count() n'")]
 pub struct QueryArgs {
-    /// What to look for, in LogsQL
+    /// Query in LogsQL
     #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = crate::cli::query_text)]
     pub(crate) query: String,
     /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
-    /// Time before which rows lie
+    /// Time up to which rows are returned, itself excluded
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     end: Option<String>,
-    /// Rows at most, the newest; 0 for all [default: 1000, or all with --background]
+    /// Most rows to return, the newest; 0 for all [default: 1000, or all with --background]
     #[arg(long, value_name = "ROWS")]
     limit: Option<u64>,
-    /// How rows are written
+    /// Format of the rows
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Ask and come back later: prints the query's id, which `loginson queries` takes; without
-    /// --limit for all rows
+    /// Run in the background: print the query's id for `loginson queries` and return at once;
+    /// without --limit, all rows are kept
     #[arg(long)]
     background: bool,
-    /// Print what the query would do, without running it: which units it reads, by which words they
-    /// are left out, what is counted, merged and sorted where. With --format json as JSON
+    /// Print the plan instead of running the query: which units it would read, which words leave
+    /// units out, and where rows are counted, merged and sorted. With --format json, as JSON
     #[arg(long, conflicts_with = "background")]
     explain: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
 
-/// Rows when not told.
+/// Rows when there is no `--limit`.
 const LIMIT: u64 = 1000;
 
-/// Asks in the background.
+/// Submits a background query.
 fn submit(client: &Client, form: &[(&str, String)]) -> Result<()> {
     let mut response = match client.post_form("/api/v1/queries", form)? {
         Ok(response) => response,
@@ -116,8 +116,8 @@ pub fn run(args: QueryArgs) -> Result<()> {
     Ok(())
 }
 
-/// Copies an answer to standard output and counts its rows. A reader of ours that goes away (`|
-/// head`) is no error.
+/// Copies a response to standard output and counts its rows. It is not an error when the reader of
+/// our output goes away (`| head`).
 fn copy_rows(answer: &mut impl BufRead, printer: &mut Printer, format: Format) -> Result<u64> {
     let mut line = Vec::new();
     let mut rows = 0;

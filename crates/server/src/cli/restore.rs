@@ -1,4 +1,4 @@
-//! `loginson restore`: makes a data directory of a backup.
+//! `loginson restore`: makes a data directory from a backup.
 
 use std::path::PathBuf;
 
@@ -16,15 +16,15 @@ use platform::units::show_bytes;
   loginson restore loginson-data/backups/nightly --data-dir /var/lib/loginson
   loginson restore /mnt/backups/nightly --data-dir ./restored && loginson --data-dir ./restored
 
-Every checksum and every count of the backup is checked first. The directory must be empty or not there.")]
+Every checksum and every count of the backup is checked first. The directory must be empty, or not exist.")]
 pub struct RestoreArgs {
     /// Directory of the backup
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// Directory to make
+    /// Data directory to make
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Restore what can be read of a damaged backup
+    /// Restore a damaged backup too, as far as it can be read
     #[arg(long)]
     allow_damage: bool,
 }
@@ -41,7 +41,7 @@ pub fn run(args: RestoreArgs) -> Result<()> {
     let (manifest, checked) = checked?;
     if faults > 0 && !args.allow_damage {
         bail!(
-            "{}: {faults} faults; --allow-damage restores what can be read all the same",
+            "{}: {faults} faults; --allow-damage restores everything that can be read",
             args.backup.display()
         );
     }

@@ -1,7 +1,8 @@
 //! `loginson hash-password` and `loginson make-token`, which make the hashes of `[[users]]` and
 //! `[[tokens]]`.
 //!
-//! Secrets are never arguments, because every user of a machine can read those of all processes.
+//! Secrets are never arguments, because every user of a machine can read the arguments of all
+//! processes.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -22,7 +23,7 @@ use rustix::termios::{
 
 use crate::http::PASSWORD_BYTES_MAX;
 
-/// Characters of a password at least.
+/// The least number of characters of a password.
 const PASSWORD_CHARS_MIN: usize = 8;
 const SALT_BYTES: usize = 16;
 /// Random bytes of a token.
@@ -34,11 +35,11 @@ const INTERRUPT: u8 = 3;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  loginson hash-password                                asks for it twice, shows none of it
+  loginson hash-password                                prompts for it twice, without echo
   pass logs/ann | loginson hash-password                the first line of standard input
   loginson hash-password > /etc/loginson/ann.hash       for password_hash_file
 
-The hash belongs into the configuration:
+The hash belongs in the configuration:
   [[users]]
   name = \"ann\"
   password_hash = \"$argon2id$…\"
@@ -48,34 +49,34 @@ pub struct HashPasswordArgs {}
 #[derive(Args)]
 #[command(after_help = "Examples:
   loginson make-token                        prints a token, and its hash
-  loginson make-token --file shipper.token   writes the token to a file of yours alone, prints the hash
+  loginson make-token --file shipper.token   writes the token to a private file, prints the hash
 
-The hash belongs into the configuration, the token to the program that uses it:
+The hash belongs in the configuration; give the token to the program that uses it:
   [[tokens]]
   name = \"shipper\"
   sha256 = \"…\"
   role = \"ingest\"          # ingest, read, operate or admin; docs/access.md
   curl -H 'Authorization: Bearer lgs_…' …")]
 pub struct MakeTokenArgs {
-    /// Where the token goes instead of standard output; a file that is not there yet
+    /// File to write the token to, instead of standard output; it must not exist yet
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 /// Prints the hash of a password.
 pub fn hash_password(_: HashPasswordArgs) -> Result<()> {
-    let is_asked = io::stdin().is_terminal();
+    let is_prompted = io::stdin().is_terminal();
     let password = read_password("Password: ")?;
     ensure!(
         password.chars().count() >= PASSWORD_CHARS_MIN,
-        "a password has {PASSWORD_CHARS_MIN} characters at least"
+        "a password needs at least {PASSWORD_CHARS_MIN} characters"
     );
     ensure!(
         password.len() <= PASSWORD_BYTES_MAX,
-        "a password has {PASSWORD_BYTES_MAX} bytes at most"
+        "a password may have at most {PASSWORD_BYTES_MAX} bytes"
     );
-    if is_asked {
-        ensure!(read_password("Once more: ")? == password, "the two are not the same");
+    if is_prompted {
+        ensure!(read_password("Once more: ")? == password, "the two passwords differ");
     }
     println!("{}", hashed(&password)?);
     Ok(())
@@ -114,24 +115,24 @@ fn token() -> Result<(String, String)> {
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
+    filled.map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     Ok(bytes)
 }
 
-/// Reads a line of standard input. At a terminal it asks with `prompt`, and switches the echo off.
+/// Reads a line of standard input. At a terminal it shows `prompt` and switches the echo off.
 pub fn read_password(prompt: &str) -> Result<String> {
     let stdin = io::stdin();
     let silent = match stdin.is_terminal() {
         true => {
-            // Before the prompt, so that no character is shown that is typed at once.
-            let silent = Silent::begin().context("cannot hide what is typed")?;
+            // Before the prompt, so that a password typed at once is not echoed.
+            let silent = Silent::begin().context("cannot switch off the echo of the terminal")?;
             eprint!("{prompt}");
             Some(silent)
         }
         false => None,
     };
     let mut line = Vec::new();
-    // More than a password may have is read, so that the caller can refuse it.
+    // Reads more than a password may have, so that the caller can refuse a longer one.
     let most = (PASSWORD_BYTES_MAX as u64).saturating_mul(2);
     io::Read::take(&mut stdin.lock(), most).read_until(b'\n', &mut line)?;
     if silent.is_some() {

@@ -1,4 +1,5 @@
-//! `loginson serve`: flags over environment over file over defaults, then the server itself.
+//! `loginson serve`: merges flags, environment, file and defaults, in this order of precedence, and
+//! runs the server.
 
 use std::path::PathBuf;
 
@@ -13,22 +14,22 @@ use crate::server;
 #[derive(Args)]
 #[command(after_help = "Examples:
   loginson serve --data-dir /var/lib/loginson
-  loginson serve --syslog-udp-listen 0.0.0.0:5514 --syslog-tcp-listen 0.0.0.0:5514     let the network in
+  loginson serve --syslog-udp-listen 0.0.0.0:5514 --syslog-tcp-listen 0.0.0.0:5514     listen on the network
   loginson serve --syslog-udp-listen off
-  loginson serve --follow '/var/log/*.log'                                              read files as they grow
+  loginson serve --follow '/var/log/*.log'                                              follow files
   loginson serve --config /etc/loginson.toml
   LOGINSON_HTTP_LISTEN=127.0.0.1:8080 loginson serve
   LOGINSON_LOG=debug loginson serve                                                     more of its own log
 
-Flags win over the environment, the environment over the file. docs/configuration.md lists all settings.")]
+Flags override the environment, which overrides the file. docs/configuration.md lists all settings.")]
 pub struct ServeArgs {
-    /// Directory of everything that is kept [default: ./loginson-data]
+    /// Data directory: everything that is kept is below it [default: ./loginson-data]
     #[arg(long, value_name = "DIR", env = "LOGINSON_DATA_DIR")]
     data_dir: Option<PathBuf>,
     /// Address of the page and the API [default: 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
-    /// A name by which this server or its proxy is reached, besides localhost; several
+    /// A host name by which this server or its proxy is reached, besides localhost; repeatable
     #[arg(
         long = "http-host",
         value_name = "NAME",
@@ -36,7 +37,7 @@ pub struct ServeArgs {
         value_delimiter = ','
     )]
     http_hosts: Vec<String>,
-    /// Certificate of the page and the API, for HTTPS, then those that lead to its CA
+    /// Certificate of the page and the API, for HTTPS, followed by its chain up to the CA
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_CERTIFICATE")]
     http_tls_certificate: Option<String>,
     /// Private key of that certificate
@@ -47,39 +48,39 @@ pub struct ServeArgs {
     /// Address of syslog over TLS, or off [default: 127.0.0.1:6514 when there is a certificate]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TLS_LISTEN")]
     syslog_tls_listen: Option<String>,
-    /// Certificate of the server for TLS, then those that lead to its CA
+    /// Certificate of the server for syslog over TLS, followed by its chain up to the CA
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_TLS_CERTIFICATE")]
     tls_certificate: Option<String>,
     /// Private key of that certificate
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_TLS_KEY")]
     tls_key: Option<String>,
-    /// CA of the certificates that senders show
+    /// CA that issued the certificates of senders
     #[arg(long, value_name = "FILE.pem", env = "LOGINSON_TLS_CLIENT_CA")]
     tls_client_ca: Option<String>,
-    /// Whether senders show a certificate: off, optional or required [default: off]
+    /// Whether senders present a certificate: off, optional or required [default: off]
     #[arg(long, value_name = "WHETHER", env = "LOGINSON_TLS_CLIENT_CERTIFICATES")]
     tls_client_certificates: Option<String>,
     /// Follow these files, besides those of the configuration: paths and patterns, for example
     /// '/var/log/*.log'
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     follow: Vec<String>,
-    /// Address where `loginson collect` delivers, or off [default: off]
+    /// Address to which `loginson collect` delivers, or off [default: off]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_NODE_LISTEN")]
     node_listen: Option<String>,
-    /// File with the secret of stores and collectors, or off; or the secret itself in
-    /// LOGINSON_NODE_SECRET [default: off]
+    /// File with the secret that stores and collectors share, or off; LOGINSON_NODE_SECRET can hold
+    /// the secret itself [default: off]
     #[arg(long, value_name = "FILE", env = "LOGINSON_NODE_SECRET_FILE")]
     node_secret_file: Option<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
-    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0
-    /// choose
+    /// Write the addresses to this file, as JSON, once lines are accepted: for scripts that use
+    /// port 0, which stands for any free port
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
 
-/// Runs the server until it is told to stop.
+/// Runs the server until a signal stops it.
 pub fn run(args: ServeArgs) -> Result<()> {
     let mut raw = match &args.config {
         Some(path) => RawConfig::read(path)?,
@@ -106,6 +107,6 @@ pub fn run(args: ServeArgs) -> Result<()> {
     raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
     let config = Config::try_from(raw)?;
     log::start();
-    config.outdated.iter().for_each(|told| tracing::warn!("{told}"));
+    config.outdated.iter().for_each(|warning| tracing::warn!("{warning}"));
     server::run(config, args.ready_file)
 }

@@ -14,19 +14,19 @@ use crate::cli::terminal::escaped;
   loginson summarise nginx --start 6h --end now
   loginson summarise --list                        intervals that were summarised again
 
-The charts then show the lines that are there now, for instance without those that were deleted. While it runs it is an
-entry of the queue; ending this command, unless with --background, or cancelling it there, leaves the charts as they were.")]
+The charts then show the lines that are stored now, for instance without those that were deleted. While it runs it is an
+entry of the queue. If it is cancelled there, or this command is interrupted without --background, the charts stay as they were.")]
 pub struct SummariseArgs {
-    /// Which type of lines
+    /// Type of the lines
     #[arg(value_name = "TYPE", required_unless_present = "list")]
     log_type: Option<String>,
-    /// From when on: a time, or how long ago
+    /// Start of the interval: a time, or how long ago
     #[arg(long, value_name = "TIME", required_unless_present = "list")]
     start: Option<String>,
-    /// Until when
+    /// End of the interval
     #[arg(long, value_name = "TIME", default_value = "now")]
     end: String,
-    /// Do not wait for the end; `loginson queries` shows how far it is
+    /// Do not wait for the end; `loginson queries` shows the progress
     #[arg(long)]
     background: bool,
     /// List the intervals that were summarised again
@@ -42,7 +42,7 @@ pub fn run(args: SummariseArgs) -> Result<()> {
     if args.list {
         let answer = client.get_json("/api/v1/summary/rerun")?;
         for rerun in answer["reruns"].as_array().into_iter().flatten() {
-            println!("{}, at {}", told(rerun), text(rerun, "at"));
+            println!("{}, at {}", describe(rerun), text(rerun, "at"));
         }
         return Ok(());
     }
@@ -58,16 +58,16 @@ pub fn run(args: SummariseArgs) -> Result<()> {
     };
     match args.background {
         true => println!("query {}; see loginson queries", text(&done, "id")),
-        false => println!("{}: {} lines", told(&done), done["lines"]),
+        false => println!("{}: {} lines", describe(&done), done["lines"]),
     }
     Ok(())
 }
 
-fn told(rerun: &Value) -> String {
+fn describe(rerun: &Value) -> String {
     format!("{} from {} to {}", text(rerun, "type"), text(rerun, "start"), text(rerun, "end"))
 }
 
-/// A text of an answer, safe for a terminal.
+/// A text field of a response, safe for a terminal.
 fn text(value: &Value, field: &str) -> String {
     escaped(value[field].as_str().unwrap_or_default())
 }

@@ -10,8 +10,8 @@ use crate::cli::client::{Client, explain_query_refusal};
 use crate::cli::terminal::{Format, Printer};
 use crate::queries::export::{SKIPPED_LINE_BEGIN, error_of};
 
-const ENDED: &str = "the server ended the connection, as it does when it stops, or when lines wait and a suspended terminal \
-                     takes none for some minutes (query.client_idle_max)";
+const ENDED: &str = "the server ended the connection; it does so when it stops, or when a suspended terminal takes no \
+ lines for some minutes (query.client_idle_max)";
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -20,10 +20,10 @@ const ENDED: &str = "the server ended the connection, as it does when it stops, 
   loginson tail --format raw 'hostname:web1'
   loginson tail 'app_name:sshd | fields _time, _msg'")]
 pub struct TailArgs {
-    /// What to follow, in LogsQL: filters, and pipes that work line by line
+    /// Lines to follow, in LogsQL: filters, and pipes that work line by line
     #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = crate::cli::query_text, default_value = "*")]
     query: String,
-    /// How rows are written
+    /// Format of the rows
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
@@ -51,10 +51,10 @@ pub fn run(args: TailArgs) -> Result<()> {
         }
         if let Some(error) = error_of(&line) {
             printer.flush()?;
-            bail!("the tail ends: {}", crate::cli::terminal::escaped(&error));
+            bail!("the tail ended: {}", crate::cli::terminal::escaped(&error));
         }
         let printed = show(line.strip_suffix(b"\n").unwrap_or(&line), &mut printer, args.format)
-            // Lines come in bursts: each is shown at once when no other stands ready behind it.
+            // Lines come in bursts; flushing waits for the end of a burst.
             .and_then(|()| if answer.buffer().is_empty() { printer.flush() } else { Ok(()) });
         match printed {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -71,7 +71,7 @@ fn show(row: &[u8], printer: &mut Printer, format: Format) -> io::Result<()> {
     if row.starts_with(SKIPPED_LINE_BEGIN) {
         let skipped: serde_json::Value = serde_json::from_slice(row).unwrap_or_default();
         eprintln!(
-            "loginson: {} lines skipped, they came faster than they could be shown",
+            "loginson: {} lines skipped; they arrived faster than they could be shown",
             skipped["_skipped"]["lines"]
         );
         return Ok(());

@@ -1,5 +1,5 @@
-//! Rows for the eye. Text of logs is shown so that it cannot drive the terminal: control characters
-//! are escaped.
+//! Rows for a terminal. Control characters in text of logs are escaped, so that it cannot drive the
+//! terminal.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,21 +7,21 @@ use clap::ValueEnum;
 pub use platform::escape::{escaped, escaped_lines};
 use serde_json::{Map, Value};
 
-/// How rows are written.
+/// Format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Time, level, host, application and message
     Text,
-    /// One JSON object a row
+    /// One JSON object per row
     Json,
     /// The lines as they were sent
     Raw,
 }
 
-/// Bytes of a line that [`Harmless`] holds back, at most; of a longer one it writes parts.
+/// Limit of the part of a line that [`Harmless`] holds back; a longer line is written in parts.
 const HELD_BYTES_MAX: usize = 64 << 10;
 
-/// Passes text on to a terminal, so that it cannot drive it: [`escaped`], newlines as they are.
+/// Passes text on to a terminal, with all control characters but newlines [`escaped`].
 pub struct Harmless<W: Write> {
     to: W,
     held: Vec<u8>,
@@ -48,7 +48,7 @@ impl<W: Write> Write for Harmless<W> {
             self.write_held(whole)?;
         }
         if self.held.len() > HELD_BYTES_MAX {
-            // Not within a character.
+            // Not inside a character.
             let end = (self.held.len() - 3..self.held.len())
                 .rev()
                 .find(|&at| self.held[at] & 0xc0 != 0x80)
@@ -58,7 +58,7 @@ impl<W: Write> Write for Harmless<W> {
         Ok(bytes.len())
     }
 
-    /// Also what is held back of a line.
+    /// Also writes the part of a line that is held back.
     fn flush(&mut self) -> std::io::Result<()> {
         self.write_held(self.held.len())?;
         self.to.flush()
@@ -84,8 +84,7 @@ impl Printer {
     /// Writes one line of the server's answer.
     pub fn print(&mut self, line: &[u8]) -> std::io::Result<()> {
         let text = match self.format {
-            // As it was sent when it goes to a file or program; harmless when it goes to a
-            // terminal.
+            // Unchanged for a file or program, escaped for a terminal.
             Format::Raw | Format::Json if !self.terminal => {
                 self.out.write_all(line)?;
                 return self.out.write_all(b"\n");
@@ -100,13 +99,13 @@ impl Printer {
         self.out.write_all(b"\n")
     }
 
-    /// Sends what is buffered on its way.
+    /// Writes out what is buffered.
     pub fn flush(&mut self) -> std::io::Result<()> {
         self.out.flush()
     }
 }
 
-/// A row as text: `time level host app message`; all fields when it is no log line.
+/// A row as text: `time level host app message`; all fields if it is not a log line.
 fn row_text(row: &Map<String, Value>, colour: bool) -> String {
     let field = |name: &str| escaped(row.get(name).and_then(Value::as_str).unwrap_or_default());
     if !(row.contains_key("_time") && row.contains_key("_msg")) {
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_passed_on_is_harmless_however_it_is_cut() {
+    fn text_is_escaped_however_it_is_split() {
         let text = "a\u{1b}[2Jé\u{9b}\nb\u{202e}\r\n\nlast";
         let expected = "a\\x1b[2Jé\\u{9b}\nb\\u{202e}\\x0d\n\nlast";
         for cut in 1..text.len() {

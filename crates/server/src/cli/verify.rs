@@ -18,18 +18,18 @@ use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  loginson verify ./loginson-data                     a data directory that no server has
+  loginson verify ./loginson-data                     a data directory at rest
   loginson verify loginson-data/backups/nightly       a backup, also while the server runs
   loginson verify loginson-data/segments/17.sealed    one file
   loginson verify --json /mnt/backups/*
 
 Reads every byte and changes none. Each fault is a line: file, byte, what was expected and what was found. The exit code is 1
-when there is a fault.")]
+if there is a fault.")]
 pub struct VerifyArgs {
     /// Data directories, backups, segment files
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// One JSON object a fault, and one with the summary
+    /// Print one JSON object per fault, and one with the summary
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +53,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
                 offset: None,
                 part: "it cannot be checked".into(),
                 expected: String::new(),
-                found: crate::told(&error),
+                found: crate::one_line(&error),
             }),
             Err(error) => {
                 reporter.end();
@@ -99,7 +99,8 @@ fn verify(path: &Path, reporter: &mut Reporter) -> Result<Checked> {
     Ok(verify_directory(&RealDisk, &at_rest, reporter, |_, _| {}))
 }
 
-/// Bytes that will be read, for the time left; about, as files that do not count are among them.
+/// Bytes that will be read, to estimate the remaining time. An upper bound: it includes files that
+/// verification skips.
 fn bytes_below(path: &Path) -> u64 {
     let dir = path.join(store::SEGMENTS_DIR);
     match RealDisk.list(&dir) {
@@ -110,7 +111,7 @@ fn bytes_below(path: &Path) -> u64 {
     }
 }
 
-/// Writes faults as they are found.
+/// Prints faults as they are found.
 pub struct Reporter {
     bar: ProgressBar,
     json: bool,
@@ -118,7 +119,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Faults as text or JSON, above the bar.
+    /// Prints faults as text or JSON, above the progress bar.
     pub fn new(bar: ProgressBar, json: bool) -> Self {
         Reporter { bar, json, faults: 0 }
     }

@@ -17,16 +17,16 @@ use crate::config::raw::{RawAccess, RawHttpTls, RawToken, RawUser};
 use crate::config::role::Role;
 use crate::config::{duration, unless_off};
 
-/// Characters of a name.
+/// Limit of a name, in characters.
 const NAME_CHARS_MAX: usize = 64;
-/// Users and tokens, together.
+/// Limit of the number of users and tokens together.
 const NAMES_MAX: usize = 10_000;
-/// The most that computing a hash may cost: KiB of memory, passes, lanes. With more, a few logins
+/// The most that computing a hash may cost: KiB of memory, passes, lanes. Beyond it, a few logins
 /// could exhaust the memory of the machine.
 const HASH_KIB_MAX: u32 = 256 << 10;
 const HASH_PASSES_MAX: u32 = 64;
 const HASH_LANES_MAX: u32 = 16;
-/// Bounds of a session.
+/// The shortest and the longest session.
 const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 
@@ -98,10 +98,10 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
         ensure!(
             !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(is_allowed),
-            "{kind}: the name '{name}' is not made of letters, digits and . _ @ -, \
+            "{kind}: the name '{name}' must consist of letters, digits and . _ @ -, \
              {NAME_CHARS_MAX} at most"
         );
-        ensure!(names.insert(name.to_owned()), "{kind}: the name '{name}' is there twice");
+        ensure!(names.insert(name.to_owned()), "{kind}: the name '{name}' is given twice");
         Ok(Arc::<str>::from(name))
     };
     let users = users.iter().map(|raw| {
@@ -124,7 +124,7 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
 
 fn role(name: &str) -> Result<Role> {
     Role::parse(name)
-        .ok_or_else(|| anyhow!("the role '{name}' is none of ingest, read, operate, admin"))
+        .ok_or_else(|| anyhow!("the role '{name}' is not one of ingest, read, operate, admin"))
 }
 
 /// The value of a key, or the content of the file that the key with the suffix `_file` names.
@@ -136,15 +136,17 @@ fn secret(key: &str, text: &Option<String>, file: &Option<String>) -> Result<Str
                 .with_context(|| format!("{key}_file: cannot read {file}"))?;
             Ok(text.trim().to_owned())
         }
-        (Some(_), Some(_)) => bail!("{key} and {key}_file are both there; leave one of them out"),
-        (None, None) => bail!("{key} is missing, or {key}_file, the file that it is in"),
+        (Some(_), Some(_)) => bail!("{key} and {key}_file are both set; leave one of them out"),
+        (None, None) => {
+            bail!("{key} is missing; set it, or name a file that contains it in {key}_file")
+        }
     }
 }
 
 fn password_hash(text: &str) -> Result<PasswordHash> {
     let wrong = || {
         anyhow!(
-            "the password_hash is not one of argon2id, which begins with $argon2id$; make it by \
+            "the password_hash is not one of argon2id, which begins with $argon2id$; make it with \
              `loginson hash-password`"
         )
     };
@@ -167,7 +169,7 @@ fn password_hash(text: &str) -> Result<PasswordHash> {
 fn token_digest(text: &str) -> Result<[u8; 32]> {
     let wrong = || {
         anyhow!(
-            "sha256 is not 64 digits of a hash in hexadecimal; `loginson make-token` prints a \
+            "sha256 must be a hash of 64 hexadecimal digits; `loginson make-token` prints a \
              token and its hash"
         )
     };
@@ -244,15 +246,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_secret() {
+    fn errors_do_not_contain_the_secret() {
         let hex = "0f".repeat(32);
         let large = HASH.replace("m=64", "m=4000000");
         for (users, tokens, expected) in [
             (vec![user("", HASH, "read")], vec![], "users: the name ''"),
             (vec![user("a b", HASH, "read")], vec![], "users: the name 'a b'"),
-            (vec![user("ann", HASH, "read"); 2], vec![], "'ann' is there twice"),
-            (vec![user("ann", HASH, "read")], vec![token("ann", &hex, "read")], "there twice"),
-            (vec![user("ann", HASH, "root")], vec![], "the role 'root' is none of"),
+            (vec![user("ann", HASH, "read"); 2], vec![], "'ann' is given twice"),
+            (vec![user("ann", HASH, "read")], vec![token("ann", &hex, "read")], "given twice"),
+            (vec![user("ann", HASH, "root")], vec![], "the role 'root' is not one of"),
             (vec![user("ann", "hunter2", "read")], vec![], "loginson hash-password"),
             (vec![user("ann", &HASH.replace("2id", "2i"), "read")], vec![], "not one of argon2id"),
             (vec![user("ann", &large, "read")], vec![], "too much to compute"),
@@ -266,7 +268,7 @@ mod tests {
             (
                 vec![RawUser { password_hash_file: Some("x".into()), ..user("ann", HASH, "read") }],
                 vec![],
-                "both there",
+                "both set",
             ),
         ] {
             let error = format!("{:#}", checked(&users, &tokens).unwrap_err());

@@ -3,21 +3,21 @@
 //!
 //! Invariant: a [`Host::Name`] is lower-case ASCII without a trailing dot and holds only letters,
 //! digits, `.`, `-` and `_`, so it can be logged and shown as it is. Left out: user names
-//! (`user@host`) and percent-encoding. Neither belongs into `Host`, and both have been used to make
-//! one reader see another host than the next one.
+//! (`user@host`) and percent-encoding. Neither belongs in `Host`, and both have been used to make
+//! two parsers see different hosts.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of a name (RFC 1035). A longer one is no host.
+/// Limit of a name in bytes (RFC 1035). A longer one is not a host.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A host, perhaps with a port.
+/// A host, with an optional port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
-    /// Whom it names.
+    /// The host.
     pub host: Host,
-    /// The port, when it is written.
+    /// The port, if it is written.
     pub port: Option<u16>,
 }
 
@@ -31,7 +31,7 @@ pub enum Host {
 }
 
 impl Authority {
-    /// Reads `name`, `name:80`, `127.0.0.1:80`, `[::1]`, `[::1]:80`. None for everything else.
+    /// Parses `name`, `name:80`, `127.0.0.1:80`, `[::1]`, `[::1]:80`. `None` for everything else.
     pub fn parse(text: &[u8]) -> Option<Authority> {
         let text = str::from_utf8(text).ok()?;
         let (host, port) = match text.strip_prefix('[') {
@@ -58,7 +58,7 @@ impl Authority {
         Some(Authority { host, port })
     }
 
-    /// Whether both name the same server when a port that is not written is `port`.
+    /// Whether both name the same server, where `port` stands for a port that is not written.
     pub fn is_same(&self, other: &Authority, port: u16) -> bool {
         self.host == other.host && self.port.unwrap_or(port) == other.port.unwrap_or(port)
     }
@@ -77,7 +77,7 @@ impl Host {
         })
     }
 
-    /// Whether it is this machine, whatever the network says.
+    /// Whether it is this machine, without resolving a name.
     pub fn is_loopback(&self) -> bool {
         match self {
             Host::Ip(address) => address.is_loopback(),
@@ -124,7 +124,7 @@ mod tests {
             ("[fe80::1%25eth0]:1", Some("[fe80::1]:1")),
             ("name:", Some("name")),
             ("name:00080", Some("name:80")),
-            // What a browser would never send, or what two readers would understand differently.
+            // Texts that no browser sends, or that two parsers would understand differently.
             ("", None),
             (".", None),
             (":80", None),

@@ -1,4 +1,4 @@
-//! `[collect]`: where `loginson collect` delivers to.
+//! `[collect]`: where `loginson collect` delivers.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use platform::units::parse_bytes;
 
-/// Smaller windows would wait for an acknowledgement after each frame.
+/// With a smaller window, a connection would wait for an acknowledgement after each frame.
 const WINDOW_BYTES_MIN: u64 = 1 << 20;
-/// A file of the spool, and room for another.
+/// Space for one file of the spool, and for a second one.
 const SPOOL_BYTES_MIN: u64 = 256 << 20;
 
-/// `[collect]` as it is written.
+/// `[collect]` as written in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawCollect {
@@ -46,10 +46,10 @@ impl TryFrom<&RawCollect> for ForwardConfig {
         let spool_bytes_max = bytes("spool_bytes_max", &raw.spool_bytes_max)?;
         ensure!(
             spool_bytes_max >= SPOOL_BYTES_MIN,
-            "collect.spool_bytes_max must be 256MiB at least"
+            "collect.spool_bytes_max must be at least 256MiB"
         );
         let window_bytes = bytes("window_bytes", &raw.window_bytes)?;
-        ensure!(window_bytes >= WINDOW_BYTES_MIN, "collect.window_bytes must be 1MiB at least");
+        ensure!(window_bytes >= WINDOW_BYTES_MIN, "collect.window_bytes must be at least 1MiB");
         for store in &raw.stores {
             let port = store.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
             ensure!(

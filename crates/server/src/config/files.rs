@@ -12,7 +12,7 @@ use crate::config::raw::{RawFiles, RawMultiline};
 /// Shorter records would be pieces of lines.
 const RECORD_BYTES_MIN: u64 = 256;
 
-/// A rule that makes sense.
+/// Checks a rule.
 pub fn rule(raw: &RawFiles) -> Result<FileRule> {
     ensure!(!raw.paths.is_empty(), "files.paths is empty; write for example [\"/var/log/*.log\"]");
     let patterns = raw.paths.iter().map(|path| Ok(Pattern::parse(&absolute(path)?)?));
@@ -46,7 +46,7 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
     if raw.format.as_deref() == Some(CRI) {
         ensure!(
             raw.multiline.is_none(),
-            "files.multiline cannot stand beside format = \"cri\", which joins the parts of lines"
+            "files.multiline cannot be combined with format = \"cri\", which joins the parts of lines"
         );
         rule.shape.join = Some(Join::Parts);
     } else if let Some(name) = &raw.format {
@@ -85,10 +85,10 @@ fn of_containers(pattern: &Pattern) -> bool {
     CONTAINER_DIRS.iter().any(|dir| pattern.text().starts_with(dir))
 }
 
-/// The name of lines of containers: files are cut so that a line in parts is one record.
+/// The format of container logs: files are cut so that all parts of a line form one record.
 const CRI: &str = "cri";
 
-/// The format of a name.
+/// The format with that name.
 pub fn format(name: &str) -> Result<MessageFormat> {
     const KNOWN: [(&str, MessageFormat); 5] = [
         ("auto", MessageFormat::Auto),
@@ -101,8 +101,8 @@ pub fn format(name: &str) -> Result<MessageFormat> {
         return Ok(*format);
     }
     match nearest(name, KNOWN.iter().map(|(known, _)| *known)) {
-        Some(near) => bail!("'{name}' is no format; did you mean '{near}'?"),
-        None => bail!("'{name}' is no format; use auto, plain, json, access or logfmt"),
+        Some(near) => bail!("'{name}' is not a format; did you mean '{near}'?"),
+        None => bail!("'{name}' is not a format; use auto, plain, json, access or logfmt"),
     }
 }
 
@@ -114,11 +114,13 @@ fn join(raw: &RawMultiline) -> Result<Join> {
     }
 }
 
-/// A pattern from the working directory on.
+/// A pattern, made absolute with the working directory.
 fn absolute(path: &str) -> Result<String> {
     let absolute = std::path::absolute(path).with_context(|| format!("'{path}'"))?;
     let text = absolute.into_os_string().into_string();
-    text.map_err(|_| anyhow!("'{path}': the working directory is not UTF-8; write a whole path"))
+    text.map_err(|_| {
+        anyhow!("'{path}': the working directory is not UTF-8; write an absolute path")
+    })
 }
 
 #[cfg(test)]
@@ -181,7 +183,7 @@ mod tests {
             ("paths = ['/a']\nstart = 'middle'", "files.start"),
             (
                 "paths = ['/a']\nformat = 'logfnt'",
-                "files.format: 'logfnt' is no format; did you mean 'logfmt'?",
+                "files.format: 'logfnt' is not a format; did you mean 'logfmt'?",
             ),
             ("paths = ['/a']\nformat = 'parquet-file'", "use auto, plain"),
             ("paths = ['/a']\nformat = 'cri'\nmultiline = { start = 'a' }", "files.multiline"),

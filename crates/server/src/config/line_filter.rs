@@ -1,4 +1,4 @@
-//! Filters of lines in LogsQL: of rules of retention, which the configuration checks, and of
+//! Filters of lines in LogsQL, for rules of retention, which the configuration checks, and for
 //! deletions.
 
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use query::{Query, Scratch};
 use record::Batch;
 use store::LineFilter;
 
-/// A filter of lines in LogsQL, without pipes. The error says at which byte what was expected.
+/// Parses a filter of lines in LogsQL, without pipes. The error names the position in bytes and
+/// what was expected there.
 pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
     let query = Query::parse(text, now_ns).map_err(|error| error.to_string())?;
     if !query.pipes().is_empty() {
@@ -19,8 +20,8 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
         let mut selected = vec![false; batch.len()];
         let rows = tail.selected(batch, &mut Scratch::default());
         for index in 0..rows.len() {
-            let (_, place) = rows.line(index).expect("a filter makes no rows");
-            selected[place as usize] = true;
+            let (_, row) = rows.line(index).expect("a filter makes no rows");
+            selected[row as usize] = true;
         }
         selected
     };

@@ -1,9 +1,9 @@
 //! Addresses where sources listen for syslog: the flags that `serve` and `collect` share, and the
 //! checked addresses.
 //!
-//! A further listening source has a flag in [`ListenArgs`], an address in [`Listen`], and its key
-//! with the default in [`RawConfig`]. Syslog over TLS has a section of its own
-//! ([`crate::config::tls`]), and only `serve` has flags for it.
+//! A new listening source gets a flag in [`ListenArgs`], an address in [`Listen`], and a key with
+//! its default in [`RawConfig`]. Syslog over TLS has a section of its own ([`crate::config::tls`]),
+//! and only `serve` has flags for it.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use clap::Args;
 use crate::config::parse_listen;
 use crate::config::raw::RawConfig;
 
-/// Flags of the addresses, over environment and file.
+/// Flags of the addresses; they override environment and file.
 #[derive(Args)]
 pub struct ListenArgs {
     /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
@@ -25,7 +25,7 @@ pub struct ListenArgs {
 }
 
 impl ListenArgs {
-    /// Writes what was given into the configuration.
+    /// Writes the given flags into the configuration.
     pub fn apply(self, raw: &mut RawConfig) {
         for (given, key) in [
             (self.syslog_udp_listen, &mut raw.syslog_udp_listen),
@@ -38,7 +38,7 @@ impl ListenArgs {
     }
 }
 
-/// Addresses where sources listen; none for a source that is off.
+/// Addresses where sources listen; `None` for a source that is off.
 #[derive(Clone, Debug)]
 pub struct Listen {
     /// Syslog datagrams.
@@ -56,7 +56,8 @@ impl Listen {
         })
     }
 
-    /// Listeners here that accept connections, which need open files; datagrams need none.
+    /// Number of these listeners that accept connections, which need open files; datagrams need
+    /// none.
     pub fn streams(&self) -> usize {
         usize::from(self.syslog_tcp.is_some())
     }

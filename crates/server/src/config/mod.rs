@@ -1,7 +1,8 @@
-//! What the server is told: flags, then environment, then a TOML file, then defaults.
+//! The settings of the server: flags override the environment, which overrides a TOML file, which
+//! overrides the defaults.
 //!
-//! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values
-//! from it. Every key is described in `docs/configuration.md`.
+//! [`RawConfig`] is read, then checked once and turned into [`Config`]; everything else takes
+//! values from that. Every key is described in `docs/configuration.md`.
 
 mod access;
 mod authority;
@@ -50,39 +51,39 @@ pub use raw::{RawToken, RawUser};
 pub use role::Role;
 pub use tls::SyslogTls;
 
-/// A configuration that makes sense.
+/// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What the configuration file spells as it was spelled before, one sentence each.
+    /// One sentence for each key of the configuration file in the spelling of an earlier version.
     pub outdated: Vec<String>,
-    /// Where everything is kept.
+    /// The data directory.
     pub data_dir: PathBuf,
-    /// Address of HTTP; port 0 takes a free one.
+    /// Address of HTTP; port 0 means any free one.
     pub http_listen: SocketAddr,
-    /// Names of this server besides those of loopback, with the port of a proxy where that is not
-    /// its scheme's.
+    /// Names of this server besides those of loopback; with the port of a proxy if it is not the
+    /// default of its scheme.
     pub http_hosts: Vec<Authority>,
-    /// Certificate and key of HTTPS; none when HTTP is not encrypted.
+    /// Certificate and key of HTTPS; `None` when HTTP is not encrypted.
     pub http_tls: Option<TlsFiles>,
     /// Who may call.
     pub access: AccessConfig,
     /// Addresses where sources listen.
     pub listen: Listen,
-    /// Syslog over TLS; none when off.
+    /// Syslog over TLS; `None` when off.
     pub syslog_tls: Option<SyslogTls>,
-    /// Address where collectors deliver; none when off.
+    /// Address where collectors deliver; `None` when off.
     pub node_listen: Option<SocketAddr>,
-    /// What collectors and stores prove to each other to know.
+    /// The secret that collectors and stores prove to each other to know.
     pub node_secret: Option<Arc<Secret>>,
     /// Where a collector delivers to.
     pub collect: ForwardConfig,
     /// How frames are kept, and for how long.
     pub store: StoreConfig,
-    /// Limits of requests that bring lines.
+    /// Limits of ingest requests.
     pub insert: InsertOptions,
     /// Limits of queries.
     pub query: QueryOptions,
-    /// Memory that queries, tails, answers and requests that bring lines share. `memory.bytes_max`.
+    /// Memory shared by queries, tails, answers and ingest requests. `memory.bytes_max`.
     pub memory_bytes_max: u64,
     /// How lines are summarised.
     pub summary: SummaryConfig,
@@ -94,9 +95,9 @@ pub struct Config {
     pub syslog_zone_s: i32,
     /// How threads share the machine.
     pub placement: Placement,
-    /// The user's rules for types, asked in order before the built-in ones.
+    /// The user's rules for types, tried in order before the built-in ones.
     pub types: Vec<TypeRule>,
-    /// The journal to read; none when off.
+    /// The journal to read; `None` when off.
     pub journald: Option<JournalConfig>,
     /// Files to follow.
     pub files: Vec<FileRule>,
@@ -105,7 +106,7 @@ pub struct Config {
 /// `[insert]`
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InsertOptions {
-    /// At a time; further ones wait some seconds and are then answered with 503.
+    /// Concurrent requests; further ones wait some seconds and are then answered with 503.
     pub requests_max: usize,
     /// How slow their bodies may be.
     pub body: BodyLimits,
@@ -114,17 +115,17 @@ pub struct InsertOptions {
 /// `[query]`
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueryOptions {
-    /// How many run and wait.
+    /// How many queries run and wait.
     pub queue: QueueLimits,
-    /// What one may use up.
+    /// Limits of one query.
     pub limits: query::Limits,
-    /// Those of queries in the background.
+    /// Limits of background queries.
     pub background: JobLimits,
-    /// Pages of their rows that are read or sent at a time, 8 MiB each; further ones are refused.
+    /// Pages of their rows, 8 MiB each, that are read or sent at a time; further ones are refused.
     /// `query.pages_max`.
     pub pages_max: usize,
-    /// The longest that a client may take nothing of its answer, whatever it asked; then its
-    /// connection is ended and its query cancelled. `query.client_idle_max`.
+    /// The longest that a client may take no bytes of its answer, of whatever kind; then its
+    /// connection is closed and its query cancelled. `query.client_idle_max`.
     pub client_idle_max: Duration,
 }
 
@@ -133,10 +134,10 @@ impl TryFrom<RawConfig> for Config {
 
     fn try_from(raw: RawConfig) -> Result<Config> {
         let http_listen = parse_listen("http_listen", &raw.http_listen)?;
-        ensure!(raw.query.concurrent_max > 0, "query.concurrent_max must be 1 at least");
+        ensure!(raw.query.concurrent_max > 0, "query.concurrent_max must be at least 1");
         ensure!(
             raw.query.background_concurrent_max > 0,
-            "query.background_concurrent_max must be 1 at least"
+            "query.background_concurrent_max must be at least 1"
         );
         ensure!(
             (1..=PAGES_MAX).contains(&raw.query.pages_max),
@@ -230,7 +231,7 @@ impl TryFrom<RawConfig> for Config {
         };
         ensure!(
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
-            "syslog.udp_sockets must be {UDP_SOCKETS_MAX} at most, or 0 for as many as suit the processors"
+            "syslog.udp_sockets must be at most {UDP_SOCKETS_MAX}, or 0 for a number that fits the processors"
         );
         let listen = Listen::check(&raw)?;
         let data_dir = raw.data_dir;
@@ -240,7 +241,7 @@ impl TryFrom<RawConfig> for Config {
         let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
         ensure!(
             node_secret.is_some() || node_listen.is_none_or(is_loopback),
-            "node_listen: {} can be reached from other machines, whoever runs there; give this store and its collectors a \
+            "node_listen: anyone who reaches this machine can reach {}; give this store and its collectors a \
              secret: `openssl rand -hex 32 > FILE`, and node_secret_file = \"FILE\" (--node-secret-file, or {}); or listen on \
              127.0.0.1 behind a tunnel",
             raw.node_listen,
@@ -251,7 +252,7 @@ impl TryFrom<RawConfig> for Config {
             outdated: raw.outdated,
             data_dir: data_dir.clone(),
             http_listen: http_listen.ok_or_else(|| {
-                anyhow!("http_listen cannot be off: queries are asked and the page is served there")
+                anyhow!("http_listen cannot be off: it serves the page and answers queries")
             })?,
             http_hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
             http_tls: access::http_tls(&raw.http_tls)?,
@@ -284,29 +285,30 @@ impl TryFrom<RawConfig> for Config {
     }
 }
 
-/// More would only wait for each other: there are 1024 connections.
+/// Limit of `insert.requests_max`: there are 1024 connections, so more could not be used.
 const INSERT_REQUESTS_MAX: usize = 1024;
 
-/// More cannot be asked for: there are 1024 connections.
+/// Limit of `query.pages_max`: there are 1024 connections, so more could not be used.
 const PAGES_MAX: usize = 1024;
 
-/// Less would end a client that is on the other side of a network that pauses, more is no limit.
+/// Least `query.client_idle_max`: less would cut off clients behind a network that pauses; above
+/// the maximum it would be no limit.
 const CLIENT_IDLE_MIN: Duration = Duration::from_secs(1);
 const CLIENT_IDLE_MAX: Duration = Duration::from_secs(86_400);
 
-/// More threads than any machine's network is worth.
+/// Limit of `syslog.tcp_threads`: more than any network adapter can use.
 const TCP_THREADS_MAX: usize = 64;
 
 fn syslog_tcp(raw: &raw::RawSyslog) -> Result<TcpConfig> {
     ensure!(
         raw.tcp_threads <= TCP_THREADS_MAX,
-        "syslog.tcp_threads must be {TCP_THREADS_MAX} at most, or 0 for as many as suit the processors"
+        "syslog.tcp_threads must be at most {TCP_THREADS_MAX}, or 0 for a number that fits the processors"
     );
-    ensure!(raw.tcp_connections_max > 0, "syslog.tcp_connections_max must be 1 or more");
+    ensure!(raw.tcp_connections_max > 0, "syslog.tcp_connections_max must be at least 1");
     let idle_timeout = unless_off(&raw.tcp_idle_max, |text| duration("syslog.tcp_idle_max", text))?;
     ensure!(
         idle_timeout.is_none_or(|idle| idle >= Duration::from_secs(1)),
-        "syslog.tcp_idle_max must be a second or more, or off"
+        "syslog.tcp_idle_max must be at least a second, or off"
     );
     let defaults = TcpConfig::default();
     Ok(TcpConfig {
@@ -317,7 +319,7 @@ fn syslog_tcp(raw: &raw::RawSyslog) -> Result<TcpConfig> {
     })
 }
 
-/// The names that are configured, and the one to listen at, if it is a name.
+/// The configured names, and the host of `http_listen` if it is a name.
 fn http_hosts(listen: &str, names: &[String]) -> Result<Vec<Authority>> {
     let listens = Authority::parse(listen.as_bytes()).filter(|a| matches!(a.host, Host::Name(_)));
     let mut hosts: Vec<Authority> = listens.into_iter().collect();
@@ -325,7 +327,7 @@ fn http_hosts(listen: &str, names: &[String]) -> Result<Vec<Authority>> {
         hosts.push(Authority::parse(name.as_bytes()).ok_or_else(|| {
             anyhow!(
                 "http_hosts: '{name}' is not a host name; write for example logs.example, without \
-                http:// and in ASCII \
+                 http:// and in ASCII \
                  (xn--…), with a port only if a proxy listens on another than 80 and 443"
             )
         })?);
@@ -333,21 +335,21 @@ fn http_hosts(listen: &str, names: &[String]) -> Result<Vec<Authority>> {
     Ok(hosts)
 }
 
-/// Less would end every query, and refuse every large line.
+/// Least `memory.bytes_max`: with less, every query and every large line would be refused.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
-/// The budget of the process; `auto` follows the machine.
+/// The memory budget of the process; `auto` follows the machine.
 fn memory_bytes_max(text: &str, query: &QueryOptions) -> Result<u64> {
     if text == "auto" {
         let machine_bytes = platform::memory::machine_bytes();
         return Ok(platform::memory::bytes_auto(machine_bytes, query.limits.memory_bytes_max));
     }
     let bytes_max = bytes("memory.bytes_max", text)?;
-    ensure!(bytes_max >= MEMORY_BYTES_MIN, "memory.bytes_max must be 64MiB at least, or auto");
+    ensure!(bytes_max >= MEMORY_BYTES_MIN, "memory.bytes_max must be at least 64MiB, or auto");
     Ok(bytes_max)
 }
 
-/// Bytes a second; none when off.
+/// Bytes per second; `None` when off.
 fn background_rate(text: &str) -> Result<Option<u64>> {
     let key = "placement.background_bytes_per_s_max";
     let rate = unless_off(text, |text| bytes(key, text))?;
@@ -355,21 +357,21 @@ fn background_rate(text: &str) -> Result<Option<u64>> {
     Ok(rate)
 }
 
-/// Smaller ones would be too many files.
+/// Smaller segments would be too many files.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
-/// Larger ones make retention, which deletes whole segments, too coarse.
+/// Larger segments would make retention, which deletes whole segments, too coarse.
 const SEGMENT_BYTES_MAX: u64 = 64 << 30;
 
 fn bytes(key: &str, text: &str) -> Result<u64> {
     parse_bytes(text).map_err(|error| anyhow!("{key}: {error}"))
 }
 
-/// As a number; the longest when it is longer than 292 years.
+/// A duration in nanoseconds; one above 292 years becomes the longest.
 fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A rule whose filter can be understood.
+/// Checks a rule of retention and parses its filter.
 fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
     line_filter::line_filter(&raw.filter, 0)
         .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
@@ -387,7 +389,7 @@ fn seconds(key: &str, text: &str, least: u64) -> Result<u64> {
     let value = duration(key, text)?;
     ensure!(
         value.subsec_nanos() == 0 && (least..=366 * 86_400).contains(&value.as_secs()),
-        "{key} must be a whole number of seconds, {least}s at least and a year at most"
+        "{key} must be a whole number of seconds, at least {least}s and at most a year"
     );
     Ok(value.as_secs())
 }
@@ -402,7 +404,7 @@ fn parse_listen(key: &str, text: &str) -> Result<Option<SocketAddr>> {
         let mut addresses = text.to_socket_addrs().with_context(|| {
             format!("{key}: '{text}' is not an address; write for example 127.0.0.1:5514, [::]:5514 or off")
         })?;
-        addresses.next().ok_or_else(|| anyhow!("{key}: '{text}' has no address"))
+        addresses.next().ok_or_else(|| anyhow!("{key}: the host name in '{text}' has no address"))
     })
 }
 
@@ -478,7 +480,7 @@ mod tests {
         let idle = "query.client_idle_max must be between 1s and 1d";
         check(|c| c.query.client_idle_max = "999ms".into(), idle);
         check(|c| c.query.client_idle_max = "25h".into(), idle);
-        check(|c| c.memory.bytes_max = "63MiB".into(), "memory.bytes_max must be 64MiB at least");
+        check(|c| c.memory.bytes_max = "63MiB".into(), "memory.bytes_max must be at least 64MiB");
         check(|c| c.memory.bytes_max = "off".into(), "memory.bytes_max: 'off'");
         check(|c| c.query.pages_max = 0, "query.pages_max must be between 1 and 1024");
         check(|c| c.query.pages_max = 1025, "query.pages_max must be between 1 and 1024");
@@ -488,10 +490,16 @@ mod tests {
         );
         check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");
         check(|c| c.syslog.zone = "CET".into(), "syslog.zone: 'CET'");
-        check(|c| c.syslog.udp_sockets = 65, "syslog.udp_sockets must be 64 at most");
-        check(|c| c.syslog.tcp_threads = 65, "syslog.tcp_threads must be 64 at most");
-        check(|c| c.syslog.tcp_connections_max = 0, "syslog.tcp_connections_max must be 1");
-        check(|c| c.syslog.tcp_idle_max = "999ms".into(), "syslog.tcp_idle_max must be a second");
+        check(|c| c.syslog.udp_sockets = 65, "syslog.udp_sockets must be at most 64");
+        check(|c| c.syslog.tcp_threads = 65, "syslog.tcp_threads must be at most 64");
+        check(
+            |c| c.syslog.tcp_connections_max = 0,
+            "syslog.tcp_connections_max must be at least 1",
+        );
+        check(
+            |c| c.syslog.tcp_idle_max = "999ms".into(),
+            "syslog.tcp_idle_max must be at least a second",
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Finds the known word that was probably meant.
+//! Finds the known word that a misspelled one probably means.
 
-/// The candidate that needs the fewest edits to become `word`, if that is at most a third of its
-/// letters (but two at least): more different words are not a slip of the keyboard.
+/// The candidate with the fewest edits from `word`, if they are at most a third of its letters (or
+/// two): words that differ more are not typing errors.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()

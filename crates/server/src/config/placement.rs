@@ -6,13 +6,13 @@ use anyhow::{Result, bail, ensure};
 use platform::placement::Priorities;
 use serde::{Deserialize, Serialize};
 
-/// Threads of one kind at most, whatever the machine has: beyond it they would wait for the one
-/// thread before or behind them.
+/// Limit of the threads of one kind, on any machine: more would wait for the single thread before
+/// or behind them.
 const THREADS_MAX: usize = 64;
 /// Niceness goes up to this, sched(7).
 const NICE_MAX: u8 = 19;
 
-/// `[placement]`, as it is written.
+/// `[placement]` as written in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawPlacement {
@@ -24,12 +24,12 @@ pub struct RawPlacement {
     pub background_bytes_per_s_max: String,
 }
 
-/// `[placement]`
+/// `[placement]`, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Who gives way to whom.
+    /// Which threads yield to which.
     pub priorities: Priorities,
-    /// Threads that parse what became durable.
+    /// Threads that parse durable frames.
     pub parse_threads: usize,
     /// Threads that serve HTTP connections; they do nothing else.
     pub http_threads: usize,
@@ -52,7 +52,7 @@ impl Default for RawPlacement {
 }
 
 impl RawPlacement {
-    /// Checked, for a machine of so many processors.
+    /// Checks the section, for a machine with that many processors.
     pub fn placement(&self, processors: usize) -> Result<Placement> {
         let nice = |key: &str, value: u8| match value <= NICE_MAX {
             true => Ok(value),
@@ -63,21 +63,21 @@ impl RawPlacement {
                 parse_nice: nice("placement.parse_nice", self.parse_nice)?,
                 query_nice: nice("placement.query_nice", self.query_nice)?,
             },
-            // One keeps up with what one receiver takes in; half of the machine is for queries and
+            // One thread keeps up with one receiver; half of the machine is left to queries and
             // sealing.
             parse_threads: threads(
                 "placement.parse_threads",
                 self.parse_threads,
                 (processors / 4).clamp(1, 8),
             )?,
-            // They only carry bytes; what blocks or computes has threads of its own.
+            // They only move bytes; blocking and computing work has threads of its own.
             http_threads: threads(
                 "placement.http_threads",
                 self.http_threads,
                 processors.clamp(2, 8),
             )?,
-            // They take only what nobody else wants. Each needs some tens of MiB, and sixteen
-            // outrun most disks.
+            // They only take time that no other thread uses. Each needs some tens of MiB, and
+            // sixteen outrun most disks.
             sealing_threads: threads(
                 "placement.sealing_threads",
                 self.sealing_threads,
@@ -87,11 +87,11 @@ impl RawPlacement {
     }
 }
 
-/// So many threads; `fitting` for 0.
+/// The configured number of threads, or `fitting` if it is 0.
 fn threads(key: &str, number: usize, fitting: usize) -> Result<usize> {
     ensure!(
         number <= THREADS_MAX,
-        "{key} must be {THREADS_MAX} at most, or 0 for a number that fits the machine"
+        "{key} must be at most {THREADS_MAX}, or 0 for a number that fits the machine"
     );
     Ok(if number == 0 { fitting } else { number })
 }
@@ -134,7 +134,7 @@ mod tests {
         check(|p| p.parse_nice = NICE_MAX + 1, "placement.parse_nice must be between 0 and 19");
         check(|p| p.query_nice = NICE_MAX + 1, "placement.query_nice must be between 0 and 19");
         check(|p| p.parse_threads = THREADS_MAX, "");
-        check(|p| p.parse_threads = THREADS_MAX + 1, "placement.parse_threads must be 64 at most");
-        check(|p| p.http_threads = THREADS_MAX + 1, "placement.http_threads must be 64 at most");
+        check(|p| p.parse_threads = THREADS_MAX + 1, "placement.parse_threads must be at most 64");
+        check(|p| p.http_threads = THREADS_MAX + 1, "placement.http_threads must be at most 64");
     }
 }

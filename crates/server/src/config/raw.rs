@@ -1,6 +1,6 @@
-//! The configuration file as it is written: text and numbers, not yet checked for sense.
+//! The configuration file as it is written: text and numbers, not yet checked.
 //!
-//! [`RawConfig::default`] is the documentation's table of defaults: a test compares it with
+//! [`RawConfig::default`] is the source of the documented defaults: a test compares it with
 //! `docs/configuration.md`, key by key.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub struct RawConfig {
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
-    /// What the file spells as it was spelled before, one sentence each.
+    /// One sentence for each key of the file in the spelling of an earlier version.
     #[serde(skip)]
     pub outdated: Vec<String>,
 }
@@ -181,7 +181,7 @@ pub struct RawMultiline {
 }
 
 impl RawFiles {
-    /// Files of these patterns, as `--follow` gives them.
+    /// A rule for files of these patterns, as `--follow` gives them.
     pub fn new(paths: Vec<String>) -> Self {
         RawFiles {
             paths,
@@ -452,7 +452,7 @@ impl RawConfig {
     }
 }
 
-/// Takes serde's message apart: the key that is not known, and those that are.
+/// Splits serde's message into the unknown key and the known ones.
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
     Some((quoted.next()?, quoted.collect()))
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn old_spellings_are_understood_and_told() {
+    fn old_spellings_are_accepted_and_reported() {
         let old = "[query]\nrun_s_max = 7\nwait_s_max = 2\n[insert]\nbytes_per_s_min = 0\n";
         let old = RawConfig::parse(old).unwrap();
         assert_eq!((&*old.query.run_max, &*old.query.wait_max), ("7s", "2s"));

@@ -14,10 +14,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All, from the least to the most.
+    /// All roles, from the least to the most powerful.
     pub const ALL: [Role; 4] = [Role::Ingest, Role::Read, Role::Operate, Role::Admin];
 
-    /// As the configuration calls it.
+    /// The role's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Role::Ingest => "ingest",
@@ -27,7 +27,7 @@ impl Role {
         }
     }
 
-    /// By its name.
+    /// The role of that name.
     pub fn parse(name: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.name() == name)
     }

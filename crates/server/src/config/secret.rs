@@ -1,5 +1,5 @@
 //! The secret of stores and collectors: from a file or a variable, never from the command line,
-//! which others can read.
+//! which other users can read.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use collector::node::Secret;
 /// The variable that holds the secret itself.
 pub const VARIABLE: &str = "LOGINSON_NODE_SECRET";
 
-/// Reads it from the file of `node_secret_file`, or takes the variable's value.
+/// Reads the secret from the file of `node_secret_file`, or takes the variable's value.
 pub fn node_secret(file: &str, variable: Option<OsString>) -> Result<Option<Arc<Secret>>> {
     let variable = variable.filter(|value| !value.is_empty());
     let secret = match (file, variable) {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_from_one_place() {
+    fn the_secret_comes_from_one_source() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str, text: &str| {
             let path = dir.path().join(name);

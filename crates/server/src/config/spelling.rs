@@ -1,20 +1,20 @@
-//! Durations and sizes in the configuration file: text with a unit, and how they were spelled
-//! before.
+//! Durations and sizes in the configuration file: text with a unit, and the spellings of earlier
+//! versions.
 //!
-//! Version 0.1 took some durations as numbers of seconds, under names that ended in the unit. Both
-//! are understood, and the log says at the start what to write now.
+//! Version 0.1 took some durations as numbers of seconds, in keys that ended with the unit. Both
+//! spellings are accepted; for an old one, the log says at the start how to write it now.
 
 use std::fmt;
 
 use serde::de::{Deserializer, Error, Visitor};
 
-/// One key that was spelled in another way.
+/// A key that an earlier version spelled in another way.
 struct Spelling {
     section: &'static str,
-    /// The key before. The same as `new` where only the value was a number.
+    /// The earlier key; the same as `new` if only the value was a number.
     old: &'static str,
     new: &'static str,
-    /// The unit of a number that has none.
+    /// The unit of a number without one.
     unit: &'static str,
 }
 
@@ -31,7 +31,7 @@ const fn seconds(old: &'static str, new: &'static str) -> Spelling {
     Spelling { section: "query", old, new, unit: "s" }
 }
 
-/// One sentence for each key of `file` that is spelled as it was before.
+/// One sentence for each key of `file` in the earlier spelling.
 pub fn outdated(file: &toml::Table) -> Vec<String> {
     let mut found = Vec::new();
     for Spelling { section, old, new, unit } in OLD {
@@ -97,7 +97,7 @@ mod tests {
             let found = outdated(&toml::from_str(text).unwrap());
             assert_eq!(found.len(), usize::from(expected.is_some()), "{found:?}");
             assert!(
-                found.iter().all(|told| told.ends_with(expected.unwrap_or_default())),
+                found.iter().all(|sentence| sentence.ends_with(expected.unwrap_or_default())),
                 "{found:?}"
             );
         }

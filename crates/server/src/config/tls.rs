@@ -1,5 +1,5 @@
-//! `syslog_tls_listen` and `[tls]`: whether there is TLS, and with which files. The files
-//! themselves are read when the source starts.
+//! `syslog_tls_listen` and `[tls]`: whether there is TLS, and with which files. The files are read
+//! when the source starts.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ pub struct SyslogTls {
     pub files: TlsFiles,
 }
 
-/// `auto` is on when a certificate is given.
+/// Checks the section. `auto` is on when a certificate is given.
 pub fn syslog_tls(listen: &str, raw: &RawTls) -> Result<Option<SyslogTls>> {
     let files = files(raw)?;
     let Some(listen) = (match (listen, &files) {
@@ -51,7 +51,9 @@ fn files(raw: &RawTls) -> Result<Option<TlsFiles>> {
         ("optional" | "required", None) => bail!(
             "tls.client_certificates needs tls.client_ca: the PEM file of the CA that issued the senders' certificates"
         ),
-        (text, _) => bail!("tls.client_certificates: '{text}' is none of off, optional, required"),
+        (text, _) => {
+            bail!("tls.client_certificates: '{text}' is not one of off, optional, required")
+        }
     };
     Ok(match (certificate, key) {
         (None, None) => {
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_told() {
+    fn contradicting_keys_are_errors() {
         let check = |listen: &str, raw: RawTls, expected: &str| {
             let error = syslog_tls(listen, &raw).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
@@ -116,7 +118,7 @@ mod tests {
             "tls.client_certificates needs tls.client_ca",
         );
         check("auto", raw("off", "off", "ca", "required"), "needs tls.certificate and tls.key");
-        check("auto", raw("c", "k", "ca", "yes"), "none of off, optional, required");
+        check("auto", raw("c", "k", "ca", "yes"), "not one of off, optional, required");
         check("6514", raw("c", "k", "off", "off"), "is not an address");
     }
 }

@@ -16,9 +16,9 @@ use crate::http::access::routes::Routes;
 use crate::http::wire::error::ApiResult;
 use crate::http::wire::params::Params;
 
-/// Files of one answer, unless fewer are asked for.
+/// Files of one response by default.
 const FILES_OF_A_PAGE: usize = 100;
-/// Files of one answer at most.
+/// Limit of the files of one response.
 const FILES_OF_A_PAGE_MAX: usize = 1000;
 
 /// The routes of this file.
@@ -27,22 +27,22 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> ApiResult {
-    let page = Page::asked(query)?;
+    let page = Page::from_query(query)?;
     Ok(page.answer(|look| app.pipeline_seen().and_then(|pipeline| pipeline.sources().files(look))))
 }
 
-/// Which of the files are asked for.
+/// The part of the list that is requested.
 pub struct Page {
     offset: usize,
     limit: usize,
 }
 
-/// What is looked at of the files.
+/// Totals of the files, and a page of the list.
 type Looked = (FileTotals, Vec<FileInfo>);
 
 impl Page {
-    /// By the parameters of a request.
-    pub fn asked(query: Option<String>) -> ApiResult<Page> {
+    /// Parses the parameters of a request.
+    pub fn from_query(query: Option<String>) -> ApiResult<Page> {
         let params = Params::parse(query.unwrap_or_default().as_bytes());
         let limit: usize = params.number("limit")?.unwrap_or(FILES_OF_A_PAGE);
         Ok(Page {
@@ -51,7 +51,7 @@ impl Page {
         })
     }
 
-    /// The answer; `files` looks at them, if any are followed.
+    /// The response; `files` reads the state of the files, if any are followed.
     pub fn answer(
         &self,
         files: impl FnOnce(&dyn Fn(&FileSource) -> Looked) -> Option<Looked>,

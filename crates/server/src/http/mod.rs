@@ -1,7 +1,7 @@
-//! The HTTP side: one file for each group of calls of `docs/api.md`, and what they share.
+//! The HTTP API: one file for each group of calls of `docs/api.md`, and what they share.
 //!
-//! Handlers are thin: they read parameters, hand the work to the pipeline or to a query on a thread
-//! of its own, and write the answer. Nothing here blocks the threads of the runtime.
+//! Handlers are thin: they parse parameters, hand the work to the pipeline or to a query on a
+//! thread of its own, and encode the response. Nothing here blocks the threads of the runtime.
 
 pub mod access;
 pub mod admin;
@@ -38,39 +38,40 @@ use crate::config::Config;
 use crate::pipeline::Pipeline;
 use crate::queries::jobs::Jobs;
 
-/// Charts of the summary that are read at a time. Further ones wait; they take milliseconds.
+/// Charts of the summary that are read at a time. Further ones wait; each takes milliseconds.
 const SUMMARIES_MAX: usize = 2;
 
-/// What all handlers know.
+/// The state that all handlers share.
 pub struct App {
     config: Config,
     address: SocketAddr,
     started_ns: i64,
     accounting: Arc<Accounting>,
     phase: RwLock<Phase>,
-    summary_places: Arc<Semaphore>,
+    summary_permits: Arc<Semaphore>,
     /// Backups are made and deleted one at a time.
-    backup_place: Arc<Semaphore>,
+    backup_permit: Arc<Semaphore>,
     queue: Queue,
-    /// Pages of rows of background queries; each has its place until its last byte is on its way.
-    page_places: Arc<Semaphore>,
+    /// Permits for pages of rows of background queries; each is held until the last byte of the
+    /// page is sent.
+    page_permits: Arc<Semaphore>,
     pages_refused: AtomicU64,
     clients: Clients,
     guard: Guard,
     gate: Gate,
-    /// Memory that grows with what is asked and sent.
+    /// The memory budget of queries and data in transit.
     memory: Arc<Budget>,
-    /// Background queries; there once the store is open.
+    /// Background queries; set once the store is open.
     jobs: OnceLock<Arc<Jobs>>,
     /// Queries that ended, by [`query::State`].
     queries_ended: [AtomicU64; query::State::COUNT],
     queries_refused: AtomicU64,
-    /// Lines that live tails were told to have missed.
+    /// Lines that live tails missed, as their clients were told.
     tail_lines_skipped: AtomicU64,
     stopping: watch::Receiver<bool>,
 }
 
-/// Where in its life the server is.
+/// The phase of the server's life.
 enum Phase {
     Recovering,
     Running(Arc<Pipeline>),
@@ -88,7 +89,7 @@ impl App {
     ) -> Self {
         App {
             queue: Queue::new(config.query.queue),
-            page_places: Arc::new(Semaphore::new(config.query.pages_max)),
+            page_permits: Arc::new(Semaphore::new(config.query.pages_max)),
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max, tls),
             guard: Guard::new(address, &config.http_hosts),
@@ -99,8 +100,8 @@ impl App {
             started_ns: now_ns(),
             accounting,
             phase: RwLock::new(Phase::Recovering),
-            summary_places: Arc::new(Semaphore::new(SUMMARIES_MAX)),
-            backup_place: Arc::new(Semaphore::new(1)),
+            summary_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
+            backup_permit: Arc::new(Semaphore::new(1)),
             jobs: OnceLock::new(),
             queries_ended: Default::default(),
             queries_refused: AtomicU64::new(0),
@@ -119,19 +120,19 @@ impl App {
         &self.memory
     }
 
-    /// What is asked of all clients.
+    /// The limits of clients, and their state.
     pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// The store is open and lines are taken.
+    /// The store is open: accepts lines from now on.
     pub fn run(&self, pipeline: Arc<Pipeline>, jobs: Arc<Jobs>) {
         let first = self.jobs.set(jobs).is_ok();
         assert!(first, "the store is opened once");
         *self.phase.write().expect("nothing panics with it") = Phase::Running(pipeline);
     }
 
-    /// No more work is begun.
+    /// Accepts no more work from now on.
     pub fn stop(&self) {
         let mut phase = self.phase.write().expect("nothing panics with it");
         if let Phase::Running(pipeline) = &*phase {
@@ -141,14 +142,14 @@ impl App {
     }
 
     /// Whether queries run; tails, which wait for lines most of the time, are not counted.
-    pub fn is_asked(&self) -> bool {
+    pub fn runs_queries(&self) -> bool {
         let runs = |info: &query::QueryInfo| {
             info.state == query::State::Running && info.kind != query::TAIL
         };
         self.queue.list().iter().any(runs)
     }
 
-    /// The pipeline, for new work.
+    /// The pipeline, for new work; an error while the server starts or stops.
     fn pipeline(&self) -> ApiResult<Arc<Pipeline>> {
         match &*self.phase.read().expect("nothing panics with it") {
             Phase::Running(pipeline) => Ok(Arc::clone(pipeline)),
@@ -162,10 +163,10 @@ impl App {
     /// Background queries.
     fn jobs(&self) -> ApiResult<&Arc<Jobs>> {
         self.pipeline()?;
-        Ok(self.jobs.get().expect("they are there before the pipeline is"))
+        Ok(self.jobs.get().expect("they are set before the pipeline is"))
     }
 
-    /// The pipeline, to look at: also while shutting down.
+    /// The pipeline for reading its state, also while shutting down.
     fn pipeline_seen(&self) -> Option<Arc<Pipeline>> {
         match &*self.phase.read().expect("nothing panics with it") {
             Phase::Running(pipeline) | Phase::Stopping(pipeline) => Some(Arc::clone(pipeline)),
@@ -183,7 +184,7 @@ fn now_ns() -> i64 {
 async fn wrong_method(method: Method) -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        format!("this call does not take {method}; see docs/api.md for those it takes"),
+        format!("this call does not take {method}; docs/api.md lists the methods of each call"),
     )
 }
 

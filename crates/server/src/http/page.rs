@@ -1,4 +1,4 @@
-//! The page: files of `web/dist`, embedded by `build.rs`, as they are and in gzip.
+//! The page: files of `web/dist`, embedded by `build.rs`, plain and in gzip.
 
 use axum::extract::Request;
 use axum::http::header::{
@@ -15,25 +15,26 @@ use crate::http::wire::error::ApiError;
 pub struct File {
     /// Path below the root, without a leading slash.
     path: &'static str,
-    /// Names this version of the file, with its quotes; the other names it in gzip.
+    /// Identifies this version of the file, quotes included; the other field identifies its gzip
+    /// form.
     etag: &'static str,
     etag_gzip: &'static str,
     bytes: &'static [u8],
-    /// The same in gzip, where that is shorter.
+    /// The file in gzip, if that is shorter.
     gzip: Option<&'static [u8]>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 
-/// Whether the page itself is at a path, which links of other sites may lead to; not one of its
+/// Whether a path is that of the page itself, to which other sites may link, and not of one of its
 /// parts.
 pub fn is_document(path: &str) -> bool {
     matches!(path, "/" | "/index.html")
 }
 
-/// Answers `/` and every path that is no API call. The page needs no credentials: it is the same
-/// for everybody and contains nothing of the logs. Clients of Elasticsearch get the answers that
-/// they look for, after they passed the gate.
+/// Responds to `/` and every path that is not an API call. The page needs no credentials: it is the
+/// same for everybody and contains no log data. Clients of Elasticsearch get the responses that
+/// they expect, after they passed the gate.
 pub async fn get(mut request: Request) -> Response {
     if let Some(answer) = bulk::answer_at_root(&mut request).await {
         return answer;
@@ -56,7 +57,8 @@ pub async fn get(mut request: Request) -> Response {
 }
 
 fn answer(file: &File, headers: &HeaderMap) -> Response {
-    // Names below assets/ contain a hash of their content; the others may change with the binary.
+    // File names below assets/ contain a hash of their content; the others may change with the
+    // binary.
     let caching = if file.path.starts_with("assets/") {
         "public, max-age=31536000, immutable"
     } else {

@@ -1,4 +1,4 @@
-//! What no client can bring about from outside at a moment of its choice: a question that panics,
+//! Situations that no client can cause from outside at a moment of its choice: a query that panics,
 //! pages that nobody reads, with the shortest limits.
 
 mod gate;
@@ -24,7 +24,7 @@ use crate::http::*;
 use crate::queries::jobs::{QUERIES_DIR, Submission};
 use platform::memory::Budget;
 
-/// An API over a running pipeline without sources, which nothing listens for.
+/// An API over a running pipeline, without sources and without a listener.
 struct Fixture {
     app: Arc<App>,
     pipeline: Arc<Pipeline>,
@@ -49,8 +49,8 @@ impl Fixture {
         let address = config.http_listen;
         let app =
             Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), None, stopping));
-        let asked = Box::new(|| false);
-        let pipeline = Pipeline::start(&config, accounting, app.memory(), asked).unwrap();
+        let runs_queries = Box::new(|| false);
+        let pipeline = Pipeline::start(&config, accounting, app.memory(), runs_queries).unwrap();
         let disk = Arc::new(RealDisk);
         let (queries, queue) = (config.data_dir.join(QUERIES_DIR), app.queue().clone());
         let (limits, background) = (config.query.limits, config.query.background);
@@ -64,7 +64,7 @@ impl Fixture {
         self.answer(Request::get(path).header("host", "localhost").body(Body::empty())).await
     }
 
-    /// The answer to a request of this machine.
+    /// The response to a request from this machine.
     async fn answer(&self, request: Result<Request<Body>, axum::http::Error>) -> Response {
         let (peer, mut request): (SocketAddr, _) = (([127, 0, 0, 1], 1).into(), request.unwrap());
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -93,7 +93,7 @@ impl Fixture {
 
     /// A background query that has ended, over lines that all have the word `line`.
     fn ended_query(&self) -> u64 {
-        let asked = Submission {
+        let submission = Submission {
             query: "line".into(),
             now_ns: 0,
             start_ns: i64::MIN,
@@ -104,7 +104,7 @@ impl Fixture {
             run_time_ms: 60_000,
             client: "a test".into(),
         };
-        let id = self.app.jobs().unwrap().submit(asked).unwrap();
+        let id = self.app.jobs().unwrap().submit(submission).unwrap();
         while !self.app.queue.get(id).unwrap().state.is_ended() {
             std::thread::yield_now();
         }
@@ -131,7 +131,7 @@ fn request(address: SocketAddr, head: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// Lines that are more than the kernel holds of a connection and the channel of an answer, each
+/// More lines than the kernel buffers for a connection and the channel of a response hold, each
 /// with the word `line`.
 fn many_lines() -> Vec<u8> {
     format!("a line of {}\n", "x".repeat(1_000)).repeat(32_000).into_bytes()
@@ -150,31 +150,31 @@ async fn text(response: Response) -> String {
 }
 
 #[tokio::test]
-async fn a_question_that_panics_is_counted_as_failed() {
+async fn a_query_that_panics_counts_as_failed() {
     let fixture = Fixture::new(|_| {});
-    let ask = |work: fn(&queries::ask::Running) -> Result<(), RunError>| {
+    let run = |work: fn(&queries::run::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
         let caller = Caller { peer, principal: Principal::anybody() };
-        queries::ask::answer(
-            queries::ask::Asked::new(&fixture.app, "query", "*", &caller).unwrap(),
+        queries::run::answer(
+            queries::run::PendingQuery::new(&fixture.app, "query", "*", &caller).unwrap(),
             work,
         )
     };
     let failed = "loginson_queries_total{state=\"failed\"}";
-    assert!(ask(|_| Ok(())).await.is_ok());
+    assert!(run(|_| Ok(())).await.is_ok());
     assert_eq!(fixture.metric(failed).await, 0);
-    let error = ask(|_| panic!("a test of what happens then")).await.unwrap_err();
+    let error = run(|_| panic!("a test of what happens then")).await.unwrap_err();
     assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(fixture.metric(failed).await, 1);
     assert_eq!(fixture.metric("loginson_queries_total{state=\"done\"}").await, 1);
     assert_eq!(fixture.app.queue.list()[0].state, query::State::Failed);
-    let error = ask(|_| Err(RunError::TimeLimit(1.0))).await.unwrap_err();
+    let error = run(|_| Err(RunError::TimeLimit(1.0))).await.unwrap_err();
     assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(fixture.metric(failed).await, 2);
 }
 
 #[tokio::test]
-async fn as_many_pages_are_sent_at_once_as_said() {
+async fn pages_sent_at_once_are_limited() {
     let fixture = Fixture::new(|raw| raw.query.pages_max = 2);
     fixture.push(b"a line\n");
     let path = format!("/api/v1/queries/{}/results", fixture.ended_query());
@@ -187,8 +187,8 @@ async fn as_many_pages_are_sent_at_once_as_said() {
     let message = text(third).await;
     assert!(message.contains("query.pages_max") && message.contains("2 pages"), "{message}");
     assert_eq!(fixture.metric("loginson_result_pages_refused_total").await, 1);
-    // One whose client is gone gives its place back, and one that was sent, and one that was a
-    // mistake.
+    // A page releases its permit when its client is gone, when it was sent, and when the request
+    // was wrong.
     drop(first);
     assert_eq!(fixture.metric("loginson_result_pages_open").await, 1);
     assert_eq!(text(fixture.get(&path).await).await, "a line\n");
@@ -201,7 +201,7 @@ async fn as_many_pages_are_sent_at_once_as_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
+async fn an_unread_export_releases_its_slot_and_says_why() {
     let fixture = Fixture::new(|raw| raw.query.client_idle_max = "1s".into());
     fixture.push(&many_lines());
     let address = fixture.listen().await;
@@ -212,14 +212,15 @@ async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
     }
     let entry = fixture.app.queue.list().remove(0);
     assert_eq!(entry.state, query::State::Cancelled);
-    let expected = "the client took nothing of its answer for 1 s (query.client_idle_max)";
+    let expected = "the client read nothing of its response for 1 s (query.client_idle_max)";
     assert_eq!(entry.error.as_deref(), Some(expected));
     assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);
     assert_eq!(fixture.metric("loginson_queries_total{state=\"cancelled\"}").await, 1);
     assert_eq!(fixture.metric("loginson_queries_running").await, 0);
     drop(unread);
 
-    // One who reads has it all, and one who goes away is told from one who does not read.
+    // A client that reads gets everything, and one that goes away is distinguished from one that
+    // does not read.
     let read = tokio::task::spawn_blocking(move || {
         let mut bytes = Vec::new();
         request(address, "GET /api/v1/export?format=raw", "").read_to_end(&mut bytes).unwrap();
@@ -239,7 +240,7 @@ async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_that_nobody_reads_gives_its_place_back() {
+async fn an_unread_page_releases_its_permit() {
     let fixture = Fixture::new(|raw| {
         raw.query.client_idle_max = "1s".into();
         raw.query.pages_max = 1;
@@ -253,12 +254,12 @@ async fn a_page_that_nobody_reads_gives_its_place_back() {
         tokio::task::yield_now().await;
     }
     assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);
-    // The rows are there still.
+    // The rows still exist.
     assert_eq!(fixture.get(&path).await.status(), StatusCode::OK);
     drop(unread);
 }
 
-/// Brings down whoever delivers next; keeps nothing.
+/// Panics in the next delivery; keeps nothing.
 #[derive(Default)]
 struct Faulty(AtomicBool);
 
@@ -284,7 +285,7 @@ impl Deliver for Faulty {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lines_are_taken_after_a_panic_over_those_of_another() {
+async fn lines_are_accepted_after_a_panic_on_other_lines() {
     let (faulty, accounting) = (Arc::new(Faulty::default()), Arc::new(Accounting::default()));
     let parser = ::record::Parser::new(&::record::ParserConfig::default()).unwrap();
     let lines = Arc::new(crate::ingest::http_lines::HttpLines::start(

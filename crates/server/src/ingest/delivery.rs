@@ -1,4 +1,4 @@
-//! The collector's way into the store of this process.
+//! Delivers the collector's frames to the store of this process.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use collector::{Deliver, KeepError, OnDurable, Patience};
 use record::{Frame, Numbers};
 use store::Store;
 
-/// Hands frames to a store.
+/// Delivers frames to a store.
 pub struct Delivery {
     store: Arc<Store>,
 }
 
 impl Delivery {
-    /// A way into `store`.
+    /// Delivers to `store`.
     pub fn new(store: Arc<Store>) -> Self {
         Delivery { store }
     }

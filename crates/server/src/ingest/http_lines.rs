@@ -1,5 +1,5 @@
-//! Lines of HTTP requests, on their way into frames and to whoever keeps those: the store of this
-//! process, or others elsewhere.
+//! Passes lines of HTTP requests into frames, which go to the store of this process, or to other
+//! stores.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use record::{FrameBuilder, Origin};
 
 use crate::storage::stored::Parsers;
 
-/// Lines that are shown in our own log within a minute, of all requests with `debug`. Further ones
-/// are not.
+/// Limit of the lines shown in our own log per minute, over all requests with `debug`. Further ones
+/// are not shown.
 const SHOWN_LINES_MAX: u32 = 1_000;
-/// Bytes of a line that are shown there.
+/// Limit of the shown part of a line.
 const SHOWN_BYTES_MAX: usize = 4_096;
 
 /// Takes lines of requests.
@@ -31,23 +31,22 @@ pub struct HttpLines {
     shown: Mutex<Shown>,
 }
 
-/// What was shown of lines since then.
+/// Lines shown since that time.
 struct Shown {
     since: Instant,
     lines: u32,
 }
 
-/// For lines to be shown.
+/// Whether a line may be shown.
 enum Room {
     Some,
-    /// This one has none, and that is to be said.
+    /// This line may not, and it is the first one, which has to be reported.
     Last,
     None,
 }
 
 impl HttpLines {
-    /// Takes lines from now on. `parsers` show how lines are understood, to those who ask for that
-    /// alone.
+    /// Accepts lines from now on. `parsers` show how lines are parsed, for requests with `debug`.
     pub fn start(
         deliver: Arc<dyn Deliver>,
         accounting: Arc<Accounting>,
@@ -64,13 +63,13 @@ impl HttpLines {
         HttpLines { intake, deliver, accounting, clock, parsers, shown }
     }
 
-    /// Takes lines, as many as fit into one frame; the rest is to be pushed next. Blocks while
-    /// whoever keeps them is behind.
+    /// Accepts as many lines as fit into one frame and returns the rest, to be pushed next. Blocks
+    /// while delivery is behind.
     pub fn push<'a>(&self, origin: &Origin, lines: &'a [u8]) -> (Ticket, &'a [u8]) {
         self.intake.push(origin, self.clock.now_ns(), lines)
     }
 
-    /// Whether lines would be taken without waiting, most likely.
+    /// Whether a push would probably not block.
     pub fn has_room(&self) -> bool {
         self.intake.has_room()
     }
@@ -80,16 +79,16 @@ impl HttpLines {
         self.deliver.refusal()
     }
 
-    /// Writes to our own log how lines are parsed, and keeps nothing of them. Any client may ask
-    /// for that, so a minute has room for [`SHOWN_LINES_MAX`] lines only, what is too long is cut,
-    /// and names and values are escaped.
+    /// Writes to our own log how lines are parsed, without keeping them. Any client may request
+    /// that, so only [`SHOWN_LINES_MAX`] lines are shown per minute, long values are truncated, and
+    /// names and values are escaped.
     pub fn show_parsed(&self, origin: &Origin, lines: &[u8]) {
         for line in lines.split_inclusive(|&b| b == b'\n') {
             match self.room_to_show() {
                 Room::Some => {}
                 Room::Last => {
                     tracing::info!(
-                        "debug=1: {SHOWN_LINES_MAX} lines were shown within a minute; further ones are neither shown nor kept"
+                        "debug=1: {SHOWN_LINES_MAX} lines were shown in the last minute; further ones are neither shown nor kept"
                     );
                     return;
                 }
@@ -120,7 +119,7 @@ impl HttpLines {
         }
     }
 
-    /// Whether a line may be shown now.
+    /// Checks whether a line may be shown now.
     fn room_to_show(&self) -> Room {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.since.elapsed() > Duration::from_secs(60) {
@@ -134,12 +133,12 @@ impl HttpLines {
         }
     }
 
-    /// What came and was not kept.
+    /// Counters of lines that were not kept.
     pub fn counters(&self) -> &SourceCounters {
         self.accounting.source(SourceKind::Http)
     }
 
-    /// Hands on what waits. Later lines are refused.
+    /// Hands on the waiting lines. Later lines are refused.
     pub fn stop(&self) {
         self.intake.stop();
     }

@@ -1,5 +1,5 @@
-//! How lines come in: sources that listen or follow, lines of HTTP requests, and the delivery of
-//! frames to the store of this process.
+//! Ingest: sources that listen or follow, lines of HTTP requests, and the delivery of frames to the
+//! store of this process.
 
 pub mod delivery;
 pub mod http_lines;

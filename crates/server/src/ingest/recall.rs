@@ -1,4 +1,5 @@
-//! What the store holds behind a frame: for sources that go on after a crash where their lines end.
+//! The lines in the store behind a frame: for sources that resume after a crash behind their last
+//! durable line.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ pub struct StoreRecall {
 }
 
 impl StoreRecall {
-    /// What is in `store`.
+    /// Recalls lines in `store`.
     pub fn new(store: Arc<Store>) -> Self {
         StoreRecall { store }
     }
@@ -23,18 +24,18 @@ impl StoreRecall {
         each: &mut dyn FnMut(&Origin, &[u8]),
     ) -> Result<(), StoreError> {
         let (units, node) = (self.store.since(sequence)?, self.store.node());
-        // Lines may be sealed a second after they came; blocks have them in another order.
+        // Lines may be sealed a second after they arrived; blocks have them in another order.
         let mut sealed: Vec<((u64, u32), Origin, Vec<u8>)> = Vec::new();
         for unit in &units {
             let Unit::Block(block) = unit else { continue };
             let Some(batch) = block.read()? else { continue };
-            // Lines that other nodes read from their files are none of ours.
+            // Lines that other nodes read from their files do not count.
             let is_ours = |row: &Row<'_>| row.sequence() > sequence && row.id().node == node;
             for row in batch.rows().filter(is_ours) {
                 let origin = &batch.origins()[usize::from(row.origin_index())];
                 if matches!(origin.transport, Transport::File | Transport::Journald) {
-                    let place = (row.sequence(), row.id().line);
-                    sealed.push((place, origin.clone(), row.raw().to_vec()));
+                    let key = (row.sequence(), row.id().line);
+                    sealed.push((key, origin.clone(), row.raw().to_vec()));
                 }
             }
         }

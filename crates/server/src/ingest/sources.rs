@@ -1,18 +1,19 @@
-//! The ways in that listen or follow: started from the configuration, stopped together, found by
-//! name, and started again after a fault of ours.
+//! The sources that listen or follow: started from the configuration, stopped together, found by
+//! name, and restarted after a panic.
 //!
-//! Collectors of other machines are among them where there is a store that keeps their frames.
+//! The listener for collectors of other machines is among them in a server, whose store keeps their
+//! frames.
 //!
-//! A further source that listens is a row of [`LISTENERS`] and the function that starts it. The
-//! ready file, status and log take its address from there, and a restart takes its port; metrics
-//! and status count it by its [`SourceKind`]. Its address and its flag are in
+//! A new listening source is a row of [`LISTENERS`] and the function that starts it. The ready
+//! file, status and log take its address from there, and a restart keeps its port; metrics and
+//! status count it by its [`SourceKind`]. Its address and its flag are in
 //! [`crate::config::listen`]. HTTP is not among the sources: its requests come through the API
 //! ([`crate::ingest::http_lines`]).
 //!
-//! Invariant: dropping [`Sources`] stops each of them, and returns when what had arrived is
-//! delivered.
+//! Invariant: dropping [`Sources`] stops each of them, and returns when everything that had arrived
+//! is delivered.
 
-mod place;
+mod supervisor;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,28 +34,28 @@ use store::Store;
 
 use crate::config::Config;
 use crate::ingest::recall::StoreRecall;
-use place::Place;
+use supervisor::Supervisor;
 
-/// How often it is looked whether a source has failed.
+/// How often sources are checked for failures.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a source needs besides its own settings.
 #[derive(Clone)]
-pub struct Surroundings {
-    /// Where its frames go.
+pub struct SourceContext {
+    /// Receives its frames.
     pub deliver: Arc<dyn Deliver>,
-    /// Where it counts.
+    /// Its counters.
     pub accounting: Arc<Accounting>,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where its frames are kept, for those that look what became of their lines; none in a
+    /// The store of its frames, for sources that look up what became of their lines; `None` in a
     /// collector, whose frames leave this machine.
     pub store: Option<Arc<Store>>,
-    /// What keeps the frames of collectors; none in a collector.
+    /// Keeps the frames of collectors; `None` in a collector.
     pub nodes: Option<Arc<dyn NodeStore>>,
 }
 
-/// Where a source listens; none when it is off.
+/// The address of a listener; `None` when it is off.
 pub type Listener = (SourceKind, Option<SocketAddr>);
 
 /// Running sources. Dropping them stops them.
@@ -68,7 +69,7 @@ pub struct Sources {
 trait Listening: Send {
     /// Its address, with the port that the kernel chose if port 0 was configured.
     fn local_addr(&self) -> SocketAddr;
-    /// Whether one of its threads has ended by a fault of ours.
+    /// Whether one of its threads has panicked.
     fn has_failed(&self) -> bool;
 }
 
@@ -88,25 +89,25 @@ macro_rules! listening {
 
 listening!(UdpSource, TcpSource, TlsSource);
 
-/// Binds a source and starts it; none when it is off. The address is the one it was bound to
-/// before, when it is started again.
+/// Binds and starts a source; `None` when it is off. On a restart it binds the same address as
+/// before.
 type Start = fn(&Starting<'_>) -> Result<Option<Box<dyn Listening>>>;
 
 /// Every source that listens for lines, in the order of display.
 const LISTENERS: [(SourceKind, Start); 3] =
     [(SourceKind::SyslogUdp, udp), (SourceKind::SyslogTcp, tcp), (SourceKind::SyslogTls, tls)];
 
-/// What a source is started with.
+/// The arguments to start a source.
 struct Starting<'a> {
     config: &'a Config,
-    with: &'a Surroundings,
+    with: &'a SourceContext,
     credentials: Option<&'a Arc<Credentials>>,
-    /// Where it listened before a fault of ours; none at the first start.
+    /// The address that it had before a panic; `None` at the first start.
     bound: Option<SocketAddr>,
 }
 
 impl Starting<'_> {
-    /// The address to bind: the bound one, so that a restart keeps a port that the kernel chose.
+    /// The address to bind: on a restart the earlier one, to keep a port that the kernel chose.
     fn address(&self, configured: SocketAddr) -> SocketAddr {
         self.bound.unwrap_or(configured)
     }
@@ -115,17 +116,17 @@ impl Starting<'_> {
 #[derive(Default)]
 struct Running {
     /// In the order of [`LISTENERS`].
-    listening: Vec<Place<Box<dyn Listening>>>,
-    files: Place<FileSource>,
-    journal: Place<JournalSource>,
-    nodes: Place<NodeListener>,
+    listening: Vec<Supervisor<Box<dyn Listening>>>,
+    files: Supervisor<FileSource>,
+    journal: Supervisor<JournalSource>,
+    nodes: Supervisor<NodeListener>,
     credentials: Option<Arc<Credentials>>,
     listeners: Vec<Listener>,
 }
 
 impl Sources {
-    /// Starts those that are configured. When one cannot start, those before it are stopped again.
-    pub fn start(config: &Config, with: &Surroundings) -> Result<Sources> {
+    /// Starts the configured sources. If one cannot start, those before it are stopped again.
+    pub fn start(config: &Config, with: &SourceContext) -> Result<Sources> {
         let running = Arc::new(Mutex::new(Running::start(config, with)?));
         let (stop, stopped) = channel::<Infallible>();
         let (watched, mut config, with) = (Arc::clone(&running), config.clone(), with.clone());
@@ -139,45 +140,45 @@ impl Sources {
         Ok(Sources { running, watching: Mutex::new(Some((stop, thread))) })
     }
 
-    /// Looks at the files that are followed; none when none are asked for.
+    /// Reads the state of followed files; `None` if none are configured.
     pub fn files<R>(&self, look: impl FnOnce(&FileSource) -> R) -> Option<R> {
         lock(&self.running).files.source().map(look)
     }
 
-    /// Looks at the journal; none when it is not asked for.
+    /// Reads the state of the journal; `None` if it is not configured.
     pub fn journal<R>(&self, look: impl FnOnce(&JournalSource) -> R) -> Option<R> {
         lock(&self.running).journal.source().map(look)
     }
 
-    /// Looks at the listener for collectors; none when it is off, or about to be started again.
+    /// Reads the state of the listener for collectors; `None` if it is off, or about to restart.
     pub fn nodes<R>(&self, look: impl FnOnce(&NodeListener) -> R) -> Option<R> {
         lock(&self.running).nodes.source().map(look)
     }
 
-    /// Where they listen, with the ports the kernel chose if port 0 was asked for.
+    /// The addresses of listeners, with the ports that the kernel chose for port 0.
     pub fn listeners(&self) -> Vec<Listener> {
         lock(&self.running).listeners.clone()
     }
 
-    /// The collectors that were here since the start of the listener.
+    /// The collectors that have connected since the listener started.
     pub fn collectors(&self) -> Vec<CollectorStatus> {
         self.nodes(NodeListener::collectors).unwrap_or_default()
     }
 
-    /// The certificate of syslog over TLS; none when that is off.
+    /// The certificate of syslog over TLS; `None` when that is off.
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
         lock(&self.running).credentials.clone()
     }
 
-    /// Reads files again that can change while the process runs: certificates. Blocks on the disk.
+    /// Reloads files that can change while the process runs: certificates. Blocks on the disk.
     pub fn reload(&self) {
         match self.credentials() {
             Some(credentials) => _ = credentials.reload(),
-            None => tracing::info!("there is nothing to read again: TLS is off"),
+            None => tracing::info!("there is nothing to reload: TLS is off"),
         }
     }
 
-    /// Stops each of them, and returns when what had arrived is delivered.
+    /// Stops all sources, and returns when everything that had arrived is delivered.
     pub fn stop(&self) {
         let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((stop, thread)) = watching {
@@ -194,13 +195,13 @@ impl Drop for Sources {
     }
 }
 
-/// A source that is half started is none, whatever panicked.
+/// A panic leaves a valid state, because a source is stored only once it has started.
 fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Running {
-    fn start(config: &Config, with: &Surroundings) -> Result<Running> {
+    fn start(config: &Config, with: &SourceContext) -> Result<Running> {
         let mut running = Running::default();
         if let Some(tls) = &config.syslog_tls {
             running.credentials =
@@ -210,9 +211,9 @@ impl Running {
             let credentials = running.credentials.as_ref();
             let source = start(&Starting { config, with, credentials, bound: None })?;
             running.listeners.push((kind, source.as_ref().map(|source| source.local_addr())));
-            let mut place = Place::default();
-            place.set(source);
-            running.listening.push(place);
+            let mut supervisor = Supervisor::default();
+            supervisor.set(source);
+            running.listening.push(supervisor);
         }
         running.files.set(files(config, with)?);
         running.journal.set(journal(config, with)?);
@@ -229,24 +230,24 @@ impl Running {
         Ok(running)
     }
 
-    /// The listener for collectors keeps its port when it is started again. The sources of
-    /// [`LISTENERS`] keep theirs by [`Starting::bound`].
+    /// Keeps the port of the listener for collectors on a restart. The sources of [`LISTENERS`]
+    /// keep theirs by [`Starting::bound`].
     fn fix_ports(&self, config: &mut Config) {
         config.node_listen = self.nodes.source().map(NodeListener::local_addr);
     }
 
-    /// Starts those again that have failed.
-    fn look(&mut self, config: &Config, with: &Surroundings, now: Instant) {
+    /// Restarts sources that have failed.
+    fn look(&mut self, config: &Config, with: &SourceContext, now: Instant) {
         let credentials = self.credentials.as_ref();
         for (index, (kind, start)) in LISTENERS.into_iter().enumerate() {
-            // What was off at the start stays off.
-            let (Some(place), Some((_, Some(bound)))) =
+            // A source that was off at the start stays off.
+            let (Some(supervisor), Some((_, Some(bound)))) =
                 (self.listening.get_mut(index), self.listeners.get(index))
             else {
                 continue;
             };
             let starting = Starting { config, with, credentials, bound: Some(*bound) };
-            place.look(kind, now, |source| source.has_failed(), || start(&starting));
+            supervisor.look(kind, now, |source| source.has_failed(), || start(&starting));
         }
         self.files.look(SourceKind::File, now, FileSource::has_failed, || files(config, with));
         self.journal
@@ -255,7 +256,7 @@ impl Running {
     }
 }
 
-impl Surroundings {
+impl SourceContext {
     fn cloned(&self) -> (Arc<dyn Deliver>, Arc<Accounting>, Arc<dyn Clock>) {
         (Arc::clone(&self.deliver), Arc::clone(&self.accounting), Arc::clone(&self.clock))
     }
@@ -295,7 +296,7 @@ fn tls(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     Ok(Some(Box::new(source)))
 }
 
-fn files(config: &Config, with: &Surroundings) -> Result<Option<FileSource>> {
+fn files(config: &Config, with: &SourceContext) -> Result<Option<FileSource>> {
     if config.files.is_empty() {
         return Ok(None);
     }
@@ -305,14 +306,14 @@ fn files(config: &Config, with: &Surroundings) -> Result<Option<FileSource>> {
     Ok(Some(FileSource::start(files, deliver, accounting, clock, disk, with.recall())?))
 }
 
-fn journal(config: &Config, with: &Surroundings) -> Result<Option<JournalSource>> {
+fn journal(config: &Config, with: &SourceContext) -> Result<Option<JournalSource>> {
     let Some(journal) = config.journald.clone() else { return Ok(None) };
     let (deliver, accounting, clock) = with.cloned();
     let disk = Arc::new(RealDisk);
     Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, with.recall())?))
 }
 
-fn nodes(config: &Config, with: &Surroundings) -> Result<Option<NodeListener>> {
+fn nodes(config: &Config, with: &SourceContext) -> Result<Option<NodeListener>> {
     let Some((address, store)) = config.node_listen.zip(with.nodes.clone()) else {
         return Ok(None);
     };
@@ -321,7 +322,7 @@ fn nodes(config: &Config, with: &Surroundings) -> Result<Option<NodeListener>> {
     Ok(Some(NodeListener::start(config, store, Arc::clone(&with.accounting))?))
 }
 
-/// Addresses by the names of their listeners, HTTP among them: for the ready file and the status.
+/// Addresses by the names of their listeners, including HTTP: for the ready file and the status.
 pub fn addresses(http: SocketAddr, listeners: &[Listener]) -> serde_json::Value {
     let text = |address: SocketAddr| address.to_string().into();
     let sources = listeners.iter().map(|&(kind, address)| {
@@ -345,7 +346,7 @@ mod tests {
     use super::*;
     use crate::config::RawConfig;
 
-    /// Brings down the first that admits a collector.
+    /// Panics when it admits the first collector.
     #[derive(Default)]
     struct Faulty {
         admitted: AtomicBool,
@@ -384,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Whether a collector that comes is admitted.
+    /// Whether a collector that connects is admitted.
     fn is_admitted(address: SocketAddr) -> std::io::Result<bool> {
         let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
         let mut stream = TcpStream::connect(address)?;
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn collectors_are_listened_for_again_after_a_panic_at_the_same_address() {
+    fn the_listener_for_collectors_restarts_after_a_panic_at_its_address() {
         let config = Config::try_from(RawConfig {
             syslog_udp_listen: "off".into(),
             syslog_tcp_listen: "off".into(),
@@ -415,7 +416,7 @@ mod tests {
             ..RawConfig::default()
         });
         let (faulty, accounting) = (Arc::<Faulty>::default(), Arc::<Accounting>::default());
-        let with = Surroundings {
+        let with = SourceContext {
             deliver: Arc::clone(&faulty) as _,
             accounting: Arc::clone(&accounting),
             clock: Arc::new(RealClock::new()),
@@ -427,8 +428,8 @@ mod tests {
         let Some(&(SourceKind::Node, Some(address))) = listeners.last() else {
             panic!("{listeners:?}")
         };
-        assert!(!is_admitted(address).is_ok_and(|admitted| admitted), "it panics over the first");
-        // A collector tries again as well.
+        assert!(!is_admitted(address).is_ok_and(|admitted| admitted), "it panics on the first");
+        // A collector retries as well.
         while !is_admitted(address).is_ok_and(|admitted| admitted) {
             std::thread::yield_now();
         }

@@ -1,7 +1,7 @@
-//! The parse stage: each frame, once durable, is parsed once and handed to all who read it.
+//! The parse stage: each frame, once durable, is parsed once and handed to all its readers.
 //!
-//! It sees frames in the order of the store; nobody waits for it. It tells the store up to where
-//! frames are parsed, that is up to where they may be sealed.
+//! It sees frames in the order of the store; nothing waits for it. It tells the store up to where
+//! frames are parsed, because they may be sealed up to there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,9 +17,9 @@ use super::unreadable::Unreadable;
 use crate::queries::tails::{TailBatch, TailReader, Tails};
 use crate::storage::stored::Parsers;
 
-/// The longest wait for a frame, after which the stage looks whether it is to end.
+/// The longest wait for a frame, after which the stage checks whether it has to end.
 const TICK: Duration = Duration::from_millis(200);
-/// Frames that each parsing thread is given at a time: some milliseconds of work.
+/// Frames per parsing thread and round: some milliseconds of work.
 const FRAMES_PER_THREAD: usize = 4;
 
 /// The parse stage.
@@ -31,16 +31,16 @@ pub struct ParseStage {
     tails: Arc<Tails>,
     threads: usize,
     lines: AtomicU64,
-    /// Frames that the parser panicked over.
+    /// Frames that made the parser panic.
     panics: AtomicU64,
     /// Frames that could not be read.
     failures: AtomicU64,
-    /// The last frame that is parsed. None until the summary has found where to go on.
+    /// The last parsed frame. `None` until the summary has found where to resume.
     through: Mutex<Option<Position>>,
 }
 
 impl ParseStage {
-    /// Nothing is parsed before [`run`](Self::run). `threads`: how many parse in parallel.
+    /// Parses nothing before [`run`](Self::run). `threads` is how many parse in parallel.
     pub fn new(
         stages: Arc<Stages>,
         store: Arc<Store>,
@@ -63,12 +63,12 @@ impl ParseStage {
         }
     }
 
-    /// Runs until the shutdown. `at_start`: the hot frames that were there at the start; `parsed`
-    /// is told when there are new lines to be summarised.
+    /// Runs until the shutdown. `at_start` are the hot frames that existed at the start; `parsed`
+    /// gets a message when there are new lines to summarise.
     pub fn run(&self, mut at_start: Vec<FrameHandle>, parsed: &mpsc::SyncSender<()>) {
         self.stages.run("parse", || {
             if lock(&self.through).is_none() {
-                self.summary.find_where_to_go_on(&at_start);
+                self.summary.find_resume_point(&at_start);
                 *lock(&self.through) = Some(self.store.first_unparsed());
                 at_start = Vec::new();
             }
@@ -76,7 +76,7 @@ impl ParseStage {
         });
     }
 
-    /// Batches from now on, each as soon as it is parsed; and the lines of all batches before.
+    /// A reader of batches from now on, and the number of lines in all batches before.
     pub fn follow(&self) -> (TailReader, u64) {
         (self.tails.follow(), self.lines.load(Relaxed))
     }
@@ -86,20 +86,20 @@ impl ParseStage {
         self.tails.close();
     }
 
-    /// Lines that are durable but not parsed yet. Asked of the store, so that lines which are
-    /// deleted before they are parsed are not waited for.
+    /// Lines that are durable but not parsed yet. The store computes it, so that lines which are
+    /// deleted before they are parsed do not count.
     pub fn lag_lines(&self) -> u64 {
         let through = *lock(&self.through);
         self.store.lines_after(through.unwrap_or_else(|| self.store.first_unparsed()))
     }
 
-    /// Frames that the parser panicked over, since the start.
+    /// Frames that made the parser panic, since the start.
     pub fn panics(&self) -> u64 {
         self.panics.load(Relaxed)
     }
 
-    /// Frames that could not be read to be parsed, since the start; those that retention deleted
-    /// before are not among them.
+    /// Frames that could not be read for parsing, since the start, without those that retention had
+    /// deleted before.
     pub fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
     }
@@ -107,7 +107,8 @@ impl ParseStage {
     fn parse_frames(&self, parsed: &mpsc::SyncSender<()>) {
         let mut after = lock(&self.through).expect("found before");
         loop {
-            // Looked at before the frames: what was in the queue then is among them.
+            // Checked before the frames are taken: frames that were in the queue then are among
+            // them.
             let is_last = self.stages.is_draining() && self.store.stats().queue_bytes == 0;
             let wait = if is_last { Duration::ZERO } else { TICK };
             let frames = self.store.wait_committed(after, wait);
@@ -126,11 +127,11 @@ impl ParseStage {
                     self.hand_on(committed, batch);
                 }
                 self.summary.count_arrivals();
-                // When the channel is full the summary stage has been told already.
+                // If the channel is full, the summary stage has a message already.
                 let _ = parsed.try_send(());
             }
             if frames.is_empty() {
-                // Frames that were on their way while frames with greater numbers came.
+                // Frames that were still in flight when frames with greater numbers arrived.
                 self.summary.count_arrivals();
             }
             self.failures.fetch_add(unreadable.frames(), Relaxed);
@@ -144,7 +145,8 @@ impl ParseStage {
         }
     }
 
-    /// Parses frames, several at a time where there are threads for it; in the order of the frames.
+    /// Parses frames, on several threads if there are some; returns the results in the order of the
+    /// frames.
     fn parse_all(&self, frames: &[CommittedFrame]) -> Vec<Result<Option<Arc<Batch>>, StoreError>> {
         let parse_some = |some: &[CommittedFrame]| -> Vec<_> {
             some.iter().map(|committed| self.parse(&committed.handle)).collect()
@@ -152,7 +154,7 @@ impl ParseStage {
         let part = frames.len().div_ceil(self.threads);
         let (own, others) = frames.split_at(part.min(frames.len()));
         std::thread::scope(|scope| {
-            // They have the priority of this thread.
+            // They inherit the priority of this thread.
             let others: Vec<_> = others
                 .chunks(part.max(1))
                 .map(|some| scope.spawn(move || parse_some(some)))
@@ -165,8 +167,8 @@ impl ParseStage {
         })
     }
 
-    /// The records of a frame. None: retention deleted the frame, or the parser panics over it,
-    /// which is a bug and must not end the parsing of others.
+    /// The records of a frame. `None` if retention deleted the frame, or if the parser panics on
+    /// it, which is a bug and must not stop the parsing of other frames.
     fn parse(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame_once(handle))).unwrap_or_else(
             |_| {
@@ -179,13 +181,13 @@ impl ParseStage {
     fn note_panic(&self, position: Position) {
         self.panics.fetch_add(1, Relaxed);
         tracing::error!(
-            "a bug in parsing: the lines of frame {} of segment {} are kept, and cannot be read until it is fixed",
+            "a bug in parsing: the lines of frame {} of segment {} are kept, but cannot be read until it is fixed",
             position.frame,
             position.segment
         );
     }
 
-    /// Gives a parsed frame to all who wait for it.
+    /// Hands a parsed frame to all its readers.
     fn hand_on(&self, committed: &CommittedFrame, batch: Option<Arc<Batch>>) {
         let lines = committed.handle.lines();
         if let Some(batch) = batch {

@@ -1,5 +1,4 @@
-//! What the stages of the pipeline have in common: a thread each, that goes on after a panic and
-//! ends at shutdown.
+//! The threads of the pipeline's stages: a stage restarts after a panic and ends at shutdown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,14 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use platform::placement::{self, Role};
 
-/// The pause before a stage goes on that has panicked, so that one that does so again and again
-/// fills no log.
+/// The pause before a stage restarts after a panic, so that repeated panics do not flood the log.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the threads of the stages are told, and what is counted of them.
+/// Signals to the stages, and their counters.
 #[derive(Default)]
 pub struct Stages {
-    /// The end of the time for what has arrived before the shutdown; none before the shutdown.
+    /// The deadline for what arrived before the shutdown; `None` before the shutdown.
     drain_until: Mutex<Option<Instant>>,
     stopped: AtomicBool,
     panics: AtomicU64,
@@ -34,7 +32,7 @@ impl Stages {
         lock(&self.drain_until).is_some()
     }
 
-    /// Whether the shutdown has begun so long ago that what is left stays for the next start.
+    /// Whether the deadline is over, so that the rest of the work stays for the next start.
     pub fn is_drain_over(&self) -> bool {
         lock(&self.drain_until).is_some_and(|until| Instant::now() > until)
     }
@@ -44,38 +42,38 @@ impl Stages {
         self.stopped.store(true, Relaxed);
     }
 
-    /// Whether they are to end.
+    /// Whether the stages are to end.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
-    /// Panics of stages since the start, but for those over a single frame.
+    /// Panics of stages since the start, without those caused by a single frame.
     pub fn panics(&self) -> u64 {
         self.panics.load(Relaxed)
     }
 
-    /// Calls `stage` until it returns, or panics during the shutdown: one that panicked again and
-    /// again would never end.
+    /// Calls `stage` until it returns, or panics during the shutdown: then it is not repeated,
+    /// because repeated panics would never end.
     pub fn run(&self, name: &str, mut stage: impl FnMut()) {
         while catch_unwind(AssertUnwindSafe(&mut stage)).is_err() {
             self.panics.fetch_add(1, Relaxed);
             if self.is_draining() {
                 tracing::error!(
-                    "a bug in the stage '{name}'; what it left is done after the next start"
+                    "a bug in the stage '{name}'; unfinished work is redone after the next start"
                 );
                 return;
             }
-            tracing::error!("a bug in the stage '{name}', which goes on in a second");
+            tracing::error!("a bug in the stage '{name}', which restarts in a second");
             std::thread::sleep(PANIC_PAUSE);
         }
     }
 }
 
-/// The thread of a stage; it gives way to threads that take lines and keep them.
+/// The thread of a stage; it yields to threads that receive and store lines.
 pub struct StageThread(Mutex<Option<JoinHandle<()>>>);
 
 impl StageThread {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<StageThread> {
         let placed = move || {
             placement::enter(Role::Parse);
@@ -90,13 +88,13 @@ impl StageThread {
         let handle = lock(&self.0).take();
         if handle.is_some_and(|handle| handle.join().is_err()) {
             tracing::error!(
-                "a stage of the pipeline panicked; what it left is done after the next start"
+                "a stage of the pipeline panicked; unfinished work is redone after the next start"
             );
         }
     }
 }
 
-/// A stage that panicked left each of its values whole.
+/// A stage that panicked left each value in a valid state.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
 //! The summary stage: counts lines in the order of arrival, each once, behind a cursor of its own;
 //! and writes rows when they are due.
 //!
-//! The parse stage lets it count after each few frames ([`SummaryStage::count_arrivals`]); a thread
-//! of its own writes the rows ([`SummaryStage::run`]). The cursor reads hot and sealed lines alike:
-//! nothing waits for the summary before it is sealed.
+//! The parse stage makes it count after every few frames ([`SummaryStage::count_arrivals`]); a
+//! thread of its own writes the rows ([`SummaryStage::run`]). The cursor reads hot and sealed lines
+//! alike, so no line waits for the summary before it is sealed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,10 +22,10 @@ use crate::storage::stored::Parsers;
 use crate::summaries::reruns::{self, KeptReruns, RerunError};
 use crate::summaries::rows;
 
-/// How often the stage looks whether rows are due, when nothing else happens.
+/// How often the stage checks whether rows are due, if nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
-/// Bytes of lines that are counted at a time, and how often before the parse stage looks for new
-/// frames.
+/// Bytes of lines that are counted at a time, and how often that is repeated before the parse stage
+/// checks for new frames.
 const COUNT_BYTES: u64 = 8 << 20;
 const COUNTS_MAX: usize = 8;
 
@@ -36,24 +36,24 @@ pub struct SummaryStage {
     store: Arc<Store>,
     parsers: Arc<Parsers>,
     config: SummaryConfig,
-    /// Takes the rows.
+    /// Receives the rows.
     own: Intake,
     reruns: KeptReruns,
-    /// None until it is found where to go on; so is `cursor`.
+    /// `None` until the point to resume at is found; `cursor` likewise.
     summariser: Mutex<Option<Summariser>>,
     cursor: Mutex<Option<ArrivalCursor>>,
-    /// Up to which sequence number lines were counted before this start, where the mark of the rows
-    /// does not say so.
+    /// The sequence number up to which lines were counted before this start, if the watermark of
+    /// the rows does not say.
     counted_before: AtomicU64,
-    /// Why counting does not go on at present.
+    /// Why counting is blocked at present.
     error: Mutex<Option<String>>,
-    /// Panics over lines that were counted.
+    /// Panics while lines were counted.
     panics: AtomicU64,
 }
 
 impl SummaryStage {
-    /// Nothing is counted before [`find_where_to_go_on`](Self::find_where_to_go_on). `own` takes
-    /// the rows.
+    /// Counts nothing before [`find_resume_point`](Self::find_resume_point). `own` receives the
+    /// rows.
     pub fn new(
         stages: Arc<Stages>,
         clock: Arc<dyn Clock>,
@@ -79,8 +79,8 @@ impl SummaryStage {
         }
     }
 
-    /// Looks for the greatest mark among the rows that are kept: counting goes on behind it.
-    pub fn find_where_to_go_on(&self, at_start: &[FrameHandle]) {
+    /// Finds the greatest watermark of the stored rows: counting resumes behind it.
+    pub fn find_resume_point(&self, at_start: &[FrameHandle]) {
         let mark = rows::settled_through(&self.store, at_start);
         let cursor = rows::cursor(&self.store, mark, at_start);
         self.counted_before.store(cursor.through, Relaxed);
@@ -88,12 +88,12 @@ impl SummaryStage {
         *lock(&self.summariser) = Some(Summariser::new(self.config.clone(), mark));
     }
 
-    /// Counts the lines that arrived since the last time: mostly hot ones that were just parsed, or
+    /// Counts the lines that arrived since the last call: mostly hot ones that were just parsed, or
     /// sealed ones after a start.
     pub fn count_arrivals(&self) {
         let mut counted = lock(&self.cursor);
         let cursor = counted.as_mut().expect("found before");
-        // New frames are to be parsed meanwhile; the rest is for the next time.
+        // New frames wait to be parsed meanwhile, so the rest is left to the next call.
         for _ in 0..COUNTS_MAX {
             let load = |handle: &FrameHandle| self.load_to_count(handle);
             let (arrivals, next) = match self.store.read_after(*cursor, COUNT_BYTES, &load) {
@@ -126,7 +126,7 @@ impl SummaryStage {
         }
     }
 
-    /// Counting is tried again several times a second; an error is logged once.
+    /// Counting is retried several times a second; an error is logged once.
     fn note_error(&self, error: &StoreError) {
         let error = error.to_string();
         let mut known = lock(&self.error);
@@ -136,8 +136,8 @@ impl SummaryStage {
         }
     }
 
-    /// The records of a frame to be counted; no records where the parse stage has said that it
-    /// cannot be read or parsed.
+    /// The records of a frame to count; none if the parse stage has reported that it cannot be read
+    /// or parsed.
     fn load_to_count(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         let load = || self.parsers.load_frame_once(handle);
         let loaded = catch_unwind(AssertUnwindSafe(load));
@@ -147,8 +147,8 @@ impl SummaryStage {
         }))
     }
 
-    /// Writes rows when they are due, until the stages are stopped, and once more then. `parsed` is
-    /// told when there are new lines.
+    /// Writes rows when they are due, until the stages are stopped, and then once more. `parsed`
+    /// receives a message when there are new lines.
     pub fn run(&self, parsed: &mpsc::Receiver<()>) {
         self.stages.run("summary", || {
             loop {
@@ -171,24 +171,24 @@ impl SummaryStage {
                 let mut summariser = lock(&self.summariser);
                 summariser.as_mut().expect("it gave the rows").settled(flush.through);
             }
-            // The same rows come again with the next try.
+            // The next attempt writes the same rows.
             Err(error) => tracing::warn!("rows of the summary were not kept: {error}"),
         }
     }
 
-    /// Takes no rows any more.
+    /// Accepts no more rows.
     pub fn close(&self) {
         self.own.stop();
     }
 
-    /// Panics over lines that were counted, since the start.
+    /// Panics while lines were counted, since the start.
     pub fn panics(&self) -> u64 {
         self.panics.load(Relaxed)
     }
 
     /// Calls `each` with the rows, of one type or all, whose buckets begin between the two instants
     /// (the second exclusive): open buckets first, then stored rows, so that each line is counted
-    /// once. None while it is not known yet where to go on after a start.
+    /// once. `None` while the point to resume at is not known yet after a start.
     pub fn rows(
         &self,
         log_type: Option<&str>,
@@ -196,7 +196,7 @@ impl SummaryStage {
         end_ns: i64,
         each: &mut dyn FnMut(&SummaryRow),
     ) -> Result<Option<()>, StoreError> {
-        // Before the rows are read: those of a rerun that ends meanwhile do not count yet.
+        // Read before the rows: rows of a rerun that ends meanwhile do not count yet.
         let reruns = self.reruns.list();
         let look = |summariser: &Summariser| summariser.snapshot(log_type, start_ns, end_ns);
         let Some(open) = lock(&self.summariser).as_ref().map(look) else { return Ok(None) };
@@ -240,7 +240,7 @@ impl SummaryStage {
         let range_ns = (start_ns, end_ns);
         let start = |through| Recount::new(self.config.clone(), id, log_type, range_ns, through);
         let whole = start(None);
-        let with = reruns::Surroundings {
+        let with = reruns::RerunContext {
             store: &self.store,
             parsers: &self.parsers,
             kept: &self.reruns,

@@ -1,8 +1,8 @@
 //! Frames that the parse stage cannot read: damaged, or the disk fails.
 //!
-//! A segment has a thousand frames, and mostly fails as a whole; so the log has a line a pass, with
-//! numbers, and not one a frame. Left out: frames that retention deleted before they were parsed,
-//! which is what it was asked for and counts.
+//! A segment has about a thousand frames, and mostly fails as a whole; so the log gets one line
+//! with numbers per pass instead of one per frame. Left out: frames that retention deleted before
+//! they were parsed, which is intended, and counted elsewhere.
 
 use store::StoreError;
 
@@ -15,24 +15,24 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// Takes note of a frame of so many lines.
+    /// Records a frame with `lines` lines.
     pub fn add(&mut self, lines: u64, error: StoreError) {
         self.frames += 1;
         self.lines += lines;
         self.first_error.get_or_insert(error);
     }
 
-    /// How many there are.
+    /// Number of frames.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// What the log is to say; nothing when all could be read.
+    /// The message for the log; `None` if all frames could be read.
     pub fn message(&self) -> Option<String> {
         let Unreadable { frames, lines, first_error } = self;
         let error = first_error.as_ref()?;
         Some(format!(
-            "{frames} frames with {lines} lines cannot be read to be parsed, and the summary does not count them; the first: {error}"
+            "{frames} frames with {lines} lines cannot be read for parsing, and the summary does not count them; the first: {error}"
         ))
     }
 }

@@ -1,11 +1,11 @@
-//! Loginson's own log, on standard error. `LOGINSON_LOG` chooses what is shown, as `RUST_LOG` does
-//! elsewhere: `debug`, or `info,store=debug`.
+//! Loginson's own log, on standard error. `LOGINSON_LOG` filters it, like `RUST_LOG` of other
+//! programs: `debug`, or `info,store=debug`.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging. A filter that cannot be read is said and the default taken.
+/// Starts logging. An invalid filter is reported, and the default is used.
 pub fn start() {
     let wanted = std::env::var("LOGINSON_LOG").unwrap_or_else(|_| "info".into());
     let (filter, error) = match EnvFilter::try_new(&wanted) {
@@ -20,7 +20,7 @@ pub fn start() {
         .init();
     if let Some(error) = error {
         tracing::warn!(
-            "LOGINSON_LOG={wanted:?} is not understood ({error}); logging at level info"
+            "LOGINSON_LOG={wanted:?} is not a valid filter ({error}); logging at level info"
         );
     }
 }

@@ -1,5 +1,5 @@
 //! The process and its system: its own log, its allocator, its limit on open files, and the modes
-//! of the files that it writes.
+//! of its files.
 
 pub mod log;
 pub mod memory;

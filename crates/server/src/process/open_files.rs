@@ -1,9 +1,9 @@
-//! The limit of the system on open files, and what all listeners together may need of it.
+//! The system's limit on open files, and what all listeners together may need of it.
 //!
-//! A connection is an open file. Listeners that may together have more connections than the process
-//! may have files would one day keep each other, and the store, from opening any. So the limit is
-//! raised at the start as far as is allowed, and where that is not enough syslog, whose connections
-//! are most by far, gets fewer, and the log says so.
+//! A connection is an open file. If listeners may together have more connections than the process
+//! may have files, then one day neither they nor the store could open any. So the limit is raised
+//! at the start as far as permitted; if that is not enough, syslog, which has by far the most
+//! connections, gets fewer, and the log says so.
 
 use std::fmt::Write as _;
 
@@ -14,11 +14,11 @@ use crate::config::{Config, HTTP_CONNECTIONS_MAX};
 /// Files besides connections: segments and their rewriting, followed files, results, backups,
 /// libraries.
 const OTHER_FILES: u64 = 2_048;
-/// Connections that syslog keeps however low the limit is.
+/// Connections that syslog keeps, however low the limit is.
 const SYSLOG_CONNECTIONS_MIN: usize = 64;
 
-/// Raises the soft limit as far as the hard one allows, and lowers what the configuration asks for
-/// where that is more.
+/// Raises the soft limit as far as the hard one permits, and lowers configured limits that exceed
+/// it.
 pub fn allow(config: &mut Config) {
     let limit = getrlimit(Resource::Nofile);
     let needed = needed(config);
@@ -30,18 +30,18 @@ pub fn allow(config: &mut Config) {
             Err(error) => tracing::warn!("the limit on open files stays at {current}: {error}"),
         }
     }
-    if let Some(told) = fit(config, current) {
-        tracing::warn!("{told}");
+    if let Some(warning) = fit(config, current) {
+        tracing::warn!("{warning}");
     }
 }
 
-/// Files that are open, and how many may be.
+/// Number of open files, and their limit.
 pub fn now() -> (u64, u64) {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64);
     (open, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
 }
 
-/// Open files that are needed when every listener has as many connections as it may have.
+/// Open files that are needed if every listener has all its connections.
 fn needed(config: &Config) -> u64 {
     let listeners = syslog_listeners(config);
     let nodes = match config.node_listen {
@@ -56,15 +56,16 @@ fn syslog_listeners(config: &Config) -> usize {
     config.listen.streams() + usize::from(config.syslog_tls.is_some())
 }
 
-/// Lowers the connections of syslog until so many open files are enough; says what it did.
+/// Lowers the connections of syslog until `allowed` open files are enough; returns a warning if it
+/// did.
 fn fit(config: &mut Config, allowed: u64) -> Option<String> {
     let needed_before = needed(config);
     if needed_before <= allowed {
         return None;
     }
-    let mut told = format!(
-        "at most {allowed} files can be open, and {needed_before} are needed when all connections \
-        that are allowed are \
+    let mut warning = format!(
+        "at most {allowed} files can be open, but {needed_before} are needed if all allowed \
+         connections are \
          open"
     );
     let (listeners, most) = (syslog_listeners(config), config.syslog_tcp.connections_max);
@@ -74,14 +75,14 @@ fn fit(config: &mut Config, allowed: u64) -> Option<String> {
             usize::try_from(allowed.saturating_sub(others)).unwrap_or(usize::MAX) / listeners;
         let each = each.max(SYSLOG_CONNECTIONS_MIN).min(most);
         config.syslog_tcp.connections_max = each;
-        let _ = write!(told, "; so syslog.tcp_connections_max is {each} instead of {most}");
+        let _ = write!(warning, "; so syslog.tcp_connections_max is {each} instead of {most}");
     }
     let _ = write!(
-        told,
+        warning,
         "; raise the limit: ulimit -n {needed_before}, or LimitNOFILE={needed_before} in a unit \
         of systemd"
     );
-    Some(told)
+    Some(warning)
 }
 
 #[cfg(test)]
@@ -100,18 +101,18 @@ mod tests {
 
         let check = |allowed: u64, expected: usize| {
             let mut config = config();
-            let told = fit(&mut config, allowed);
+            let warning = fit(&mut config, allowed);
             assert_eq!(config.syslog_tcp.connections_max, expected);
-            assert_eq!(told.is_none(), expected == most, "{told:?}");
-            told.unwrap_or_default()
+            assert_eq!(warning.is_none(), expected == most, "{warning:?}");
+            warning.unwrap_or_default()
         };
         let needed = needed(&config());
         check(needed, most);
         check(u64::MAX, most);
         check(needed - 1, most - 1);
-        let told = check(needed - 10_000, most - 10_000);
-        assert!(told.contains("tcp_connections_max is 6384 instead of 16384"), "{told}");
-        assert!(told.contains(&format!("LimitNOFILE={needed}")), "{told}");
+        let warning = check(needed - 10_000, most - 10_000);
+        assert!(warning.contains("tcp_connections_max is 6384 instead of 16384"), "{warning}");
+        assert!(warning.contains(&format!("LimitNOFILE={needed}")), "{warning}");
         check(0, SYSLOG_CONNECTIONS_MIN);
     }
 }

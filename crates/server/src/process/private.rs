@@ -1,8 +1,8 @@
-//! Logs are for their owner: what a process with a data directory or spool writes is readable by
-//! its user alone.
+//! Logs belong to their owner: files that a process with a data directory or spool writes are
+//! readable only by its user.
 //!
-//! Files get that by the mask of the process, which holds for those of SQLite as well; directories
-//! that were there before are closed at the start.
+//! Files get their mode from the mask of the process, which also applies to those of SQLite;
+//! existing directories are closed to others at the start.
 
 use std::fs;
 use std::io;
@@ -11,17 +11,17 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-/// Has all files and directories that this process makes from now on be its user's alone. To be
-/// called before threads start.
+/// Makes all files and directories that this process creates from now on accessible only to its
+/// user. Call it before threads start.
 pub fn own_files() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Makes a directory, or closes one that is there to others. One that cannot be closed, as it is
-/// another user's, is told.
+/// Creates a directory, or closes an existing one to others. If that fails because it belongs to
+/// another user, a warning is logged.
 ///
 /// # Errors
-/// It can neither be made nor looked at.
+/// It can neither be created nor read.
 pub fn own_directory(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let mode = fs::metadata(dir)?.permissions().mode();
@@ -30,12 +30,12 @@ pub fn own_directory(dir: &Path) -> io::Result<()> {
     }
     match fs::set_permissions(dir, fs::Permissions::from_mode(mode & 0o7700)) {
         Ok(()) => tracing::info!(
-            "{} could be read by other users (mode {:o}), and no longer is",
+            "{} was readable by other users (mode {:o}), and no longer is",
             dir.display(),
             mode & 0o7777
         ),
         Err(error) => tracing::warn!(
-            "{} can be read by other users (mode {:o}), and that cannot be changed: {error}; run chmod 700",
+            "{} is readable by other users (mode {:o}), and that cannot be changed: {error}; run chmod 700",
             dir.display(),
             mode & 0o7777
         ),

@@ -1,4 +1,4 @@
-//! What goes on with the rows of a query outside one request: background queries, exports, live
+//! Work with the rows of queries that outlives one request: background queries, exports, live
 //! tails.
 
 pub mod export;

@@ -1,9 +1,9 @@
-//! Batches for those who follow live, each as soon as it is parsed.
+//! Distributes batches to live tails, each as soon as it is parsed.
 //!
-//! All readers share one row of the newest batches, which is bounded in bytes
-//! ([`WAITING_BYTES_MAX`]) and taken out of the budget of the process; so what waits is as much for
-//! a hundred slow readers as for one. A reader that is so slow that a batch it has not seen leaves
-//! the row is told how many lines it missed ([`TailBatch::lines_total`]); neither the parse stage
+//! All readers share one queue of the newest batches. It is bounded in bytes
+//! ([`WAITING_BYTES_MAX`]) and takes its memory from the budget of the process; so a hundred slow
+//! readers cost as much as one. If a batch leaves the queue before a slow reader has seen it, that
+//! reader is told how many lines it missed ([`TailBatch::lines_total`]); neither the parse stage
 //! nor other readers wait for it. Without readers nothing is kept.
 
 use std::collections::VecDeque;
@@ -14,20 +14,21 @@ use record::Batch;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Bytes of batches that wait for the slowest reader. Beyond, the oldest are skipped for it, and
-/// counted to it. The last one is kept however large.
+/// Limit of the batches that wait for the slowest reader. Beyond it, readers miss the oldest. The
+/// last batch is kept whatever its size.
 const WAITING_BYTES_MAX: usize = 32 << 20;
 
-/// A batch on its way to those who follow live.
+/// A batch for live tails.
 #[derive(Clone, Debug)]
 pub struct TailBatch {
     /// The records.
     pub batch: Arc<Batch>,
-    /// Lines of all batches so far, this one included: the difference tells what was skipped.
+    /// Lines of all batches so far, including this one: from the difference a reader knows what it
+    /// missed.
     pub lines_total: u64,
 }
 
-/// Where batches come from.
+/// The source of batches.
 #[derive(Debug)]
 pub struct Tails {
     state: Mutex<State>,
@@ -36,7 +37,7 @@ pub struct Tails {
 
 #[derive(Debug)]
 struct State {
-    /// The newest batches, with their bytes; the number of the first is `first`.
+    /// The newest batches with their sizes; the number of the first is `first`.
     waiting: VecDeque<(TailBatch, usize)>,
     first: u64,
     bytes: usize,
@@ -46,7 +47,7 @@ struct State {
 }
 
 impl Tails {
-    /// Nobody follows yet.
+    /// Without readers.
     pub fn new(budget: &Arc<Budget>) -> Arc<Tails> {
         Arc::new(Tails {
             state: Mutex::new(State {
@@ -61,7 +62,7 @@ impl Tails {
         })
     }
 
-    /// Gives a batch to all readers. Where the budget has no room for it, they miss it.
+    /// Sends a batch to all readers. If the budget has no memory for it, they miss it.
     pub fn send(&self, batch: TailBatch) {
         let mut state = self.lock();
         if state.readers == 0 {
@@ -81,13 +82,13 @@ impl Tails {
         self.more.notify_waiters();
     }
 
-    /// Ends all readers, once they have seen what waits.
+    /// Ends all readers, once they have seen the waiting batches.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.more.notify_waiters();
     }
 
-    /// Batches from now on.
+    /// A reader of batches from now on.
     pub fn follow(self: &Arc<Self>) -> TailReader {
         let mut state = self.lock();
         state.readers += 1;
@@ -100,7 +101,7 @@ impl Tails {
 }
 
 impl State {
-    /// Whether there was one.
+    /// Drops the oldest batch; returns whether there was one.
     fn drop_first(&mut self) -> bool {
         let Some((_, bytes)) = self.waiting.pop_front() else { return false };
         self.first += 1;
@@ -110,7 +111,7 @@ impl State {
     }
 }
 
-/// One who follows.
+/// A reader of batches.
 #[derive(Debug)]
 pub struct TailReader {
     tails: Arc<Tails>,
@@ -118,14 +119,14 @@ pub struct TailReader {
 }
 
 impl TailReader {
-    /// The next batch. An error says that batches were missed, or that there are no more. Nothing
-    /// is lost when it is given up while it waits.
+    /// The next batch. An error means that batches were missed, or that there are no more.
+    /// Cancelling the future loses nothing.
     pub async fn recv(&mut self) -> Result<TailBatch, RecvError> {
         let tails = Arc::clone(&self.tails);
         loop {
             let more = tails.more.notified();
             tokio::pin!(more);
-            // From here on no batch comes unnoticed.
+            // From here on no batch is sent unnoticed.
             more.as_mut().enable();
             if let Some(result) = self.take() {
                 return result;
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn slow_readers_hold_little_and_are_told() {
+    async fn slow_readers_hold_little_and_learn_what_they_missed() {
         let budget = Budget::new(1 << 30);
         let tails = Tails::new(&budget);
         let large = batch(4 << 20);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_room_in_the_budget_batches_are_missed() {
+    async fn without_memory_in_the_budget_batches_are_missed() {
         let budget = Budget::new(1 << 20);
         let tails = Tails::new(&budget);
         let mut reader = tails.follow();

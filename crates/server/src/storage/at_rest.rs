@@ -14,43 +14,43 @@ use store::{AtRest, SegmentKind};
 
 use crate::storage::stored::Parsers;
 
-/// All lines of a directory, by the frames and blocks that they are in.
+/// All lines of a directory, by frame and block.
 ///
-/// What can be read of a damaged directory can be queried; what cannot is left out, and told by
+/// The readable part of a damaged directory can be queried; the rest is left out, and reported by
 /// [`faults`](Self::faults).
 pub struct RestSource {
     shared: Arc<Shared>,
-    units: Vec<Place>,
+    units: Vec<UnitLocation>,
     /// Holds the lock of the directory.
     _directory: AtRest,
 }
 
-/// Sealed segments kept open, each with its footer. Beyond that the one opened first is closed: a
-/// directory may have many thousands.
+/// Sealed segments that are kept open, with their footers. Beyond that the one opened first is
+/// closed: a directory may have many thousands.
 const OPEN_FILES_MAX: usize = 32;
 
-/// What reading needs.
+/// The state for reading.
 struct Shared {
     disk: Arc<dyn Disk>,
     parsers: Parsers,
     faults: Mutex<Vec<String>>,
     open: Mutex<VecDeque<SealedFile>>,
-    /// Is told the bytes of raw lines that were dealt with.
+    /// Called with the bytes of raw lines that were read or skipped.
     advanced: Box<dyn Fn(u64) + Send + Sync>,
 }
 
-/// Where records are: a frame of a hot segment, or a block of a sealed one.
+/// The location of records: a frame of a hot segment, or a block of a sealed one.
 #[derive(Clone)]
-struct Place {
+struct UnitLocation {
     path: Arc<PathBuf>,
     what: What,
     time_ns: Option<(i64, i64)>,
     sequence: (u64, u64),
-    /// The frames that its lines came in.
+    /// The frames that its lines arrived in.
     numbers: Vec<NodeNumbers>,
     lines: u64,
     bytes_raw: u64,
-    /// Loginson made the lines itself.
+    /// The lines are own lines of Loginson.
     is_own: bool,
 }
 
@@ -62,7 +62,7 @@ enum What {
 
 impl RestSource {
     /// The lines of a directory. Reads the ends of its files, or whole hot segments that were not
-    /// closed. `advanced` is told the bytes of raw lines as they are read.
+    /// closed. `advanced` is called with the bytes of raw lines as they are read.
     pub fn new(
         disk: Arc<dyn Disk>,
         directory: AtRest,
@@ -75,13 +75,14 @@ impl RestSource {
             let path = Arc::new(segment.path.clone());
             match contents {
                 Ok(contents) => {
-                    // A last write that a crash interrupted was never acknowledged.
+                    // A last write that a crash interrupted was never acknowledged, so it is not a
+                    // fault.
                     if let segment::Origin::Scan(scan) = contents.origin
                         && (scan.damaged_frames > 0 || scan.tail_has_frames)
                     {
                         faults.extend(scan.damages.iter().map(ToString::to_string));
                     }
-                    units.extend(contents.frames.into_iter().map(|entry| Place {
+                    units.extend(contents.frames.into_iter().map(|entry| UnitLocation {
                         path: Arc::clone(&path),
                         what: What::Frame(entry),
                         time_ns: entry.time_range_ns(),
@@ -103,9 +104,9 @@ impl RestSource {
             match SealedFile::open(&*disk, &path) {
                 Ok(file) => {
                     let blocks = file.footer().blocks.iter().enumerate();
-                    units.extend(blocks.map(|(place, block)| Place {
+                    units.extend(blocks.map(|(location, block)| UnitLocation {
                         path: Arc::clone(&path),
-                        what: What::Block(place),
+                        what: What::Block(location),
                         time_ns: Some(block.time_ns),
                         sequence: block.sequence,
                         numbers: block.numbers.clone(),
@@ -123,42 +124,42 @@ impl RestSource {
         RestSource { shared: Arc::new(shared), units, _directory: directory }
     }
 
-    /// Files, or parts of them, that could not be read so far.
+    /// Files, or parts of them, that could not be read so far, with the reason.
     pub fn faults(&self) -> Vec<String> {
         self.shared.faults().clone()
     }
 
     /// Bytes of raw lines that a query of that range reads.
     pub fn bytes(&self, range: TimeRange) -> u64 {
-        self.places(range).map(|place| place.bytes_raw).sum()
+        self.locations(range).map(|location| location.bytes_raw).sum()
     }
 
-    /// Where lines of that range may be.
-    fn places(&self, range: TimeRange) -> impl Iterator<Item = &Place> {
-        self.units.iter().filter(move |place| {
-            place.time_ns.is_none_or(|(oldest, newest)| range.overlaps(oldest, newest))
+    /// The locations of lines that may be in that range.
+    fn locations(&self, range: TimeRange) -> impl Iterator<Item = &UnitLocation> {
+        self.units.iter().filter(move |location| {
+            location.time_ns.is_none_or(|(oldest, newest)| range.overlaps(oldest, newest))
         })
     }
 }
 
 impl Source for RestSource {
     fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
-        let mut places: Vec<&Place> = self.places(range).collect();
-        places.retain(|place| whose == Whose::All || !place.is_own);
-        places.sort_by_key(|place| {
-            let newest = place.time_ns.map_or(i64::MAX, |(_, newest)| newest);
-            std::cmp::Reverse((newest, place.sequence))
+        let mut locations: Vec<&UnitLocation> = self.locations(range).collect();
+        locations.retain(|location| whose == Whose::All || !location.is_own);
+        locations.sort_by_key(|location| {
+            let newest = location.time_ns.map_or(i64::MAX, |(_, newest)| newest);
+            std::cmp::Reverse((newest, location.sequence))
         });
-        let unit = |place: &Place| -> Box<dyn ScanUnit> {
-            Box::new(Unit { shared: Arc::clone(&self.shared), place: place.clone() })
+        let unit = |location: &UnitLocation| -> Box<dyn ScanUnit> {
+            Box::new(Unit { shared: Arc::clone(&self.shared), location: location.clone() })
         };
-        Ok(places.into_iter().map(unit).collect())
+        Ok(locations.into_iter().map(unit).collect())
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         let may_hold = |numbers: &NodeNumbers| numbers.may_hold(id.node, id.sequence);
-        for place in self.units.iter().filter(|place| place.numbers.iter().any(may_hold)) {
-            let Some(batch) = self.shared.load(place) else { continue };
+        for location in self.units.iter().filter(|location| location.numbers.iter().any(may_hold)) {
+            let Some(batch) = self.shared.load(location) else { continue };
             if batch.rows().any(|row| row.id() == id) {
                 return Ok(Some(batch));
             }
@@ -169,33 +170,33 @@ impl Source for RestSource {
 
 struct Unit {
     shared: Arc<Shared>,
-    place: Place,
+    location: UnitLocation,
 }
 
 impl ScanUnit for Unit {
     fn time_range_ns(&self) -> Option<(i64, i64)> {
-        self.place.time_ns
+        self.location.time_ns
     }
 
     fn lines(&self) -> u64 {
-        self.place.lines
+        self.location.lines
     }
 
     fn bytes(&self) -> u64 {
-        self.place.bytes_raw
+        self.location.bytes_raw
     }
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
-        let batch = self.shared.load(&self.place);
-        (self.shared.advanced)(self.place.bytes_raw);
+        let batch = self.shared.load(&self.location);
+        (self.shared.advanced)(self.location.bytes_raw);
         Ok(batch)
     }
 }
 
 impl Shared {
-    /// The records of a place; none, and a fault, when they cannot be read.
-    fn load(&self, place: &Place) -> Option<Arc<Batch>> {
-        match self.read(place) {
+    /// The records at a location; if they cannot be read, none, and a fault.
+    fn load(&self, location: &UnitLocation) -> Option<Arc<Batch>> {
+        match self.read(location) {
             Ok(batch) => Some(Arc::new(batch)),
             Err(error) => {
                 self.faults().push(error.to_string());
@@ -204,11 +205,12 @@ impl Shared {
         }
     }
 
-    fn read(&self, place: &Place) -> Result<Batch, SegmentError> {
-        let path = &*place.path;
-        match &place.what {
+    fn read(&self, location: &UnitLocation) -> Result<Batch, SegmentError> {
+        let path = &*location.path;
+        match &location.what {
             What::Frame(entry) => {
-                // Opened for each frame: a few microseconds beside reading a mebibyte.
+                // Opened for each frame: that takes a few microseconds, little compared with
+                // reading a mebibyte.
                 let file = self.disk.open(path, Access::Read);
                 let file = file.map_err(SegmentError::io(path, "open"))?;
                 Ok(self.parsers.parse(Arc::new(read_frame(&*file, path, entry)?)))
@@ -217,7 +219,7 @@ impl Shared {
         }
     }
 
-    /// A sealed segment, open.
+    /// Opens a sealed segment.
     fn open(&self, path: &Path) -> Result<SealedFile, SegmentError> {
         let lock = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = lock().iter().find(|file| file.path() == path) {

@@ -1,4 +1,5 @@
-//! What is in a segment file, from its own words: for people who wonder where their disk goes.
+//! Describes a segment file from its own metadata, for people who want to know what takes the space
+//! on their disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,13 +14,13 @@ use store::SegmentKind;
 
 use crate::storage::verify::single_file;
 
-/// Values shown of a field. The rest is counted together.
+/// Values shown per field. The rest is counted together.
 const VALUES_MAX: usize = 10;
-/// Different values counted of a field of a hot segment. Lines with further ones are counted
-/// together.
+/// Different values that are counted per field of a hot segment. Lines with further values are
+/// counted together.
 const COUNTED_MAX: usize = 10_000;
 
-/// What is in a segment.
+/// The description of a segment.
 #[derive(Debug, Serialize)]
 pub struct Inspection {
     /// The file.
@@ -28,22 +29,22 @@ pub struct Inspection {
     pub kind: &'static str,
     /// Number of the segment.
     pub segment: u64,
-    /// Node that made it.
+    /// Id of the node that made it.
     pub node: u32,
     /// When it was made: RFC 3339.
     pub created: String,
-    /// How it was written or ended.
+    /// How it was written or closed.
     pub form: String,
-    /// Segments that a sealed one replaced.
+    /// Segments that a sealed segment replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<u64>,
     /// Lines in it.
     pub lines: u64,
-    /// Of those, rows of the summary, which Loginson made itself.
+    /// Of those, rows of the summary, which Loginson made.
     pub lines_own: u64,
     /// Bytes of the lines with their newlines.
     pub bytes_raw: u64,
-    /// Length of the file.
+    /// Size of the file.
     pub bytes_disk: u64,
     /// Earliest and latest event time.
     pub time: Option<(String, String)>,
@@ -53,7 +54,7 @@ pub struct Inspection {
     pub sequence: Option<(u64, u64)>,
     /// The most frequent values of some fields.
     pub values: Vec<FieldValues>,
-    /// What it consists of.
+    /// Its columns or fields.
     pub columns: Vec<Column>,
     /// Its frames or blocks.
     pub blocks: Vec<Block>,
@@ -64,21 +65,21 @@ pub struct Inspection {
 pub struct FieldValues {
     /// The field.
     pub field: String,
-    /// Number of different values; none when they are too many to have been counted.
+    /// Number of different values; `None` if there are too many to count.
     pub different: Option<usize>,
     /// The most frequent ones with their lines; the empty one stands for lines without the field.
     pub most: Vec<(String, u64)>,
 }
 
-/// How the values of one name are stored.
+/// How the values of one field are stored.
 #[derive(Debug, Default, Serialize)]
 pub struct Column {
-    /// The field; `a..b` is the text between two fields of a line; in parentheses what is no
-    /// column.
+    /// The field; `a..b` is the text between two fields of a line; in parentheses the parts that
+    /// are not columns.
     pub column: String,
-    /// How, in the different blocks.
+    /// The encodings in the different blocks.
     pub encoding: String,
-    /// Values.
+    /// Number of values.
     pub values: u64,
     /// Bytes before compression.
     pub bytes: u64,
@@ -86,10 +87,10 @@ pub struct Column {
     pub bytes_disk: u64,
 }
 
-/// A piece of the file that is read as a whole.
+/// A frame or block: what is read as a whole.
 #[derive(Debug, Serialize)]
 pub struct Block {
-    /// Where it begins.
+    /// Its offset.
     pub offset: u64,
     /// Lines in it.
     pub lines: u64,
@@ -97,11 +98,11 @@ pub struct Block {
     pub bytes_raw: u64,
     /// Bytes in the file.
     pub bytes_disk: u64,
-    /// Earliest and latest event time; none when not known.
+    /// Earliest and latest event time; `None` if unknown.
     pub time: Option<(String, String)>,
 }
 
-/// Looks at a segment file. `advanced` is told bytes of the file as they are read.
+/// Describes a segment file. `advanced` is called with the bytes of the file as they are read.
 pub fn inspect(
     disk: &dyn Disk,
     path: &Path,
@@ -187,8 +188,8 @@ fn sealed(
     let file = SealedFile::open(disk, path)?;
     let footer = file.footer();
     let mut columns: BTreeMap<String, Column> = BTreeMap::new();
-    for (place, block) in footer.blocks.iter().enumerate() {
-        for info in file.columns(place)? {
+    for (index, block) in footer.blocks.iter().enumerate() {
+        for info in file.columns(index)? {
             let encoding = info.encoding.name();
             let column = columns
                 .entry(info.name.clone())
@@ -204,8 +205,8 @@ fn sealed(
         }
         advanced(block.bytes_disk());
     }
-    // What columns do not name: times of events and arrivals, line names, layouts, and the lists of
-    // all that.
+    // Everything that is not in columns: event and arrival times, line ids, layouts, and their
+    // lists.
     let blocks: u64 = footer.blocks.iter().map(|block| block.bytes_disk()).sum();
     let in_columns: u64 = columns.values().map(|column| column.bytes_disk).sum();
     let rest = [
@@ -234,8 +235,8 @@ fn sealed(
         node: footer.header.node,
         created: shown_time(footer.header.created_ns),
         form: match footer.effort {
-            Effort::Fast => "sealed as fast as lines come".into(),
-            Effort::Best => "encoded again as small as idle time allows".into(),
+            Effort::Fast => "sealed with effort fast".into(),
+            Effort::Best => "re-encoded with effort best".into(),
         },
         replaces: footer.replaces.clone(),
         lines: footer.lines(),
@@ -275,9 +276,9 @@ impl Fields {
             column.0 += values;
             column.1 += bytes;
         }
-        for (place, field) in ROLLUP_FIELDS.iter().enumerate() {
+        for (index, field) in ROLLUP_FIELDS.iter().enumerate() {
             let id = batch.field_id(field);
-            let counts = &mut self.counts[place];
+            let counts = &mut self.counts[index];
             for row in batch.rows() {
                 let value = id.and_then(|id| row.get(id)).unwrap_or_default();
                 if let Some(lines) = counts.get_mut(value) {
@@ -285,7 +286,7 @@ impl Fields {
                 } else if counts.len() < COUNTED_MAX {
                     counts.insert(value.to_vec(), 1);
                 } else {
-                    self.overflown[place] = true;
+                    self.overflown[index] = true;
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! What queries read: a snapshot of the store, hot frames and sealed blocks; parsed once and kept
-//! in memory, or parsed now.
+//! The lines that queries read: a snapshot of the store, hot frames and sealed blocks; parsed
+//! earlier and cached, or parsed now.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex};
@@ -13,25 +13,25 @@ use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
 use store::{Committed, FrameGroup, FrameHandle, Store, StoreError, Unit};
 
-/// Parsers kept for the next query. More queries at a time make their own and drop them.
+/// Parsers kept for the next query. Further concurrent parses make their own and drop them.
 const PARSERS_KEPT: usize = 8;
 
-/// Groups of small frames that a question puts together, before it begins, for those that come
-/// behind it: some milliseconds. Of more groups it reads the frames.
+/// Groups of small frames that a query builds for later queries before it begins: some milliseconds
+/// of work. Of further groups it reads the frames.
 const GROUPS_MADE_MAX: usize = 8;
 
-/// Memory of answers about single blocks, for those who ask the same again: some questions over a
-/// million blocks.
+/// Memory for results of single blocks, which answer a repeated query: enough for some queries over
+/// a million blocks.
 pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
-/// Parsers for many threads: each parse has one of its own.
+/// A pool of parsers: each concurrent parse uses one.
 pub struct Parsers {
     pattern: Parser,
     idle: Mutex<Vec<Parser>>,
 }
 
 impl Parsers {
-    /// Parsers that are all like `pattern`.
+    /// A pool of copies of `pattern`.
     pub fn new(pattern: Parser) -> Self {
         Parsers { pattern, idle: Mutex::default() }
     }
@@ -52,7 +52,7 @@ impl Parsers {
         batch
     }
 
-    /// The records of a unit: those in memory; or parsed or read now, and kept. None when they were
+    /// The records of a unit: cached, or parsed or read now, and then cached. `None` if they were
     /// deleted.
     pub fn load(&self, unit: &Unit) -> Result<Option<Arc<Batch>>, StoreError> {
         match unit {
@@ -89,7 +89,7 @@ impl Parsers {
         Ok(Some(SomeLines { batch, rows }))
     }
 
-    /// The records of a frame, for who goes through all frames once.
+    /// The records of a frame, for readers that pass over all frames once.
     pub fn load_frame_once(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         if let Some(batch) = handle.cached() {
             return Ok(Some(batch));
@@ -104,9 +104,9 @@ impl Parsers {
         batch
     }
 
-    /// Makes the records of a group of frames; it has none where its frames cannot be put together,
-    /// or were deleted meanwhile.
-    fn put_together(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
+    /// Builds the records of a group of frames; it gets none if its frames cannot be merged, or
+    /// were deleted meanwhile.
+    fn merge_group(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
         let mut batches = Vec::new();
         for frame in group.frames() {
             match self.load_frame(&frame)? {
@@ -119,7 +119,7 @@ impl Parsers {
     }
 }
 
-/// The store as a source of records: frames that are parsed here, and blocks that were parsed
+/// The store as a source of records: frames, which are parsed here, and blocks, which were parsed
 /// before they were sealed.
 #[derive(Clone)]
 pub struct Stored {
@@ -129,7 +129,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// What is in `store`.
+    /// The lines in `store`.
     pub fn new(store: Arc<Store>, parsers: Arc<Parsers>, answers: Arc<Answers>) -> Self {
         Stored { store, parsers, answers }
     }
@@ -139,7 +139,7 @@ impl Stored {
         &self.store
     }
 
-    /// The lines that are durable now. What is read from now on holds all of them.
+    /// The lines that are durable now. Every later snapshot contains all of them.
     pub fn lines_now(&self) -> LineSet {
         let Committed { through, missing } = self.store.durable_now();
         LineSet { through, missing }
@@ -153,7 +153,7 @@ impl Source for Stored {
         }
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
         let (mut groups, mut units) =
-            self.store.snapshot_in_groups((range.start_ns, last_ns)).map_err(told)?;
+            self.store.snapshot_in_groups((range.start_ns, last_ns)).map_err(source_error)?;
         if whose == Whose::Sent {
             groups.retain(|group| !group.is_internal());
             units.retain(|unit| !unit.is_internal());
@@ -170,7 +170,7 @@ impl Source for Stored {
         for mut group in groups {
             if group.batch().is_none() && to_make > 0 {
                 to_make -= 1;
-                self.parsers.put_together(&mut group).map_err(told)?;
+                self.parsers.merge_group(&mut group).map_err(source_error)?;
             }
             match group.batch().cloned() {
                 Some(batch) => scanned.push(Box::new(StoredGroup { group, batch })),
@@ -178,7 +178,7 @@ impl Source for Stored {
             }
         }
         scanned.extend(units.into_iter().map(scan));
-        // Newest first, those whose times are not known before.
+        // Newest first, after those whose times are not known yet.
         scanned.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
         Ok(scanned)
     }
@@ -188,8 +188,8 @@ impl Source for Stored {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
-        for unit in self.store.find(id).map_err(told)? {
-            if let Some(batch) = self.parsers.load(&unit).map_err(told)?
+        for unit in self.store.find(id).map_err(source_error)? {
+            if let Some(batch) = self.parsers.load(&unit).map_err(source_error)?
                 && batch.rows().any(|row| row.id() == id)
             {
                 return Ok(Some(batch));
@@ -199,7 +199,7 @@ impl Source for Stored {
     }
 }
 
-fn told(error: StoreError) -> SourceError {
+fn source_error(error: StoreError) -> SourceError {
     SourceError(error.to_string())
 }
 
@@ -211,7 +211,7 @@ fn words_of(phrases: &Phrases) -> &[Vec<TokenHash>] {
     phrases.made(|phrases| phrases.iter().map(words).collect::<Vec<_>>())
 }
 
-/// Small frames as one.
+/// A group of small frames that is read as one unit.
 struct StoredGroup {
     group: FrameGroup,
     batch: Arc<Batch>,
@@ -259,7 +259,7 @@ impl ScanUnit for StoredUnit {
     }
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
-        self.parsers.load(&self.unit).map_err(told)
+        self.parsers.load(&self.unit).map_err(source_error)
     }
 
     fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
@@ -268,12 +268,12 @@ impl ScanUnit for StoredUnit {
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
-        self.unit.may_contain(words_of(phrases)).map_err(told)
+        self.unit.may_contain(words_of(phrases)).map_err(source_error)
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(false) };
-        let done = block.with_columns(|columns| with(columns)).map_err(told)?;
+        let done = block.with_columns(|columns| with(columns)).map_err(source_error)?;
         Ok(done.transpose()?.is_some())
     }
 
@@ -294,11 +294,11 @@ impl ScanUnit for StoredUnit {
         each: EachCount<'_>,
     ) -> Result<bool, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(false) };
-        let Some(file) = block.file().map_err(told)? else { return Ok(false) };
+        let Some(file) = block.file().map_err(source_error)? else { return Ok(false) };
         let Grouped { fields, bucket_ns, range } = grouped;
         let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
         let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);
-        // What is counted with a segment is what was sent.
+        // Segments keep counts of the lines from senders only.
         if self.whose == Whose::All && file.footer().lines_internal() > 0 {
             return Ok(false);
         }

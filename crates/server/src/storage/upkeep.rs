@@ -1,5 +1,5 @@
-//! What the store asks of the server for its work in the background: parsing, filters of lines, and
-//! whether the machine is idle.
+//! Callbacks for the background work of the store: parsing, filters of lines, and whether the
+//! machine is idle.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,23 +12,23 @@ use store::{LineFilter, StoreCallbacks};
 use crate::config::line_filter::line_filter;
 use crate::storage::stored::Parsers;
 
-/// The machine counts as idle when it was for this long.
+/// The machine counts as idle if it was for this long.
 const IDLE_TIME: Duration = Duration::from_secs(5);
-/// And when less than this part of the time of all processors was used, by whomever, in that time.
+/// The share of the time of all processors, used by any process, below which the machine is idle.
 const BUSY_SHARE_MAX: f64 = 0.25;
 
-/// How the names begin of threads that seal, merge and encode again.
+/// Prefixes of the names of threads that seal, merge and re-encode.
 const SEALING_NAMES: [&str; 2] = ["store-seal", segment::sealed::HELPERS_NAME];
 
-/// Answers the store.
+/// The callbacks.
 pub struct Upkeep {
     parsers: Arc<Parsers>,
     /// Whether queries run.
-    asked: Box<dyn Fn() -> bool + Send + Sync>,
+    runs_queries: Box<dyn Fn() -> bool + Send + Sync>,
     load: Mutex<Load>,
 }
 
-/// How busy the machine was lately.
+/// The load of the machine in recent seconds.
 struct Load {
     since: Instant,
     processor: Option<Ticks>,
@@ -36,10 +36,10 @@ struct Load {
 }
 
 impl Upkeep {
-    /// `asked` says whether queries run.
-    pub fn new(parsers: Arc<Parsers>, asked: Box<dyn Fn() -> bool + Send + Sync>) -> Self {
+    /// `runs_queries` says whether queries run.
+    pub fn new(parsers: Arc<Parsers>, runs_queries: Box<dyn Fn() -> bool + Send + Sync>) -> Self {
         let load = Load { since: Instant::now(), processor: ticks(), is_idle: false };
-        Upkeep { parsers, asked, load: Mutex::new(load) }
+        Upkeep { parsers, runs_queries, load: Mutex::new(load) }
     }
 }
 
@@ -52,10 +52,10 @@ impl StoreCallbacks for Upkeep {
         line_filter(text, now_ns)
     }
 
-    /// No query runs, and for some seconds most of the processors' time went to nobody but the
-    /// threads that encode again.
+    /// No query runs, and for some seconds nearly all used processor time went to the threads that
+    /// re-encode.
     fn is_idle(&self) -> bool {
-        if (self.asked)() {
+        if (self.runs_queries)() {
             return false;
         }
         let mut load = self.load.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -77,19 +77,19 @@ impl StoreCallbacks for Upkeep {
     }
 }
 
-/// Time of all processors since the machine was started, in ticks of the kernel.
+/// Time of all processors since boot, in ticks of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
     all: u64,
-    /// Of `busy`, what went to our own threads that seal and encode again.
+    /// The part of `busy` that our own sealing threads used.
     sealing: u64,
 }
 
 impl Ticks {
     fn busy_share(&self, before: &Ticks) -> f64 {
         let all = self.all.saturating_sub(before.all);
-        // A thread may have ended, with what it used.
+        // A thread may have ended; its time is missing then.
         let sealing = self.sealing.saturating_sub(before.sealing);
         let busy = self.busy.saturating_sub(before.busy).saturating_sub(sealing);
         if all == 0 { 1.0 } else { busy as f64 / all as f64 }

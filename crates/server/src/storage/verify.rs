@@ -1,8 +1,8 @@
-//! Checks files of a store: every checksum, and every count against every other that says the same.
+//! Checks files of a store: every checksum, and every count against other counts of the same.
 //!
-//! A fault is told with file, byte, what was expected and what was found, and the check goes on
-//! behind it. Nothing is changed. Left out: whether event times and fields are those that parsing
-//! would give today.
+//! A fault is reported with file, byte, what was expected and what was found, and the check
+//! continues behind it. Nothing is changed. Left out: whether event times and fields are those that
+//! parsing would yield today.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -17,18 +17,18 @@ use segment::sealed::{Rollup, SealedFile};
 use segment::{Contents, FrameEntry, Origin, SegmentError, read_frame, read_segment};
 use store::{AtRest, RestSegment, SegmentKind};
 
-/// What is wrong, and where.
+/// A fault and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file.
     pub file: PathBuf,
-    /// Where in it, when it is at a place.
+    /// The offset in it, if the fault has one.
     pub offset: Option<u64>,
-    /// Which part of it.
+    /// The part of the file.
     pub part: String,
-    /// What should be there; empty when there is nothing to compare.
+    /// The expected content; empty if there is nothing to compare with.
     pub expected: String,
-    /// What is there.
+    /// The content found.
     pub found: String,
 }
 
@@ -87,32 +87,32 @@ impl From<SegmentError> for Fault {
     }
 }
 
-/// Is told how a check goes.
+/// Follows a check.
 pub trait Observer {
-    /// So many more bytes of files were dealt with.
+    /// `bytes` more bytes of files were checked or skipped.
     fn advanced(&mut self, bytes: u64);
-    /// Something is wrong.
+    /// A fault was found.
     fn fault(&mut self, fault: Fault);
-    /// Something is worth knowing and not wrong.
+    /// Something is notable but not a fault.
     fn note(&mut self, note: String);
 }
 
-/// What was checked.
+/// Totals of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Segment files.
     pub files: u64,
-    /// Lines in them that are whole.
+    /// Intact lines in them.
     pub lines: u64,
-    /// Of those, the ones that Loginson made itself.
+    /// Of those, own lines of Loginson.
     pub lines_own: u64,
     /// Bytes of these lines with their newlines.
     pub bytes_raw: u64,
-    /// Length of the files.
+    /// Size of the files.
     pub bytes: u64,
 }
 
-/// Checks every segment of a directory, and the catalog against them. Calls `each` with each
+/// Checks every segment of a directory, and compares the catalog with them. Calls `each` with each
 /// segment and its lines.
 pub fn verify_directory(
     disk: &dyn Disk,
@@ -148,7 +148,7 @@ pub fn verify_directory(
     all
 }
 
-/// Checks one segment file, against its row in the catalog too if it has one.
+/// Checks one segment file, and compares it with its row in the catalog if it has one.
 pub fn verify_segment(
     disk: &dyn Disk,
     segment: &RestSegment,
@@ -193,16 +193,16 @@ impl Check<'_> {
         match origin {
             Origin::Index => self.index(&frames, data_end),
             Origin::Scan(scan) => {
-                let told = scan.damages.len() as u64;
+                let reported = scan.damages.len() as u64;
                 scan.damages.into_iter().for_each(|damage| self.fault(damage.into()));
-                if scan.damaged_frames > told {
+                if scan.damaged_frames > reported {
                     let found = format!("{} damaged frames in all", scan.damaged_frames);
                     self.wrong(None, "frames", String::new(), found);
                 }
                 let tail = scan.tail_bytes;
                 if scan.tail_has_frames {
                     let found =
-                        format!("{tail} bytes that cannot be read, with whole frames in them");
+                        format!("{tail} bytes that cannot be read, with intact frames in them");
                     self.wrong(
                         Some(data_end),
                         "behind the last good frame",
@@ -229,7 +229,7 @@ impl Check<'_> {
                         let (expected, found) = (format!("{entry:?}"), format!("{found:?}"));
                         self.wrong(
                             Some(entry.offset),
-                            "a frame and its place in the index",
+                            "a frame and its entry in the index",
                             expected,
                             found,
                         );
@@ -248,7 +248,7 @@ impl Check<'_> {
         Ok((lines, bytes_raw))
     }
 
-    /// Whether the index names frames back to back.
+    /// Checks that the frames in the index are adjacent.
     fn index(&mut self, frames: &[FrameEntry], data_end: u64) {
         let mut at = segment::HEADER_BYTES as u64;
         for entry in frames {
@@ -265,8 +265,8 @@ impl Check<'_> {
         let (mut lines, mut bytes_raw) = (0, 0);
         let rollups: Vec<&Rollup> = footer.rollups.iter().chain(&footer.pairs).collect();
         let mut recount = Recount::new(&rollups);
-        for (place, block) in footer.blocks.iter().enumerate() {
-            match file.verify_block(place) {
+        for (index, block) in footer.blocks.iter().enumerate() {
+            match file.verify_block(index) {
                 Ok(batch) => {
                     lines += batch.len() as u64;
                     bytes_raw += block.bytes_raw;
@@ -282,20 +282,20 @@ impl Check<'_> {
             self.advanced += block.bytes_disk();
             self.observer.advanced(block.bytes_disk());
         }
-        // Without all blocks counts differ for a reason that was told.
+        // If blocks are missing, counts differ for a reason that is reported already.
         if self.faults == 0 {
             self.counts(&rollups, &recount);
         }
         Ok((lines, bytes_raw))
     }
 
-    /// Compares the footer's counts of lines by value with those of the lines.
+    /// Compares the footer's counts of lines by value with the lines.
     fn counts(&mut self, rollups: &[&Rollup], recount: &Recount<'_>) {
         for (rollup, (_, found)) in rollups.iter().zip(&recount.fields) {
             let totals = rollup.totals().into_iter();
-            let told = totals.map(|(values, lines)| (Cow::Owned(values.join(SEPARATOR)), lines));
+            let stated = totals.map(|(values, lines)| (Cow::Owned(values.join(SEPARATOR)), lines));
             let found = found.iter().map(|(value, lines)| (Cow::Borrowed(&value[..]), *lines));
-            for (value, expected, found) in differences(told, found) {
+            for (value, expected, found) in differences(stated, found) {
                 let part = format!(
                     "the footer's count of {}={:?}",
                     rollup.fields.join(", "),
@@ -310,7 +310,7 @@ impl Check<'_> {
         let Some(listed) = self.segment.listed.as_ref().filter(|_| self.segment.is_closed()) else {
             return;
         };
-        // A damaged file has fewer lines for that reason, which was told.
+        // A damaged file has fewer lines for a reason that is reported already.
         if self.faults == 0 && (lines, bytes_raw) != (listed.lines, listed.bytes_raw) {
             let expected = format!("{} lines of {} bytes", listed.lines, listed.bytes_raw);
             let found = format!("{lines} lines of {bytes_raw} bytes");
@@ -336,10 +336,10 @@ impl Check<'_> {
     }
 }
 
-/// Stands between the values of two fields that are counted together.
+/// Separates the values of two fields that are counted together.
 const SEPARATOR: &[u8] = b", ";
 
-/// Lines by value, or by two with [`SEPARATOR`] between.
+/// Lines by value, or by two values joined with [`SEPARATOR`].
 type Counts = HashMap<Vec<u8>, u64, foldhash::fast::RandomState>;
 
 /// Lines by value, for the fields that a footer counts.
@@ -359,8 +359,8 @@ impl<'a> Recount<'a> {
             let ids: Vec<_> = fields.iter().map(|field| batch.field_id(field)).collect();
             for row in batch.rows() {
                 values.clear();
-                for (place, id) in ids.iter().enumerate() {
-                    values.extend_from_slice(if place > 0 { SEPARATOR } else { b"" });
+                for (index, id) in ids.iter().enumerate() {
+                    values.extend_from_slice(if index > 0 { SEPARATOR } else { b"" });
                     values.extend_from_slice(id.and_then(|id| row.get(id)).unwrap_or_default());
                 }
                 match counts.get_mut(&values) {
@@ -372,8 +372,8 @@ impl<'a> Recount<'a> {
     }
 }
 
-/// The keys of which two lists say other numbers, in order, with what each says: the sum where a
-/// key comes several times, 0 where it does not.
+/// The keys with different numbers in the two lists, in order, with both numbers. A key that occurs
+/// several times has the sum, a missing one 0.
 fn differences<K: Ord>(
     expected: impl IntoIterator<Item = (K, u64)>,
     found: impl IntoIterator<Item = (K, u64)>,
@@ -391,7 +391,7 @@ fn differences<K: Ord>(
     sums.into_iter().filter_map(differ).collect()
 }
 
-/// A file named by itself, as a segment.
+/// Opens a file given by its path as a segment.
 pub fn single_file(disk: &dyn Disk, path: &Path) -> Result<RestSegment, SegmentError> {
     let bytes = disk.file_bytes(path).map_err(SegmentError::io(path, "get the length of"))?;
     let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
@@ -411,7 +411,7 @@ pub fn single_file(disk: &dyn Disk, path: &Path) -> Result<RestSegment, SegmentE
             });
         }
     };
-    // A copy may have any name; the number is in the file then.
+    // A copy may have any name; then the number in the file is used.
     let in_file = u64::from_le_bytes(start[16..24].try_into().expect("eight bytes"));
     let id = by_name.map_or(in_file, |(_, id)| id);
     Ok(RestSegment { id, kind, path: path.to_owned(), bytes, listed: None })
@@ -463,7 +463,7 @@ mod tests {
 
     impl Eq for Value<'_> {}
 
-    /// Comparing each with all others would be a million comparisons for two fields of each
+    /// Comparing each value with all others would take a million comparisons for two fields of each
     /// segment.
     #[test]
     fn a_value_costs_some_dozens_of_comparisons_however_many_there_are() {
@@ -472,7 +472,7 @@ mod tests {
         let list = |order: fn(u64) -> u64| {
             (0..values).map(order).map(|value| (Value(value, &compared), 1)).collect::<Vec<_>>()
         };
-        let (expected, found) = (list(|place| place ^ 0x1555), list(|place| place));
+        let (expected, found) = (list(|index| index ^ 0x1555), list(|index| index));
         assert!(differences(expected, found).is_empty());
         assert!(compared.get() <= 128 * values, "{} comparisons", compared.get());
     }

@@ -1,4 +1,4 @@
-//! The stored rows of the summary, and reruns that make them again.
+//! The stored rows of the summary, and reruns, which replace them.
 
 pub mod reruns;
 pub mod rows;

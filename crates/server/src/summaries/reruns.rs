@@ -1,9 +1,9 @@
 //! Summarising a past interval again: the list of reruns on disk, and the run itself.
 //!
-//! The list is a file of JSON in the data directory. A rerun writes its rows like any rows of the
-//! summary, waits until they are durable, and then replaces the file by one that names it: that is
-//! the moment from which its rows count, and those before do not. A crash before it leaves rows
-//! that count nothing; retention deletes them.
+//! The list is a JSON file in the data directory. A rerun writes its rows like any rows of the
+//! summary, waits until they are durable, and then replaces the file by one that lists the rerun:
+//! from that moment its rows count, and the earlier rows do not. A crash before it leaves rows that
+//! are ignored; retention deletes them.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::storage::RERUNS_FILE;
 use crate::storage::stored::Parsers;
 
 const VERSION: u32 = 1;
-/// Looks at the store until no rows are written meanwhile. They are every few seconds, and a look
-/// takes milliseconds.
+/// Attempts to read the store without rows being written meanwhile. They are written every few
+/// seconds, and an attempt takes milliseconds.
 const LOOKS_MAX: usize = 100;
 
 #[derive(Serialize, Deserialize)]
@@ -31,40 +31,40 @@ struct Written {
     reruns: Vec<Rerun>,
 }
 
-/// The reruns that are complete, also after a restart.
+/// The completed reruns, which survive a restart.
 pub struct KeptReruns {
     directory: PathBuf,
     reruns: Mutex<Reruns>,
-    /// Held by the one that runs.
+    /// Held by the running rerun.
     running: Mutex<()>,
 }
 
-/// Why there is no rerun. The text is for the user.
+/// Why a rerun failed. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum RerunError {
     /// It was cancelled, took too long, or lines could not be read.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The server has only just started.
-    #[error("the end of the summary is still looked for; try again in a moment")]
+    #[error("the server is still locating the end of the summary; try again in a moment")]
     NotReady,
-    /// Another one runs.
+    /// Another rerun is in progress.
     #[error(
-        "another interval is being summarised; wait for it, or cancel it in the list of queries"
+        "another interval is being summarised; wait for it, or cancel it in the queue of queries"
     )]
     Busy,
-    /// Rows or the list could not be kept.
-    #[error("the new counts could not be kept, the old ones stay: {0}")]
+    /// Rows or the list could not be stored.
+    #[error("the new counts could not be stored, the old ones stay: {0}")]
     NotKept(String),
     /// The list is full.
     #[error(
-        "{} intervals have been summarised again; summarise a longer one, which takes the place of those in it",
+        "{} intervals have been summarised again; summarise a longer interval, which replaces those inside it",
         summary::RERUNS_MAX
     )]
     Full,
 }
 
-/// What a rerun did.
+/// The result of a rerun.
 #[derive(Debug)]
 pub struct Done {
     /// The rerun.
@@ -74,20 +74,20 @@ pub struct Done {
 }
 
 impl KeptReruns {
-    /// The list in a data directory; empty when there is none.
+    /// The list in a data directory; empty if there is none.
     pub fn open(directory: &Path) -> Result<KeptReruns> {
         let path = directory.join(RERUNS_FILE);
         let reruns = match std::fs::read(&path) {
             Ok(text) => {
                 let written: Written = serde_json::from_slice(&text).with_context(|| {
                     format!(
-                        "{} is damaged; without it the charts show what was counted first: move it away to start",
+                        "{} is damaged; without it the charts show the original counts: move it away to start",
                         path.display()
                     )
                 })?;
                 anyhow::ensure!(
                     written.version == VERSION,
-                    "{} is of version {}, which this version of Loginson does not know",
+                    "{} has version {}, which this version of Loginson does not know",
                     path.display(),
                     written.version
                 );
@@ -103,12 +103,12 @@ impl KeptReruns {
         })
     }
 
-    /// The list as it is now.
+    /// The current list.
     pub fn list(&self) -> Reruns {
         lock(&self.reruns).clone()
     }
 
-    /// Puts one on the list, durably.
+    /// Adds a rerun to the list, durably.
     fn add(&self, rerun: Rerun) -> Result<(), RerunError> {
         let mut reruns = lock(&self.reruns);
         let list = reruns.with(rerun).ok_or(RerunError::Full)?;
@@ -121,18 +121,18 @@ impl KeptReruns {
         Ok(())
     }
 
-    /// The place for one that runs.
+    /// Takes the lock for a running rerun.
     pub fn enter(&self) -> Result<MutexGuard<'_, ()>, RerunError> {
         match self.running.try_lock() {
-            Ok(place) => Ok(place),
-            // One that panicked there left nothing that counts.
-            Err(TryLockError::Poisoned(place)) => Ok(place.into_inner()),
+            Ok(guard) => Ok(guard),
+            // A rerun that panicked left nothing that counts.
+            Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
             Err(TryLockError::WouldBlock) => Err(RerunError::Busy),
         }
     }
 }
 
-/// Replaces the list: after a crash there is the old one or the new one.
+/// Replaces the list atomically: after a crash there is the old one or the new one.
 fn replace(directory: &Path, text: &[u8]) -> io::Result<()> {
     let new = directory.join(format!("{RERUNS_FILE}.new"));
     let mut file = std::fs::File::create(&new)?;
@@ -146,32 +146,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The mark of a flush, and the sequence number of the last frame that it counts.
+/// The watermark of a flush, and the sequence number of the last frame that it counts.
 type Settled = (Option<u64>, u64);
 
-/// What a rerun works on.
-pub struct Surroundings<'a> {
+/// What a rerun works with.
+pub struct RerunContext<'a> {
     pub store: &'a Store,
     pub parsers: &'a Parsers,
     pub kept: &'a KeptReruns,
-    /// The mark of the last settled flush of the running summary, and the sequence number of the
-    /// last frame that it counts.
+    /// The watermark of the last settled flush of the running summary, and the sequence number of
+    /// the last frame that it counts.
     pub settled_through: &'a dyn Fn() -> Settled,
     /// Makes rows durable.
     pub write: &'a dyn Fn(&[u8]) -> Result<(), RerunError>,
-    /// Whether it may go on.
+    /// An error if the rerun has to stop.
     pub check: &'a dyn Fn() -> Result<(), RunError>,
     pub progress: &'a Progress,
 }
 
-/// Counts lines again; `start` makes the count, given the settled flush up to which it goes.
+/// Counts lines again; `start` makes the count, given the settled flush up to which it counts.
 pub fn run(
-    with: &Surroundings<'_>,
+    with: &RerunContext<'_>,
     range_ns: (i64, i64),
     start: impl Fn(Option<u64>) -> Recount,
 ) -> Result<Done, RerunError> {
-    let _place = with.kept.enter()?;
-    let told =
+    let _guard = with.kept.enter()?;
+    let read_error =
         |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
     let ((through, sequence_max), units) = settled_units(with, range_ns)?;
     let mut recount = start(through);
@@ -181,7 +181,7 @@ pub fn run(
     let mut write = |lines: &[u8]| (with.write)(lines);
     for unit in &units {
         (with.check)()?;
-        if let Some(batch) = with.parsers.load(unit).map_err(told)? {
+        if let Some(batch) = with.parsers.load(unit).map_err(read_error)? {
             recount.observe(&batch, sequence_max, &mut write)?;
         }
         progress.units_done.fetch_add(1, Relaxed);
@@ -190,25 +190,26 @@ pub fn run(
         progress.rows.store(recount.lines(), Relaxed);
     }
     recount.write(&mut write)?;
-    // The last chance to cancel it.
+    // The last chance to cancel the rerun.
     (with.check)()?;
     with.kept.add(recount.rerun().clone())?;
     Ok(Done { rerun: recount.rerun().clone(), lines: recount.lines() })
 }
 
-/// The units that have the lines which are counted in settled flushes, and other lines; and the
-/// last of these flushes.
+/// The units with all lines that settled flushes count, and possibly others; and the last of these
+/// flushes.
 fn settled_units(
-    with: &Surroundings<'_>,
+    with: &RerunContext<'_>,
     (start_ns, end_ns): (i64, i64),
 ) -> Result<(Settled, Vec<Unit>), RerunError> {
-    let told =
+    let read_error =
         |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
     for _ in 0..LOOKS_MAX {
         (with.check)()?;
         let through = (with.settled_through)();
-        let mut units = with.store.snapshot((start_ns, end_ns.saturating_sub(1))).map_err(told)?;
-        // What is settled meanwhile could be missing.
+        let mut units =
+            with.store.snapshot((start_ns, end_ns.saturating_sub(1))).map_err(read_error)?;
+        // Lines that were settled meanwhile could be missing.
         if (with.settled_through)() != through {
             continue;
         }
@@ -226,12 +227,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_runs_at_a_time_and_one_that_panics_does_not_stay() {
+    fn one_rerun_at_a_time_and_a_panic_releases_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let kept = KeptReruns::open(directory.path()).unwrap();
         let panics = std::thread::scope(|scope| {
             let runs = || {
-                let _place = kept.enter().unwrap();
+                let _guard = kept.enter().unwrap();
                 assert!(matches!(kept.enter(), Err(RerunError::Busy)));
                 panic!("a test of what happens then");
             };
@@ -255,7 +256,7 @@ mod tests {
             through: Some(1 << 40),
         };
         kept.add(rerun.clone()).unwrap();
-        // What a crash left of a later one does not matter.
+        // An incomplete later list, left by a crash, does not matter.
         std::fs::write(directory.path().join(format!("{RERUNS_FILE}.new")), "{").unwrap();
         assert_eq!(KeptReruns::open(directory.path()).unwrap().list().list(), [rerun]);
         std::fs::write(directory.path().join(RERUNS_FILE), "{}").unwrap();

@@ -1,9 +1,9 @@
-//! Reads the stored rows of the summary back: for charts, and to find where counting goes on after
-//! a start.
+//! Reads the stored rows of the summary: for charts, and to find where counting resumes after a
+//! start.
 //!
-//! Rows stand in frames of their own, and in blocks of their own once they are sealed; few among
-//! many. The store's index and the footers of sealed segments say which, so that a chart of a day
-//! does not read a day of lines.
+//! Rows are in frames of their own, and once sealed in blocks of their own, few among many others.
+//! The store's index and the footers of sealed segments say which, so that a chart of a day does
+//! not read the lines of a day.
 
 use store::{ArrivalCursor, FrameHandle, Position, Store, StoreError};
 use summary::{SummaryRow, stored_rows};
@@ -11,7 +11,7 @@ use summary::{SummaryRow, stored_rows};
 use crate::storage::stored::Parsers;
 
 /// Calls `each` with the stored rows whose buckets begin between the two instants, both inclusive,
-/// and which count no further than `settled_through`.
+/// and whose watermark is not above `settled_through`.
 pub fn read(
     store: &Store,
     parsers: &Parsers,
@@ -30,8 +30,8 @@ pub fn read(
     Ok(())
 }
 
-/// The greatest place that stored rows count up to: that of the newest hot frame of rows, or of all
-/// that is sealed.
+/// The greatest watermark of stored rows: that of the newest hot frame of rows, or of all sealed
+/// rows.
 pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
     let newest = hot.iter().rev().filter(|handle| handle.is_internal());
     let mut marks = newest.filter_map(|handle| match handle.read_frame() {
@@ -46,30 +46,31 @@ pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
     marks.next().max(store.summarised_through())
 }
 
-/// Set in marks that are sequence numbers. Those of earlier versions are places of frames in hot
-/// segments: segment << 32 | frame; so all of today are greater.
+/// A bit of watermarks that are sequence numbers. Watermarks of earlier versions are positions of
+/// frames in hot segments: segment << 32 | frame; so all current ones are greater.
 const SEQUENCE_MARK: u64 = 1 << 62;
 
-/// The mark of what is counted up to a frame.
+/// The watermark for lines counted up to a frame.
 pub fn mark(cursor: ArrivalCursor) -> u64 {
     SEQUENCE_MARK | cursor.through
 }
 
-/// The sequence number of the last frame that a mark counts; none of one of an earlier version.
+/// The sequence number of the last frame that a watermark covers; `None` for one of an earlier
+/// version.
 pub fn sequence_of(mark: u64) -> Option<u64> {
     (mark & SEQUENCE_MARK != 0).then_some(mark & !SEQUENCE_MARK)
 }
 
-/// Where counting goes on behind the greatest mark. With one of an earlier version, all that is
-/// sealed is counted, and of hot frames those up to its place.
+/// Where counting resumes behind the greatest watermark. One of an earlier version covers all
+/// sealed lines, and hot frames up to its position.
 pub fn cursor(store: &Store, greatest: Option<u64>, hot: &[FrameHandle]) -> ArrivalCursor {
     let first = store.first_arrival();
     let Some(greatest) = greatest else { return first };
     if let Some(through) = sequence_of(greatest) {
         return ArrivalCursor { through, ..first };
     }
-    let place = Position { segment: greatest >> 32, frame: greatest as u32 };
-    let left = hot.iter().filter(|handle| handle.position() > place).map(FrameHandle::sequence);
+    let position = Position { segment: greatest >> 32, frame: greatest as u32 };
+    let left = hot.iter().filter(|handle| handle.position() > position).map(FrameHandle::sequence);
     let through = left.min().map_or_else(|| store.durable_now().through, |least| least - 1);
     ArrivalCursor { through, ..first }
 }

@@ -1,6 +1,6 @@
-//! Starts the real binary for a test, talks HTTP to it, and ends it.
+//! Starts the real binary for a test, sends it HTTP requests, and stops it.
 
-// Each test file uses another part of it.
+// Each test file uses other parts of this module.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,10 +15,10 @@ use serde_json::Value;
 
 /// The binary under test.
 pub const LOGINSON: &str = env!("CARGO_BIN_EXE_loginson");
-/// No wait in a test is longer; what takes longer has failed.
+/// The longest wait in a test; beyond it the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running server. Killed when dropped; its log is shown when the test failed.
+/// A running server. Killed when dropped; its log is shown if the test failed.
 pub struct Server {
     child: Child,
     data: Data,
@@ -26,11 +26,11 @@ pub struct Server {
     pub http: String,
     log: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
-    /// From starting the process to its being ready.
+    /// Time from starting the process until it was ready.
     pub start_time: Duration,
 }
 
-/// The directory of a server: removed with it, or kept by the test for the next one.
+/// The data directory of a server: removed with it, or kept by the test for the next one.
 enum Data {
     Own(tempfile::TempDir),
     Lent(PathBuf),
@@ -58,12 +58,12 @@ impl Server {
         Server::launch(Data::Own(directory), arguments, config)
     }
 
-    /// A server over a directory that outlives it.
+    /// A server over a directory that the caller keeps.
     pub fn start_in(directory: &Path, arguments: &[&str], config: &str) -> Server {
         Server::launch(Data::Lent(directory.to_owned()), arguments, config)
     }
 
-    /// A server with an empty directory, that listens for HTTP at another address.
+    /// A server with an empty directory that listens for HTTP at another address.
     pub fn start_at(http_listen: &str, config: &str) -> Server {
         let directory = tempfile::tempdir().expect("a directory for the test");
         let command = serve_command_at(directory.path(), http_listen);
@@ -109,7 +109,7 @@ impl Server {
         self.data.path()
     }
 
-    /// What it wrote to its log.
+    /// The text of its log.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().join("\n")
     }
@@ -198,7 +198,7 @@ impl Server {
         }
     }
 
-    /// Asks until it holds.
+    /// Polls until the condition holds.
     pub fn wait_for(&self, what: &str, mut holds: impl FnMut(&Server) -> bool) {
         let started = Instant::now();
         while !holds(self) {
@@ -213,7 +213,7 @@ impl Server {
         self.ended();
     }
 
-    /// Ends it with SIGTERM and gives its exit code.
+    /// Stops it with SIGTERM and returns its exit code.
     pub fn terminate(&mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -294,19 +294,19 @@ pub fn request_to(
     Answer::read(stream)
 }
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
     pub status: u16,
     /// Fields of the head, names in lower case.
     pub head: Vec<(String, String)>,
-    /// The body, chunks put together.
+    /// The body, without the framing of chunks.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// Reads an answer to its end.
+    /// Reads a response to its end.
     pub fn read(stream: impl Read) -> std::io::Result<Answer> {
         let mut reader = BufReader::new(stream);
         let (status, head) = read_head(&mut reader)?;
@@ -347,7 +347,7 @@ impl Answer {
     }
 }
 
-/// Reads the head of an answer: status, and fields with names in lower case.
+/// Reads the head of a response: status, and fields with names in lower case.
 pub fn read_head(reader: &mut impl BufRead) -> std::io::Result<(u16, Vec<(String, String)>)> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -365,7 +365,7 @@ pub fn read_head(reader: &mut impl BufRead) -> std::io::Result<(u16, Vec<(String
     }
 }
 
-/// Reads one chunk of a body; none at its end.
+/// Reads one chunk of a body; `None` at its end.
 pub fn read_chunk(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = String::new();
     reader.read_line(&mut line)?;

@@ -1,4 +1,4 @@
-//! What the server must have of what was sent.
+//! Compares the lines in the server with those that were sent.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::common::Server;
 use crate::corpus::{APPS, Input};
 
-/// What a test expects of each line.
+/// The expected fields of each line.
 pub struct Expected<'a> {
     pub hostname: &'a str,
     pub inputs: &'a [Input],
-    /// From a raw line and its arrival: the time as `_time` should begin.
+    /// From a raw line and its arrival: the prefix that `_time` should have.
     pub time: fn(&str, &str) -> String,
 }
 
-/// Finds the lines that were sent, and not the rows that the server makes of them.
+/// A query for the lines that were sent, without rows of the summary.
 const SENT: &str = "facility:*";
 
-/// Waits until as many lines have become durable as were sent, or are counted as dropped by the
-/// kernel. Returns the number of those.
+/// Waits until all lines that were sent are durable, or counted as dropped by the kernel. Returns
+/// the number of dropped lines.
 pub fn wait_for_lines(server: &Server, source: &str, sent: usize) -> usize {
     let mut dropped = 0;
     server.wait_for(&format!("{sent} lines by {source}"), |server| {
@@ -40,8 +40,7 @@ pub fn raw_lines(server: &Server) -> Vec<Vec<u8>> {
     lines
 }
 
-/// Checks that the server has exactly these raw lines. Prints the first that differs, not a hundred
-/// thousand.
+/// Checks that the server has exactly these raw lines. On failure prints only the first difference.
 pub fn same_lines(found: &[Vec<u8>], mut sent: Vec<Vec<u8>>) {
     sent.sort();
     for (found, sent) in found.iter().zip(&sent) {
@@ -51,13 +50,13 @@ pub fn same_lines(found: &[Vec<u8>], mut sent: Vec<Vec<u8>>) {
     assert_eq!(found.len(), sent.len());
 }
 
-/// Checks that the server has these raw lines but for as many as were dropped, and no other.
+/// Checks that the server has these raw lines without the dropped ones, and no others.
 pub fn some_of_the_lines(found: &[Vec<u8>], mut sent: Vec<Vec<u8>>, dropped: usize) {
     sent.sort();
     assert_eq!(found.len() + dropped, sent.len());
     let mut left = sent.iter();
     for line in found {
-        // Both are sorted, so each is found behind the one before.
+        // Both are sorted, so each line is found behind the one before.
         let text = String::from_utf8_lossy(line);
         assert!(left.any(|sent| sent == line), "never sent, or stored twice: {text:?}");
     }

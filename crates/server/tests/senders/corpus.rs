@@ -1,12 +1,11 @@
-//! Lines to send: the corpora over and over, each line with a number of its own, spread over
-//! applications.
+//! Lines to send: the corpora repeated, each line with a number, distributed over applications.
 
 use std::path::{Path, PathBuf};
 
 /// Lines that each test sends, at least.
 pub const LINES: usize = 100_000;
 
-/// An application as a sender is told to name it.
+/// An application, as senders are configured to name it.
 pub struct App {
     pub name: &'static str,
     pub facility: &'static str,
@@ -47,7 +46,7 @@ pub fn inputs(directory: &Path) -> Vec<Input> {
         .enumerate()
         .map(|(place, app)| {
             let numbers = place * lines_per_app..(place + 1) * lines_per_app;
-            // Senders cut trailing blanks, each in its own way; that is theirs, not under test.
+            // Senders cut trailing blanks, each in its own way; that is not under test.
             let line = |n: usize| format!("#{n:06} {}", corpus[n % corpus.len()].trim_end());
             let lines: Vec<String> = numbers.map(line).collect();
             let path = directory.join(format!("{}.in", app.name));

@@ -8,7 +8,7 @@ use crate::common::Server;
 use crate::corpus::{Input, inputs};
 use crate::sender::{Daemon, program};
 
-/// Sends the lines of all applications, one `logger` each, at the same time.
+/// Sends the lines of all applications concurrently, with one `logger` each.
 fn send(inputs: &[Input], address: SocketAddr, arguments: &[&str]) {
     let logger = program(&["/usr/bin/logger"]);
     let start = |input: &Input| {
@@ -29,8 +29,8 @@ fn hostname() -> String {
     name.trim_end().to_owned()
 }
 
-/// What `logger` is known to send of a line: everything but the time, which is taken from what
-/// arrived, and checked against `_time`.
+/// The message that `logger` sends for a line, except its time, which is taken from the stored line
+/// and checked against `_time`.
 fn sent_5424(input: &Input, line: &str) -> (String, String) {
     let before = format!("<{}>1 ", input.app.priority);
     (before, format!(" {} {} - - - {line}", hostname(), input.app.name))
@@ -43,7 +43,7 @@ fn sent_3164(input: &Input, line: &str) -> (String, String) {
     (format!("<{}>", input.app.priority), format!(" {hostname} {}: {line}", input.app.name))
 }
 
-/// Checks each raw line but its time of `time_bytes`. Returns how many there are.
+/// Checks each raw line except its time of `time_bytes` bytes. Returns the number of lines.
 fn check_raw(
     server: &Server,
     inputs: &[Input],

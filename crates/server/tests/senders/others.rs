@@ -1,5 +1,5 @@
-//! Senders whose messages end otherwise than by a newline, and those that speak another protocol to
-//! a port of syslog.
+//! Senders whose messages do not end with a newline, and those that speak another protocol to a
+//! syslog port.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use crate::common::Server;
 use crate::sender::{Daemon, program};
 use crate::tls;
 
-/// Waits until so many connections or datagrams were refused.
+/// Waits until `refusals` connections or datagrams were refused.
 fn wait_for_refusals(server: &Server, source: &str, refusals: u64) {
     server.wait_for(&format!("{refusals} refusals by {source}"), |server| {
         let dropped = &server.ingest(source)["dropped"]["wrong_protocol"];
@@ -19,7 +19,7 @@ fn wait_for_refusals(server: &Server, source: &str, refusals: u64) {
     assert_eq!(server.ingest(source)["lines_kept"], 0, "nothing of it is kept");
 }
 
-/// Logs by the standard library of Python, and keeps the connection open until the end.
+/// Logs with the standard library of Python, and keeps the connection open until the end.
 fn python(address: SocketAddr, kind: &str) -> Command {
     const SCRIPT: &str = r#"
 import logging, logging.handlers, socket, sys
@@ -60,8 +60,8 @@ fn python_syslog_handler() {
     }
 }
 
-/// Lets rsyslog send a few messages by this action.
-fn rsyslog(server: &Server, modules: &str, action: &str, told: &str) {
+/// Makes rsyslog send a few messages with this action.
+fn rsyslog(server: &Server, modules: &str, action: &str, expected: &str) {
     let rsyslogd = program(&["/usr/sbin/rsyslogd"]);
     let directory = tempfile::tempdir().unwrap();
     let input = directory.path().join("input");
@@ -83,7 +83,7 @@ fn rsyslog(server: &Server, modules: &str, action: &str, told: &str) {
     let _daemon = Daemon::start(&mut command);
     wait_for_refusals(server, "syslog_tcp", 1);
     let log = server.log();
-    assert!(log.contains("127.0.0.1") && log.contains(told), "{log}");
+    assert!(log.contains("127.0.0.1") && log.contains(expected), "{log}");
 }
 
 #[test]

@@ -17,8 +17,7 @@ const RFC5424: &str = "<%PRI%>1 %TIMESTAMP:::date-rfc3339% %HOSTNAME% %APP-NAME%
 /// RFC 3164 as its `RSYSLOG_TraditionalForwardFormat`.
 const RFC3164: &str = "<%PRI%>%TIMESTAMP% %HOSTNAME% %syslogtag%%msg:::sp-if-no-1st-sp%%msg%";
 
-/// Forwards the corpora, and returns the server, when all has arrived or is counted, with what was
-/// sent.
+/// Forwards the corpora, and waits until everything has arrived or is counted as dropped.
 fn forward(source: &str, template: &str, action: &str, time: fn(&str, &str) -> String) {
     forward_to(&Server::start(), source, template, action, time);
 }
@@ -100,7 +99,7 @@ fn tcp_rfc3164_octet_framed() {
     forward("syslog_tcp", RFC3164, action, check::time_3164);
 }
 
-/// Over TLS, octet-framed as RFC 5425 asks for.
+/// Over TLS, octet-framed as RFC 5425 requires.
 fn forward_tls(driver: &str, clients: &str) {
     let authority = Authority::new();
     let server = Server::start_with(&[], &tls::config(&authority, clients));

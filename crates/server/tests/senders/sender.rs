@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// The program, or a failure that says how to get it.
+/// Finds the program; fails with a message that says how to install it.
 pub fn program(candidates: &[&str]) -> PathBuf {
     let found = candidates.iter().map(Path::new).find(|path| path.exists());
     found
@@ -16,7 +16,7 @@ pub struct Daemon(Child);
 
 impl Daemon {
     pub fn start(command: &mut Command) -> Daemon {
-        // A zone of the machine would be written into times without zone.
+        // The zone of the machine would be written into times without a zone.
         Daemon(command.env("TZ", "UTC").spawn().unwrap_or_else(|e| panic!("{command:?}: {e}")))
     }
 
@@ -26,7 +26,7 @@ impl Daemon {
         assert!(status.success(), "the sender ended with {status}");
     }
 
-    /// Asks it to end, and waits until it has written everything.
+    /// Asks it to stop, and waits until it has written everything.
     pub fn stop(mut self) {
         self.terminate();
     }

@@ -87,7 +87,7 @@ fn forward_to(
     check::fields(server, &Expected { hostname: HOSTNAME, inputs: &inputs, time });
 }
 
-/// The unpacked program, told where its modules and libraries are.
+/// The unpacked program, with the paths of its modules and libraries.
 fn unpacked() -> Command {
     let root = std::env::var_os("LOGINSON_SYSLOG_NG").map(PathBuf::from).unwrap_or_else(|| {
         Path::new(&std::env::var_os("HOME").expect("a home")).join(".cache/loginson/syslog-ng")

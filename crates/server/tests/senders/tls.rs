@@ -1,4 +1,4 @@
-//! TLS with `openssl s_client`: versions, client certificates, and what the server says of its own.
+//! TLS with `openssl s_client`: versions, client certificates, and the server's own certificate.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -22,7 +22,7 @@ pub fn config(authority: &Authority, clients: &str) -> String {
     )
 }
 
-/// Sends text, and ends the connection as it should.
+/// Sends text, and closes the connection properly.
 fn s_client(
     server: &Server,
     authority: &Authority,
@@ -39,7 +39,7 @@ fn s_client(
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One that is refused takes no input.
+    // A refused client sends no input.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -77,7 +77,7 @@ fn versions_and_client_certificates() {
 }
 
 #[test]
-fn a_renewed_certificate_is_read_on_a_signal_and_a_broken_one_is_told() {
+fn a_signal_reloads_certificates_and_broken_ones_are_reported() {
     let authority = Authority::new();
     let server = Server::start_with(&[], &config(&authority, "off"));
     let hang_up = || {
@@ -122,8 +122,8 @@ fn wrong_files_end_the_start_with_a_remedy() {
         .args(["--syslog-tls-listen", "127.0.0.1:0"])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
-    assert!(told.contains("does not belong to the first certificate"), "{told}");
-    assert!(told.contains("other.key.pem") && told.contains("openssl pkey"), "{told}");
+    assert!(message.contains("does not belong to the first certificate"), "{message}");
+    assert!(message.contains("other.key.pem") && message.contains("openssl pkey"), "{message}");
 }

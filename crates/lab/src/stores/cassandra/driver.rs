@@ -2,19 +2,19 @@
 //! of one row.
 //!
 //! As with the store's own clients, all threads of a process share one session with a few
-//! connections to each node (`connections`); a request goes straight to a node that holds its key.
-//! Statements are prepared. Nothing is tried twice or sent ahead of need: a request that failed is
-//! an error to be counted.
+//! connections to each node (`connections`); a request is sent directly to a node with its key.
+//! Statements are prepared. Nothing is retried or sent speculatively: a failed request is an error
+//! that counts.
 //!
-//! Columns that counts ask for get a secondary index each (`index = 2i`, as in the 2015 study;
-//! `sai` are those of Cassandra 5; `none` finds them by reading everything). A count by several
-//! columns uses one index and filters what it finds (`ALLOW FILTERING`). Keys are stored in the
-//! order of their hashes, and that is the order of a scan, as in YCSB's binding. An update of a row
-//! that is not there makes it, as every write of Cassandra does.
+//! Each column that counts filter by gets a secondary index (`index = 2i`, as in the 2015 study;
+//! `sai` are those of Cassandra 5; `none` reads everything). A count by several columns uses one
+//! index and filters its results (`ALLOW FILTERING`). Keys are stored in the order of their hashes,
+//! which is therefore the order of scans, as in YCSB's binding. An update of a missing row creates
+//! it, as every write of Cassandra does.
 //!
-//! Flushing and merging are no part of CQL: they are asked for with the command in the option
-//! `nodetool`, in which `{host}` stands for each endpoint's host, as in `nodetool -h {host}` or
-//! `ssh {host} nodetool`. Without it they are refused.
+//! Flushing and merging are not in CQL: they are done by the command in the option `nodetool`, in
+//! which `{host}` stands for each endpoint's host, as in `nodetool -h {host}` or `ssh {host}
+//! nodetool`. Without it they are refused.
 //!
 //! Left out: authentication, TLS, several data centres.
 
@@ -52,37 +52,37 @@ use crate::row::{Kind, Row, Schema, Value};
 /// Time to make a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Rows that a node reads before it answers: more would have to be in its memory at once. CQL's
-/// usual size.
+/// Rows that a node reads before it answers, because it holds them in memory. The usual page size
+/// of CQL.
 const PAGE_ROWS: i32 = 5000;
 
-/// Single writes under way at once in one [`Operation::InsertMany`]. One batch of many keys would
-/// be slower: a node would have to take it apart.
+/// Concurrent single writes in one [`Operation::InsertMany`]. One batch of many keys would be
+/// slower, because a node would have to split it.
 const INSERTS_AT_ONCE: usize = 64;
 
-/// Copies of a row; more than there are nodes are refused by Cassandra when they are written.
+/// Copies of a row; Cassandra refuses writes if there are more copies than nodes.
 const REPLICAS_MAX: u64 = 100;
 
-/// Connections to each node. One takes 32,768 requests at once.
+/// Connections to each node. One carries up to 32,768 concurrent requests.
 const CONNECTIONS_MAX: NonZeroUsize = NonZeroUsize::new(128).expect("not 0");
 
-/// Time limit of making a table, flushing and merging.
+/// Time limit for creating a table, flushing and merging.
 const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Time in which every node knows that the indexes of a new, empty table are built.
+/// Time limit until every node knows that the indexes of a new, empty table are built.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks whether they are.
+/// Time between two checks of that.
 const INDEX_POLL: Duration = Duration::from_millis(100);
 
-/// How columns that counts ask for are found.
+/// How counts find rows by column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Index {
     /// Secondary indexes, a hidden table each.
     Secondary,
     /// Storage-attached indexes.
     StorageAttached,
-    /// Not at all.
+    /// No index.
     None,
 }
 
@@ -94,7 +94,7 @@ struct Cassandra {
     connections: NonZeroUsize,
     nodetool: Option<String>,
     client: OnceCell<Arc<Client>>,
-    /// Of the table that was last connected to.
+    /// The statements of the table that was last connected to.
     statements: Mutex<Option<Arc<Statements>>>,
 }
 
@@ -167,8 +167,8 @@ impl Driver for Cassandra {
         self.indexes_built(schema).await
     }
 
-    /// A row is visible once it is acknowledged, to a consistency that overlaps with that of its
-    /// write.
+    /// A row is visible once it is acknowledged, for reads whose consistency overlaps with that of
+    /// the write.
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError> {
         let table = &schema.table;
         if settle != Settle::Visible {
@@ -183,7 +183,8 @@ impl Driver for Cassandra {
         Ok(())
     }
 
-    /// Of all copies on all nodes: what `nodetool tablestats` says of the table and its indexes.
+    /// The size of all copies on all nodes, as `nodetool tablestats` reports it for the table and
+    /// its indexes.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
         if self.nodetool.is_none() {
             return Ok(None);
@@ -243,7 +244,7 @@ impl Cassandra {
         self.client.get_or_try_init(connect).await.cloned()
     }
 
-    /// Runs a statement that may take long; on one node, where that is asked for.
+    /// Runs a slow statement, optionally on one node.
     async fn maintain(&self, cql: String, node: Option<NodeIdentifier>) -> Result<(), StoreError> {
         let mut statement = Statement::new(cql);
         statement.set_request_timeout(Some(MAINTENANCE_TIMEOUT));
@@ -253,7 +254,7 @@ impl Cassandra {
         result.map(drop).map_err(|e| self.errors().execution(e))
     }
 
-    /// Waits until every node counts by every index; before that some refuse to.
+    /// Waits until every node can count with every index; before that some refuse.
     async fn indexes_built(&self, schema: &Schema) -> Result<(), StoreError> {
         let client = self.client().await?;
         let deadline = tokio::time::Instant::now() + INDEX_TIMEOUT;
@@ -271,7 +272,7 @@ impl Cassandra {
         Ok(())
     }
 
-    /// Runs nodetool for each endpoint, one after the other, and returns what it printed.
+    /// Runs nodetool for each endpoint, one after another, and returns its output.
     async fn nodetool(&self, arguments: &[&str]) -> Result<Vec<String>, StoreError> {
         let errors = self.errors();
         let Some(command) = &self.nodetool else {
@@ -308,7 +309,7 @@ impl Cassandra {
     }
 }
 
-/// Bytes of the tables in the JSON of `nodetool tablestats`; none if one is missing.
+/// Bytes of the tables in the JSON of `nodetool tablestats`; `None` if one is missing.
 fn table_bytes(answer: &str, tables: &[String]) -> Option<u64> {
     let answer: serde_json::Value = serde_json::from_str(answer).ok()?;
     let stats = &answer[Cql::KEYSPACE]["tables"];
@@ -343,7 +344,7 @@ impl Session for Connection {
             Operation::Scan { from, rows_max } => {
                 let limit = i32::try_from(*rows_max).unwrap_or(i32::MAX);
                 if limit == 0 {
-                    // CQL takes no such limit.
+                    // CQL has no parameter for this limit.
                     return Ok(Answer::Rows(Vec::new()));
                 }
                 Ok(Answer::Rows(self.rows(&statements.scan, (Cell(from), limit)).await?))
@@ -433,7 +434,7 @@ impl Connection {
         }
     }
 
-    /// A row as the statements select it: the key, then the columns of the schema.
+    /// A row as selected by the statements: the key, then the columns of the schema.
     fn row(&self, row: scylla::value::Row) -> Result<Row, StoreError> {
         let mut values = row.columns.into_iter().map(|value| match value {
             Some(CqlValue::BigInt(number)) => Ok(Value::Integer(number)),
@@ -445,7 +446,7 @@ impl Connection {
     }
 }
 
-/// Turns the client's errors into the lab's.
+/// Converts the client's errors to the lab's.
 struct Errors {
     store: String,
 }

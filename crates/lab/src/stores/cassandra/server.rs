@@ -1,12 +1,11 @@
-//! Cassandra, from the jars that are published of it. Several nodes are one cluster, each at an
-//! address of its own on loopback, as Cassandra wants the same ports everywhere; they join one
-//! after the other.
+//! Cassandra, from its published jars. Several nodes form one cluster, each with a loopback address
+//! of its own, because Cassandra uses the same ports on every node; they join one after another.
 //!
-//! There is no authentication. Writes are acknowledged from the commit log's buffer, which reaches
-//! the disk every 10 s: the store's own default, and the 2015 study's. Other settings are the
-//! defaults too, but for memory, which is bounded, and for times, which are longer, as a machine
-//! that runs the generator too may be slow. A cluster keeps its number of nodes; wipe it to have
-//! fewer.
+//! There is no authentication. Writes are acknowledged from the commit log's buffer, which is
+//! written to disk every 10 s: the store's own default, and the 2015 study's. Other settings are
+//! the defaults too, except for memory, which is bounded, and for time limits, which are longer,
+//! because a machine that also runs the generator may be slow. The number of nodes of a cluster is
+//! fixed; wipe it to reduce it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,7 +16,8 @@ use scylla::client::session_builder::SessionBuilder;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
-/// What the modules of Java 17 have to open to it; the list of the server's own start script.
+/// The modules of Java 17 that have to be opened to it; the list is that of the server's own start
+/// script.
 const MODULES: &[&str] = &[
     "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
@@ -60,10 +60,10 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// The log of nodetool is of no interest.
+/// The log of nodetool is not needed.
 const LOGBACK_OFF: &str = "<configuration><root level=\"OFF\"/></configuration>\n";
 
-/// Settings that are the same on every node.
+/// Settings of every node.
 const SETTINGS: &str = "\
 cluster_name: lab
 num_tokens: 16
@@ -180,7 +180,7 @@ impl Server for Cassandra {
                 format!("-Dcassandra.jmx.local.port={}", jmx.port()),
                 format!("-Dcassandra.storagedir={path}"),
                 format!("-Dcassandra.logdir={path}"),
-                // Nodes on loopback know of each other at once.
+                // Nodes on loopback find each other at once.
                 "-Dcassandra.ring_delay_ms=2000".to_owned(),
                 "-Dcassandra.skip_wait_for_gossip_to_settle=0".to_owned(),
                 "-Dcassandra.superuser_setup_delay_ms=0".to_owned(),
@@ -190,10 +190,10 @@ impl Server for Cassandra {
             ];
             arguments.extend(common("logback.xml"));
             arguments.push("org.apache.cassandra.service.CassandraDaemon".to_owned());
-            // It runs for a moment only: compiling it well would take longer.
+            // It runs only briefly, so optimising its code would take longer.
             let quick = ["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
             let mut nodetool: Vec<String> = quick.map(str::to_owned).to_vec();
-            // It keeps a history of its commands there.
+            // It writes a history of its commands there.
             nodetool.push(format!("-Duser.home={path}"));
             nodetool.extend(common("logback-off.xml"));
             nodetool.push("org.apache.cassandra.tools.NodeTool".to_owned());
@@ -223,7 +223,7 @@ impl Server for Cassandra {
         Ok((0..nodes).map(node).collect())
     }
 
-    /// Once this node and those before it know of each other.
+    /// Once this node and the earlier ones know each other.
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
         let place = nodes.iter().position(|other| other.name == node.name);
         let begun = &nodes[..=place.expect("a node is one of them")];
@@ -251,8 +251,8 @@ impl Server for Cassandra {
         240
     }
 
-    /// How the driver flushes, merges and asks for sizes: Java with a file of arguments for each
-    /// node.
+    /// The command with which the driver flushes, merges and reads sizes: Java with a file of
+    /// arguments for each node.
     fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
         let Some(directory) = nodes.first().and_then(|node| node.data.parent()) else {
             return Vec::new();
@@ -263,8 +263,8 @@ impl Server for Cassandra {
     }
 }
 
-/// Arguments in a file, as Java reads them: each in quotes, in which a backslash takes the next
-/// character as it is.
+/// Arguments in a file, in Java's syntax: each in quotes, in which a backslash escapes the next
+/// character.
 fn argument_file(arguments: &[String]) -> String {
     let quote = |argument: &String| {
         format!("\"{}\"\n", argument.replace('\\', "\\\\").replace('"', "\\\""))

@@ -1,14 +1,13 @@
-//! Elasticsearch, over its HTTP interface: a table is an index, a row a document under its key.
+//! Elasticsearch, over its HTTP API: a table is an index, a row is a document under its key.
 //!
-//! The mapping is strict. A column that counts ask for is a `keyword` or a `long`; any other is
-//! kept in the source of the document alone. The key is the document's `_id`, and once more the
-//! field [`KEY`], because Elasticsearch sorts by no `_id`: that field is what scans are ordered by.
-//! Requests go to the nodes in turn.
+//! The mapping is strict. A column that counts filter by is a `keyword` or a `long`; the others are
+//! stored only in the source of the document. The key is the document's `_id`, and also the field
+//! [`KEY`], because Elasticsearch does not sort by `_id`: scans are sorted by that field. Requests
+//! are sent to the nodes in turn.
 //!
-//! A read by key sees what was acknowledged; a count and a scan see it after the next refresh, a
-//! second later by default (option `refresh`). An answer in which a shard is missing is an error,
-//! never a smaller count. Left out: authentication, TLS, and full-text search, which no study asks
-//! for.
+//! A read by key sees acknowledged rows; a count and a scan see them after the next refresh, by
+//! default a second later (option `refresh`). An answer without all shards is an error, never a
+//! smaller count. Left out: authentication, TLS, and full-text search, which no study uses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,23 +27,23 @@ use crate::driver::{
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
 
-/// The field of the key. No column is called so: they have no capitals.
+/// The field of the key. No column has this name, because columns have no capitals.
 const KEY: &str = "Key";
 
-/// Bytes of the documents of one `_bulk` request; more go in several. Elasticsearch takes 100 MB
-/// and advises 5 to 15.
+/// Size of one `_bulk` request; more documents are sent in several. Elasticsearch accepts 100 MB
+/// and recommends 5 to 15.
 const BULK_BYTES_MAX: usize = 8 << 20;
 
-/// Rows of one `_search` (`index.max_result_window`); a longer scan goes on from the last key.
+/// Rows of one `_search` (`index.max_result_window`); a longer scan continues behind the last key.
 const SEARCH_ROWS_MAX: usize = 10_000;
 
 /// Shards of a table, as Elasticsearch limits them by default.
 const SHARDS_MAX: u64 = 1024;
 
-/// How often the server itself tries an update again that met another of the same document.
+/// How often the server retries an update that conflicts with another of the same document.
 const UPDATE_RETRIES: u32 = 10;
 
-/// Time limit of making an index, refreshing and merging.
+/// Time limit for creating an index, refreshing and merging.
 const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 const JSON: &str = "application/json";
@@ -139,7 +138,7 @@ impl Driver for Elasticsearch {
         let steps: &[&str] = match settle {
             Settle::Visible => &["_refresh"],
             Settle::Flushed => &["_refresh", "_flush?wait_if_ongoing=true"],
-            // What was merged away is deleted by the flush after it.
+            // The next flush deletes files that were merged.
             Settle::Compacted => &[
                 "_refresh",
                 "_forcemerge?max_num_segments=1",
@@ -156,8 +155,7 @@ impl Driver for Elasticsearch {
         Ok(())
     }
 
-    /// Of all copies of all shards, as `_stats` has it; the log of what is not flushed is apart
-    /// from it.
+    /// The size of all copies of all shards according to `_stats`, without the transaction log.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
         #[derive(Deserialize)]
         struct Stats {
@@ -192,7 +190,7 @@ impl Driver for Elasticsearch {
         let reply = http.send(Method::HEAD, &path, JSON, "").await?;
         match reply.status {
             200 => Ok(Box::new(Connection { http, schema: schema.clone() })),
-            // The answer to HEAD has no body to quote.
+            // The response to HEAD has no body to quote.
             404 => Err(http.refused(format!("there is no index `{}`", schema.table))),
             _ => Err(refusal(&http, &reply)),
         }
@@ -267,7 +265,7 @@ impl Connection {
     }
 
     async fn bulk(&self, body: String) -> Result<(), StoreError> {
-        /// The items of rows that were taken have no error.
+        /// Items of accepted rows have no error.
         #[derive(Deserialize)]
         struct Bulk {
             errors: bool,
@@ -398,7 +396,7 @@ impl Connection {
     async fn delete(&self, key: &Value) -> Result<Answer, StoreError> {
         let path = self.path("_doc", key);
         let reply = self.http.send(Method::DELETE, &path, JSON, "").await?;
-        // What is not there needs no deleting: the answer is 404, with a result.
+        // A missing index needs no deletion: the response is 404 with a result.
         if reply.status == 404 && serde_json::from_slice::<Written>(&reply.body).is_ok() {
             return Ok(Answer::Done);
         }
@@ -449,11 +447,11 @@ impl Serialize for Document<'_> {
 
 #[derive(Deserialize)]
 struct Acknowledged {
-    /// Only where an index was made.
+    /// Set if an index was created.
     shards_acknowledged: Option<bool>,
 }
 
-/// The answer to a write.
+/// The response to a write.
 #[derive(Deserialize)]
 struct Written {
     #[serde(rename = "result")]
@@ -473,7 +471,7 @@ struct ShardCounts {
     failed: u64,
 }
 
-/// What an error says.
+/// The content of an error.
 #[derive(Default, Deserialize)]
 struct Cause {
     #[serde(default, rename = "type")]
@@ -485,7 +483,7 @@ struct Cause {
 }
 
 impl Cause {
-    /// The error in the store's words; the kinds that have a remedy begin with it.
+    /// The store's error message; for kinds with a remedy it begins with the remedy.
     fn words(&self, status: u16) -> String {
         let root = self.root_cause.first().unwrap_or(self);
         let reason = root.reason.as_deref().unwrap_or("no reason is given");
@@ -501,7 +499,7 @@ impl Cause {
     }
 }
 
-/// The body of a successful answer.
+/// The body of a successful response.
 fn success<'a, T: Deserialize<'a>>(http: &Http, reply: &'a Reply) -> Result<T, StoreError> {
     if !(200..300).contains(&reply.status) {
         return Err(refusal(http, reply));
@@ -509,7 +507,7 @@ fn success<'a, T: Deserialize<'a>>(http: &Http, reply: &'a Reply) -> Result<T, S
     serde_json::from_slice(&reply.body).map_err(|e| http.answer(e.to_string()))
 }
 
-/// The error of an answer that is none.
+/// The error for a malformed response.
 fn refusal(http: &Http, reply: &Reply) -> StoreError {
     #[derive(Deserialize)]
     struct Failure {
@@ -528,7 +526,7 @@ fn refusal(http: &Http, reply: &Reply) -> StoreError {
     }
 }
 
-/// Refuses an answer that lacks what some shards hold.
+/// Refuses a response that lacks the results of some shards.
 fn whole(http: &Http, shards: &ShardCounts, timed_out: bool) -> Result<(), StoreError> {
     if shards.failed > 0 || timed_out {
         let ShardCounts { total, successful, failed } = shards;

@@ -1,9 +1,9 @@
-//! Elasticsearch 7, as it is published for integration tests: the whole server without scripts,
-//! ingest and language analysers. Several nodes are one cluster.
+//! Elasticsearch 7, as published for integration tests: the whole server without scripts, ingest
+//! and language analysers. Several nodes form one cluster.
 //!
-//! There is no authentication, it listens on loopback only, and the watermarks of the disk are off:
-//! a test machine is often fuller than they allow. A cluster keeps its number of nodes; wipe it to
-//! have fewer.
+//! There is no authentication, it listens on loopback only, and the disk watermarks are off,
+//! because the disks of test machines are often fuller than they permit. The number of nodes of a
+//! cluster is fixed; wipe it to reduce it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
-/// A node whose cluster is not complete says so after this time, and is asked again.
+/// Time after which a node of an incomplete cluster answers; it is then polled again.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
 const LOG4J: &str = "\
@@ -26,7 +26,7 @@ rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 ";
 
-/// What the server's own start script gives to Java.
+/// Java's arguments in the server's own start script.
 const JAVA: &[&str] = &[
     "-XX:+UseG1GC",
     "-XX:+ExitOnOutOfMemoryError",
@@ -130,7 +130,7 @@ impl Server for Elasticsearch {
                 files: vec![
                     (conf.join("elasticsearch.yml"), yml),
                     (conf.join("log4j2.properties"), LOG4J.to_owned()),
-                    // Java's directory for temporary files has to be there.
+                    // Java's directory for temporary files must exist.
                     (temporary.join("README"), "Temporary files of this node.\n".to_owned()),
                 ],
                 launch: Launch::new(&java, arguments)
@@ -144,7 +144,7 @@ impl Server for Elasticsearch {
         Ok((0..nodes).map(node).collect())
     }
 
-    /// Once all nodes are in the cluster, and all primary shards of what it has.
+    /// Once all nodes and all primary shards are available.
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
         let url = format!(
             "http://{}/_cluster/health?wait_for_nodes=>={}&wait_for_status=yellow&timeout={}s",

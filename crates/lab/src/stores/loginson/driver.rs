@@ -1,15 +1,15 @@
-//! Loginson, over its HTTP interface like any other store: a row is a JSON line of the type that
-//! the table is called.
+//! Loginson, over its HTTP API like any other store: a row is a JSON line whose type is the name of
+//! the table.
 //!
-//! The key is the field [`KEY`] and read back as an exact question; counts are questions in LogsQL.
-//! The message (a column `message`) and the time (option `time`) have the places that they have in
-//! any log store, so that the store may use what it knows of them. A column of the time holds whole
-//! seconds since 1970; a number that is no time between then and 2255 is kept as a field. An insert
-//! is acknowledged when its line is durable.
+//! The key is the field [`KEY`] and is read with an exact filter; counts are queries in LogsQL. The
+//! message (a column `message`) and the time (option `time`) are the message and the event time of
+//! the line, as in any log store, so that the store can use its indexes for them. A column of times
+//! holds whole seconds since 1970; a number outside of the times between then and 2255 is kept as a
+//! field. An insert is acknowledged when its line is durable.
 //!
-//! A store of logs changes no line and has no order of keys: updates, scans and single deletes are
-//! not supported. Making a table deletes its lines of before. With several endpoints each is a
-//! shard ([`Ring`]). Left out: syslog, whose senders get no answer to measure.
+//! A store of logs cannot change lines and has no order of keys: updates, scans and single deletes
+//! are not supported. Creating a table deletes its earlier lines. With several endpoints each is a
+//! shard ([`Ring`]). Left out: syslog, because its senders get no response to measure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,21 +30,21 @@ use crate::driver::{
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
 
-/// The field of the key. No column is called so: they have no capitals.
+/// The field of the key. No column has this name, because columns have no capitals.
 const KEY: &str = "Key";
 
-/// The column that is the message of a line where the schema has it; Loginson knows it by itself.
+/// The column that is the message of a line if the schema has it.
 const MESSAGE: &str = "message";
 
-/// Seconds since 1970 that are times of lines: Loginson counts nanoseconds in 64 bits, and takes no
-/// time for the arrival.
+/// Seconds since 1970 that can be times of lines: Loginson stores nanoseconds in 64 bits, and
+/// replaces invalid times by the arrival time.
 const TIMES: std::ops::Range<i64> = 1..9_000_000_000;
 
-/// The time of lines whose time column holds none: a second that is not in [`TIMES`], so that no
-/// count meets them.
+/// The time of lines whose time column has no valid time: a second outside of [`TIMES`], so that no
+/// count includes them.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
 
-/// Time between two questions whether something in the background has ended.
+/// Time between two polls of background work.
 const LOOK: Duration = Duration::from_millis(20);
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -91,7 +91,7 @@ fn clients(store: &str, endpoints: &[String], timeout: Duration) -> Vec<Http> {
     endpoints.iter().map(client).collect()
 }
 
-/// What is used of `/api/v1/status`.
+/// The fields of `/api/v1/status` that are used.
 #[derive(Deserialize)]
 struct Status {
     version: String,
@@ -110,7 +110,7 @@ struct Sealing {
     lag_segments: u64,
 }
 
-/// What is used of an entry of `/api/v1/deletions`.
+/// The fields of an entry of `/api/v1/deletions` that are used.
 #[derive(Deserialize)]
 struct Deletion {
     id: String,
@@ -150,7 +150,7 @@ impl Driver for Loginson {
         within(&self.store, MAINTENANCE_TIMEOUT, all).await
     }
 
-    /// Of all that the store has: it knows no tables.
+    /// The size of everything in the store, which has no tables.
     async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
         let all = try_join_all(self.nodes.iter().map(status)).await?;
         Ok(Some(all.into_iter().map(|s| s.store.bytes_disk).sum()))
@@ -168,9 +168,9 @@ async fn status(node: &Http) -> Result<Status, StoreError> {
     parsed(node, reply)
 }
 
-/// Waits for what the store does in the background: what is acknowledged is on disk, and parsed.
-/// With `seal` the segment being written is closed first, and all lines are sealed, as users have
-/// them after the first minutes or hours.
+/// Waits for background work of the store, until acknowledged lines are on disk and parsed. With
+/// `seal` the active segment is closed first, and all lines are sealed, as they are for users after
+/// the first minutes or hours.
 async fn settled(node: &Http, seal: bool) -> Result<(), StoreError> {
     if seal {
         good(node, node.send(Method::POST, "/api/v1/seal", FORM, "").await?)?;
@@ -185,7 +185,7 @@ async fn settled(node: &Http, seal: bool) -> Result<(), StoreError> {
     }
 }
 
-/// Deletes all lines of a table, and returns when they are gone.
+/// Deletes all lines of a table, and waits until they are gone.
 async fn delete(node: &Http, schema: &Schema) -> Result<(), StoreError> {
     let filter = form("filter", &format!("_type:={}", quoted(&schema.table)));
     let reply = node.send(Method::POST, "/api/v1/deletions", FORM, filter).await?;
@@ -206,7 +206,7 @@ async fn delete(node: &Http, schema: &Schema) -> Result<(), StoreError> {
     }
 }
 
-/// An answer as JSON, or the store's error in its own words.
+/// The JSON of a response, or the store's error message.
 fn parsed<T>(node: &Http, reply: Reply) -> Result<T, StoreError>
 where
     T: serde::de::DeserializeOwned,
@@ -236,16 +236,16 @@ fn form(name: &str, value: &str) -> String {
     form
 }
 
-/// A text of LogsQL, which has the escapes of JSON.
+/// A string literal of LogsQL, which has the escapes of JSON.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text is JSON")
 }
 
-/// Names and places of a table's columns in lines.
+/// The fields of a table's columns in lines.
 struct Table {
     store: String,
     schema: Schema,
-    /// The column of the time.
+    /// The column with the time.
     time: Option<usize>,
     /// Path of inserts.
     insert: String,
@@ -254,13 +254,12 @@ struct Table {
 impl Table {
     fn new(store: &str, schema: &Schema, time: &str) -> Table {
         let time = schema.column(time).filter(|at| schema.columns[*at].kind == Kind::Integer);
-        // Names that Loginson would take for the time by itself are fields, apart from the one that
-        // is meant.
+        // Names that Loginson would use as the time are ordinary fields, except the configured one.
         let insert = format!("/insert/jsonline?_type={}&_time_field=_time", schema.table);
         Table { store: store.to_owned(), schema: schema.clone(), time, insert }
     }
 
-    /// The field in which a column is found; a time is in `_time` instead.
+    /// The field of a column; a time is in `_time`.
     fn field(&self, column: usize) -> &str {
         match &self.schema.columns[column] {
             column if column.name == MESSAGE => "_msg",
@@ -291,7 +290,7 @@ impl Table {
         out.extend(b"}\n");
     }
 
-    /// The time of a line that has this value, if it is one.
+    /// The time of a line with this value, if it is a valid time.
     fn time_of(&self, column: usize, value: &Value) -> Option<Timestamp> {
         match value {
             Value::Integer(seconds) if self.time == Some(column) && TIMES.contains(seconds) => {
@@ -323,25 +322,26 @@ impl Table {
         query
     }
 
-    /// A row out of the fields of a line. A field that is not there is empty.
+    /// Builds a row from the fields of a line. A missing field is empty.
     fn row(&self, fields: &BTreeMap<String, String>) -> Result<Row, String> {
         let text = |name: &str| fields.get(name).map_or("", String::as_str);
         let value = |text: &str, kind: Kind| match kind {
             Kind::Text => Ok(Value::Text(text.to_owned())),
             Kind::Integer => {
-                text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is no number"))
+                text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a number"))
             }
         };
         let key = value(text(KEY), self.schema.key)?;
         let columns = self.schema.columns.iter().enumerate();
         let values = columns.map(|(at, column)| {
             let named = text(self.field(at));
-            // A number that is no time stands under its own name, beside a time that is not meant.
+            // A number that is not a valid time has its own field; the time of the line is a
+            // placeholder.
             match self.time == Some(at) && named.is_empty() {
                 true => {
                     let text = text("_time");
                     let time: Timestamp =
-                        text.parse().map_err(|_| format!("`{text}` is no time"))?;
+                        text.parse().map_err(|_| format!("`{text}` is not a time"))?;
                     Ok(Value::Integer(time.as_second()))
                 }
                 false => value(named, column.kind),
@@ -413,7 +413,7 @@ impl LoginsonSession {
         count.ok_or_else(|| node.answer("a count is one number".to_owned()))
     }
 
-    /// The first line of a query's answer.
+    /// The first line of a response.
     async fn first_line(
         &self,
         node: &Http,
@@ -425,7 +425,7 @@ impl LoginsonSession {
         else {
             return Ok(None);
         };
-        // Values of rows are texts; of an error it is an object.
+        // Values of rows are strings; an error is an object.
         if line.starts_with(b"{\"_error\":{") {
             return Err(node.refused(String::from_utf8_lossy(line).into_owned()));
         }
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_name_the_table_and_quote_values() {
+    fn queries_name_the_table_and_quote_values() {
         let text = |text: &str| Value::Text(text.to_owned());
         assert_eq!(table().read_query(&text("a\"|b")), "_type:=\"logs\" Key:=\"a\\\"|b\"");
         for (conditions, query) in [

@@ -1,5 +1,5 @@
-//! Loginson's own server, a program that was built beside this one or is named. Several nodes are
-//! servers that know nothing of each other: the driver's shards.
+//! Loginson's own server: a program that was built next to this one, or is given by path. Several
+//! nodes are independent servers: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
 
-/// The environment's name of the program.
+/// The environment variable with the path of the program.
 const PROGRAM: &str = "LOGINSON_BIN";
 
-/// Time for one question whether it is ready.
+/// Time limit of one readiness request.
 const READY_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Loginson;
@@ -117,7 +117,7 @@ fn program(options: &Options) -> Result<PathBuf, ServerError> {
     std::path::absolute(&found).map_err(crate::servers::io(&found))
 }
 
-/// In the directory of this program, or the one above, as programs under test are one deeper.
+/// In the directory of this program, or in its parent, because test programs are one level deeper.
 fn beside() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     own.ancestors().skip(1).take(2).map(|d: &Path| d.join("loginson")).find(|p| p.is_file())

@@ -1,14 +1,13 @@
-//! PostgreSQL: a table with the key as primary key, and one index for each column that counts ask
-//! for, as in the 2015 study.
+//! PostgreSQL: a table with the key as primary key, and an index for each column that counts filter
+//! by, as in the 2015 study.
 //!
-//! Statements are prepared once for each connection: the common ones with the connection, those
-//! that depend on the columns named (updates, counts) when they are first used. With several
-//! endpoints each is a shard of its own, as the studies did it with MySQL: keys are spread by
-//! [`Ring`], scans and counts ask all. A connection that broke or timed out is made anew by the
-//! next operation.
+//! Statements are prepared once per connection: common ones when it is opened, those that depend on
+//! the named columns (updates, counts) on first use. With several endpoints each is an independent
+//! shard, as the studies did it with MySQL: [`Ring`] distributes keys, scans and counts read all
+//! shards. The next operation replaces a connection that broke or timed out.
 //!
-//! The password is that of `PGPASSWORD`, as for PostgreSQL's own programs: options stand in
-//! results, and it must not. Left out: TLS, connection poolers, partitions.
+//! The password is read from `PGPASSWORD`, as by PostgreSQL's own programs, because options are
+//! written into results. Left out: TLS, connection poolers, partitions.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -30,7 +29,7 @@ use crate::driver::{
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
 
-/// The column of the key. No other is called so: they have no capitals.
+/// The column of the key. No other column has this name, because they have no capitals.
 const KEY: &str = "\"Key\"";
 
 const OPTIONS: &[Known] = &[
@@ -100,13 +99,14 @@ impl Driver for Postgres {
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError> {
         let vacuum = format!("vacuum (analyze) {}", quoted(&schema.table));
         let statements = &match settle {
-            // What is committed is seen.
+            // Committed rows are visible.
             Settle::Visible => return Ok(()),
             Settle::Flushed => vec!["checkpoint"],
             Settle::Compacted => vec![vacuum.as_str(), "checkpoint"],
         };
         let settle = |open: Open| async move {
-            // One at a time: `vacuum` is taken in no transaction, and several in one text are one.
+            // One at a time: `vacuum` cannot run in a transaction, and several statements in one
+            // text are a transaction.
             for statement in statements {
                 open.client.batch_execute(statement).await?;
             }
@@ -142,7 +142,7 @@ impl Driver for Postgres {
 }
 
 impl Postgres {
-    /// Does something on a new connection to each server, all at the same time.
+    /// Runs `work` on a new connection to each server, concurrently.
     async fn on_all<T, F>(
         &self,
         limit: Duration,
@@ -160,7 +160,7 @@ impl Postgres {
     }
 }
 
-/// A statement of a connection: what its text depends on.
+/// Identifies a prepared statement of a connection by what its text depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Shape {
     Insert,
@@ -222,7 +222,7 @@ impl Shape {
 
 fn create_sql(schema: &Schema) -> String {
     let table = quoted(&schema.table);
-    // Keys are in the order of their bytes whatever the language of the database is.
+    // Keys are in the order of their bytes, whatever the collation of the database.
     let collate = if schema.key == Kind::Text { " collate \"C\"" } else { "" };
     let mut sql = format!(
         "drop table if exists {table}; create table {table} ({KEY} {}{collate} primary key",
@@ -287,7 +287,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The statement on the connection of this session, which is made where there is none.
+    /// The statement on this session's connection, prepared if necessary.
     async fn prepared(&mut self, shape: Shape) -> Result<(&Client, Statement), StoreError> {
         let failed = |e| failed(&self.store, &e);
         let open = match &mut self.open {
@@ -419,7 +419,7 @@ impl Session for PostgresSession {
         let store = self.store.clone();
         let answer = within(&store, self.timeout, self.run(operation)).await;
         if let Err(StoreError::Timeout { .. } | StoreError::Unreachable { .. }) = answer {
-            // What is late would come first on the same connection.
+            // A late answer would be read first on the same connection.
             self.shards.iter_mut().for_each(|shard| shard.open = None);
         }
         answer
@@ -480,8 +480,8 @@ impl PostgresSession {
     }
 }
 
-/// Errors of the server are its own; a server that goes down says so in one, and is then as good as
-/// gone.
+/// Errors of the server are its own; a server that shuts down reports that in one, and counts as
+/// unreachable.
 fn failed(store: &str, e: &tokio_postgres::Error) -> StoreError {
     let going = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
     let store = store.to_owned();
@@ -491,7 +491,7 @@ fn failed(store: &str, e: &tokio_postgres::Error) -> StoreError {
         }
         Some(own) => StoreError::Refused { store, reason: own.to_string() },
         None => {
-            // The client's message says what it was doing; why is in what caused it.
+            // The client's message describes what it was doing; its source has the reason.
             let cause = std::error::Error::source(e).map(|cause| format!(": {cause}"));
             let reason = format!("{e}{}", cause.unwrap_or_default());
             let broken = e.is_closed()

@@ -1,5 +1,5 @@
-//! PostgreSQL, as the system packages it. Several nodes are servers that know nothing of each
-//! other: the driver's shards.
+//! PostgreSQL, from the system's package. Several nodes are independent servers: the driver's
+//! shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io};
 
-/// Where Debian puts the programs of each major version.
+/// The directory of the programs of each major version on Debian.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// Read when postgresql-common is first installed: without it, that makes a cluster and starts it.
+/// Read when postgresql-common is first installed, which would otherwise create and start a
+/// cluster.
 const CREATE_CLUSTER: &str = "/etc/postgresql-common/createcluster.conf";
 
 pub(crate) struct Postgres;
@@ -61,7 +62,7 @@ impl Server for Postgres {
         let settings: Vec<String> = ["shared_buffers", "max_connections"]
             .iter()
             .map(|name| format!("{name}={}", options.text(name)))
-            // TCP only: the path of a socket has to be short.
+            // TCP only: the length of a socket's path is limited.
             .chain(["listen_addresses=127.0.0.1", "unix_socket_directories="].map(str::to_owned))
             .collect();
         let node = |index: u32| {
@@ -102,12 +103,12 @@ impl Server for Postgres {
     }
 
     fn stop(&self) -> (Signal, u64) {
-        // "Fast shutdown": it waits for no client.
+        // "Fast shutdown": it does not wait for clients.
         (Signal::INT, 60)
     }
 }
 
-/// The programs of the newest version there is.
+/// The programs of the newest installed version.
 fn programs() -> Option<PathBuf> {
     let entries = std::fs::read_dir(VERSIONS).ok()?;
     let versions = entries.flatten().filter_map(|entry| {

@@ -1,14 +1,14 @@
 //! Redis, as the 2012 study and YCSB's binding use it: a hash for each row, and a sorted set of all
 //! keys for scans.
 //!
-//! All members of the sorted set have the same score, so that Redis keeps them in the order of
-//! their bytes and a scan is in the order of keys (YCSB orders by a hash of the key). With several
-//! endpoints each is a shard, keys are spread by [`Ring`], and scans ask all. A row and its entry
-//! for scans are sent together, yet not as a transaction, as in the binding.
+//! All members of the sorted set have the same score, so that Redis sorts them by their bytes and a
+//! scan is in the order of keys (YCSB orders by a hash of the key). With several endpoints each is
+//! a shard, [`Ring`] distributes keys, and scans read all shards. A row and its entry for scans are
+//! sent together, but not as a transaction, as in the binding.
 //!
-//! Redis has no index of values, and the studies made none for it: counts are not supported. The
-//! password is that of `REDISCLI_AUTH`, as for Redis's own client. Left out: Redis Cluster, TLS,
-//! other databases than 0.
+//! Redis has no index of values, and the studies built none: counts are not supported. The password
+//! is read from `REDISCLI_AUTH`, as by Redis's own client. Left out: Redis Cluster, TLS, databases
+//! other than 0.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::driver::{
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
 
-/// Keys that are looked at and removed at a time when a table is emptied.
+/// Keys that are removed at a time when a table is emptied.
 const EMPTY_KEYS: usize = 1000;
 
 const OPTIONS: &[Known] = &[
@@ -122,15 +122,14 @@ impl Driver for Redis {
         if settle == Settle::Visible {
             return Ok(());
         }
-        // A store of memory: its file is written when it is asked to, whole each time, so there is
-        // nothing to merge.
+        // A store in memory: on request it writes its whole file, so there is nothing to merge.
         let save = |mut connection: MultiplexedConnection| async move {
             redis::cmd("SAVE").query_async(&mut connection).await
         };
         self.on_all(MAINTENANCE_TIMEOUT, save).await.map(|_: Vec<()>| ())
     }
 
-    /// Memory of all data of the servers: Redis knows no tables.
+    /// Memory of all data of the servers, because Redis has no tables.
     async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
         let bytes = self.info("memory", "used_memory_dataset").await?;
         let number = |text: &String| {
@@ -161,7 +160,7 @@ impl Driver for Redis {
 }
 
 impl Redis {
-    /// Does something on a new connection to each server, all at the same time.
+    /// Runs `work` on a new connection to each server, concurrently.
     async fn on_all<T, F>(
         &self,
         limit: Duration,
@@ -178,7 +177,7 @@ impl Redis {
         within(&self.store, limit, all).await
     }
 
-    /// A line of the servers' own description.
+    /// A line of the servers' `INFO`.
     async fn info(&self, section: &str, name: &str) -> Result<Vec<String>, StoreError> {
         let ask = |mut connection: MultiplexedConnection| async move {
             redis::cmd("INFO").arg(section).query_async::<String>(&mut connection).await
@@ -222,7 +221,7 @@ impl Shard {
         }
     }
 
-    /// Sends commands together, and reads all answers.
+    /// Sends commands in one batch, and reads all answers.
     async fn send<T: FromRedisValue>(&mut self, pipeline: &Pipeline) -> Result<T, StoreError> {
         let (store, timeout) = (self.store.clone(), self.timeout);
         let connection = self.connected().await?;
@@ -264,7 +263,7 @@ impl Shard {
     }
 
     fn row(&self, member: &str, values: Vec<Option<String>>) -> Result<Option<Row>, StoreError> {
-        // Redis has no empty hash: where there is a row, there are values.
+        // Redis has no empty hash: an existing row has values.
         if values.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -274,7 +273,8 @@ impl Shard {
             match kind {
                 Kind::Text => Ok(Value::Text(text)),
                 Kind::Integer => {
-                    let number = text.parse().map_err(|_| answer(format!("`{text}` is no number")));
+                    let number =
+                        text.parse().map_err(|_| answer(format!("`{text}` is not a number")));
                     number.map(Value::Integer)
                 }
             }
@@ -302,7 +302,7 @@ impl Shard {
 
     async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
         let members = self.members(from, rows_max).await?;
-        // A row that was deleted meanwhile is none.
+        // A row that was deleted meanwhile is left out.
         Ok(self.read(&members).await?.into_iter().flatten().collect())
     }
 
@@ -311,7 +311,7 @@ impl Shard {
     }
 }
 
-/// A key as Redis orders it, by its bytes: integers with all digits, counted from the least.
+/// A key whose bytes sort like the key itself: integers are relative to the least, with all digits.
 fn member(key: &Value) -> String {
     match key {
         Value::Text(text) => text.clone(),

@@ -1,5 +1,4 @@
-//! Redis, as the system packages it. Several nodes are servers that know nothing of each other: the
-//! driver's shards.
+//! Redis, from the system's package. Several nodes are independent servers: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -48,7 +47,7 @@ impl Server for Redis {
         let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
         options.choice("appendonly", &["yes", "no"])?;
         options.choice("appendfsync", &["always", "everysec", "no"])?;
-        // No snapshots while it is measured: the driver asks for one where a study does.
+        // No snapshots during measurement: the driver requests one when a study needs it.
         let mut settings = vec![("save", ""), ("maxmemory-policy", "noeviction")];
         let given = ["maxmemory", "appendonly", "appendfsync"];
         settings.extend(given.iter().map(|name| (*name, options.text(name))));
@@ -81,7 +80,7 @@ impl Server for Redis {
         Ok((0..nodes).map(node).collect())
     }
 
-    /// It answers `INFO` while it still reads its files, and refuses data until then.
+    /// It answers `INFO` while it loads its files, and refuses data until then.
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
         let client = redis::Client::open(format!("redis://{}", node.endpoint));
         let client = client.map_err(|e| e.to_string())?;
@@ -92,14 +91,14 @@ impl Server for Redis {
         ready(&info.map_err(|e| e.to_string())?)
     }
 
-    /// What it holds in memory is written by a log of changes alone: snapshots are taken when a
-    /// study settles its data, and say nothing of what came later.
+    /// Only a log of changes preserves its memory: snapshots are taken when a study settles its
+    /// data, and lack later changes.
     fn keeps_data(&self, options: &Options) -> bool {
         options.text("appendonly") == "yes"
     }
 }
 
-/// Whether a server with this `INFO persistence` takes data.
+/// Whether a server with this `INFO persistence` accepts data.
 fn ready(info: &str) -> Result<(), String> {
     let loading = info.lines().find_map(|line| line.trim().strip_prefix("loading:"));
     match loading {

@@ -1,11 +1,11 @@
-//! YCSB's property files, and what the core workload makes of them. Defaults are those of its
+//! YCSB's property files as the core workload interprets them. Defaults are those of its
 //! `CoreWorkload`.
 
 use std::collections::BTreeMap;
 
 use super::WorkloadError;
 
-/// The public core workloads A to F, by their names.
+/// The public core workloads A to F, by name.
 pub const CORE: [(&str, &str); 6] = [
     ("a", include_str!("../../../workloads/ycsb/a.properties")),
     ("b", include_str!("../../../workloads/ycsb/b.properties")),
@@ -15,23 +15,23 @@ pub const CORE: [(&str, &str); 6] = [
     ("f", include_str!("../../../workloads/ycsb/f.properties")),
 ];
 
-/// Fields of a record at most, so that a table can have as many columns.
+/// Limit of the fields of a record, so that a table can have as many columns.
 const FIELDS_MAX: u64 = 1000;
 
-/// Bytes of a field at most.
+/// Limit of the bytes of a field.
 const FIELD_LENGTH_MAX: u64 = 1 << 20;
 
-/// Proportions are relative to each other; this is only to keep their sum finite.
+/// Limit of proportions, which are relative to each other; it only keeps their sum finite.
 const SHARE_MAX: f64 = 1e6;
 
-/// Rows of a scan at most.
+/// Limit of the rows of a scan.
 const SCAN_MAX: u64 = 1_000_000;
 
-/// Records at most, so that numbers of inserts are always in range.
+/// Limit of the records, so that the numbers of inserts never overflow.
 const RECORDS_MAX: u64 = 1 << 48;
 
-/// Reads a property file: `name=value` (or `:`, or a blank), comments after `#` or `!`, and lines
-/// that go on after `\`.
+/// Parses a property file: `name=value` (or `:`, or a blank), comments after `#` or `!`, and lines
+/// continued with `\`.
 pub fn parse(text: &str) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
     let mut lines = text.lines();
@@ -53,8 +53,8 @@ pub fn parse(text: &str) -> BTreeMap<String, String> {
     properties
 }
 
-/// Replaces the property `core`, which YCSB does not know, by those of the public core workload
-/// that it names; what stands beside it goes before them.
+/// Replaces the property `core`, which YCSB does not have, by the properties of the named public
+/// core workload; other properties override these.
 pub fn expand(properties: &mut BTreeMap<String, String>) -> Result<(), WorkloadError> {
     let Some(name) = properties.remove("core") else { return Ok(()) };
     let Some((_, text)) = CORE.iter().find(|(core, _)| *core == name) else {
@@ -70,7 +70,7 @@ pub fn expand(properties: &mut BTreeMap<String, String>) -> Result<(), WorkloadE
     Ok(())
 }
 
-/// How records are chosen.
+/// The distribution of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Distribution {
     /// `uniform`
@@ -97,7 +97,7 @@ pub enum Distribution {
     },
 }
 
-/// Properties that were understood.
+/// Parsed properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Properties {
     /// `table`
@@ -116,7 +116,7 @@ pub struct Properties {
     pub field_prefix: String,
     /// `fieldlength`
     pub field_length: usize,
-    /// `minfieldlength`, where `fieldlengthdistribution` is `uniform`.
+    /// `minfieldlength`, if `fieldlengthdistribution` is `uniform`.
     pub field_length_min: Option<usize>,
     /// `writeallfields`
     pub write_all: bool,
@@ -126,7 +126,7 @@ pub struct Properties {
     pub hashed: bool,
     /// `zeropadding`
     pub zero_padding: usize,
-    /// Of reads, updates, inserts, scans and read-modify-writes.
+    /// Proportions of reads, updates, inserts, scans and read-modify-writes.
     pub shares: [f64; 5],
     /// `requestdistribution`
     pub distribution: Distribution,
@@ -136,12 +136,11 @@ pub struct Properties {
     pub scan_max: u64,
     /// `scanlengthdistribution` is `zipfian`.
     pub scan_zipfian: bool,
-    /// Properties that were passed over.
+    /// Properties that were ignored.
     pub notes: Vec<String>,
 }
 
-/// Properties that say nothing of the operations themselves: where they are and what takes their
-/// place.
+/// Properties that do not concern the operations themselves, with what replaces them.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("workload", ""),
     ("readallfieldsbyname", ""),
@@ -153,7 +152,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("exportfile", "the directory of the results"),
 ];
 
-/// Reads one property after the other, and knows which were read.
+/// Reads properties, and records which were read.
 struct Reader<'a> {
     properties: &'a BTreeMap<String, String>,
     read: std::collections::BTreeSet<&'static str>,
@@ -221,7 +220,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Properties {
-    /// Refuses what is not supported.
+    /// Refuses a property that is not supported.
     pub fn new(properties: &BTreeMap<String, String>) -> Result<Properties, WorkloadError> {
         let mut reader = Reader { properties, read: Default::default() };
         let r = &mut reader;
@@ -300,7 +299,7 @@ impl Properties {
     }
 
     fn distribution(r: &mut Reader) -> Result<Distribution, WorkloadError> {
-        // Read whatever the distribution is: files set them beside others.
+        // Read whatever the distribution is, because files set them together with others.
         let data = r.fraction("hotspotdatafraction", 0.2, 1.0)?;
         let operations = r.fraction("hotspotopnfraction", 0.8, 1.0)?;
         let percentile = r.fraction("exponential.percentile", 95.0, 100.0)?;

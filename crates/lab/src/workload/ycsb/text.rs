@@ -1,4 +1,4 @@
-//! Results in the text format of YCSB, for tools that read it.
+//! Results in the text format of YCSB, for tools that parse it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use crate::histogram::{self, HistogramError};
 use crate::results::{Line, READ_MODIFY_WRITE};
 
 /// The lines of one trial as YCSB prints them at the end of a run. Latencies of operations without
-/// a right answer are not measured here, and so there are no sections of failed ones; their counts
-/// are returns of other names than `OK`.
+/// a right answer are not measured here, so there are no sections of failed ones; their counts have
+/// return codes other than `OK`.
 pub fn text(lines: &[Line]) -> Result<String, HistogramError> {
     let mut labels = BTreeMap::new();
     let mut seconds = None;

@@ -1,9 +1,10 @@
-//! Limits failed logins: a number for each name from an address, and a number for each address, in
-//! a window of a minute.
+//! Limits failed logins in a window of a minute: for each name from an address, and for each
+//! address.
 //!
-//! An attempt counts from its begin, and is taken back if it succeeds, so parallel attempts cannot
+//! An attempt counts from its start, and is taken back if it succeeds, so parallel attempts cannot
 //! exceed the limit. An attacker behind the same proxy as a user can use up the limit of the user's
-//! name; therefore the gate does not count sessions, tokens, and the last right password of a user.
+//! name; therefore the gate does not count sessions, tokens, and the last correct password of a
+//! user.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,11 +16,11 @@ use crate::http::wire::listen::seats::network;
 
 /// How long attempts count.
 const WINDOW: Duration = Duration::from_secs(60);
-/// With one name, from one address.
+/// Attempts with one name from one address.
 const NAME_ATTEMPTS_MAX: u32 = 10;
-/// With any names, from one address (of IPv6, one /64).
+/// Attempts with any names from one address (of IPv6, one /64).
 const ADDRESS_ATTEMPTS_MAX: u32 = 100;
-/// Entries of the table. A further one replaces the entry that began first.
+/// Limit of the entries of the table. A further one replaces the entry that began first.
 const ENTRIES_MAX: usize = 4096;
 
 /// An address, and the hash of a name; no hash for all names of the address.
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_said() {
+    fn attempts_are_limited() {
         let attempts = Attempts::default();
         let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         for _ in 0..NAME_ATTEMPTS_MAX {
@@ -109,7 +110,7 @@ mod tests {
         }
         let wait = attempts.begin(here, "ann").unwrap_err();
         assert!(wait <= WINDOW && wait > WINDOW / 2);
-        // Others are not hindered, and one that succeeded makes room.
+        // Others are not hindered, and a successful attempt makes room.
         attempts.begin(here, "bob").unwrap();
         attempts.begin(there, "ann").unwrap();
         attempts.succeeded(here, "ann");
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_succeeds_leaves_nothing() {
+    fn a_successful_attempt_does_not_count() {
         let attempts = Attempts::default();
         for _ in 0..1_000 {
             attempts.begin([10, 0, 0, 1].into(), "ann").unwrap();
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_forgotten_after_a_while() {
+    fn attempts_expire() {
         let attempts = Attempts::default();
         let here = IpAddr::from([10, 0, 0, 1]);
         while attempts.begin(here, "ann").is_ok() {}

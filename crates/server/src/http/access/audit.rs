@@ -1,15 +1,15 @@
-//! Says in the log who changed what by the API: deletions, backups, queries that were cancelled,
-//! paused or deleted, summaries that were made again; and who logged in, or failed to.
+//! Logs who changed what over the API: deletions, backups, queries that were cancelled, paused or
+//! deleted, intervals that were summarised again; and who logged in, or failed to.
 //!
-//! What a client sent stands there escaped and cut, so that it can neither end the line nor drive a
-//! terminal. Requests that changed nothing leave no line, and failures of an address only some a
-//! minute, so nobody can fill the log by asking.
+//! Text from clients is escaped and truncated, so that it can neither end the log line nor drive a
+//! terminal. Requests that change nothing are not logged, and failures only a few per minute and
+//! address, so nobody can fill the log with requests.
 
 use std::net::SocketAddr;
 
 use super::principal::Caller;
 
-/// Characters of what a client sent that are shown.
+/// Characters that are shown of a client's text.
 const SHOWN_CHARS_MAX: usize = 500;
 
 /// Logs that a caller did `what`, for example `deletion 3 begins`, with the text of the request.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_harmless() {
+    fn text_of_clients_is_escaped() {
         assert_eq!(shown("type:=\"a\" é"), "type:=\"a\" é");
         assert_eq!(shown("a\nERROR \u{1b}[2J\u{202e}"), "a\\x0aERROR \\x1b[2J\\u{202e}");
         let long = shown(&"x".repeat(SHOWN_CHARS_MAX + 1));

@@ -1,22 +1,22 @@
-//! Keeps other web pages out, and tells browsers what our page may do.
+//! Refuses requests of other web pages, and restricts what browsers let our page do.
 //!
-//! Every request is judged before its route, upgrades to WebSockets included:
+//! Every request is checked before its route, upgrades to WebSockets included:
 //!
-//! - **Host.** The host that a request names must be one of this server's. A page that has its own
-//!   name resolve to our address (DNS rebinding) is refused with 403. Names are those of loopback
-//!   and `http_hosts`. An address cannot be rebound, so any address passes where the listener is
-//!   reachable from elsewhere; on loopback, those of loopback.
-//! - **Origin.** A request that a web page makes carries its `Origin` when it may change something,
-//!   read the answer, or open a WebSocket. It must be the origin of our page: the host and port
-//!   that the request names, or one of `http_hosts`, which is how it reaches us through a proxy
-//!   that changes `Host`.
-//! - **Site.** A request of which the browser says (`Sec-Fetch-Site`) that another site or origin
-//!   made it is refused, reads too: an `<img>` would run a query. A link to the page itself may
-//!   come from anywhere.
+//! - **Host.** The host that a request names must be one of this server's. A page that makes its
+//!   own name resolve to our address (DNS rebinding) is refused with 403. Known names are those of
+//!   loopback and `http_hosts`. An address cannot be rebound, so any address passes if the listener
+//!   is reachable from other machines; on loopback, only addresses of loopback pass.
+//! - **Origin.** A browser adds `Origin` to a request of a web page that may change something, read
+//!   the response, or open a WebSocket. It must be the origin of our page: the host and port that
+//!   the request names, or one of `http_hosts`, which is how a page reaches us through a proxy that
+//!   changes `Host`.
+//! - **Site.** A request that another site or origin made, according to the browser
+//!   (`Sec-Fetch-Site`), is refused, even if it only reads: an `<img>` would run a query. A link to
+//!   the page itself may be anywhere.
 //!
-//! Programs send neither `Origin` nor `Sec-Fetch-Site` and pass. Every answer carries a content
-//! security policy; text of logs cannot become code even if the page had a fault. Answers are not
-//! stored by browsers, and other origins cannot embed them.
+//! Programs send neither `Origin` nor `Sec-Fetch-Site` and pass. Every response has a content
+//! security policy, so text of logs cannot become code even if the page had a bug. Browsers do not
+//! store responses, and other origins cannot embed them.
 //!
 //! Left out: `X-Forwarded-Host` and `Forwarded`, which anybody can send; and a login.
 
@@ -46,15 +46,15 @@ const FETCH_SITE: &str = "sec-fetch-site";
 /// so that a stranger cannot fill the log or memory with invented names.
 const NAMES_LOGGED_MAX: usize = 64;
 
-/// Decides about requests. Clones share what they count.
+/// Checks requests. Clones share the counters.
 #[derive(Clone)]
 pub struct Guard(Arc<Shared>);
 
 struct Shared {
     /// Whether the listener is reachable from this machine only.
     loopback: bool,
-    /// Names of this server besides those of loopback, each with its port where that is not its
-    /// scheme's.
+    /// Names of this server besides those of loopback, each with its port if it is not the default
+    /// of its scheme.
     hosts: Vec<Authority>,
     refused: [AtomicU64; Reason::ALL.len()],
     logged: Mutex<HashSet<String>>,
@@ -63,7 +63,7 @@ struct Shared {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
-    /// It names no host, several, or none that can be understood.
+    /// It names no host, several, or one that cannot be parsed.
     Malformed,
     /// It names a host that is not this server.
     Host,
@@ -77,7 +77,7 @@ impl Reason {
     /// All, in the order of their numbers.
     pub const ALL: [Reason; 4] = [Reason::Malformed, Reason::Host, Reason::Origin, Reason::Site];
 
-    /// As metrics call it.
+    /// The reason's name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Malformed => "malformed",
@@ -91,7 +91,7 @@ impl Reason {
 struct Refusal {
     reason: Reason,
     message: String,
-    /// What the operator should learn once, by the name that it is about.
+    /// What the operator should be told once, keyed by the name it is about.
     log: Option<(String, String)>,
 }
 
@@ -113,13 +113,13 @@ pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> 
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
-    // Only files of the page say how long they may be kept.
+    // Only files of the page set how long they may be cached.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
 impl Guard {
-    /// For a listener at this address, which is also known by `hosts`.
+    /// For a listener at this address that is also known by the names `hosts`.
     pub fn new(address: SocketAddr, hosts: &[Authority]) -> Guard {
         Guard(Arc::new(Shared {
             loopback: address.ip().to_canonical().is_loopback(),
@@ -150,7 +150,7 @@ impl Guard {
         ApiError::new(status, refusal.message).into_response()
     }
 
-    /// Whether a name is met for the first time and may be logged.
+    /// Whether this is the first time that the name occurs, and it may be logged.
     fn is_news(&self, name: String) -> bool {
         let mut logged = self.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
         logged.len() < NAMES_LOGGED_MAX && logged.insert(name)
@@ -163,7 +163,7 @@ impl Guard {
         check_site(request.method(), request.uri().path(), headers)
     }
 
-    /// The host that a request names, which is one of ours.
+    /// The host that a request names, if it is one of ours.
     fn host(&self, request: &Request) -> Result<Option<Authority>, Refusal> {
         let malformed = |message: &str| Refusal::new(Reason::Malformed, message);
         let parse = |text: &[u8]| {
@@ -182,8 +182,8 @@ impl Guard {
             None | Some(b"") => None,
             Some(text) => Some(parse(text)?),
         };
-        // The target of a request through a proxy (`GET http://host/path`) stands before Host; both
-        // must be ours, so it does not matter which one somebody between believed.
+        // The target of a request through a proxy (`GET http://host/path`) precedes Host; both must
+        // be ours, so it does not matter which one an intermediary relied on.
         let target =
             request.uri().authority().map(|authority| parse(authority.as_str().as_bytes()));
         let target = target.transpose()?;
@@ -207,7 +207,7 @@ impl Guard {
             false => "it answers to its addresses, to localhost",
         };
         let message = format!(
-            "this server does not know itself as '{host}': {listens} and to the names in \
+            "this server does not know the name '{host}': {listens} and to the names in \
             http_hosts; if '{host}' is a \
              name of this server or of a proxy in front of it, start it with --http-host {host}, \
              or add it to http_hosts \
@@ -232,7 +232,7 @@ impl Guard {
         }
         let Some((origin, port)) = parse_origin(field.as_bytes()) else {
             return refuse(
-                "requests of other web pages are not taken: the Origin is not this server's",
+                "requests of other web pages are refused: the Origin is not this server's",
             );
         };
         let is_own = |known: &Authority| origin.is_same(known, port);
@@ -240,7 +240,7 @@ impl Guard {
             return Ok(());
         }
         let message = format!(
-            "requests of other web pages are not taken, and this one comes from one at {origin}; \
+            "requests of other web pages are refused, and this one comes from a page at {origin}; \
             if that is the address of \
              a proxy in front of this server, start it with --http-host {origin}, or add that to \
              http_hosts in its \
@@ -263,7 +263,7 @@ fn parse_origin(origin: &[u8]) -> Option<(Authority, u16)> {
     Some((Authority::parse(host)?, port))
 }
 
-/// Refuses what the browser says another origin made, unless it is a link to the page.
+/// Refuses requests that another origin made according to the browser, except links to the page.
 fn check_site(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     let says = |name: &str, expected: &[u8]| {
         headers.get_all(name).iter().all(|value| value.as_bytes() == expected)
@@ -280,7 +280,7 @@ fn check_site(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Re
         true => Ok(()),
         false => Err(Refusal::new(
             Reason::Site,
-            "this request was made by another web page, which may only link to the page of this \
+            "another web page made this request; it may only link to the page of this \
             server at /",
         )),
     }
@@ -292,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// `GET / Host: h` and further fields, one a line; gives why it is refused.
+    /// Parses `GET / Host: h` and further fields, one per line; returns why it is refused.
     fn refusal(guard: &Guard, text: &str) -> Option<Reason> {
         let mut lines = text.lines().map(str::trim);
         let (method, target) = lines.next().unwrap().split_once(' ').unwrap();
@@ -398,12 +398,12 @@ mod tests {
             ("10.0.0.1:9514", "http://10.0.0.1:9515", false),
             ("10.0.0.1:9514", "http://evil.example", false),
             ("10.0.0.1:9514", "http://localhost:9514", false),
-            // A proxy that speaks https and passes Host on, with its port or without.
+            // A proxy that speaks HTTPS and passes Host on, with or without its port.
             ("logs.example", "https://logs.example", true),
             ("logs.example:443", "https://logs.example", true),
             ("LOGS.example.", "https://logs.example", true),
             ("logs.example:8443", "https://logs.example:8443", true),
-            // One that changes Host.
+            // A proxy that changes Host.
             ("127.0.0.1:9514", "https://logs.example", true),
             ("127.0.0.1:9514", "https://other.example:8443", true),
             ("127.0.0.1:9514", "https://other.example", false),

@@ -1,15 +1,15 @@
-//! Which parameters each call takes. Others are refused by name (400), with the nearest that is
-//! taken.
+//! The parameters of each call. Others are refused by name (400), with the nearest known one.
 //!
-//! A parameter that is passed over can cost more than an error: a filter that does not filter, a
-//! limit with a slip in it. So every path has its list here. Parameters of VictoriaLogs,
-//! Elasticsearch and Loki that change nothing that anybody could miss are on the lists [`IGNORED`],
+//! Ignoring an unknown parameter can do more harm than an error: a filter that does not filter, a
+//! limit with a typing error. So every path has its list here. Parameters of VictoriaLogs,
+//! Elasticsearch and Loki that can be ignored without harm are in the lists [`IGNORED`],
 //! [`ELASTIC`] and [`LOKI`], each with its reason.
 //!
 //! Tenants (`AccountID`, `ProjectID`, as parameters or headers) are those of VictoriaLogs: there is
-//! one here, 0:0. Another one is refused, as its lines would be seen by all.
+//! one here, 0:0. Another one is refused, because its lines would be visible to all.
 //!
-//! Left out: `/health`, `/ready`, `/metrics` and the page, which take anything and look at nothing.
+//! Left out: `/health`, `/ready`, `/metrics` and the page, which accept any parameters and ignore
+//! them.
 
 use std::borrow::Cow;
 
@@ -21,13 +21,13 @@ use axum::response::{IntoResponse, Response};
 use crate::config::nearest;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Of VictoriaLogs: tenants are checked apart; the others steer its caches, its partial answers and
-/// its traces, which are not here.
+/// Of VictoriaLogs. Tenants are checked separately; the others control its caches, its partial
+/// responses and its traces, which do not exist here.
 const IGNORED: &[&str] = &["AccountID", "ProjectID", "allow_partial_response", "nocache", "trace"];
-/// What queries have in common.
+/// Parameters that queries share.
 const QUERY: &[&str] =
     &["query", "start", "end", "timeout", "extra_filters", "extra_stream_filters"];
-/// What calls that bring lines have in common.
+/// Parameters that ingest calls share.
 const INSERT: &[&str] = &[
     "_time_field",
     "_msg_field",
@@ -42,7 +42,7 @@ const INSERT: &[&str] = &[
     "type",
     "file",
 ];
-/// Headers of those, without `vl-`.
+/// Their headers, without the prefix `vl-`.
 const INSERT_HEADERS: &[&str] = &[
     "time-field",
     "msg-field",
@@ -52,8 +52,8 @@ const INSERT_HEADERS: &[&str] = &[
     "extra-fields",
     "debug",
 ];
-/// Of Elasticsearch: they say how an answer looks, and how an index that is not here treats a
-/// document that is durable already when it is answered.
+/// Of Elasticsearch. They control the format of a response, and how an index, which does not exist
+/// here, treats a document that is already durable when it is acknowledged.
 const ELASTIC: &[&str] = &[
     "_source",
     "_source_excludes",
@@ -78,7 +78,7 @@ const ELASTIC: &[&str] = &[
     "version_type",
     "wait_for_active_shards",
 ];
-/// Of Loki, as Grafana, `logcli` and promtail send them; those that no call reads steer its
+/// Of Loki, as Grafana, `logcli` and promtail send them. Those that no call reads control its
 /// splitting, its caches and its hints.
 const LOKI: &[&str] = &[
     "query",
@@ -107,7 +107,7 @@ const LOKI: &[&str] = &[
     "extra_stream_filters",
 ];
 
-/// The lists for a path; none where anything may stand.
+/// The lists for a path; `None` if any parameter is accepted.
 fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
     if let Some(call) = path.strip_prefix("/select/logsql/") {
         let own: &[&str] = match call {
@@ -127,10 +127,10 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             "field_values" => &["field", "filter", "limit", "time", "ignore_pipes"],
             "stats_query" => &["time"],
             "stats_query_range" => &["step", "offset", "time"],
-            // How often VictoriaLogs looks for new lines, and how long it waits for late ones: here
-            // they come at once.
+            // How often VictoriaLogs polls for new lines, and how long it waits for late ones: here
+            // they are sent at once.
             "tail" => &["start_offset", "include", "offset", "refresh_interval"],
-            // `streams`, and those about streams.
+            // `streams`, and the calls about streams.
             _ => &["field", "filter", "limit", "time", "ignore_pipes"],
         };
         return Some(vec![own, QUERY, IGNORED]);
@@ -169,7 +169,8 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         "/loki/api/v1/push" => Some(vec![INSERT, IGNORED]),
         _ if path.starts_with("/loki/") => Some(vec![LOKI, IGNORED]),
         _ if brings(path) => Some(vec![INSERT, ELASTIC, IGNORED]),
-        // What clients of Elasticsearch ask before they send has nothing to lose.
+        // Ignoring parameters of what clients of Elasticsearch request before they send does no
+        // harm.
         _ if path.starts_with("/insert/elasticsearch") => None,
         _ if path.starts_with("/insert/") => Some(vec![INSERT, IGNORED]),
         _ => None,
@@ -189,8 +190,8 @@ pub fn check<'p>(path: &str, names: impl Iterator<Item = (&'p str, &'p str)>) ->
     Ok(())
 }
 
-/// The middleware around every route: parameters in the address, and headers. Forms are checked
-/// where they are read.
+/// The middleware around every route: checks parameters in the URL, and headers. Forms are checked
+/// where they are parsed.
 pub async fn middleware(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let query = request.uri().query().unwrap_or_default();
@@ -230,8 +231,8 @@ fn check_tenant(name: &str, value: &str) -> ApiResult<()> {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(
-        "{name} is '{value}', and there is one tenant here, 0: run a server for each, or tell \
-        tenants apart by a field"
+        "{name} is '{value}', but there is only the tenant 0 here: run a server for each tenant, or tell \
+         tenants apart by a field"
     )))
 }
 
@@ -240,7 +241,7 @@ fn unknown(kind: &str, name: &str, known: impl Iterator<Item = &'static str>) ->
     known.sort_unstable();
     known.dedup();
     let space = if kind.ends_with('-') { "" } else { " " };
-    // A name may be as long as a request's head.
+    // A name may be as long as the head of a request.
     let shown: String = name.chars().take(100).collect();
     let hint = match nearest(&shown, known.iter().copied()) {
         Some(word) => format!("did you mean '{word}'?"),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn unknown_parameters_are_named() {
         for (path, query, expected) in [
             ("/select/logsql/query", "query=*&limit=1&extra_filters=a", ""),
             (

@@ -18,7 +18,7 @@ use super::routes::Routes;
 use crate::http::wire::body::read_whole;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Bytes of the form of a login: name and password, percent-encoded. A longer form is refused with
+/// Limit of the form of a login: name and password, percent-encoded. A longer form is refused with
 /// 413.
 const FORM_BYTES_MAX: usize = 4 * PASSWORD_BYTES_MAX;
 
@@ -45,14 +45,17 @@ async fn login(State(gate): State<Gate>, request: Request) -> ApiResult {
     }
     let peer = parts.extensions.get().map(|axum::extract::ConnectInfo(peer)| *peer);
     let form = read_whole(body, FORM_BYTES_MAX).await?.ok_or_else(|| {
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the form is longer than any login")
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the form is longer than a name and a password may be",
+        )
     })?;
     let (mut name, mut password) = (String::new(), String::new());
     for (field, value) in form_urlencoded::parse(&form) {
         match &*field {
             "name" => name = value.into_owned(),
             "password" => password = value.into_owned(),
-            _ => return Err(ApiError::bad_request("a login has a name and a password alone")),
+            _ => return Err(ApiError::bad_request("a login takes only a name and a password")),
         }
     }
     if !gate.has_users() {
@@ -69,7 +72,7 @@ async fn login(State(gate): State<Gate>, request: Request) -> ApiResult {
         gate.sessions().end(cookie);
     }
     let id = gate.sessions().begin(user.clone());
-    let id = id.ok_or_else(|| ApiError::internal("the system gives no random numbers"))?;
+    let id = id.ok_or_else(|| ApiError::internal("the system provides no random numbers"))?;
     if let Some(peer) = peer {
         audit::note_login(peer, user, "logged in");
     }
@@ -90,7 +93,8 @@ async fn logout(State(gate): State<Gate>, request: Request) -> ApiResult {
     Ok(([(SET_COOKIE, cookie)], Json(json!({}))).into_response())
 }
 
-/// Who is logged in. This call is never refused: its answer tells the page whether to show a login.
+/// Returns who is logged in. This call is never refused: its response tells the page whether to
+/// show a login.
 async fn me(State(gate): State<Gate>, request: Request) -> Response {
     let identified = gate.identify(request.method(), request.headers(), gate::peer(&request));
     let principal = identified.await.unwrap_or_else(|_| Principal::nobody());

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_query_it_is() {
+    fn users_may_touch_their_own_queries() {
         let caller = |principal| Caller { peer: ([127, 0, 0, 1], 7).into(), principal };
         let ann = Principal::named("ann".into(), Role::Read);
         let anna = Principal::named("anna".into(), Role::Read);
@@ -183,7 +183,7 @@ mod tests {
         let client = caller(ann.clone()).client();
         assert_eq!(client, "ann 127.0.0.1:7");
         assert!(ann.may_touch(&client) && bob.may_touch(&client) && !anna.may_touch(&client));
-        // Those of a time without users belong to operators.
+        // Queries from a time without users belong to operators.
         let unnamed = caller(Principal::anybody()).client();
         assert_eq!(unnamed, "127.0.0.1:7");
         assert!(!ann.may_touch(&unnamed) && bob.may_touch(&unnamed));

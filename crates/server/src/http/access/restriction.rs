@@ -1,32 +1,33 @@
-//! `extra_filters` and `extra_stream_filters`: which lines a query may see, beside what it asks
-//! for.
+//! `extra_filters` and `extra_stream_filters`: further conditions on the lines that a query may
+//! see.
 //!
-//! Tools that show somebody a part of the logs only send them with every query (VictoriaLogs). So
-//! they hold wherever lines are read, and where they cannot hold they are refused, never passed
-//! over: see [`Query::restricted`].
+//! Tools that show users a part of the logs send them with every query (VictoriaLogs). So they
+//! apply wherever lines are read; calls where they cannot apply refuse them and never ignore them:
+//! see [`Query::restricted`].
 //!
-//! The restriction of the caller ([`super::principal::Principal`]) is applied with them.
+//! The restriction of the caller ([`super::principal::Principal`]) is applied in the same way.
 //!
-//! Each is a filter in LogsQL, or an object of JSON (`{"app":"shop","env":["test","prod"]}`: all of
-//! these, each with one of the values). Several are all applied.
+//! Each is a filter in LogsQL, or a JSON object (`{"app":"shop","env":["test","prod"]}`: all of
+//! these fields, each with one of the values). If there are several, all apply.
 
 use std::sync::Arc;
 
 use query::{Filter, Query, QueryOptions, Test};
 use serde_json::{Map, Value};
 
-use crate::http::queries::ask::wrong_query;
+use crate::http::queries::run::wrong_query;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 
-/// The parameters, for messages and for what takes them.
+/// The names of the parameters, for messages and for the calls that take them.
 pub const NAMES: [&str; 2] = ["extra_filters", "extra_stream_filters"];
 
-/// Bytes of all restrictions of a query. Each query inside gets a copy, so more are refused.
+/// Limit of all restrictions of a query together, because each subquery gets a copy. More are
+/// refused.
 const RESTRICTION_BYTES_MAX: usize = 64 << 10;
 
 impl Params {
-    /// The filter that all lines of the answer must pass; none when every line may be seen.
+    /// The filter that all lines of the response must pass; `None` if every line may be seen.
     pub fn restriction(&self, now_ns: i64) -> ApiResult<Option<Arc<Filter>>> {
         // No parameter can remove the restriction of the caller.
         let mut filters: Vec<Filter> =
@@ -46,8 +47,8 @@ impl Params {
         Ok((!filters.is_empty()).then(|| Arc::new(Filter::and(filters))))
     }
 
-    /// A query of these parameters with [`Params::restriction`], where it is not given to what runs
-    /// it.
+    /// The query with [`Params::restriction`] added, for code that runs it without a restriction of
+    /// its own.
     pub fn restricted(&self, query: Query, now_ns: i64) -> ApiResult<Query> {
         let restriction = self.restriction(now_ns)?;
         match restriction {
@@ -69,7 +70,7 @@ fn parse(name: &str, text: &str, now_ns: i64) -> ApiResult<Filter> {
     })?;
     if !query.pipes().is_empty() || query.options() != QueryOptions::default() {
         return Err(ApiError::bad_request(format!(
-            "{name}: '{text}' is not a filter alone; leave pipes and options out"
+            "{name}: '{text}' is not a single filter; leave pipes and options out"
         )));
     }
     Ok(query.filter().clone())
@@ -78,7 +79,7 @@ fn parse(name: &str, text: &str, now_ns: i64) -> ApiResult<Filter> {
 fn of_object(name: &str, object: Map<String, Value>) -> ApiResult<Filter> {
     let wrong = |field: &str| {
         ApiError::bad_request(format!(
-            "{name}: the value of '{field}' is neither a text nor a list of texts; write for \
+            "{name}: the value of '{field}' is neither a string nor a list of strings; write for \
             example \
              {{\"app\":\"shop\"}} or {{\"app\":[\"shop\",\"cart\"]}}"
         ))
@@ -99,7 +100,7 @@ fn of_object(name: &str, object: Map<String, Value>) -> ApiResult<Filter> {
         filters.push(Filter::field(&field, test));
     }
     match filters.is_empty() {
-        // Nothing is named, so it cannot be meant to show everything.
+        // It names no field, but it cannot be meant to show everything.
         true => Err(ApiError::bad_request(format!("{name}: the object names no field"))),
         false => Ok(Filter::and(filters)),
     }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused() {
+    fn invalid_filters_are_refused() {
         let long = format!("extra_filters={}", "x".repeat(RESTRICTION_BYTES_MAX + 1));
         assert!(restriction(&long).unwrap_err().to_string().contains("longer than"));
         for text in [

@@ -32,7 +32,7 @@ struct Session {
 }
 
 impl Sessions {
-    /// An empty table of sessions that last so long.
+    /// An empty table; each session lasts for that time.
     pub fn new(lasts: Duration) -> Sessions {
         Sessions { lasts, table: Mutex::default() }
     }

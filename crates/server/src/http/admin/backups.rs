@@ -40,10 +40,10 @@ async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let now_ns = crate::http::now_ns();
     let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let place = only_one(&app)?;
+    let permit = only_one(&app)?;
     let answer = blocking(move || {
-        // Kept to the end, also when the client goes away.
-        let _place = place;
+        // Held to the end of the work, even if the client goes away.
+        let _permit = permit;
         let (dir, free_bytes_min) = (&app.config.data_dir, app.config.store.disk_free_bytes_min);
         let made = backup::of_store(pipeline.store(), dir, &name, now_ns, free_bytes_min);
         let manifest = made.map_err(refused)?;
@@ -60,9 +60,9 @@ async fn remove(
     Path(name): Path<String>,
 ) -> ApiResult {
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let place = only_one(&app)?;
+    let permit = only_one(&app)?;
     let removed = blocking(move || {
-        let _place = place;
+        let _permit = permit;
         let removed = backup::delete(&app.config.data_dir.join(BACKUPS_DIR), &name);
         match removed.map_err(internal)? {
             true => {
@@ -70,7 +70,7 @@ async fn remove(
                 Ok(json!({ "name": name, "deleted": true }))
             }
             false => Err(ApiError::not_found(format!(
-                "there is no backup '{name}'; the list is at /api/v1/backups"
+                "there is no backup '{name}'; /api/v1/backups lists all"
             ))),
         }
     });
@@ -78,20 +78,20 @@ async fn remove(
 }
 
 fn only_one(app: &App) -> ApiResult<OwnedSemaphorePermit> {
-    Arc::clone(&app.backup_place).try_acquire_owned().map_err(|_| {
-        let message = "a backup is being made or deleted; try again when it is done";
+    Arc::clone(&app.backup_permit).try_acquire_owned().map_err(|_| {
+        let message = "a backup is being made or deleted; try again when that is done";
         ApiError::new(StatusCode::CONFLICT, message)
     })
 }
 
-/// Runs what touches the disk on a thread that may wait.
+/// Runs work on the disk on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
     let running = tokio::task::spawn_blocking(work);
-    running
-        .await
-        .unwrap_or_else(|_| Err(ApiError::internal("it ended by a bug; see the server's log")))
+    running.await.unwrap_or_else(|_| {
+        Err(ApiError::internal("the backup ended because of a bug; see the server's log"))
+    })
 }
 
 fn refused(error: Error) -> ApiError {
@@ -106,7 +106,7 @@ fn refused(error: Error) -> ApiError {
 }
 
 fn internal(error: Error) -> ApiError {
-    ApiError::internal(crate::told(&error))
+    ApiError::internal(crate::one_line(&error))
 }
 
 /// A backup as the API shows it.

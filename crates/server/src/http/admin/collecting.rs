@@ -1,5 +1,5 @@
-//! The HTTP side of `loginson collect`: lines that are brought, `/health`, `/ready`, `/metrics`,
-//! `/api/v1/nodes`, `/api/v1/files`.
+//! The HTTP API of `loginson collect`: ingest, `/health`, `/ready`, `/metrics`, `/api/v1/nodes`,
+//! `/api/v1/files`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::{Clients, Guard, files, wrong_method};
 use crate::ingest::sources::Sources;
 
-/// What a collector shows of itself.
+/// The state that a collector shows.
 pub struct Collecting {
     forwarder: Arc<Forwarder>,
     accounting: Arc<Accounting>,
@@ -35,7 +35,7 @@ pub struct Collecting {
 }
 
 impl Collecting {
-    /// Of a collector that starts now.
+    /// For a collector that starts now.
     pub fn new(
         forwarder: Arc<Forwarder>,
         accounting: Arc<Accounting>,
@@ -83,25 +83,26 @@ async fn nothing_else(mut request: Request) -> Response {
         return answer;
     }
     let error = ApiError::not_found(
-        "a collector has /insert/…, /api/v1/nodes, /api/v1/files, /metrics, /health and /ready; lines are asked for at a \
+        "a collector has /insert/…, /api/v1/nodes, /api/v1/files, /metrics, /health and /ready; lines are queried at a \
          store",
     );
     error.into_response()
 }
 
 async fn followed(State(seen): State<Arc<Collecting>>, RawQuery(query): RawQuery) -> ApiResult {
-    let page = files::Page::asked(query)?;
+    let page = files::Page::from_query(query)?;
     Ok(page.answer(|look| seen.sources().files(look)))
 }
 
-/// 200 while lines find room: at a store or in the spool.
+/// 200 while a store or the spool accepts lines.
 async fn ready(State(seen): State<Arc<Collecting>>) -> Response {
     let status = seen.forwarder.status();
     let connected = |store: &StoreStatus| matches!(store.link, Link::Connected);
     match status.spool.full && !status.stores.iter().any(connected) {
         false => "ready\n".into_response(),
-        true => ApiError::unavailable("no store is connected, and the spool has no room")
-            .into_response(),
+        true => {
+            ApiError::unavailable("no store is connected, and the spool is full").into_response()
+        }
     }
 }
 
@@ -184,29 +185,29 @@ fn forwarding(status: &ForwardStatus, out: &mut Text) {
     };
     one("loginson_spool_bytes", "gauge", "Bytes of frames that wait on disk.", spool.bytes);
     one("loginson_spool_bytes_max", "gauge", "Limit of those bytes.", spool.bytes_max);
-    one("loginson_spool_lines", "gauge", "Lines that wait on disk.", spool.lines);
+    one("loginson_spool_lines", "gauge", "Lines in those frames.", spool.lines);
     one(
         "loginson_spool_lines_damaged_total",
         "counter",
-        "Lines that waited on disk and could not be read back.",
+        "Lines in the spool that could not be read back.",
         spool.lines_damaged,
     );
     one(
         "loginson_spool_full",
         "gauge",
-        "1 when the last frames to wait on disk found no room.",
+        "1 when the last frames for the spool found no room.",
         spool.full.into(),
     );
     one(
         "loginson_forward_waiting_bytes",
         "gauge",
-        "Bytes in memory that wait for a store with room, or for the disk.",
+        "Bytes in memory that wait for a store or for the spool.",
         status.waiting_bytes,
     );
     one(
         "loginson_forward_threads_failed_total",
         "counter",
-        "Threads that send or spool frames and failed by a bug; they go on a second later.",
+        "Threads that send or spool frames and failed because of a bug; they restart after a second.",
         status.threads_failed,
     );
     let mut each = |name: &str, kind: &str, help: &str, value: fn(&StoreStatus) -> u64| {
@@ -221,7 +222,7 @@ fn forwarding(status: &ForwardStatus, out: &mut Text) {
     each(
         "loginson_store_state_seconds",
         "gauge",
-        "Time since the store was connected, or was lost.",
+        "Time since the store was connected or disconnected.",
         |store| store.since.elapsed().as_secs(),
     );
     each("loginson_store_connects_total", "counter", "Connections to the store.", |s| s.connects);
@@ -237,19 +238,19 @@ fn forwarding(status: &ForwardStatus, out: &mut Text) {
     each(
         "loginson_store_sent_bytes_total",
         "counter",
-        "Bytes sent to the store, those sent again included.",
+        "Bytes sent to the store, including repeated ones.",
         |store| store.bytes_sent,
     );
     each(
         "loginson_store_memory_bytes",
         "gauge",
-        "Bytes in memory for the store, sent and not acknowledged or about to be sent.",
+        "Bytes in memory bound to the store: sent and not acknowledged, or about to be sent.",
         |store| store.bytes_in_memory,
     );
     each(
         "loginson_store_spooled_bytes",
         "gauge",
-        "Bytes on disk that were sent to the store, or are about to be.",
+        "Bytes on disk bound to the store: sent, or about to be sent.",
         |store| store.bytes_spooled,
     );
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/deletions`: deletion of lines by a filter, to ask for, to look at and to cancel.
+//! `/api/v1/deletions`: starts, lists and cancels deletions of lines by a filter.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     let work = move || pipeline.store().delete_lines(&filter);
     let deletion = tokio::task::spawn_blocking(work).await;
     let deletion = deletion.map_err(|error| ApiError::internal(error.to_string()))?;
-    let deletion = deletion.map_err(told)?;
+    let deletion = deletion.map_err(api_error)?;
     audit::note(&caller, &format!("deletion {} begins", deletion.id), &deletion.filter);
     let body = Json(entry(&deletion, &DeletionProgress::default()));
     Ok((StatusCode::ACCEPTED, body).into_response())
@@ -64,7 +64,7 @@ async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
     };
     let result: Result<Result<_, StoreError>, _> = tokio::task::spawn_blocking(work).await;
     let (cancelled, found) =
-        result.map_err(|error| ApiError::internal(error.to_string()))?.map_err(told)?;
+        result.map_err(|error| ApiError::internal(error.to_string()))?.map_err(api_error)?;
     if cancelled {
         audit::note(&caller, &format!("deletion {number} cancelled"), "");
     }
@@ -72,7 +72,7 @@ async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
     Ok(Json(json!({ "id": id, "state": deletion.state.name() })).into_response())
 }
 
-fn told(error: StoreError) -> ApiError {
+fn api_error(error: StoreError) -> ApiError {
     match error {
         StoreError::Refused(text) => ApiError::new(StatusCode::TOO_MANY_REQUESTS, text),
         error => ApiError::internal(error.to_string()),
@@ -81,7 +81,7 @@ fn told(error: StoreError) -> ApiError {
 
 fn unknown(id: &str) -> ApiError {
     ApiError::not_found(format!(
-        "there is no deletion {id}; the list of those that run or ended lately is at /api/v1/deletions"
+        "there is no deletion {id}; /api/v1/deletions lists running and recent deletions"
     ))
 }
 

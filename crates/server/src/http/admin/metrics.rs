@@ -1,7 +1,6 @@
-//! `/metrics`: everything that is counted, in Prometheus' text format. `docs/metrics.md` describes
-//! each.
+//! `/metrics`: all counters, in the text format of Prometheus. `docs/metrics.md` describes each.
 //!
-//! All pairs of source and reason are always there, so that a rate over a counter begins at zero
+//! All pairs of source and reason are always present, so that a rate over a counter begins at zero
 //! and an alert can be written before the first loss.
 
 use std::fmt::{Display, Write as _};
@@ -22,7 +21,7 @@ use crate::http::access::routes::Routes;
 use crate::http::{App, Clients, Guard, Reason, Tls};
 use crate::process::open_files;
 
-/// The type of the answer.
+/// The media type of the response.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The routes of this file.
@@ -40,7 +39,7 @@ fn text(app: &App) -> String {
     out.one(
         "loginson_ready",
         "gauge",
-        "1 while lines are taken and queries answered.",
+        "1 while the server accepts lines and answers queries.",
         &[],
         u8::from(crate::http::admin::status::is_ready(app)),
     );
@@ -58,21 +57,21 @@ fn text(app: &App) -> String {
         out.one(
             "loginson_parse_panics_total",
             "counter",
-            "Frames that parsing panicked over, by a bug.",
+            "Frames whose parsing panicked because of a bug.",
             &[],
             pipeline.parsing.panics() + pipeline.summary.panics(),
         );
         out.one(
             "loginson_stage_panics_total",
             "counter",
-            "Panics of the stages that parse and summarise over anything but a frame, by a bug; they go on.",
+            "Panics of the stages parse and summary that no frame caused, because of a bug; the stages restart.",
             &[],
             pipeline.stages.panics(),
         );
         out.one(
             "loginson_parse_failures_total",
             "counter",
-            "Frames that could not be read to be parsed: damaged, or the disk failed.",
+            "Frames that could not be read for parsing: damaged, or the disk failed.",
             &[],
             pipeline.parsing.failures(),
         );
@@ -108,7 +107,7 @@ pub fn files(totals: collector::file::FileTotals, out: &mut Text) {
         (
             "loginson_files_records_cut_total",
             "counter",
-            "Records cut into several because they were too long.",
+            "Records split because they were too long.",
             totals.records_cut,
         ),
         (
@@ -126,7 +125,7 @@ pub fn files(totals: collector::file::FileTotals, out: &mut Text) {
         (
             "loginson_files_checkpoint_errors_total",
             "counter",
-            "Times that it could not be written down how far files are read.",
+            "Failed writes of the checkpoint: how far files are read.",
             totals.checkpoints_failed,
         ),
     ] {
@@ -134,7 +133,7 @@ pub fn files(totals: collector::file::FileTotals, out: &mut Text) {
     }
 }
 
-/// What is known of any process.
+/// Metrics that every process has.
 pub fn process(started_ns: i64, out: &mut Text) {
     let started_s = started_ns as f64 / 1e9;
     out.one(
@@ -161,7 +160,7 @@ pub fn clients(clients: &Clients, out: &mut Text) {
     out.one(
         "loginson_http_clients_stalled_total",
         "counter",
-        "Connections that were ended because their clients took nothing of their answers for too long.",
+        "Connections closed because the client read nothing of its response for too long.",
         &[],
         clients.stalled.load(Relaxed),
     );
@@ -176,19 +175,19 @@ pub fn clients(clients: &Clients, out: &mut Text) {
     one(
         "loginson_http_connections_closed_idle_total",
         "counter",
-        "Connections that were closed while they waited for a request, because others needed them.",
+        "Idle connections closed because others needed their seats.",
         seats.closed_idle(),
     );
     one(
         "loginson_http_connections_closed_slow_total",
         "counter",
-        "Requests that were ended because their bodies came most slowly while others needed room.",
+        "Requests ended because their bodies were the slowest while others needed seats.",
         seats.closed_slow(),
     );
     one(
         "loginson_http_connections_refused_total",
         "counter",
-        "Connections and requests that were refused because all connections worked.",
+        "Connections and requests refused because all connections were busy.",
         seats.refused(),
     );
 }
@@ -213,14 +212,14 @@ fn https(https: &Tls, out: &mut Text) {
     out.one(
         "loginson_https_reloads_total",
         "counter",
-        "Times that the certificate of HTTPS was read anew and used.",
+        "Times that the certificate of HTTPS was reloaded.",
         &[],
         status.reloads,
     );
     out.one(
         "loginson_https_reload_failures_total",
         "counter",
-        "Times that the certificate of HTTPS was read anew and could not be used.",
+        "Times that the certificate of HTTPS could not be reloaded.",
         &[],
         status.reload_failures,
     );
@@ -229,7 +228,7 @@ fn https(https: &Tls, out: &mut Text) {
 /// Requests of other web pages, and for hosts that are not this server.
 pub fn refused(guard: &Guard, out: &mut Text) {
     let name = "loginson_http_refused_total";
-    out.head(name, "counter", "Requests that were refused before they were looked at, by reason.");
+    out.head(name, "counter", "Requests refused before they were routed, by reason.");
     for reason in Reason::ALL {
         out.sample(name, &[("reason", reason.name())], guard.refused(reason));
     }
@@ -238,7 +237,7 @@ pub fn refused(guard: &Guard, out: &mut Text) {
 /// Calls that the gate refused, and logins.
 pub fn access(gate: &Gate, out: &mut Text) {
     let name = "loginson_access_refused_total";
-    out.head(name, "counter", "Calls that were refused, by reason: who calls, or their role.");
+    out.head(name, "counter", "Calls refused because of the caller or their role, by reason.");
     for why in Refused::ALL {
         out.sample(name, &[("reason", why.name())], gate.refused(why));
     }
@@ -251,9 +250,9 @@ pub fn access(gate: &Gate, out: &mut Text) {
     );
 }
 
-/// What came, by source.
+/// What arrived, by source.
 pub fn ingest(accounting: &Accounting, out: &mut Text) {
-    // One look at each source, so that the sums of one answer agree.
+    // Each source is read once, so that the sums of one response agree.
     let sources = SourceKind::ALL.map(|kind| (kind.name(), accounting.source(kind).counts()));
     let mut each = |name: &str, kind: &str, help: &str, value: fn(&SourceCounts) -> u64| {
         out.head(name, kind, help);
@@ -267,7 +266,7 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     each(
         "loginson_bytes_received_total",
         "counter",
-        "Bytes of those lines, without what separates them.",
+        "Bytes of those lines, without separators.",
         |c| c.bytes_received,
     );
     each("loginson_lines_kept_total", "counter", "Lines that became durable.", |c| c.lines_kept);
@@ -275,7 +274,7 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     each(
         "loginson_connections_total",
         "counter",
-        "Connections accepted; of HTTP, requests that bring lines.",
+        "Connections accepted; for HTTP, ingest requests.",
         |c| c.connections_total,
     );
     each("loginson_connections_open", "gauge", "Connections open now.", |c| c.connections_open);
@@ -288,7 +287,7 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     each(
         "loginson_connections_timed_out_total",
         "counter",
-        "Connections closed because nothing came for too long.",
+        "Connections closed because nothing arrived for too long.",
         |c| c.connections_timed_out,
     );
     each(
@@ -303,7 +302,7 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     each(
         "loginson_source_threads_failed_total",
         "counter",
-        "Threads of sources that ended by a fault of Loginson.",
+        "Threads of sources that ended because of a bug.",
         |c| c.threads_failed,
     );
     let mut by_reason = |name: &str, help: &str, value: fn(DropCounts) -> u64| {
@@ -322,7 +321,7 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     );
     by_reason(
         "loginson_bytes_dropped_total",
-        "Bytes of them that were received and not kept.",
+        "Bytes of those lines that were received and not kept.",
         |drops| drops.bytes,
     );
     let name = "loginson_udp_socket_drops_total";
@@ -343,14 +342,14 @@ fn tls(status: &TlsStatus, out: &mut Text) {
     out.one(
         "loginson_tls_reloads_total",
         "counter",
-        "Times that changed certificate files were read and used.",
+        "Times that changed certificate files were reloaded.",
         &[],
         status.reloads,
     );
     out.one(
         "loginson_tls_reload_failures_total",
         "counter",
-        "Times that they could not be used, so that what was in use stayed.",
+        "Times that they could not be reloaded, so that the old ones stayed in use.",
         &[],
         status.reload_failures,
     );
@@ -369,7 +368,7 @@ fn queries(app: &App, out: &mut Text) {
     out.one(
         "loginson_queries_waiting",
         "gauge",
-        "Queries that wait for a place.",
+        "Queries that wait for a slot.",
         &[],
         count(State::Waiting),
     );
@@ -396,21 +395,21 @@ fn queries(app: &App, out: &mut Text) {
     out.one(
         "loginson_tail_lines_skipped_total",
         "counter",
-        "Lines that live tails were told to have missed, because their clients read too slowly.",
+        "Lines that live tails missed, as their clients were told, because they read too slowly.",
         &[],
         app.tail_lines_skipped.load(Relaxed),
     );
     out.one(
         "loginson_result_pages_open",
         "gauge",
-        "Pages of results of background queries that are read or sent.",
+        "Pages of results of background queries that are being read or sent.",
         &[],
-        app.config.query.pages_max - app.page_places.available_permits(),
+        app.config.query.pages_max - app.page_permits.available_permits(),
     );
     out.one(
         "loginson_result_pages_refused_total",
         "counter",
-        "Pages of results that were refused because too many were read or sent.",
+        "Pages of results refused because too many were being read or sent.",
         &[],
         app.pages_refused.load(Relaxed),
     );
@@ -426,14 +425,14 @@ fn queries(app: &App, out: &mut Text) {
     out.one(
         "loginson_background_expired_total",
         "counter",
-        "Background queries that were deleted because their time was over.",
+        "Background queries that expired and were deleted.",
         &[],
         jobs.expired(),
     );
     out.one(
         "loginson_background_result_bytes",
         "gauge",
-        "Bytes of the rows that are kept of background queries.",
+        "Bytes of the kept rows of background queries.",
         &[],
         jobs.bytes(),
     );
@@ -444,7 +443,7 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     let mut gauge = |name: &str, help: &str, value: u64| out.one(name, "gauge", help, &[], value);
     gauge(
         "loginson_store_lines",
-        "Lines that are durable and not deleted, without rows of the summary.",
+        "Durable lines that are not deleted, without rows of the summary.",
         stats.lines,
     );
     gauge("loginson_store_own_lines", "Rows of the summary.", stats.lines_own);
@@ -474,12 +473,12 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     if let Ok(space) = pipeline.store().disk_space() {
         gauge(
             "loginson_store_disk_free_bytes",
-            "Room on the file system of the data directory.",
+            "Free space on the file system of the data directory.",
             space.free_bytes,
         );
         gauge(
             "loginson_store_disk_used_bytes",
-            "Bytes that files of everybody take on that file system.",
+            "Bytes used on that file system, by any program.",
             space.used_bytes,
         );
         gauge("loginson_store_disk_size_bytes", "Size of that file system.", space.total_bytes);
@@ -487,7 +486,7 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     let state = u64::from(stats.state == StoreState::Ok);
     gauge(
         "loginson_store_writable",
-        "1 while the store takes lines; 0 while the disk is full or failing.",
+        "1 while the store accepts lines; 0 while the disk is full or failing.",
         state,
     );
     let mut counter =
@@ -519,7 +518,7 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     );
     sealing(&stats, out);
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let latency = "Time from taking a frame to its being durable, summed over frames.";
+    let latency = "Time from accepting a frame until it is durable, summed over frames.";
     let sum = seconds(stats.commit_latency_ns_sum);
     out.one("loginson_store_commit_latency_seconds_total", "counter", latency, &[], sum);
     let longest = seconds(stats.commit_latency_ns_max);
@@ -553,7 +552,7 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
         ("loginson_seal_lag_bytes", "Bytes of their files.", stats.sealing.lag_bytes),
         (
             "loginson_seal_damaged_segments",
-            "Damaged segments, which are left as they are.",
+            "Damaged segments, which are left unchanged.",
             stats.sealing.damaged_segments,
         ),
     ];
@@ -572,7 +571,7 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
         ("loginson_seal_segments_total", "Segments sealed.", sealing.sealed_segments),
         (
             "loginson_seal_trailed_total",
-            "Of those, the ones that were sealed while they were written, from memory.",
+            "Of those, the ones that were sealed from memory while they were written.",
             sealing.trailed_segments,
         ),
         (
@@ -583,7 +582,7 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
         ("loginson_seal_merges_total", "Runs of small segments merged into one.", sealing.merges),
         (
             "loginson_seal_reencoded_total",
-            "Segments encoded again while the machine was idle.",
+            "Segments re-encoded while the machine was idle.",
             sealing.reencoded_segments,
         ),
         (
@@ -603,7 +602,7 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
         ),
         (
             "loginson_seal_urgent_total",
-            "Times at which sealing stopped giving way, for its backlog or a full disk.",
+            "Times that sealing stopped yielding, because of its backlog or a full disk.",
             sealing.urgent,
         ),
     ];
@@ -628,18 +627,18 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
 pub struct Text(String);
 
 impl Text {
-    /// All of it.
+    /// The whole text.
     pub fn into_text(self) -> String {
         self.0
     }
 
-    /// Name, kind and meaning of the samples that follow.
+    /// Name, type and help of the samples that follow.
     pub fn head(&mut self, name: &str, kind: &str, help: &str) {
         writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}")
             .expect("writing to a string");
     }
 
-    /// A sample; label values are names of ours and need no escaping.
+    /// A sample. Label values are our own names and need no escaping.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (i, (label, text)) in labels.iter().enumerate() {
@@ -652,7 +651,7 @@ impl Text {
         writeln!(self.0, " {value}").expect("writing to a string");
     }
 
-    /// A metric of one sample.
+    /// A metric with one sample.
     pub fn one(
         &mut self,
         name: &str,
@@ -677,14 +676,14 @@ fn memory_budget(memory: &Budget, out: &mut Text) {
         memory.bytes_max(),
     );
     let name = "loginson_memory_peak_bytes";
-    out.one(name, "gauge", "The most of it that was taken at a time.", &[], memory.peak());
+    out.one(name, "gauge", "Peak of that memory.", &[], memory.peak());
     let name = "loginson_memory_bytes";
-    out.head(name, "gauge", "Taken of it now, by what for.");
+    out.head(name, "gauge", "Memory taken from it now, by purpose.");
     for purpose in Purpose::ALL {
         out.sample(name, &[("purpose", purpose.name())], memory.held_for(purpose));
     }
     let name = "loginson_memory_refused_total";
-    out.head(name, "counter", "How often there was not enough of it left, by what for.");
+    out.head(name, "counter", "Requests that found not enough of it free, by purpose.");
     for purpose in Purpose::ALL {
         out.sample(name, &[("purpose", purpose.name())], memory.refused(purpose));
     }

@@ -1,10 +1,9 @@
-//! `POST /api/v1/seal`: closes the segment that is being written, so that it is sealed without
-//! waiting until it is full or old.
+//! `POST /api/v1/seal`: closes the active segment, so that it is sealed before it is full or old.
 //!
-//! Sealing itself stays in the background: the answer says how many segments wait for it, and
+//! Sealing itself stays in the background: the response says how many segments wait for it, and
 //! `store.sealing.lag_segments` of `/api/v1/status` is 0 once all are sealed. Lines that arrive
-//! after the call go into a new segment. Called often it makes many small segments, which are
-//! merged later.
+//! after the call go into a new segment. Frequent calls make many small segments, which are merged
+//! later.
 
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ async fn seal(State(app): State<Arc<App>>, caller: Caller, _: Params) -> ApiResu
     };
     let waiting = tokio::task::spawn_blocking(work).await;
     let waiting = waiting.map_err(|error| ApiError::internal(error.to_string()))?;
-    audit::note(&caller, "the segment being written is closed", "");
+    audit::note(&caller, "active segment closed", "");
     let body = Json(json!({ "lag_segments": waiting }));
     Ok((StatusCode::ACCEPTED, body).into_response())
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/status`, `/health`, `/ready`: how the server is.
+//! `/api/v1/status`, `/health`, `/ready`: the state of the server.
 
 use collector::Deliver as _;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ async fn health() -> &'static str {
     "ok\n"
 }
 
-/// 200 while lines are taken and queries answered.
+/// 200 while the server accepts lines and answers queries.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     match not_ready(&app) {
         None => "ready\n".into_response(),
@@ -46,7 +46,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// Whether lines are taken and queries answered.
+/// Whether the server accepts lines and answers queries.
 pub fn is_ready(app: &App) -> bool {
     not_ready(app).is_none()
 }
@@ -101,7 +101,7 @@ fn memory(memory: &Budget) -> Value {
     })
 }
 
-/// What came, by source.
+/// What arrived, by source.
 pub fn ingest(accounting: &Accounting) -> Vec<Value> {
     let sources = SourceKind::ALL.into_iter().map(|kind| {
         let counts = accounting.source(kind).counts();
@@ -132,7 +132,7 @@ pub fn ingest(accounting: &Accounting) -> Vec<Value> {
     sources.collect()
 }
 
-/// The files that are followed, all together.
+/// Totals over the files that are followed.
 pub fn files(files: &FileSource) -> Value {
     let totals = files.totals();
     json!({
@@ -163,7 +163,7 @@ fn tls(status: &TlsStatus) -> Value {
 fn store(app: &App, pipeline: &Pipeline) -> Value {
     let stats = pipeline.store().stats();
     let space = pipeline.store().disk_space().ok();
-    // What is not parsed yet has no known times; its arrival is the best guess.
+    // Lines that are not parsed have no known times; their arrival is the best estimate.
     let times = stats.time_ns.or(stats.received_ns);
     json!({
         "lines": stats.lines,

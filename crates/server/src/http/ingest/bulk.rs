@@ -1,13 +1,13 @@
-//! The part of Elasticsearch's API that shippers and its clients need to bring lines: `_bulk`,
-//! `_doc`, `_create`, and what they ask before they send.
+//! The part of Elasticsearch's API that shippers and its clients need to send lines: `_bulk`,
+//! `_doc`, `_create`, and what they request before they send.
 //!
-//! It stands below `/insert/elasticsearch`, as in VictoriaLogs, and at the root for clients whose
-//! address has no path. Only what adds a document is taken (`create`, `index`); the names of
-//! indices and the ids of documents are not kept. The answer has an item for each document, all
-//! alike, since a body is kept as far as it could be read or refused. Before they send, shippers
-//! ask what is there: [`about`], [`license`], [`nothing`].
+//! It is served below `/insert/elasticsearch`, as in VictoriaLogs, and at the root for clients
+//! whose address has no path. Only operations that add a document are accepted (`create`, `index`);
+//! names of indices and ids of documents are not kept. The response has an item for each document,
+//! all alike: a body is kept up to its first error, or refused. Before they send, shippers ask for
+//! the state of the server: [`about`], [`license`], [`nothing`].
 //!
-//! Left out: everything else of that API; it is answered with 404.
+//! Left out: everything else of that API, which is answered with 404.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,18 +29,19 @@ use crate::http::access::routes::Routes;
 use crate::http::ingest::{Inserting, Request, WholeBody, insert};
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// The version whose API this is a part of; shippers refuse to talk to one they do not know.
+/// The version whose API this implements in part; shippers refuse to talk to versions they do not
+/// know.
 const VERSION: &str = "8.17.0";
-/// Official clients look for it in every answer.
+/// Official clients look for this header in every response.
 const PRODUCT: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-elastic-product"), HeaderValue::from_static("Elasticsearch"));
-/// The scope of all these routes. Shippers send their credentials also with what they ask before
-/// they send lines.
+/// The scope of all these routes. Shippers send their credentials with the requests before the
+/// first lines as well.
 const SCOPE: Scope = Scope::Ingest;
-/// Where the API stands.
+/// The prefixes of the paths.
 const PREFIXES: [&str; 2] = ["", "/insert/elasticsearch"];
-/// What shippers ask about, or set up, before they send: policies, templates, pipelines. None of it
-/// exists here, and none is needed.
+/// Resources that shippers look up or set up before they send: policies, templates, pipelines. None
+/// of them exists here, and none is needed.
 const PROBED: [&str; 18] = [
     "_alias",
     "_alias/{*name}",
@@ -61,7 +62,7 @@ const PROBED: [&str; 18] = [
     "{index}/_alias/{*name}",
     "{index}/_refresh",
 ];
-/// How programs begin their names that talk to Elasticsearch, in lower case.
+/// Prefixes of the `User-Agent` of programs that talk to Elasticsearch, in lower case.
 const CLIENTS: [&[u8]; 9] = [
     b"elastic",
     b"filebeat",
@@ -73,9 +74,9 @@ const CLIENTS: [&[u8]; 9] = [
     b"vector",
     b"winlogbeat",
 ];
-/// Items of an answer that are written at a time.
+/// Items of a response that are encoded at a time.
 const ITEMS_PIECE: u64 = 1000;
-/// Bytes of a document. A longer one would be cut within, so that it were no JSON any more: it is
+/// Limit of a document. A longer one would be cut in its middle and no longer be JSON, so it is
 /// refused with 413.
 const DOCUMENT_BYTES_MAX: usize = LINE_BYTES_MAX;
 
@@ -100,7 +101,7 @@ fn routes_at(prefix: &str) -> Routes<Arc<Inserting>> {
         .get(SCOPE, &at("_license"), license)
         .get(SCOPE, &at("_xpack"), license);
     if !prefix.is_empty() {
-        // At the root these are the page, which asks `answer_at_root` first.
+        // At the root these paths belong to the page, which calls `answer_at_root` first.
         router = router
             .get(SCOPE, prefix, about)
             .get(SCOPE, &at(""), about)
@@ -115,8 +116,7 @@ fn routes_at(prefix: &str) -> Routes<Arc<Inserting>> {
     router
 }
 
-/// What a client of Elasticsearch is answered at the root; none for everybody else, such as a
-/// browser.
+/// The response for a client of Elasticsearch at the root; `None` for all others, such as browsers.
 pub async fn answer_at_root(request: &mut axum::extract::Request) -> Option<Response> {
     if !is_client(request.headers()) {
         return None;
@@ -132,7 +132,7 @@ pub async fn answer_at_root(request: &mut axum::extract::Request) -> Option<Resp
     Some(gate::admit(SCOPE, request).await.err().unwrap_or(answer))
 }
 
-/// Whether a request is of such a client. A browser asks for HTML.
+/// Whether a request is from such a client. A browser accepts HTML.
 fn is_client(headers: &HeaderMap) -> bool {
     let has = |name: HeaderName, text: &[u8]| {
         headers.get_all(name).iter().any(|value| {
@@ -182,12 +182,12 @@ async fn health() -> Response {
     ([PRODUCT], Json(body)).into_response()
 }
 
-/// Answers what is [`PROBED`].
+/// Responds to requests for [`PROBED`] resources.
 async fn nothing() -> Response {
     ([PRODUCT], Json(json!({ "acknowledged": true }))).into_response()
 }
 
-/// An index is made, for clients that do so before they send.
+/// Pretends to create an index, for clients that do so before they send.
 async fn index(Path(name): Path<String>) -> Response {
     created(&name)
 }
@@ -207,7 +207,7 @@ async fn bulk(State(to): State<Arc<Inserting>>, request: Request, body: Body) ->
     }
 }
 
-/// One document.
+/// Takes one document.
 async fn document(
     State(to): State<Arc<Inserting>>,
     Path(names): Path<Vec<String>>,
@@ -247,22 +247,22 @@ async fn take_document(body: &mut WholeBody<'_>) -> ApiResult<()> {
     serde_json::from_slice::<IgnoredAny>(&document)
         .map_err(|error| ApiError::bad_request(format!("the document is not JSON: {error}")))?;
     if !document.trim_ascii().starts_with(b"{") {
-        return Err(ApiError::bad_request("the document is not an object of JSON"));
+        return Err(ApiError::bad_request("the document is not a JSON object"));
     }
-    // JSON has newlines between its parts only, so a line is made of it without another change.
+    // JSON has newlines only between its tokens, so replacing them makes one line of it.
     let line = |byte: u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
     let mut line: Vec<u8> = document.trim_ascii().iter().copied().map(line).collect();
     line.push(b'\n');
     body.take(&line).await
 }
 
-/// An id, as clients want one. It names nothing here.
+/// An id, because clients expect one. It names nothing here.
 fn new_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("{:x}-{:x}", crate::http::now_ns(), COUNT.fetch_add(1, Relaxed))
 }
 
-/// An answer that says of so many documents that each was created, in pieces.
+/// A response that reports each of `count` documents as created, in chunks.
 fn items(
     documents: u64,
 ) -> impl tokio_stream::Stream<Item = Result<Bytes, std::convert::Infallible>> {

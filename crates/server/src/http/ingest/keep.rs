@@ -1,9 +1,9 @@
-//! One body on its way to the disk: pieces in, lines to the intake, and what became durable of
-//! them, in order.
+//! Passes one body on to the disk: takes chunks of it, hands lines to the intake, and tracks in
+//! order which of them became durable.
 //!
-//! Handing lines on blocks while delivery does, and so leaves the threads of the runtime for that
-//! time; but only where that may be long. Leaving costs two changes of threads, more than all the
-//! rest that is done with a piece of a body.
+//! Handing lines on blocks while delivery does. During that time the task leaves the threads of the
+//! runtime, but only if it may take long: leaving costs two thread switches, more than all other
+//! work on a chunk of a body.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,61 +19,61 @@ use tokio::task::block_in_place;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::ingest::http_lines::HttpLines;
 
-/// Bytes of one request on their way to the disk. More of its body is not read until some are
-/// durable.
+/// Bytes of one request that are not durable yet. Beyond it, reading the body pauses until some
+/// are.
 pub const UNACKNOWLEDGED_BYTES_MAX: u64 = 8 << 20;
 
-/// Memory of what decompresses a body: the largest window, and what comes out at once.
+/// Memory of a decompressor: the largest window, and its output buffer.
 const DECODER_BYTES: usize = (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20);
 /// Bytes of an incomplete line that are not counted: nearly all requests stay below.
 const HELD_BYTES_FEW: usize = 256 << 10;
-/// Seconds after which a request should come again for which there is no memory.
+/// Seconds after which a request that found no memory should be sent again.
 const RETRY_AFTER_S: u32 = 5;
 
-/// What became durable.
+/// Lines and bytes that became durable.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     pub lines: u64,
     pub bytes: u64,
 }
 
-/// Takes one body.
+/// Takes the lines of one body.
 pub struct Keeper {
     decoder: Decoder,
-    /// Where the body may be an array.
+    /// Set if the body may be a JSON array.
     elements: Option<Elements>,
-    /// Its pieces are as long as they came, and cost no time to decode.
+    /// The body is not compressed, so decoding costs no time.
     is_plain: bool,
     lines: WholeLines,
     sink: Sink,
-    /// Came to the end of the body.
+    /// The end of the body was reached.
     is_whole: bool,
-    /// Bytes beside the line that is not whole.
+    /// Bytes besides the incomplete line.
     fixed_bytes: usize,
-    /// What is taken out of the budget.
+    /// The share of the memory budget.
     share: Share,
 }
 
-/// Where whole lines go.
+/// The destination of complete lines.
 struct Sink {
     to: Arc<HttpLines>,
     origin: Origin,
     shape: Shape,
-    /// Lines are shown, not kept.
+    /// Lines are shown in the log, not kept.
     debug: bool,
-    /// Something stood in the body that cannot be understood, so what follows has no meaning.
+    /// The body contains something that cannot be parsed, so the rest has no meaning.
     is_broken: bool,
-    /// Lines could not be kept. The sender is told so, and goes on from there.
+    /// Lines could not be kept. The sender is told, and resumes from there.
     is_refused: bool,
     scratch: Vec<u8>,
-    /// A ticket for each frame that has lines of the body, in order.
+    /// A ticket for each frame with lines of the body, in order.
     waiting: VecDeque<Ticket>,
     waiting_bytes: u64,
     kept: Counts,
 }
 
 impl Keeper {
-    /// At the start of a body.
+    /// Begins a body.
     pub fn new(
         to: Arc<HttpLines>,
         origin: Origin,
@@ -110,15 +110,14 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Takes out of the budget what a body needs that is read whole, before so many bytes of it are
-    /// kept.
+    /// Reserves memory for a body that is read as a whole, before `bytes` bytes of it are buffered.
     pub fn hold_whole(&mut self, bytes: usize) -> ApiResult<()> {
-        // A vector that grows may have room for as many again.
+        // A growing vector may have twice the capacity.
         self.fixed_bytes = self.fixed_bytes.max(2 * bytes);
         self.hold()
     }
 
-    /// Takes out of the budget what the body holds now.
+    /// Adjusts the share of the memory budget to what the body holds now.
     fn hold(&mut self) -> ApiResult<()> {
         let held = self.lines.held().len();
         let needed = self.fixed_bytes + if held > HELD_BYTES_FEW { 2 * held } else { 0 };
@@ -127,14 +126,14 @@ impl Keeper {
         })
     }
 
-    /// Shows lines in our own log and does not keep them.
+    /// Makes lines be shown in our own log instead of kept.
     pub fn debug(mut self, debug: bool) -> Keeper {
         self.sink.debug = debug;
         self
     }
 
-    /// Gives the lines that are taken next the fields that name their streams, and `_time` and
-    /// `_msg` their usual names; fields of streams that parameters name stay.
+    /// Sets the fields that name the streams of the following lines, and the usual names for
+    /// `_time` and `_msg`; stream fields that parameters name stay.
     pub fn name_streams(&mut self, fields: Vec<String>) {
         let hints = Arc::make_mut(&mut self.sink.origin.hints);
         if hints.stream_fields.is_empty() {
@@ -144,8 +143,8 @@ impl Keeper {
         hints.msg_fields = vec!["_msg".to_owned()];
     }
 
-    /// Takes from the front of `chunk` until it is used up, or as much is on its way as may be:
-    /// then it returns true, and is to be called again after [`Keeper::make_room`].
+    /// Takes bytes from the front of `chunk`. Returns false when it is used up, and true when too
+    /// many bytes are not durable yet: then call [`Keeper::make_room`] and this function again.
     pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
         self.handing_on(|keeper| {
             while let Some(piece) = keeper.decoder.next(chunk).map_err(undecodable)? {
@@ -165,7 +164,7 @@ impl Keeper {
         })
     }
 
-    /// Hands on the lines that were collected.
+    /// Hands on the lines collected so far.
     pub fn flush(&mut self) -> ApiResult<()> {
         if !self.lines.has_collected() {
             return Ok(());
@@ -173,24 +172,24 @@ impl Keeper {
         self.handing_on(|keeper| keeper.lines.flush(|block| keeper.sink.push(block)))
     }
 
-    /// Bytes of memory that wait for the rest of the body.
+    /// Bytes in memory that wait for the rest of the body.
     pub fn bytes_held(&mut self) -> usize {
         let elements = self.elements.as_ref().map_or(0, Elements::bytes_held);
         self.lines.bytes_held() + self.decoder.bytes_held() + elements
     }
 
-    /// Waits until no more than is allowed is on its way.
+    /// Waits until few enough bytes are not durable.
     pub async fn make_room(&mut self) -> ApiResult<()> {
         self.sink.settle(UNACKNOWLEDGED_BYTES_MAX).await
     }
 
-    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is
-    /// durable.
+    /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
+    /// taken are durable.
     pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
         let ended = match taken {
             Ok(()) => self.handing_on(Keeper::end_lines),
             Err(error) => {
-                // What was whole before the fault counts.
+                // Lines that were complete before the fault count.
                 let whole =
                     if self.sink.is_broken || self.sink.is_refused { Ok(()) } else { self.flush() };
                 whole.and(Err(error))
@@ -205,7 +204,7 @@ impl Keeper {
             .map_err(|error| error.with("lines", kept.lines).with("bytes", kept.bytes))
     }
 
-    /// Does what may wait for the disk.
+    /// Runs work that may wait for the disk.
     fn handing_on<R>(&mut self, work: impl FnOnce(&mut Keeper) -> R) -> R {
         match self.is_plain && !self.sink.debug && self.sink.to.has_room() {
             true => work(self),
@@ -228,14 +227,13 @@ impl Keeper {
     }
 }
 
-/// A body that did not come whole is counted, also when its client went away and nobody asks any
-/// more.
+/// An incomplete body is counted, even if its client has gone away and nobody waits for the result.
 impl Drop for Keeper {
     fn drop(&mut self) {
         if self.is_whole || self.sink.is_refused {
             return;
         }
-        // Of the unread rest at least one line is lost. Its bytes are known as far as they came.
+        // At least one line of the unread rest is lost. Its bytes count as far as they arrived.
         let held = self.lines.held();
         let newlines = memchr::memchr_iter(b'\n', held).count() as u64;
         let (lines, bytes) = (newlines + 1, held.len() as u64 - newlines);
@@ -282,7 +280,7 @@ impl Sink {
         }
     }
 
-    /// Waits until at most so many bytes are not durable.
+    /// Waits until at most `bytes_max` bytes are not durable.
     async fn settle(&mut self, bytes_max: u64) -> ApiResult<()> {
         while self.waiting_bytes > bytes_max || (bytes_max == 0 && !self.waiting.is_empty()) {
             let ticket = self.waiting.front_mut().expect("something waits");
@@ -290,7 +288,7 @@ impl Sink {
             let ticket = self.waiting.pop_front().expect("waited for");
             self.waiting_bytes -= ticket.bytes();
             if let Err(error) = result {
-                // Behind lines that were lost nothing counts as kept.
+                // Nothing behind lost lines counts as kept.
                 self.is_refused = true;
                 self.waiting.clear();
                 self.waiting_bytes = 0;
@@ -322,7 +320,7 @@ fn undecodable(error: io::Error) -> ApiError {
     ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
 }
 
-/// Why lines were not kept, as an answer.
+/// The response that says why lines were not kept.
 pub fn refused(error: &KeepError) -> ApiError {
     let status = match error {
         KeepError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,

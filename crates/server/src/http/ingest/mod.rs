@@ -1,22 +1,23 @@
-//! Lines by request: `/insert/lines`, `/insert/jsonline`, and `_bulk` of Elasticsearch.
+//! Ingest over HTTP: `/insert/lines`, `/insert/jsonline`, and `_bulk` of Elasticsearch.
 //!
-//! The body is read, decompressed, cut into lines and handed on in pieces; the answer comes after
-//! the last line is durable. Memory is bounded by [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line,
-//! however large body or compression ratio are, and comes out of the budget of the process
-//! (`memory.bytes_max`): a request for which there is none is answered with 503. A request has no
-//! thread of its own: it is a task that waits, for its sender or for the disk.
+//! The body is read, decompressed, split into lines and handed on in chunks; the response is sent
+//! when the last line is durable. The memory of a request is bounded by
+//! [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line, whatever the size of the body and its
+//! compression ratio, and is taken from the budget of the process (`memory.bytes_max`): a request
+//! that gets none is answered with 503. A request has no thread of its own: it is a task that waits
+//! for its sender or for the disk.
 //!
-//! `insert.requests_max` bounds the memory of all: a request has a [`place::Place`] while it works,
-//! and lends it to others while its sender pauses.
+//! `insert.requests_max` bounds the memory of all requests: each has a [`slot::Slot`] while it
+//! works, and lends it to others while its sender pauses.
 //!
-//! When something fails in the middle, the lines before it may be durable already. The error then
-//! carries `lines` and `bytes`: so much from the start of the body was kept, and is not to be sent
-//! again.
+//! If something fails in the middle, the lines before it may be durable already. The error then has
+//! the fields `lines` and `bytes`: that much of the body was kept, from its start, and must not be
+//! sent again.
 
 pub mod bulk;
 mod keep;
 mod options;
-mod place;
+mod slot;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -43,36 +44,36 @@ use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::ingest::http_lines::HttpLines;
 use keep::{Counts, Keeper, refused};
-use place::{Place, Places};
+use slot::{Slot, Slots};
 
-/// Bytes of a refused body that are read and thrown away, so that a sender that sends all before it
-/// reads the answer gets to see it. Beyond them the connection is closed.
+/// Bytes of a refused body that are read and discarded, so that a sender that reads the response
+/// only after sending everything gets to see it. Beyond them the connection is closed.
 const DISCARDED_BYTES_MAX: u64 = 64 << 20;
-/// A request that holds fewer bytes than this while its sender pauses lends its place to others.
+/// A request that holds fewer bytes than this while its sender pauses lends its slot to others.
 const LENT_BYTES_MAX: usize = 256 << 10;
 
-/// What requests that bring lines have in common: in a server, and in a collector.
+/// What ingest requests share, in a server and in a collector.
 pub struct Inserting {
     options: InsertOptions,
-    places: Arc<Places>,
-    /// What bodies take their memory from.
+    slots: Arc<Slots>,
+    /// The memory budget of bodies.
     memory: Arc<Budget>,
-    /// Where the lines go, or why they are not taken now.
+    /// The destination of lines, or the error why none are accepted now.
     to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
 }
 
 impl Inserting {
-    /// Requests within these limits; `to` says for each where its lines go, or why they are not
-    /// taken now.
+    /// Ingest requests within these limits; `to` returns for each request the destination of its
+    /// lines, or the error why none are accepted now.
     pub fn new(
         options: InsertOptions,
         accounting: Arc<Accounting>,
         memory: &Arc<Budget>,
         to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
     ) -> Arc<Inserting> {
-        let places = Arc::new(Places::new(options.requests_max, accounting));
+        let slots = Arc::new(Slots::new(options.requests_max, accounting));
         let memory = Arc::clone(memory);
-        Arc::new(Inserting { options, places, memory, to: Box::new(to) })
+        Arc::new(Inserting { options, slots, memory, to: Box::new(to) })
     }
 }
 
@@ -102,7 +103,7 @@ fn answer(result: ApiResult<Counts>) -> Response {
     }
 }
 
-/// What is known before the body is read.
+/// The parts of a request that are known before the body is read.
 pub struct Request {
     peer: SocketAddr,
     params: Params,
@@ -123,7 +124,7 @@ impl FromRequestParts<Arc<Inserting>> for Request {
     }
 }
 
-/// Takes the lines of a body. Every error says how much was kept.
+/// Takes the lines of a body. Every error says how much of it was kept.
 async fn insert(
     inserting: &Inserting,
     request: &Request,
@@ -133,8 +134,8 @@ async fn insert(
     let mut reader = BodyReader::new(body, inserting.options.body);
     let encoding = options::encoding(&request.headers);
     let result = match prepare(inserting, request, shape, encoding).await {
-        Ok((mut keeper, mut place)) => {
-            let taken = take_all(&mut keeper, &mut reader, &mut place).await;
+        Ok((mut keeper, mut slot)) => {
+            let taken = take_all(&mut keeper, &mut reader, &mut slot).await;
             keeper.end(taken).await
         }
         Err(error) => Err(error.with("lines", 0).with("bytes", 0)),
@@ -145,26 +146,26 @@ async fn insert(
     result
 }
 
-/// Reads the rest of a refused body, so that its sender gets to see the answer.
+/// Reads the rest of a refused body, so that its sender gets to see the response.
 async fn discard(reader: &mut BodyReader, request: &Request, error: &ApiError) {
-    // A sender that waits for leave to send learns the answer without sending; from one that fell
+    // A sender that waits for `100 Continue` gets the response without sending; from one that fell
     // silent nothing comes.
     if error.status() != StatusCode::REQUEST_TIMEOUT && !request.headers.contains_key(EXPECT) {
         reader.discard(DISCARDED_BYTES_MAX).await;
     }
 }
 
-/// A body that has to be read whole before its lines are known, and whose lines are then taken as
-/// JSON lines are.
+/// A body that must be read as a whole before its lines are known. The lines are then taken like
+/// JSON lines.
 pub struct WholeBody<'r> {
     request: &'r Request,
     reader: BodyReader,
     keeper: Keeper,
-    place: Place,
+    slot: Slot,
 }
 
 impl<'r> WholeBody<'r> {
-    /// Takes a place among those that bring lines.
+    /// Takes a slot for an ingest request.
     pub async fn enter(
         inserting: &Inserting,
         request: &'r Request,
@@ -172,7 +173,7 @@ impl<'r> WholeBody<'r> {
     ) -> ApiResult<WholeBody<'r>> {
         let mut reader = BodyReader::new(body, inserting.options.body);
         match prepare(inserting, request, Shape::JsonLines, Ok(Encoding::Plain)).await {
-            Ok((keeper, place)) => Ok(WholeBody { request, reader, keeper, place }),
+            Ok((keeper, slot)) => Ok(WholeBody { request, reader, keeper, slot }),
             Err(error) => {
                 discard(&mut reader, request, &error).await;
                 Err(error)
@@ -180,12 +181,12 @@ impl<'r> WholeBody<'r> {
         }
     }
 
-    /// The body as it was sent; none when it has more than so many bytes.
+    /// Reads the body as it was sent; `None` if it has more than `bytes_max` bytes.
     pub async fn read(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
         let mut whole = Vec::new();
         while let Some(chunk) = {
             let holds_little = whole.capacity() <= LENT_BYTES_MAX;
-            self.place.lend(holds_little, self.reader.next()).await??
+            self.slot.lend(holds_little, self.reader.next()).await??
         } {
             if whole.len() + chunk.len() > bytes_max {
                 return Ok(None);
@@ -196,7 +197,7 @@ impl<'r> WholeBody<'r> {
         Ok(Some(whole))
     }
 
-    /// The body without its compression; none when it has more than so many bytes.
+    /// Reads and decompresses the body; `None` if it has more than `bytes_max` bytes.
     pub async fn read_decompressed(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
         let encoding = self.encoding()?;
         let Some(sent) = self.read(bytes_max).await? else { return Ok(None) };
@@ -218,23 +219,23 @@ impl<'r> WholeBody<'r> {
         Ok((content.len() <= bytes_max).then_some(content))
     }
 
-    /// How the body is compressed.
+    /// The compression of the body.
     pub fn encoding(&self) -> ApiResult<Encoding> {
         options::encoding(&self.request.headers)
     }
 
-    /// Names what parameters leave open about the lines that are taken next.
+    /// Sets what parameters leave open about the following lines.
     pub fn name_streams(&mut self, fields: Vec<String>) {
         self.keeper.name_streams(fields);
     }
 
-    /// Takes whole lines, each a JSON object.
+    /// Takes complete lines, each a JSON object.
     pub async fn take(&mut self, lines: &[u8]) -> ApiResult<()> {
         take(&mut self.keeper, lines).await
     }
 
-    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is
-    /// durable.
+    /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
+    /// taken are durable.
     pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
         let result = self.keeper.end(taken).await;
         if let Err(error) = &result {
@@ -244,39 +245,35 @@ impl<'r> WholeBody<'r> {
     }
 }
 
-/// What makes a request refused before its body is read; and a place among those that bring lines.
+/// Checks a request before its body is read, and takes a slot for it.
 async fn prepare(
     inserting: &Inserting,
     request: &Request,
     shape: Shape,
     encoding: ApiResult<Encoding>,
-) -> ApiResult<(Keeper, Place)> {
+) -> ApiResult<(Keeper, Slot)> {
     let to = (inserting.to)()?;
     if let Some(refusal) = to.refusal() {
         return Err(refused(&refusal));
     }
     let encoding = encoding?;
     let origin = options::origin(request, shape)?;
-    let place = Place::take(&inserting.places).await?;
+    let slot = Slot::take(&inserting.slots).await?;
     let keeper = Keeper::new(to, origin, encoding, shape, inserting.memory.share(Purpose::Insert))?;
-    Ok((keeper.debug(options::debug(request)), place))
+    Ok((keeper.debug(options::debug(request)), slot))
 }
 
-/// Hands the body on as it comes.
-async fn take_all(
-    keeper: &mut Keeper,
-    reader: &mut BodyReader,
-    place: &mut Place,
-) -> ApiResult<()> {
+/// Hands the body on as it arrives.
+async fn take_all(keeper: &mut Keeper, reader: &mut BodyReader, slot: &mut Slot) -> ApiResult<()> {
     loop {
         let mut next = pin!(reader.next());
         let chunk = match at_once(next.as_mut()).await {
             Some(chunk) => chunk?,
             None => {
-                // The sender pauses: what it sent should be found.
+                // The sender pauses: what it has sent should be searchable.
                 keeper.flush()?;
                 let holds_little = keeper.bytes_held() <= LENT_BYTES_MAX;
-                place.lend(holds_little, next).await??
+                slot.lend(holds_little, next).await??
             }
         };
         match chunk {
@@ -294,7 +291,7 @@ async fn take(keeper: &mut Keeper, chunk: &[u8]) -> ApiResult<()> {
     keeper.make_room().await
 }
 
-/// The value of a future that has it already.
+/// The value of a future that is ready.
 async fn at_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     std::future::poll_fn(|context| {
         Poll::Ready(match std::pin::Pin::new(&mut future).poll(context) {

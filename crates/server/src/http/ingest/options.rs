@@ -1,4 +1,4 @@
-//! What parameters and headers say about the lines of a request.
+//! Parameters and headers that describe the lines of a request.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use record::{Format, Hints, MessageFormat, Origin, Transport};
 use crate::http::ingest::Request;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Bytes of what parameters say of the lines of a request. They count for each line and are kept
-/// with each frame.
+/// Limit of the parameters that describe lines. They count for each line and are stored with each
+/// frame.
 const HINTS_BYTES_MAX: usize = 16 << 10;
-/// Fields that may name a stream, each of which is looked for in each line.
+/// Limit of the fields that name a stream, each of which is looked up in each line.
 const STREAM_FIELDS_MAX: usize = 64;
 
-/// How the body is compressed.
+/// The compression of the body.
 pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
     let form = headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"multipart/"));
     if form {
@@ -32,7 +32,7 @@ pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
     if packed {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "MessagePack is not read; let the sender write JSON (Fluent Bit: format json_lines)",
+            "MessagePack is not supported; make the sender write JSON (Fluent Bit: format json_lines)",
         ));
     }
     let encoding = headers.get(CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
@@ -41,24 +41,24 @@ pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
         Some(b"gzip" | b"x-gzip") => Ok(Encoding::Gzip),
         Some(b"zstd") => Ok(Encoding::Zstd),
         Some(other) => Err(ApiError::bad_request(format!(
-            "Content-Encoding '{}' is not known; use gzip, zstd or none",
+            "Content-Encoding '{}' is not supported; use gzip, zstd or none",
             String::from_utf8_lossy(other)
         ))),
     }
 }
 
-/// Whether lines are to be shown in our own log, and not kept.
+/// Whether lines are shown in our own log instead of kept.
 pub fn debug(request: &Request) -> bool {
     option(request, "debug", "vl-debug").is_some_and(|value| value != "0")
 }
 
-/// A parameter, from the address or else from its header.
+/// A parameter, from the URL or else from its header.
 fn option<'a>(request: &'a Request, name: &str, header: &str) -> Option<&'a str> {
     let in_header = || request.headers.get(header).and_then(|value| value.to_str().ok());
     request.params.get(name).or_else(in_header).filter(|value| !value.is_empty())
 }
 
-/// What the lines have in common.
+/// The origin of the lines.
 pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
     let format = if shape == Shape::Lines { Format::Auto } else { Format::Json };
     let names = |name: &str, header: &str| -> Vec<String> {
@@ -81,7 +81,7 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
         check_type(name)?;
     }
     let file = request.params.get("file").map(str::to_owned).filter(|_| format == Format::Auto);
-    // Lines of a file come from that file, not from the program that brings them.
+    // Lines of a file come from that file, not from the program that sends them.
     let (transport, sender) = match &file {
         Some(_) => (Transport::File, None),
         None => (Transport::Http, Some(request.peer)),
@@ -103,18 +103,18 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
     Ok(Origin { hints: Arc::new(hints), ..Origin::new(transport, format, sender) })
 }
 
-/// Whether a client may give its lines a field: not one that Loginson makes itself, by which lines
-/// could pose as others or hide.
+/// Refuses fields that clients may not set: own fields of Loginson, with which lines could pose as
+/// others or hide.
 fn check_extra_field(name: &str) -> ApiResult<()> {
     if name.is_empty() || name.starts_with('_') {
         return Err(ApiError::bad_request(format!(
-            "extra_fields: '{name}' is no name for a field of yours; names that begin with '_' are those that Loginson makes"
+            "extra_fields: '{name}' cannot be set; names that begin with '_' are reserved for Loginson"
         )));
     }
     Ok(())
 }
 
-/// Whether what a request says of its lines is of a size that each of them can bear.
+/// Checks that the description of the lines is small enough to be stored with each frame.
 fn check_bounds(hints: &Hints) -> ApiResult<()> {
     let Hints {
         log_type,
@@ -129,7 +129,7 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
     } = hints;
     if stream_fields.len() > STREAM_FIELDS_MAX {
         return Err(ApiError::bad_request(format!(
-            "_stream_fields names {} fields, and may name {STREAM_FIELDS_MAX}",
+            "_stream_fields names {} fields; the limit is {STREAM_FIELDS_MAX}",
             stream_fields.len()
         )));
     }
@@ -141,27 +141,27 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
     let bytes: usize = all.map(String::len).sum();
     if bytes > HINTS_BYTES_MAX {
         return Err(ApiError::bad_request(format!(
-            "extra_fields, _stream_fields and the other parameters have {bytes} bytes, and may have {HINTS_BYTES_MAX}; \
-             they are kept with all lines: write into the lines what is long"
+            "extra_fields, _stream_fields and the other parameters have {bytes} bytes; the limit is {HINTS_BYTES_MAX}, \
+             because they are stored with all lines; write long values into the lines themselves"
         )));
     }
     Ok(())
 }
 
-/// How raw lines are parsed, when the request says so.
+/// The format of raw lines, if the request names one.
 fn message_format(request: &Request) -> ApiResult<Option<MessageFormat>> {
     let name = request.params.get("format");
     let format = name.map(crate::config::message_format).transpose();
     format.map_err(|error| ApiError::bad_request(format!("format: {error}")))
 }
 
-/// Whether a name can be a type; the rules of the configuration know the same ones.
+/// Checks that a name can be a type; the rules of the configuration accept the same names.
 fn check_type(name: &str) -> ApiResult<()> {
     let known = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
     if name.len() > TYPE_NAME_BYTES_MAX || !name.bytes().all(known) || name == summary::SUMMARY_TYPE
     {
         return Err(ApiError::bad_request(format!(
-            "'{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, '.', '_' or '-' \
+            "'{name}' is not a valid type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, '.', '_' or '-' \
              (but not '{}', which Loginson uses itself)",
             summary::SUMMARY_TYPE
         )));

@@ -1,5 +1,5 @@
-//! Answers in Loki's shape, written once, as text, within [`ANSWER_BYTES_MAX`]. What clients have
-//! not taken yet is bounded too.
+//! Responses in Loki's format, encoded once, as text, within [`ANSWER_BYTES_MAX`]. The total of
+//! what clients have not received yet is bounded too.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -20,18 +20,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::http::loki::{LokiError, LokiResult};
 use crate::http::wire::error::ApiError;
 
-/// Most bytes of an answer. A larger one is refused with what to do.
+/// Limit of a response. A larger one is refused with a message that says what to change.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// KiB of all answers that clients have not taken yet. Beyond it answers are refused with 503.
+/// KiB of all responses that clients have not received yet. Beyond it responses are refused with
+/// 503.
 const SENT_KIB_MAX: usize = 512 << 10;
 static SENT: Semaphore = Semaphore::const_new(SENT_KIB_MAX);
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// What Grafana sends when it wants the kinds of labels apart.
+/// The encoding flag by which Grafana requests labels by category.
 pub const CATEGORIZE_LABELS: &str = "categorize-labels";
 
-/// What a query cost.
+/// The cost of a query.
 pub struct Cost {
     bytes: u64,
     lines: u64,
@@ -40,7 +41,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// That of a query that ran so long, after it waited so long.
+    /// The cost of a query with that progress, which waited and then ran for these times.
     pub fn new(progress: &Progress, waited: Duration, ran: Duration) -> Cost {
         Cost {
             bytes: progress.bytes_scanned.load(Relaxed),
@@ -51,8 +52,8 @@ impl Cost {
     }
 }
 
-/// The text of an answer, of at most so many bytes: [`ANSWER_BYTES_MAX`], or what a message of a
-/// tail may have.
+/// The text of a response, with a limit on its bytes: [`ANSWER_BYTES_MAX`], or that of a message of
+/// a tail.
 pub struct Text {
     bytes: Vec<u8>,
     bytes_max: usize,
@@ -65,12 +66,12 @@ impl Default for Text {
 }
 
 impl Text {
-    /// An empty one.
+    /// An empty text with that limit.
     pub fn of_at_most(bytes_max: usize) -> Text {
         Text { bytes: Vec::new(), bytes_max }
     }
 
-    /// Takes what was written out of it.
+    /// Removes and returns what has been written.
     pub fn take(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.bytes)).expect("JSON is UTF-8")
     }
@@ -80,14 +81,14 @@ impl Text {
         serde_json::to_writer(self, value).map_err(io::Error::from)
     }
 
-    /// Writes an object of texts.
+    /// Writes an object of strings.
     pub fn object<'p>(
         &mut self,
         pairs: impl IntoIterator<Item = (&'p str, &'p str)>,
     ) -> io::Result<()> {
         self.write_all(b"{")?;
-        for (place, (name, value)) in pairs.into_iter().enumerate() {
-            self.write_all(if place > 0 { b"," } else { b"" })?;
+        for (index, (name, value)) in pairs.into_iter().enumerate() {
+            self.write_all(if index > 0 { b"," } else { b"" })?;
             self.json(name)?;
             self.write_all(b":")?;
             self.json(value)?;
@@ -95,15 +96,15 @@ impl Text {
         self.write_all(b"}")
     }
 
-    /// Writes a list of what `one` writes of each item.
+    /// Writes a list; `one` writes each item.
     pub fn list<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
         mut one: impl FnMut(&mut Text, T) -> io::Result<()>,
     ) -> io::Result<()> {
         self.write_all(b"[")?;
-        for (place, item) in items.into_iter().enumerate() {
-            self.write_all(if place > 0 { b"," } else { b"" })?;
+        for (index, item) in items.into_iter().enumerate() {
+            self.write_all(if index > 0 { b"," } else { b"" })?;
             one(self, item)?;
         }
         self.write_all(b"]")
@@ -124,19 +125,19 @@ impl io::Write for Text {
     }
 }
 
-/// Writes an answer; the error says what to do when it would be too large.
+/// Writes a response; the error for one that is too large says what to do.
 pub fn written(write: impl FnOnce(&mut Text) -> io::Result<()>) -> Result<Text, EvalError> {
     let mut text = Text::default();
     match write(&mut text) {
         Ok(()) => Ok(text),
         Err(_) => Err(EvalError::Refused(format!(
-            "the answer has more than {ANSWER_BYTES_MAX} bytes; ask for fewer lines or series (limit, a narrower range, a more \
-             specific selector), or for a larger step"
+            "the answer has more than {ANSWER_BYTES_MAX} bytes; request fewer lines or series (limit, a narrower range, a more \
+             specific selector), or a larger step"
         ))),
     }
 }
 
-/// The answer `{"status":"success","data":…}`.
+/// The response `{"status":"success","data":…}`.
 pub fn succeeded(write_data: impl FnOnce(&mut Text) -> io::Result<()>) -> Result<Text, EvalError> {
     written(|out| {
         out.write_all(b"{\"status\":\"success\",\"data\":")?;
@@ -145,7 +146,7 @@ pub fn succeeded(write_data: impl FnOnce(&mut Text) -> io::Result<()>) -> Result
     })
 }
 
-/// A text that is sent, and its part of all that are.
+/// A text that is being sent, and its share of the limit on all of them.
 struct Sent {
     bytes: Vec<u8>,
     _part: SemaphorePermit<'static>,
@@ -157,24 +158,24 @@ impl AsRef<[u8]> for Sent {
     }
 }
 
-/// Sends an answer. The error is that clients take too little of those that are being sent.
+/// Sends a response. Fails if clients read the responses that are being sent too slowly.
 pub fn respond(text: Text) -> LokiResult {
     let bytes = text.bytes;
     let part_kib = (bytes.len() >> 10) as u32;
     let Ok(part) = SENT.try_acquire_many(part_kib) else {
         return Err(LokiError::from(ApiError::unavailable(
-            "the answers that are being sent to clients take too much memory; try again, or ask for less",
+            "the answers that are being sent to clients take too much memory; try again, or request less",
         )));
     };
     let body = Body::from(Bytes::from_owner(Sent { bytes, _part: part }));
     Ok(([(CONTENT_TYPE, "application/json; charset=UTF-8")], body).into_response())
 }
 
-/// Unix seconds, without a fraction where there is none.
+/// Unix seconds, without a fraction if there is none.
 pub fn seconds(time_ns: i64) -> Value {
     match time_ns % SECOND_NS {
         0 => (time_ns / SECOND_NS).into(),
-        // Loki's times of numbers have milliseconds.
+        // Loki's times of samples have milliseconds.
         _ => (time_ns.div_euclid(1_000_000) as f64 / 1e3).into(),
     }
 }
@@ -186,9 +187,9 @@ fn pairs(labels: &Labels) -> impl Iterator<Item = Pair<'_>> {
     labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }
 
-/// Writes entries as streams, in the order in which each begins.
+/// Writes entries as streams, in the order of the first entry of each.
 pub fn write_streams(out: &mut Text, entries: &[Entry], categorize: bool) -> io::Result<()> {
-    let mut places: HashMap<Vec<Pair<'_>>, usize> = HashMap::new();
+    let mut indexes: HashMap<Vec<Pair<'_>>, usize> = HashMap::new();
     let mut streams: Vec<(Vec<Pair<'_>>, Vec<&Entry>)> = Vec::new();
     for entry in entries {
         let mut labels: Vec<Pair<'_>> = pairs(&entry.stream).collect();
@@ -196,15 +197,15 @@ pub fn write_streams(out: &mut Text, entries: &[Entry], categorize: bool) -> io:
             labels.extend(pairs(&entry.metadata).chain(pairs(&entry.parsed)));
         }
         labels.sort_unstable();
-        // Of a name that stands twice the last value is shown.
+        // If a name occurs twice, its last value is shown.
         labels.reverse();
         labels.dedup_by_key(|(name, _)| *name);
         labels.reverse();
-        let place = *places.entry(labels.clone()).or_insert_with(|| {
+        let index = *indexes.entry(labels.clone()).or_insert_with(|| {
             streams.push((labels, Vec::new()));
             streams.len() - 1
         });
-        streams[place].1.push(entry);
+        streams[index].1.push(entry);
     }
     out.list(streams, |out, (labels, entries)| {
         out.write_all(b"{\"stream\":")?;
@@ -234,14 +235,14 @@ pub fn write_streams(out: &mut Text, entries: &[Entry], categorize: bool) -> io:
     })
 }
 
-/// The answer with lines.
+/// The response with lines.
 pub fn lines(entries: &[Entry], categorize: bool, cost: &Cost) -> Result<Text, EvalError> {
     let flags: &[&str] = if categorize { &[CATEGORIZE_LABELS] } else { &[] };
     let stats = stats(cost, entries.len() as u64);
     typed("streams", flags, &stats, |out| write_streams(out, entries, categorize))
 }
 
-/// The answer with the numbers of one time.
+/// The response with the samples of one time.
 pub fn instant(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Result<Text, EvalError> {
     let time = seconds(grid.time_ns(0));
     match numbers {
@@ -263,7 +264,7 @@ pub fn instant(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Result<Text, Eval
     }
 }
 
-/// The answer with the numbers of many times.
+/// The response with the samples of many times.
 pub fn range(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Result<Text, EvalError> {
     let constant;
     let series = match numbers {
@@ -289,7 +290,7 @@ pub fn range(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Result<Text, EvalEr
     })
 }
 
-/// A series with its first point, if it has one.
+/// A series with its first point; `None` if it has no point.
 fn with_value(one: &Series) -> Option<(&Series, f64)> {
     Some((one, one.points.first().copied().flatten()?))
 }
@@ -298,7 +299,7 @@ fn write_point(out: &mut Text, time: &Value, value: f64) -> io::Result<()> {
     write!(out, "[{time},\"{}\"]", format_number(value))
 }
 
-/// The answer to a query. Clients that read it as it comes need the type before the result.
+/// The response to a query. Clients that parse it as a stream need the type before the result.
 fn typed(
     kind: &str,
     flags: &[&str],
@@ -316,13 +317,13 @@ fn typed(
     })
 }
 
-/// `{"status":"success","data":…}`, of little data.
+/// The response `{"status":"success","data":…}` for little data.
 pub fn success(data: Value) -> Response {
     Json(json!({ "status": "success", "data": data })).into_response()
 }
 
-/// What Grafana and `logcli --stats` show. There are no ingesters, caches or chunks here, so theirs
-/// are zero.
+/// The statistics that Grafana and `logcli --stats` show. Loginson has no ingesters, caches or
+/// chunks like Loki's, so their numbers are zero.
 fn stats(cost: &Cost, entries: u64) -> Value {
     let ran_s = cost.ran.as_secs_f64();
     let a_second = |count: u64| if ran_s > 0.0 { (count as f64 / ran_s) as u64 } else { 0 };

@@ -1,8 +1,8 @@
-//! `index/stats`, `index/volume`, `index/volume_range`: how much there is of what.
+//! `index/stats`, `index/volume`, `index/volume_range`: numbers of lines, bytes and streams.
 //!
-//! `stats` is asked at every keystroke in Grafana, so it is cheap: lines are counted as any query
-//! counts them, bytes are estimated from them, and streams are those of the newest part. Volumes
-//! are exact.
+//! Grafana requests `stats` at every keystroke, so it is cheap: lines are counted as for any query,
+//! bytes are estimated from them, and streams are counted in the newest part of the range only.
+//! Volumes are exact.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ use crate::http::loki::LokiResult;
 use crate::http::loki::answer::{self, Cost, Text};
 use crate::http::loki::labels::{filter, selector};
 use crate::http::loki::params::{self, QUERY_SINCE_NS};
-use crate::http::loki::query::{ask, run, window_ns};
+use crate::http::loki::query::{prepare, run, window_ns};
 use crate::http::wire::params::Params;
 
-/// Series of a volume when not told how many; the greatest are given.
+/// Series of a volume by default; those with the greatest volume are returned.
 const VOLUMES_DEFAULT: usize = 100;
-/// Labels that volumes are told apart by when neither they nor the selector name any.
+/// Labels that volumes are grouped by when neither the request nor the selector names any.
 const VOLUME_LABELS: [&str; 3] = ["_type", "app_name", "hostname"];
 
-/// Labels that volumes may be told apart by, each of which is a pass over the store. More are
-/// refused.
+/// Limit of the labels that volumes are grouped by, each of which is a pass over the store. More
+/// are refused.
 const LABELS_MAX: usize = 64;
 
 /// The routes of this file.
@@ -47,9 +47,9 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let matchers = selector(&params)?.matchers;
-    let mut asked = ask(&app, &params, "index stats", &caller)?;
-    asked.context.range = range;
-    let body = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "index stats", &caller)?;
+    pending.context.range = range;
+    let body = run(pending, move |running, _| {
         let name = "count".to_owned();
         let function = Function::count();
         let functions = vec![StatsFunction { function, filter: None, name: name.clone() }];
@@ -83,7 +83,7 @@ async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
     Ok(Json(body).into_response())
 }
 
-/// Frames and blocks, the newest of the range, whose streams are counted.
+/// The number of units, the newest of the range, whose streams are counted.
 const UNITS_MAX: usize = 16;
 
 async fn volume(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
@@ -137,8 +137,8 @@ async fn volumes(
         true => labels.into_iter().map(|label| vec![label]).collect(),
         false => vec![labels],
     };
-    let asked = ask(app, params, "index volume", caller)?;
-    run(asked, move |running, cost| {
+    let pending = prepare(app, params, "index volume", caller)?;
+    run(pending, move |running, cost| {
         let size = |one: &Series| one.points.iter().flatten().sum::<f64>();
         let mut found: Vec<Series> = Vec::new();
         for labels in groupings {
@@ -162,7 +162,7 @@ async fn volumes(
             let Numbers::Series(mut series) = value else { continue };
             series.retain(|one| !one.labels.is_empty());
             if by_labels && !series.is_empty() {
-                // Only that a label is there counts, not its value.
+                // Only the presence of a label counts, not its value.
                 let mut points = vec![None; grid.steps()];
                 for (sum, step) in points.iter_mut().zip(0..) {
                     let there: Vec<f64> =

@@ -1,8 +1,8 @@
 //! `labels`, `label/{name}/values`, `series`, `detected_labels`, `detected_fields`, `patterns`:
-//! what Grafana offers to choose from.
+//! the choices that Grafana offers.
 //!
-//! Values of the usual labels come from counts that segments keep. Names of others, which only
-//! pushed and labelled lines have, are looked for in the newest part of the range.
+//! Values of the usual labels come from counts that segments keep. Other names, which only pushed
+//! and labelled lines have, are searched in the newest part of the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -20,24 +20,24 @@ use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
 use crate::http::loki::answer::{self, success};
 use crate::http::loki::params::{self, LABELS_SINCE_NS};
-use crate::http::loki::query::{ask, run};
+use crate::http::loki::query::{prepare, run};
 use crate::http::loki::{LokiError, LokiResult};
-use crate::http::queries::ask::Running;
+use crate::http::queries::run::Running;
 use crate::http::wire::params::Params;
 
-/// Labels that lines of the usual sources have.
+/// Labels of lines from the usual sources.
 const USUAL: [&str; 4] = ["_type", "app_name", "hostname", "level"];
-/// Frames and blocks, the newest of the range, in which names of other labels are looked for.
+/// Number of units, the newest of the range, in which other label names are searched.
 const UNITS_MAX: usize = 256;
-/// Values of a label; the most frequent ones are given.
+/// Limit of the values of a label; the most frequent are returned.
 const VALUES_MAX: usize = 10_000;
-/// Selectors of a request for series. More are refused.
+/// Limit of the selectors in a request for series. More are refused.
 const SELECTORS_MAX: usize = 64;
-/// Lines in which `detected_fields` looks for fields, unless told.
+/// Lines that `detected_fields` samples by default.
 const FIELD_LINES: usize = 1_000;
-/// Most such lines.
+/// Limit of these lines.
 const FIELD_LINES_MAX: usize = 5_000;
-/// Fields that `detected_fields` gives, unless told.
+/// Fields that `detected_fields` returns by default.
 const FIELDS_DEFAULT: usize = 1_000;
 
 /// The routes of this file.
@@ -53,7 +53,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .query("/loki/api/v1/patterns", patterns)
 }
 
-/// The selector in a parameter; all lines when there is none.
+/// The selector in a parameter; it selects all lines if the parameter is missing.
 pub fn selector(params: &Params) -> LokiResult<LogQuery> {
     let nothing = LogQuery { matchers: Vec::new(), stages: Vec::new() };
     let Some(text) = params.get("query") else { return Ok(nothing) };
@@ -71,9 +71,9 @@ pub fn filter(matchers: &[Matcher]) -> Filter {
 async fn names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, "labels", &caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "labels", &caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, _| {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for name in USUAL {
             if !values_of(running, &query.matchers, name, 1)?.is_empty() {
@@ -83,7 +83,7 @@ async fn names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
         let check = || running.check();
         let others = match running.context.restriction {
             None => streams::names(running.source(), range, UNITS_MAX, &check)?,
-            // Only names that lines have which may be seen.
+            // Only names that occur in lines that the caller may see.
             Some(_) => streams::streams(&query.matchers, running.source(), &running.context)?
                 .into_keys()
                 .flatten()
@@ -116,9 +116,9 @@ async fn values(
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, &format!("label {name}"), &caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, &format!("label {name}"), &caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, _| {
         let values = values_of_label(running, &query.matchers, &name)?;
         answer::succeeded(|out| out.list(&values, |out, value| out.json(value)))
     });
@@ -154,9 +154,9 @@ async fn series(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     if selectors.is_empty() {
         selectors.push(Vec::new());
     }
-    let mut asked = ask(&app, &params, "series", &caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "series", &caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, _| {
         let selectors: Vec<&[Matcher]> = selectors.iter().map(Vec::as_slice).collect();
         let found = streams::streams_of(&selectors, running.source(), &running.context)?;
         answer::succeeded(|out| {
@@ -175,9 +175,9 @@ async fn detected_labels(
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, "detected_labels", &caller)?;
-    asked.context.range = range;
-    let counts = run(asked, move |running, _| {
+    let mut pending = prepare(&app, &params, "detected_labels", &caller)?;
+    pending.context.range = range;
+    let counts = run(pending, move |running, _| {
         let mut counts = Vec::new();
         for name in USUAL {
             let values = values_of(running, &query.matchers, name, VALUES_MAX)?.len();
@@ -200,9 +200,9 @@ async fn sampled(
     let range = params::range(params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(params)?;
     let lines: usize = params.number("line_limit")?.unwrap_or(FIELD_LINES).min(FIELD_LINES_MAX);
-    let mut asked = ask(app, params, "detected_fields", caller)?;
-    asked.context.range = range;
-    run(asked, move |running, _| {
+    let mut pending = prepare(app, params, "detected_fields", caller)?;
+    pending.context.range = range;
+    run(pending, move |running, _| {
         let entries =
             logs::run(&query, running.source(), &running.context, lines.max(1), false, true)?;
         let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -246,7 +246,7 @@ async fn field_values_of(
     answer::respond(text.map_err(LokiError::bad_request)?)
 }
 
-/// What all values of a field are, in Loki's words.
+/// The type of all values of a field, in Loki's terms.
 fn kind(values: &BTreeSet<String>) -> &'static str {
     let all = |is: fn(&str) -> bool| values.iter().all(|value| is(value));
     if all(|v| v.parse::<i64>().is_ok()) {
@@ -262,7 +262,7 @@ fn kind(values: &BTreeSet<String>) -> &'static str {
     }
 }
 
-/// None are found by Loginson.
+/// Loginson does not detect patterns, so the list is empty.
 async fn patterns() -> LokiResult {
     Ok(success(json!([])))
 }

@@ -1,8 +1,8 @@
 //! Everything under `/loki/api/v1/`: the API of Grafana Loki, for Grafana's data source, `logcli`
 //! and shippers.
 //!
-//! Parameters, answers and errors (plain text) are Loki's; `docs/grafana.md` says what is there.
-//! Every query takes its place in the queue like others and has their limits.
+//! Parameters, responses and errors (plain text) are Loki's; `docs/grafana.md` lists the calls.
+//! Every query enters the queue and has the same limits as others.
 
 mod answer;
 mod index;
@@ -42,7 +42,7 @@ pub fn routes(inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .get(Scope::Read, "/loki/api/v1/status/buildinfo", build_info)
 }
 
-/// An error as Loki shows it: a status and a text.
+/// An error in Loki's format: a status and a text.
 #[derive(Debug)]
 struct LokiError(StatusCode, String);
 
@@ -69,7 +69,7 @@ impl IntoResponse for LokiError {
     }
 }
 
-/// A request that was refused before its route, as Loki shows it.
+/// An error before the route was reached, in Loki's format.
 pub fn refused(error: ApiError) -> Response {
     LokiError::from(error).into_response()
 }
@@ -88,7 +88,7 @@ async fn format_query(params: Params) -> Response {
     }
 }
 
-/// Grafana asks which version it talks to.
+/// The version, which Grafana asks for.
 async fn build_info() -> Response {
     let info = json!({
         "version": LOKI_VERSION,

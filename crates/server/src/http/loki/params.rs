@@ -7,15 +7,16 @@ use crate::http::loki::{LokiError, LokiResult};
 use crate::http::wire::params::Params;
 
 const SECOND_NS: f64 = 1e9;
-/// How far back a query looks when not told.
+/// How far back a query reads by default.
 pub const QUERY_SINCE_NS: i64 = 3_600_000_000_000;
-/// How far back labels are looked for when not told.
+/// How far back labels are searched by default.
 pub const LABELS_SINCE_NS: i64 = 6 * 3_600_000_000_000;
 
 /// A time: nanoseconds, seconds (up to ten digits, or with a fraction), or RFC 3339.
 pub fn time(params: &Params, name: &str) -> LokiResult<Option<i64>> {
     let Some(text) = params.get(name) else { return Ok(None) };
-    let wrong = || LokiError::bad_request(format!("could not parse '{name}': '{text}' is no time"));
+    let wrong =
+        || LokiError::bad_request(format!("could not parse '{name}': '{text}' is not a time"));
     if let Ok(number) = text.parse::<i64>() {
         return match text.trim_start_matches('-').len() <= 10 {
             true => Ok(Some(number.saturating_mul(SECOND_NS as i64))),
@@ -23,7 +24,7 @@ pub fn time(params: &Params, name: &str) -> LokiResult<Option<i64>> {
         };
     }
     if let Ok(seconds) = text.parse::<f64>() {
-        // The fraction apart, so that seconds do not cost its digits.
+        // The fraction is converted separately, so that it keeps its digits.
         let (whole, fraction) = (seconds.trunc(), seconds.fract());
         return match whole.abs() < 9.2e9 {
             true => Ok(Some(whole as i64 * 1_000_000_000 + (fraction * SECOND_NS).round() as i64)),
@@ -33,7 +34,7 @@ pub fn time(params: &Params, name: &str) -> LokiResult<Option<i64>> {
     ::query::parse_timestamp(text.as_bytes()).map(Some).ok_or_else(wrong)
 }
 
-/// A duration: `5m`, or seconds; nanoseconds.
+/// A duration in nanoseconds, written as `5m` or as seconds.
 pub fn duration_ns(params: &Params, name: &str) -> LokiResult<Option<i64>> {
     let Some(text) = params.get(name) else { return Ok(None) };
     let seconds = text.parse::<f64>().ok().filter(|s| s.abs() < 9.2e9);
@@ -44,7 +45,7 @@ pub fn duration_ns(params: &Params, name: &str) -> LokiResult<Option<i64>> {
     Ok(Some(duration))
 }
 
-/// The parameters `start`, `end` and `since`: from `start` to before `end`.
+/// The parameters `start`, `end` and `since` as a range from `start` to before `end`.
 pub fn range(params: &Params, now_ns: i64, since_ns: i64) -> LokiResult<TimeRange> {
     let end_ns = time(params, "end")?.unwrap_or(now_ns);
     let since_ns = duration_ns(params, "since")?.unwrap_or(since_ns);

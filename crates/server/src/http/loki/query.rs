@@ -17,14 +17,14 @@ use crate::http::access::routes::Routes;
 use crate::http::loki::answer::{self, CATEGORIZE_LABELS, Cost};
 use crate::http::loki::params::{self, QUERY_SINCE_NS};
 use crate::http::loki::{LokiError, LokiResult};
-use crate::http::queries::ask::{Asked, Running, answer};
+use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::params::Params;
 
-/// Lines of an answer when not told how many.
+/// Lines of a response by default.
 const LIMIT_DEFAULT: usize = 100;
-/// Most lines of an answer, as in Loki. More are refused.
+/// Limit of the lines of a response, as in Loki. More are refused.
 const LIMIT_MAX: usize = 5_000;
-/// Points that a range is cut into when no step is given.
+/// Number of steps in a range by default.
 const STEPS_DEFAULT: i64 = 250;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -33,7 +33,7 @@ pub fn routes() -> Routes<Arc<App>> {
     Routes::new().query("/loki/api/v1/query", at).query("/loki/api/v1/query_range", over)
 }
 
-/// Whether the client wants the kinds of labels apart.
+/// Whether the client requests labels by category.
 pub fn categorizes(headers: &HeaderMap) -> bool {
     let flags = headers.get_all("x-loki-response-encoding-flags").iter();
     flags
@@ -42,26 +42,31 @@ pub fn categorizes(headers: &HeaderMap) -> bool {
         .any(|flag| flag.trim() == CATEGORIZE_LABELS)
 }
 
-/// Reads a query.
+/// Parses a query.
 pub fn parse(params: &Params) -> LokiResult<Expr> {
     logql::parse(params.required("query")?).map_err(LokiError::bad_request)
 }
 
-/// A place in the queue for a query with that text.
-pub fn ask(app: &Arc<App>, params: &Params, text: &str, caller: &Caller) -> LokiResult<Asked> {
-    let mut asked = Asked::new(app, "loki", text, caller)?;
-    asked.context.restriction = params.restriction(crate::http::now_ns())?;
-    Ok(asked)
+/// A query with that text, before it enters the queue.
+pub fn prepare(
+    app: &Arc<App>,
+    params: &Params,
+    text: &str,
+    caller: &Caller,
+) -> LokiResult<PendingQuery> {
+    let mut pending = PendingQuery::new(app, "loki", text, caller)?;
+    pending.context.restriction = params.restriction(crate::http::now_ns())?;
+    Ok(pending)
 }
 
-/// Runs a query, which can ask what it cost so far. What is wrong with the query itself does not
-/// count as a failure.
+/// Runs a query; `work` can ask for its cost so far. An error in the query itself does not count as
+/// a failure.
 pub async fn run<T: Send + 'static>(
-    asked: Asked,
+    pending: PendingQuery,
     work: impl FnOnce(&Running, &dyn Fn() -> Cost) -> Result<T, EvalError> + Send + 'static,
 ) -> LokiResult<T> {
     let came = Instant::now();
-    let done = answer(asked, move |running| {
+    let done = answer(pending, move |running| {
         let waited = came.elapsed();
         let cost =
             || Cost::new(&running.context.progress, waited, came.elapsed().saturating_sub(waited));
@@ -82,8 +87,8 @@ async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Loki
             "log queries are not supported as an instant query type, please change your query to a range query type",
         ));
     };
-    let asked = ask(&app, &params, params.required("query")?, &caller)?;
-    let text = run(asked, move |running, cost| {
+    let pending = prepare(&app, &params, params.required("query")?, &caller)?;
+    let text = run(pending, move |running, cost| {
         let grid = Grid::instant(time_ns);
         let value = metric::run(&expr, running.source(), &running.context, grid)?;
         answer::instant(&value, &grid, &cost())
@@ -100,7 +105,7 @@ async fn over(
     let now_ns = crate::http::now_ns();
     let range = params::range(&params, now_ns, QUERY_SINCE_NS)?;
     if params::duration_ns(&params, "interval")?.is_some_and(|ns| ns > 0) {
-        return Err(LokiError::bad_request("not supported: interval; ask for all lines"));
+        return Err(LokiError::bad_request("not supported: interval; request all lines"));
     }
     match parse(&params)? {
         Expr::Metric(expr) => {
@@ -113,8 +118,8 @@ async fn over(
             };
             let grid =
                 Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
-            let asked = ask(&app, &params, params.required("query")?, &caller)?;
-            let text = run(asked, move |running, cost| {
+            let pending = prepare(&app, &params, params.required("query")?, &caller)?;
+            let text = run(pending, move |running, cost| {
                 let value = metric::run(&expr, running.source(), &running.context, grid)?;
                 answer::range(&value, &grid, &cost())
             });
@@ -135,7 +140,7 @@ async fn over(
     }
 }
 
-/// The parameter `limit`.
+/// Parses the parameter `limit`.
 pub fn limit(params: &Params) -> LokiResult<usize> {
     let limit: i64 = params.number("limit")?.unwrap_or(LIMIT_DEFAULT as i64);
     if limit <= 0 {
@@ -149,7 +154,7 @@ pub fn limit(params: &Params) -> LokiResult<usize> {
     }
 }
 
-/// Which lines are wanted, and how.
+/// Parameters of a query for lines.
 struct Wanted {
     range: TimeRange,
     limit: usize,
@@ -165,9 +170,9 @@ async fn lines(
     wanted: Wanted,
 ) -> LokiResult<Response> {
     let Wanted { range, limit, forward, categorize } = wanted;
-    let mut asked = ask(app, params, params.required("query")?, caller)?;
-    asked.context.range = range;
-    let text = run(asked, move |running, cost| {
+    let mut pending = prepare(app, params, params.required("query")?, caller)?;
+    pending.context.range = range;
+    let text = run(pending, move |running, cost| {
         let (source, context) = (running.source(), &running.context);
         let entries = logs::run(&query, source, context, limit, forward, categorize)?;
         answer::lines(&entries, categorize, &cost())
@@ -175,7 +180,7 @@ async fn lines(
     answer::respond(text.await?)
 }
 
-/// The whole of a range as one window: its length, at least a nanosecond.
+/// A window over the whole range: its length, at least a nanosecond.
 pub fn window_ns(range: TimeRange) -> i64 {
     range.end_ns.saturating_sub(range.start_ns).max(1)
 }

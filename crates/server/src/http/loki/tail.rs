@@ -1,13 +1,13 @@
 //! `tail`: lines as they arrive, over a WebSocket (RFC 6455), as Grafana's live view and `logcli
 //! query --tail` read them.
 //!
-//! It begins with the newest lines since `start`, up to `limit`, and goes on with each batch as
-//! soon as it is parsed. It has a place among the tails of the queue and can be cancelled there. A
-//! client that reads slower than lines arrive misses some, and is told how many.
+//! It begins with the newest lines since `start`, up to `limit`, and continues with each batch as
+//! soon as it is parsed. It is listed among the tails of the queue and can be cancelled there. A
+//! client that reads more slowly than lines arrive misses some, and is told how many.
 //!
-//! A tail holds one message, whatever the lines are: batches are looked at piece by piece, few at a
-//! time, and a line that is too long for a message is left out and told. Left out: lines of the
-//! past beyond [`RECENT_BYTES_MAX`], for which there are queries.
+//! A tail holds at most one message in memory, whatever the lines are: batches are read in pieces,
+//! few at a time, and a line that is too long for a message is left out and reported. Left out:
+//! past lines beyond [`RECENT_BYTES_MAX`], for which there are queries.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -36,34 +36,35 @@ use crate::http::loki::answer::{CATEGORIZE_LABELS, Text, write_streams};
 use crate::http::loki::params::{self, QUERY_SINCE_NS};
 use crate::http::loki::query::{categorizes, limit, parse};
 use crate::http::loki::{LokiError, LokiResult};
-use crate::http::queries::ask::no_place;
+use crate::http::queries::run::queue_refusal;
 use crate::http::wire::error::ApiError;
 use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
 use crate::pipeline::{Pipeline, TailBatch};
 
-/// How often the client is pinged when nothing else is sent, so that nobody between takes the
-/// connection for dead.
+/// How often the client is pinged when there are no lines, so that no proxy takes the connection
+/// for dead.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// How often it is looked whether the tail was cancelled.
+/// How often a tail checks whether it was cancelled.
 const CANCEL_TICK: Duration = Duration::from_millis(100);
-/// How long a message may wait for a client that reads nothing. Then the tail ends.
+/// How long a message may wait for a client that reads nothing. Beyond it the tail ends.
 const SEND_TIME_MAX: Duration = Duration::from_secs(60);
-/// Lines of one message. More come in further ones.
+/// Limit of the lines of one message. Further lines follow in further messages.
 const MESSAGE_LINES_MAX: usize = 500;
-/// Bytes of lines and labels with which a message is sent, though there are more lines.
+/// Bytes of lines and labels at which a message is sent, even if more lines are ready.
 const MESSAGE_BYTES: usize = 256 << 10;
-/// Bytes of a line with its labels. A larger one is not sent, and told.
+/// Limit of a line with its labels. A larger one is left out and reported.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
-/// Bytes of the text of a message: escapes make six of one.
+/// Limit of the text of a message: escapes can make six bytes of one.
 const TEXT_BYTES_MAX: usize = 8 * (MESSAGE_BYTES + ENTRY_BYTES_MAX);
-/// Memory for the newest lines with which a tail begins. It begins without them if they take more.
+/// Memory for the newest lines at the start of a tail. If they take more, the tail begins without
+/// them.
 const RECENT_BYTES_MAX: u64 = 4 << 20;
-/// Tails that look at lines at a time: each holds a line then, and what stages make of it. Others
-/// wait.
+/// Tails that process lines at a time: each then holds a line and what the stages make of it.
+/// Others wait.
 const LOOKING_MAX: usize = 4;
 static LOOKING: Semaphore = Semaphore::const_new(LOOKING_MAX);
-/// Bytes of a message from the client, which has nothing to say. A longer one ends the tail.
+/// Limit of a message from the client, which has nothing to say. A longer one ends the tail.
 const CLIENT_BYTES_MAX: usize = 4_096;
 
 /// The routes of this file.
@@ -81,7 +82,7 @@ async fn tail(
     let params = Params::parse(uri.query().unwrap_or_default().as_bytes());
     let now_ns = crate::http::now_ns();
     let Expr::Log(query) = parse(&params)? else {
-        return Err(LokiError::bad_request("only a query for lines can be followed"));
+        return Err(LokiError::bad_request("only log queries can be followed"));
     };
     let start_ns = params::time(&params, "start")?.unwrap_or(now_ns - QUERY_SINCE_NS);
     let limit = limit(&params)?;
@@ -93,10 +94,12 @@ async fn tail(
     })?;
     let categorize = categorizes(&headers);
     let pipeline = app.pipeline()?;
-    // Tails have places of their own and do not wait for one, so this does not block.
+    // Tails have slots of their own and never wait for one, so this does not block.
     let text = params.required("query")?;
-    let permit =
-        app.queue.submit(TAIL, text, &caller.client()).map_err(|e| LokiError::from(no_place(e)))?;
+    let permit = app
+        .queue
+        .submit(TAIL, text, &caller.client())
+        .map_err(|e| LokiError::from(queue_refusal(e)))?;
     let restriction = params.restriction(now_ns)?;
     let pushed = Query::new(push::push(&query).filter, Vec::new());
     let tail = params
@@ -128,7 +131,7 @@ struct Follower {
     scratch: Scratch,
 }
 
-/// The client is gone, or its tail has to end for this reason.
+/// The client is gone, or the tail has to end for this reason.
 struct Gone(Option<&'static str>);
 
 impl Follower {
@@ -184,16 +187,16 @@ impl Follower {
         let mut context = context;
         let memory_bytes = &mut context.limits.memory_bytes_max;
         *memory_bytes = RECENT_BYTES_MAX.min(*memory_bytes);
-        // Frames up to here are shown from the store, those behind as they are parsed.
+        // Frames up to here are read from the store, later ones are sent as they are parsed.
         let stored = pipeline.store().hot_frames().iter().map(|f| f.sequence()).max();
         let query = &self.query;
         let categorize = self.categorize;
-        let place = LOOKING.acquire().await.expect("never closed");
+        let turn = LOOKING.acquire().await.expect("never closed");
         let recent = tokio::task::block_in_place(|| {
             let source = pipeline.stored.clone();
             logs::run(query, &source, &context, limit, false, categorize)
         });
-        drop(place);
+        drop(turn);
         match recent {
             Ok(mut recent) => {
                 recent.retain(|entry| stored.is_none_or(|stored| entry.sequence <= stored));
@@ -227,7 +230,7 @@ impl Follower {
                     let skipped = (total - lines).saturating_sub(lines_total);
                     lines_total = total;
                     if skipped > 0 {
-                        // Loki names every line that was dropped; here only their number is known.
+                        // Loki lists every dropped line; here only their number is known.
                         let lines = json!({ "lines_skipped": skipped.to_string() });
                         self.send_left_out(socket, lines).await?;
                     }
@@ -235,7 +238,7 @@ impl Follower {
                         last_sent = Instant::now();
                     }
                 }
-                // The next batch tells how many lines that were.
+                // With the next batch the number of missed lines is sent.
                 Ok(Err(RecvError::Lagged(_))) => {}
                 Ok(Err(RecvError::Closed)) => {
                     return Err(Gone(Some("the server is shutting down")));
@@ -244,7 +247,7 @@ impl Follower {
         }
     }
 
-    /// Sends the lines of a batch that pass, in pieces; whether there were any.
+    /// Sends the matching lines of a batch, in pieces; returns whether there were any.
     async fn show(
         &mut self,
         socket: &mut WebSocket,
@@ -253,17 +256,17 @@ impl Follower {
     ) -> Result<bool, Gone> {
         let selected = tokio::task::block_in_place(|| {
             let rows = self.pushed.selected(batch, &mut self.scratch);
-            let places = (0..rows.len()).filter_map(|index| Some(rows.line(index)?.1));
-            places.collect::<Vec<u32>>()
+            let row_numbers = (0..rows.len()).filter_map(|index| Some(rows.line(index)?.1));
+            row_numbers.collect::<Vec<u32>>()
         });
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
         let mut rest = &selected[..];
         let mut any = false;
         while !rest.is_empty() {
-            let place = LOOKING.acquire().await.expect("never closed");
+            let turn = LOOKING.acquire().await.expect("never closed");
             let (entries, too_long, behind) =
                 tokio::task::block_in_place(|| self.entries(batch, rest, stored));
-            drop(place);
+            drop(turn);
             rest = behind;
             for bytes in too_long {
                 self.send_too_long(socket, bytes).await?;
@@ -277,23 +280,23 @@ impl Follower {
         Ok(any)
     }
 
-    /// The entries of the first lines at these places, about as many as go into a message; the
-    /// sizes of those that are too long; and the places behind.
+    /// The entries of the first of these rows, about as many as go into a message; the sizes of
+    /// those that are too long; and the remaining rows.
     fn entries<'p>(
         &mut self,
         batch: &Arc<Batch>,
-        mut places: &'p [u32],
+        mut rows: &'p [u32],
         stored: Option<u64>,
     ) -> (Vec<Entry>, Vec<usize>, &'p [u32]) {
         let (mut entries, mut too_long, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while let Some((&place, behind)) = places.split_first()
+        while let Some((&row, behind)) = rows.split_first()
             && bytes < MESSAGE_BYTES
         {
-            places = behind;
-            let entry = look(&self.query, &mut self.reader, batch, place, self.categorize);
+            rows = behind;
+            let entry = look(&self.query, &mut self.reader, batch, row, self.categorize);
             if let Some(entry) = entry.filter(|entry| Some(entry.sequence) > stored) {
                 match entry.bytes() {
-                    // It is not held while the client is waited for.
+                    // It is not kept in memory while the client is awaited.
                     long if long > ENTRY_BYTES_MAX => too_long.push(long),
                     fits => {
                         bytes += fits;
@@ -302,11 +305,11 @@ impl Follower {
                 }
             }
         }
-        (entries, too_long, places)
+        (entries, too_long, rows)
     }
 
-    /// Sends the first entries as one message, and gives back those behind. What is too long is
-    /// told instead.
+    /// Sends the first entries as one message and returns the remaining ones. Entries that are too
+    /// long are reported instead.
     async fn send<'e>(
         &self,
         socket: &mut WebSocket,
@@ -349,12 +352,12 @@ impl Follower {
 
     async fn send_too_long(&self, socket: &mut WebSocket, bytes: usize) -> Result<(), Gone> {
         let reason = format!(
-            "a line with its labels takes {bytes} bytes, and a tail sends {ENTRY_BYTES_MAX}; ask for it by a query"
+            "a line with its labels takes {bytes} bytes, more than the {ENTRY_BYTES_MAX} that a tail sends; read it with a query"
         );
         self.send_left_out(socket, json!({ "lines_skipped": "1", "reason": reason })).await
     }
 
-    /// Says that lines were left out, as Loki does.
+    /// Reports that lines were left out, as Loki does.
     async fn send_left_out(&self, socket: &mut WebSocket, labels: Value) -> Result<(), Gone> {
         let now = crate::http::now_ns().to_string();
         let dropped = json!([{ "timestamp": now, "labels": labels }]);
@@ -371,8 +374,8 @@ impl Follower {
     }
 }
 
-/// Waits for what the client says, which is at most that it goes; whether it is still there. Pings
-/// are answered within.
+/// Waits for a message of the client, which can only be a ping or its end; returns whether the
+/// client is still there. Pings are answered.
 async fn next(socket: &mut WebSocket) -> bool {
     matches!(socket.recv().await, Some(Ok(message)) if !matches!(message, Message::Close(_)))
 }

@@ -1,8 +1,8 @@
 //! `/api/v1/context`: the lines around a line, of the same stream.
 //!
 //! The order is that of event time; lines of the same instant are in the order of their arrival.
-//! The frames are read from the line's time outwards and no further than needed; a rare stream may
-//! need all of them, which the time limit of queries bounds.
+//! The frames are read from the line's time outwards, and only as many as needed. A rare stream may
+//! need all of them; the time limit of queries bounds that.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use serde_json::{Map, Value, json};
 use crate::http::App;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{Asked, answer, wrong_query};
+use crate::http::queries::run::{PendingQuery, answer, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::http::wire::whole::Whole;
 
-/// Lines on one side. More are asked for with another call, around the outermost.
+/// Limit of the lines on one side. A client gets more with another call around the outermost line.
 const LINES_MAX: usize = 1000;
 const LINES_DEFAULT: usize = 20;
 
@@ -44,10 +44,10 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
         Ok(lines)
     };
     let (before, after) = (side("before")?, side("after")?);
-    let asked = Asked::new(&app, "context", &format!("_line_id:{id}"), &caller)?;
+    let pending = PendingQuery::new(&app, "context", &format!("_line_id:{id}"), &caller)?;
     let now_ns = crate::http::now_ns();
     let seen = Seen::new(params.restriction(now_ns)?)?;
-    let body = answer(asked, move |running| {
+    let body = answer(pending, move |running| {
         let mut meter = Meter::new(&running.context);
         let found =
             around(running.source(), id, before, after, seen, &mut meter, &mut || running.check())?;
@@ -58,9 +58,9 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
     })
 }
 
-/// Where a line stands: time, then arrival.
+/// Sorts lines: by time, then by arrival.
 type Key = (i64, u64, u32);
-/// A line that was found: its batch and its place there.
+/// A line that was found: its batch and its row there.
 type Found = (Arc<Batch>, u32);
 
 fn key(row: &Row<'_>) -> Key {
@@ -78,7 +78,7 @@ fn around(
 ) -> Result<Option<Value>, RunError> {
     let Some(batch) = source.find(id)? else { return Ok(None) };
     let Some(target) = batch.rows().find(|row| row.id() == id) else { return Ok(None) };
-    if !seen.places(&batch).may(target.index()) {
+    if !seen.visible_rows(&batch).may(target.index()) {
         return Ok(None);
     }
     let stream = Stream::of(&target);
@@ -99,11 +99,11 @@ fn around(
             break;
         }
         let Some(batch) = unit.load()? else { continue };
-        let places = seen.places(&batch);
+        let visible = seen.visible_rows(&batch);
         stream.select(
             &batch,
-            |row| key(row) < at && places.may(row.index()),
-            |place, key| earlier.add_before(key, (Arc::clone(&batch), place)),
+            |row| key(row) < at && visible.may(row.index()),
+            |row, key| earlier.add_before(key, (Arc::clone(&batch), row)),
         );
         earlier.count(meter)?;
     }
@@ -119,11 +119,11 @@ fn around(
             break;
         }
         let Some(batch) = unit.load()? else { continue };
-        let places = seen.places(&batch);
+        let visible = seen.visible_rows(&batch);
         stream.select(
             &batch,
-            |row| key(row) > at && places.may(row.index()),
-            |place, key| later.add_after(key, (Arc::clone(&batch), place)),
+            |row| key(row) > at && visible.may(row.index()),
+            |row, key| later.add_after(key, (Arc::clone(&batch), row)),
         );
         later.count(meter)?;
     }
@@ -142,14 +142,14 @@ fn around(
     Ok(Some(json!({ "stream": stream.text, "rows": rows })))
 }
 
-/// Which lines may be seen.
+/// The lines that the caller may see.
 struct Seen {
     only: Option<query::TailQuery>,
     scratch: Scratch,
 }
 
-/// The lines of a batch that may be seen; none means all.
-struct Places(Option<HashSet<LineId>>, Arc<Batch>);
+/// Those lines of one batch; `None` means all.
+struct VisibleRows(Option<HashSet<LineId>>, Arc<Batch>);
 
 impl Seen {
     fn new(to: Option<Arc<query::Filter>>) -> ApiResult<Seen> {
@@ -157,8 +157,8 @@ impl Seen {
         Ok(Seen { only: to.map(of).transpose().map_err(wrong_query)?, scratch: Scratch::default() })
     }
 
-    fn places(&mut self, batch: &Arc<Batch>) -> Places {
-        let places = self.only.as_ref().map(|only| {
+    fn visible_rows(&mut self, batch: &Arc<Batch>) -> VisibleRows {
+        let visible = self.only.as_ref().map(|only| {
             let rows = only.selected(batch, &mut self.scratch);
             let id = |index| {
                 let (batch, row) = rows.line(index).expect("no pipe made rows");
@@ -166,14 +166,14 @@ impl Seen {
             };
             (0..rows.len()).map(id).collect()
         });
-        Places(places, Arc::clone(batch))
+        VisibleRows(visible, Arc::clone(batch))
     }
 }
 
-impl Places {
+impl VisibleRows {
     fn may(&self, row: u32) -> bool {
         let id = self.1.row(row as usize).id();
-        self.0.as_ref().is_none_or(|places| places.contains(&id))
+        self.0.as_ref().is_none_or(|visible| visible.contains(&id))
     }
 }
 
@@ -181,7 +181,7 @@ impl Places {
 struct Nearest {
     lines: BTreeMap<Key, Found>,
     max: usize,
-    /// Memory that is counted for the batches that they are in.
+    /// Memory counted for the batches that hold these lines.
     counted: usize,
 }
 
@@ -190,8 +190,7 @@ impl Nearest {
         Nearest { lines: BTreeMap::new(), max, counted: 0 }
     }
 
-    /// Counts the batches that are held now, each once: their lines come one after the other,
-    /// mostly.
+    /// Counts each batch that is held once. Lines of one batch are mostly neighbours.
     fn count(&mut self, meter: &mut Meter) -> Result<(), RunError> {
         let mut held: Vec<&Arc<Batch>> = self.lines.values().map(|(batch, _)| batch).collect();
         held.sort_unstable_by_key(|batch| Arc::as_ptr(batch));
@@ -224,7 +223,7 @@ impl Nearest {
     }
 }
 
-/// A stream as what its lines have in common.
+/// A stream: the field values that its lines have in common.
 struct Stream {
     text: String,
     fields: Vec<(String, Vec<u8>)>,
@@ -241,14 +240,15 @@ impl Stream {
         Stream { text, fields }
     }
 
-    /// Calls `each` with the place of every line of the stream that is `wanted`.
+    /// Calls `each` with the row of every line of the stream that is `wanted`.
     fn select(
         &self,
         batch: &Batch,
         wanted: impl Fn(&Row<'_>) -> bool,
         mut each: impl FnMut(u32, Key),
     ) {
-        // The values are compared first, which is cheap; only few lines have their stream written.
+        // The values are compared first, which is cheap; a stream name is written for few lines
+        // only.
         let ids: Vec<_> =
             self.fields.iter().map(|(name, value)| (batch.field_id(name), value)).collect();
         let mut text = String::new();
@@ -268,10 +268,10 @@ impl Stream {
     }
 }
 
-/// Memory of a row beside its texts, about.
+/// Memory of a row besides its text, about.
 const ROW_BYTES: usize = 2 << 10;
 
-/// Shows lines as a query shows them.
+/// Encodes lines as a query does.
 struct Show {
     all: query::TailQuery,
     scratch: Scratch,
@@ -287,11 +287,11 @@ impl Show {
         Show { all, scratch: Scratch::default() }
     }
 
-    fn row(&mut self, (batch, place): &Found, meter: &mut Meter) -> Result<Value, RunError> {
+    fn row(&mut self, (batch, index): &Found, meter: &mut Meter) -> Result<Value, RunError> {
         let rows = self.all.selected(batch, &mut self.scratch);
         let mut row = Map::new();
-        meter.take(rows.text_bytes(*place as usize, &mut self.scratch) + ROW_BYTES)?;
-        rows.visit(*place as usize, &mut self.scratch, |name, value| {
+        meter.take(rows.text_bytes(*index as usize, &mut self.scratch) + ROW_BYTES)?;
+        rows.visit(*index as usize, &mut self.scratch, |name, value| {
             row.insert(name.to_owned(), String::from_utf8_lossy(value).into());
         });
         Ok(Value::Object(row))

@@ -1,9 +1,8 @@
 //! `/api/v1/export`: every row of a query, in the order of time, as lines, JSON, CSV or Parquet.
 //!
-//! An export is an entry of the queue like any query and can be paused and cancelled there. It may
-//! take as long and give as many rows as it needs; what it holds in memory is limited as always.
-//! With `cursors=1` the answer is cut into pieces, each with a cursor that goes on behind it
-//! ([`Pieces`]).
+//! An export is an entry of the queue like any query and can be paused and cancelled there. It has
+//! no limit of time or rows; its memory is limited like that of any query. With `cursors=1` the
+//! response is split into pieces, each with a cursor to resume behind it ([`Pieces`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use query::{EXPORT, Limit, Query};
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{Asked, wrong_query};
+use crate::http::queries::run::{PendingQuery, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::http::wire::stream::{Pieces, stream};
@@ -35,26 +34,26 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     })?;
     let cursor = params.get("cursor").map(str::parse::<Cursor>).transpose();
     let cursor = cursor.map_err(|error| ApiError::bad_request(format!("cursor: {error}")))?;
-    let goes_on = cursor.is_some();
+    let resumes = cursor.is_some();
     let mut cursor = cursor.unwrap_or_default();
     let now_ns = *cursor.now_ns.get_or_insert(now_ns);
     let text = params.get("query").unwrap_or("*");
     let query = Query::parse(text, now_ns).map_err(wrong_query)?;
-    let mut asked = Asked::new(&app, EXPORT, text, &caller)?;
+    let mut pending = PendingQuery::new(&app, EXPORT, text, &caller)?;
     let in_pieces = params.flag("cursors");
-    if goes_on || in_pieces {
-        may_go_on(&query, format)?;
+    if resumes || in_pieces {
+        check_resumable(&query, format)?;
     }
-    let pipeline = asked.pipeline();
+    let pipeline = pending.pipeline();
     cursor.order.within.get_or_insert_with(|| pipeline.stored.lines_now());
-    asked.context.range = params.range(now_ns)?;
-    asked.context.restriction = params.restriction(now_ns)?;
-    asked.context.order = Some(cursor.order.clone());
-    asked.context.include = export::fields(format, params.include()?);
-    asked.context.limits.run_time = Duration::MAX;
-    asked.context.limits.rows_max = u64::MAX;
-    let pieces = Pieces { framed: in_pieces, cursor, goes_on };
-    let mut response = stream(asked, query, format, Some(pieces)).await?;
+    pending.context.range = params.range(now_ns)?;
+    pending.context.restriction = params.restriction(now_ns)?;
+    pending.context.order = Some(cursor.order.clone());
+    pending.context.include = export::fields(format, params.include()?);
+    pending.context.limits.run_time = Duration::MAX;
+    pending.context.limits.rows_max = u64::MAX;
+    let pieces = Pieces { framed: in_pieces, cursor, resumes };
+    let mut response = stream(pending, query, format, Some(pieces)).await?;
     if !in_pieces {
         let name = match format {
             Format::Raw => "attachment; filename=\"loginson.log\"",
@@ -67,20 +66,20 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     Ok(response)
 }
 
-/// Refuses what cannot be gone on with.
-fn may_go_on(query: &Query, format: Format) -> ApiResult<()> {
+/// Refuses exports that cannot be resumed.
+fn check_resumable(query: &Query, format: Format) -> ApiResult<()> {
     if format == Format::Parquet {
         return Err(ApiError::bad_request(
-            "a Parquet file cannot be gone on with; take format raw, jsonl or csv, or leave cursor and cursors out",
+            "a Parquet export cannot be resumed; use format raw, jsonl or csv, or leave cursor and cursors out",
         ));
     }
     match query.pipes().iter().find(|pipe| !pipe.is_row_wise()) {
         None => Ok(()),
         Some(pipe) if pipe.get::<Limit>().is_some() => Err(ApiError::bad_request(
-            "an export with a limit cannot be gone on with; leave the pipe limit out, or cursor and cursors",
+            "an export with a limit cannot be resumed; leave the pipe limit out, or cursor and cursors",
         )),
         Some(pipe) => Err(ApiError::bad_request(format!(
-            "the rows of \"{pipe}\" do not come in the order of time, so they cannot be gone on with; leave cursor and \
+            "the rows of \"{pipe}\" are not in the order of time, so the export cannot be resumed; leave cursor and \
              cursors out"
         ))),
     }

@@ -1,9 +1,9 @@
-//! Calls that read lines: one file for each group of calls, and their way through the queue
-//! ([`ask`]).
+//! Calls that read lines: one file per group of calls, and how a query passes through the queue
+//! ([`run`]).
 
-pub mod ask;
 pub mod context;
 pub mod export;
 pub mod queue;
+pub mod run;
 pub mod select;
 pub mod summary;

@@ -1,5 +1,5 @@
-//! `/api/v1/queries`: the queue, to look at, to cancel and pause in; and background queries, to ask
-//! and to fetch the rows of.
+//! `/api/v1/queries`: lists, cancels and pauses the entries of the queue; submits background
+//! queries and returns their rows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,13 +20,13 @@ use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{no_place, wrong_query};
+use crate::http::queries::run::{queue_refusal, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::queries::export::Format;
 use crate::queries::jobs::{self, JobError, JobInfo, PAGE_ROWS_MAX, Submission};
 
-/// Rows of a page when not told.
+/// Rows of a page without the parameter `limit`.
 const PAGE_ROWS: u64 = 1_000;
 
 /// The routes of this file.
@@ -88,9 +88,9 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
         }
     };
     let most = app.config.query.background.run_time;
-    let asked = params.duration_ns("timeout")?;
-    let run_time = asked.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
-    // The restriction becomes a part of the query, which is stored as a text.
+    let timeout = params.duration_ns("timeout")?;
+    let run_time = timeout.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
+    // The restriction becomes a part of the query, which is stored as text.
     let query = match params.restriction(now_ns)? {
         None => params.required("query")?.to_owned(),
         Some(to) => {
@@ -133,7 +133,7 @@ async fn one(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>
     Ok(Json(blocking(move || entry(&app, &info)).await?).into_response())
 }
 
-/// Cancels what runs, waits or is paused; deletes what has ended and is kept.
+/// Cancels a query that runs, waits or is paused; deletes a background query that has ended.
 async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
     let number = touched(&app, &caller, &id)?;
     let noted = |what: &str| audit::note(&caller, &format!("query {number} {what}"), "");
@@ -149,7 +149,7 @@ async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
                     noted("and its results deleted");
                     "deleted"
                 }
-                // Not one in the background.
+                // It is not a background query.
                 Err(JobError::Unknown(_)) => state.name(),
                 Err(error) => return Err(refused(&app, error)),
             }
@@ -200,10 +200,10 @@ async fn results(
     }
     let cursor = params.get("cursor").map(str::to_owned);
     let jobs = Arc::clone(app.jobs()?);
-    let place = page_place(&app)?;
-    // The place goes with the page: it is read to its end also when the client is gone.
-    let read = move || (jobs.page(number, cursor.as_deref(), limit), place);
-    let (page, place) = blocking(read).await?;
+    let permit = page_permit(&app)?;
+    // The permit belongs to the read: the page is read to its end even if the client goes away.
+    let read = move || (jobs.page(number, cursor.as_deref(), limit), permit);
+    let (page, permit) = blocking(read).await?;
     let page = page.map_err(|error| refused(&app, error))?;
     let media_type = match page.format.as_str() {
         "raw" => Format::Raw,
@@ -218,14 +218,14 @@ async fn results(
         (name("x-loginson-more"), page.more.to_string()),
         (name("x-loginson-state"), page.state.name().to_owned()),
     ];
-    let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _place: place });
+    let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _permit: permit });
     Ok((head, bytes).into_response())
 }
 
-/// The bytes of a page, which have their place for as long as somebody holds any of them.
+/// The bytes of a page. They keep its permit until the last reference to them is dropped.
 struct PageBytes {
     bytes: Vec<u8>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for PageBytes {
@@ -234,36 +234,37 @@ impl AsRef<[u8]> for PageBytes {
     }
 }
 
-/// A place for a page, if one is free. A client asks again in a moment; waiting for it here would
-/// only hold its connection.
-fn page_place(app: &App) -> ApiResult<OwnedSemaphorePermit> {
-    Arc::clone(&app.page_places).try_acquire_owned().map_err(|_| {
+/// A permit for a page, if one is free. The client can retry in a moment; waiting here would only
+/// hold its connection.
+fn page_permit(app: &App) -> ApiResult<OwnedSemaphorePermit> {
+    Arc::clone(&app.page_permits).try_acquire_owned().map_err(|_| {
         app.pages_refused.fetch_add(1, Relaxed);
         let most = app.config.query.pages_max;
         let message = format!(
-            "{most} pages of results are read or sent already; try again in a moment, or raise query.pages_max"
+            "{most} pages of results are being read or sent; try again in a moment, or raise query.pages_max"
         );
         ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(1)
     })
 }
 
-/// Does what may wait for the disk, as locks of records are held while they are written.
+/// Runs work that may wait for the disk. That includes taking the lock of a record, which is held
+/// while the record is written.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> ApiResult<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ApiError::internal(error.to_string()))
 }
 
-/// Reads the number of a query, and refuses it with 403 if the query is of another user and the
-/// caller is no operator. A number without a query is not refused here.
+/// Parses the number of a query, and refuses it with 403 if the query belongs to another user and
+/// the caller is no operator. A number without a query is not refused here.
 fn touched(app: &App, caller: &Caller, id: &str) -> ApiResult<u64> {
     let number: u64 = id.parse().map_err(|_| unknown(id))?;
     // The results of a query may outlive its entry in the queue.
     let listed = app.queue.get(number).map(|info| info.client);
-    let kept = || Some(app.jobs.get()?.info(number)?.asked.client);
+    let kept = || Some(app.jobs.get()?.info(number)?.submission.client);
     match listed.or_else(kept) {
         Some(client) if !caller.principal.may_touch(&client) => Err(ApiError::new(
             StatusCode::FORBIDDEN,
-            format!("query {id} is of somebody else; that needs the role operate or admin"),
+            format!("query {id} belongs to another user; the role operate or admin may access it"),
         )),
         _ => Ok(number),
     }
@@ -271,7 +272,7 @@ fn touched(app: &App, caller: &Caller, id: &str) -> ApiResult<u64> {
 
 fn unknown(id: &str) -> ApiError {
     ApiError::not_found(format!(
-        "there is no query {id}; the list of those that run or ended lately is at /api/v1/queries"
+        "there is no query {id}; /api/v1/queries lists running and recent queries"
     ))
 }
 
@@ -283,7 +284,7 @@ fn refused(app: &App, error: JobError) -> ApiError {
     match error {
         JobError::Queue(error) => {
             app.queries_refused.fetch_add(1, Relaxed);
-            no_place(error)
+            queue_refusal(error)
         }
         JobError::TooMany(_) => {
             app.queries_refused.fetch_add(1, Relaxed);
@@ -325,14 +326,14 @@ fn entry(app: &App, info: &QueryInfo) -> Value {
         entry["end"] = bound(range.end_ns, i64::MAX);
     }
     if let Some(job) = app.jobs.get().and_then(|jobs| jobs.info(info.id)) {
-        // Those of former runs that it goes on behind are among them.
+        // They include rows of earlier runs that this one resumed.
         entry["rows"] = job.rows.into();
         entry["results"] = kept(&job);
     }
     entry
 }
 
-/// A bound of a range; null where it is `none`.
+/// A bound of a time range; null if it is `none`.
 fn bound(ns: i64, none: i64) -> Value {
     (ns != none).then(|| format_time(ns)).into()
 }
@@ -341,10 +342,10 @@ fn kept(job: &JobInfo) -> Value {
     json!({
         "rows": job.rows,
         "bytes": job.bytes,
-        "format": job.asked.format,
-        "start": bound(job.asked.start_ns, i64::MIN),
-        "end": bound(job.asked.end_ns, i64::MAX),
-        "limit": job.asked.limit,
+        "format": job.submission.format,
+        "start": bound(job.submission.start_ns, i64::MIN),
+        "end": bound(job.submission.end_ns, i64::MAX),
+        "limit": job.submission.limit,
         "expires": job.expires_ns.map(format_time),
         "resumes": if job.continues { "behind the last row" } else { "from the start" },
     })

@@ -12,7 +12,7 @@ use axum::extract::State;
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::Asked;
+use crate::http::queries::run::PendingQuery;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::http::wire::stream::stream;
@@ -31,10 +31,10 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn query(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let query = params.query(params.query_time_ns(now_ns)?)?;
-    let mut asked = Asked::of_query(&app, "query", &params, &caller, now_ns)?;
-    asked.context.limit = params.limit("limit")?;
-    asked.context.offset = params.number("offset")?.unwrap_or(0);
-    asked.context.include = params.include()?;
+    let mut pending = PendingQuery::of_query(&app, "query", &params, &caller, now_ns)?;
+    pending.context.limit = params.limit("limit")?;
+    pending.context.offset = params.number("offset")?.unwrap_or(0);
+    pending.context.include = params.include()?;
     let format = match params.get("format") {
         None | Some("json") => Format::Jsonl,
         Some("raw") => Format::Raw,
@@ -43,7 +43,7 @@ async fn query(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         }
     };
     if format == Format::Raw {
-        asked.context.include = vec!["_line".into()];
+        pending.context.include = vec!["_line".into()];
     }
-    stream(asked, query, format, None).await
+    stream(pending, query, format, None).await
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/summary`, `/api/v1/summary/types`: what the charts of the page show;
+//! `/api/v1/summary`, `/api/v1/summary/types`: the data of the page's charts;
 //! `/api/v1/summary/rerun`: summarises a past interval again, as an entry of the queue.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,13 @@ use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{Asked, Running, answer, reading_thread, start};
+use crate::http::queries::run::{PendingQuery, Running, answer, reading_thread, start};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::summaries::reruns::RerunError;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// The range when none is asked for: the last hour.
+/// The range without `start` and `end`: the last hour.
 const RANGE_DEFAULT_NS: i64 = 3600 * SECOND_NS;
 
 /// The routes of this file.
@@ -36,7 +36,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .post(Scope::Operate, "/api/v1/summary/rerun", rerun)
 }
 
-/// A chart, and which parts of it were summarised again.
+/// A chart, and the parts of it that were summarised again.
 #[derive(Serialize)]
 struct ChartAnswer {
     #[serde(flatten)]
@@ -77,9 +77,9 @@ async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         return Err(ApiError::bad_request("start must be before end"));
     }
     let text = format!("{log_type} from {} to {}", format_time(start_ns), format_time(end_ns));
-    let mut asked = Asked::new(&app, "summarise", &text, &caller)?;
-    // It reads as much as there is, like an export.
-    asked.context.limits.run_time = Duration::MAX;
+    let mut pending = PendingQuery::new(&app, "summarise", &text, &caller)?;
+    // Like an export, it may take as long as it needs.
+    pending.context.limits.run_time = Duration::MAX;
     let pipeline = app.pipeline()?;
     let refused: Arc<Mutex<Option<RerunError>>> = Arc::default();
     let why = Arc::clone(&refused);
@@ -90,19 +90,19 @@ async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         done.map_err(|error| match error {
             RerunError::Run(error) => error,
             error => {
-                let told = RunError::Failed(error.to_string());
+                let cause = RunError::Failed(error.to_string());
                 *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                told
+                cause
             }
         })
     };
     if params.get("background").is_some_and(|value| value != "0") {
-        let id = start(asked, work).await?;
-        audit::note(&caller, &format!("summary made again as query {id}"), &text);
+        let id = start(pending, work).await?;
+        audit::note(&caller, &format!("interval summarised again as query {id}"), &text);
         let body = json!({ "id": id.to_string() });
         return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
     }
-    let done = answer(asked, work).await.map_err(|error| {
+    let done = answer(pending, work).await.map_err(|error| {
         let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
         let status = match &refused {
             Some(RerunError::Busy | RerunError::Full) => StatusCode::CONFLICT,
@@ -112,7 +112,7 @@ async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         };
         ApiError::new(status, refused.map_or_else(String::new, |error| error.to_string()))
     })?;
-    audit::note(&caller, "summary made again", &text);
+    audit::note(&caller, "interval summarised again", &text);
     let mut body = shown(&done.rerun);
     body["lines"] = done.lines.into();
     Ok(Json(body).into_response())
@@ -152,8 +152,8 @@ async fn types(State(app): State<Arc<App>>, params: Params) -> ApiResult {
 /// Calls its argument with every row.
 type Rows<'a> = dyn FnMut(&mut dyn FnMut(&SummaryRow)) -> ApiResult<()> + 'a;
 
-/// Gives `add` the rows of open buckets and of the store, each line counted once, on a thread that
-/// may block.
+/// Calls `add` with the rows of open buckets and of the store, so that each line counts once, on a
+/// thread that may block.
 async fn read<T: Send + 'static>(
     app: &App,
     log_type: Option<String>,
@@ -161,9 +161,9 @@ async fn read<T: Send + 'static>(
     add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
     let pipeline = app.pipeline()?;
-    let place = app.summary_places.clone().acquire_owned().await.expect("never closed");
+    let permit = app.summary_permits.clone().acquire_owned().await.expect("never closed");
     let reading = reading_thread(move || {
-        let _place = place;
+        let _permit = permit;
         add(&mut |each| {
             let rows = pipeline.summary.rows(log_type.as_deref(), start_ns, end_ns, each);
             rows.map_err(|error| {
@@ -171,7 +171,7 @@ async fn read<T: Send + 'static>(
             })?
             .ok_or_else(|| {
                 ApiError::unavailable(
-                    "the end of the summary is still looked for; try again in a moment",
+                    "the server is still locating the end of the summary; try again in a moment",
                 )
             })
         })

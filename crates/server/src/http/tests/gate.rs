@@ -1,5 +1,5 @@
-//! The gate, over the table of all routes: each is called as nobody and with every role, and its
-//! answer must be what its scope says. The table itself must be the one of `docs/access.md`.
+//! The gate, over the table of all routes: each route is called without credentials and with every
+//! role, and the response must match its scope. The table must be that of `docs/access.md`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::config::{RawToken, RawUser};
 use crate::http::access::principal::Scope;
 use crate::http::access::routes::Route;
 
-/// Of the password `correct horse`, cheap to compute.
+/// A hash of the password `correct horse` that is cheap to compute.
 fn cheap_hash() -> String {
     use argon2::password_hash::PasswordHasher;
     let params = argon2::Params::new(64, 1, 1, None).unwrap();
@@ -59,7 +59,7 @@ impl Fixture {
     }
 }
 
-/// A path of a route, which names things that are not there.
+/// A path for a route, with names that do not exist.
 fn path(route: &Route) -> String {
     let parts = route.path.split('/').map(|part| match part.starts_with('{') {
         true => "1",
@@ -73,7 +73,7 @@ fn request(route: &Route) -> Builder {
 }
 
 #[tokio::test]
-async fn every_route_asks_who_calls() {
+async fn every_route_identifies_the_caller() {
     let fixture = Fixture::new(with_access);
     let table = fixture.table();
     assert!(table.len() > 100);
@@ -82,7 +82,7 @@ async fn every_route_asks_who_calls() {
         let refused = |response: &Response| {
             matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
         };
-        // Nobody, and somebody with a token that is not known.
+        // Without credentials, and with an unknown token.
         let nobody = fixture.call(request(route), "").await;
         assert_eq!(refused(&nobody), !open, "{what}: {}", nobody.status());
         assert_eq!(nobody.headers().contains_key(WWW_AUTHENTICATE), !open, "{what}");
@@ -99,8 +99,8 @@ async fn every_route_asks_who_calls() {
             assert_eq!(forbidden, !expected, "{what} as {}", role.name());
         }
     }
-    // What no route is for can be called by all, and says nothing: the page, and paths that are not
-    // there. What clients of Elasticsearch are told at the root is not for all.
+    // Paths without a route can be called by everybody, and reveal nothing: the page, and missing
+    // paths. Responses for clients of Elasticsearch at the root need credentials.
     for (path, status) in [("/", 200), ("/none", 404), ("/api/v1/none", 404)] {
         assert_eq!(fixture.call(Request::get(path), "").await.status(), status, "{path}");
         let elastic = Request::get(path).header("user-agent", "Elastic-filebeat/8");
@@ -145,7 +145,7 @@ fn documented() -> BTreeMap<(String, String), String> {
     let rows = rows.filter_map(|row| {
         let (call, scope) = row.split_once("` | ")?;
         let (methods, path) = call.rsplit_once(' ')?;
-        // Other tables describe some of them.
+        // Other tables describe some routes again.
         (path.starts_with('/') && !scope.contains(' '))
             .then(|| ((path.to_owned(), scope.to_owned()), methods.to_owned()))
     });
@@ -163,7 +163,7 @@ async fn the_documented_routes_are_the_routes() {
     let below = |path: &str| format!("/insert/elasticsearch{path}");
     let expected: BTreeMap<(String, String), String> = table
         .iter()
-        // The API of Elasticsearch stands at the root too.
+        // The API of Elasticsearch is also at the root.
         .filter(|((path, scope), methods)| {
             table.get(&(below(path), scope.clone())) != Some(*methods)
         })
@@ -215,7 +215,7 @@ async fn passwords_tokens_and_cookies() {
         (basic(":correct horse"), 401),
         (basic("Read:correct horse"), 401),
         (basic("ingest:correct horse"), 403),
-        // A token as a password, under its name alone.
+        // A token as a password, only under its name.
         (basic(&format!("read-token:{}", token_of(Role::Read))), 200),
         (basic(&format!("read-token:{}", token_of(Role::Admin))), 401),
         (basic(&format!("read:{}", token_of(Role::Read))), 401),
@@ -238,7 +238,7 @@ async fn passwords_tokens_and_cookies() {
     let cookie = cookie(&response);
     let reads = Request::get("/api/v1/status").header(COOKIE, format!("a=b; {cookie}; c"));
     assert_eq!(fixture.call(reads, "").await.status(), 200);
-    // What changes something must come from the page: the guard compares its origin.
+    // A call that changes something must come from the page: the guard compares its origin.
     for (origin, expected) in [
         (None, 403),
         (Some("http://localhost"), 202),
@@ -251,7 +251,7 @@ async fn passwords_tokens_and_cookies() {
         }
         assert_eq!(fixture.call(seals, "").await.status(), expected, "{origin:?}");
     }
-    // Wrong credentials are not made good by a cookie.
+    // A cookie does not compensate for wrong credentials.
     let both = Request::get("/api/v1/status").header(COOKIE, &cookie).header(AUTHORIZATION, "x y");
     assert_eq!(fixture.call(both, "").await.status(), 401);
     let out = Request::post("/api/v1/logout").header(COOKIE, &cookie);
@@ -260,7 +260,7 @@ async fn passwords_tokens_and_cookies() {
     let reads = Request::get("/api/v1/status").header(COOKIE, &cookie);
     assert_eq!(fixture.call(reads, "").await.status(), 401);
 
-    // Behind a proxy that speaks https the cookie is for https alone.
+    // Behind a proxy that speaks HTTPS the cookie is for HTTPS only.
     let fixture = Fixture::new(|raw| {
         with_access(raw);
         raw.http_hosts = vec!["logs.example".into()];
@@ -278,7 +278,7 @@ async fn wrong_passwords_are_limited() {
         let fixture = &fixture;
         async move { fixture.call(called, &form).await }
     };
-    // One that is known to be right is never counted.
+    // The last right password is never counted as an attempt.
     assert_eq!(attempt("admin", "correct horse").await.status(), 200);
     for _ in 0..10 {
         assert_eq!(attempt("admin", "wrong").await.status(), 401);
@@ -296,7 +296,7 @@ async fn wrong_passwords_are_limited() {
         let line = format!("{} {count}\n", metric(reason));
         assert!(metrics.contains(&line), "{line}{metrics}");
     }
-    // No password fits into a form that is too long, and none is in an address.
+    // A form that is too long contains no valid password, and URLs never contain one.
     let (called, _) = login("", "");
     let long = format!("name=admin&password={}", "x".repeat(10_000));
     assert_eq!(fixture.call(called, &long).await.status(), 413);
@@ -354,7 +354,8 @@ async fn readers_touch_their_own_queries_alone() {
     assert_eq!(call("DELETE", of.clone(), bearer(Role::Operate)).await.status(), 200);
 }
 
-/// The seam for filters of users: a principal's restriction holds with those of the request.
+/// Prepares for filters of users: a principal's restriction applies together with those of the
+/// request.
 #[tokio::test]
 async fn a_restriction_of_the_caller_holds() {
     use axum::extract::FromRequest;

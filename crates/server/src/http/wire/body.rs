@@ -1,5 +1,5 @@
-//! Reads request bodies with limits on time: a sender that falls silent or trickles does not hold
-//! its place for ever, and none at all when others need it.
+//! Reads request bodies with time limits: a sender that falls silent or trickles does not hold its
+//! slot for ever, and loses it at once when others need it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::listen::seat;
 use crate::http::wire::listen::seats::Seat;
 
-/// Seconds after which a request whose place was needed should come again.
+/// Seconds after which a request whose slot was needed should be sent again.
 const RETRY_AFTER_S: u32 = 5;
 
 /// The body of a request, read within its limits.
@@ -22,18 +22,18 @@ pub struct BodyReader {
     limits: BodyLimits,
     begun: Instant,
     bytes: u64,
-    /// Of its connection.
+    /// The seat of its connection.
     seat: Option<Arc<Seat>>,
 }
 
 impl BodyReader {
-    /// Reads from now on.
+    /// Starts reading now.
     pub fn new(body: Body, limits: BodyLimits) -> BodyReader {
         let stream = body.into_data_stream();
         BodyReader { stream, limits, begun: Instant::now(), bytes: 0, seat: seat() }
     }
 
-    /// The next piece; none at the end. Nothing is lost when it is given up while it waits.
+    /// The next chunk; `None` at the end. Cancelling the future loses nothing.
     pub async fn next(&mut self) -> ApiResult<Option<Bytes>> {
         let came = match &self.seat {
             None => tokio::time::timeout(self.limits.idle_max, self.stream.next()).await,
@@ -43,7 +43,7 @@ impl BodyReader {
                     came = tokio::time::timeout(self.limits.idle_max, self.stream.next()) => came,
                     () = seat.receives(self.begun.into_std(), self.bytes) => {
                         return Err(timed_out(
-                            "too many requests are under way, and the body of this one came most \
+                            "too many requests are in progress, and the body of this one was the \
                             slowly; send again \
                              what was not kept"
                                 .to_owned(),
@@ -70,7 +70,7 @@ impl BodyReader {
         }
     }
 
-    /// Reads up to so many bytes and throws them away.
+    /// Reads up to `bytes_max` bytes and discards them.
     pub async fn discard(&mut self, bytes_max: u64) {
         let end = self.bytes.saturating_add(bytes_max);
         while self.bytes < end && matches!(self.next().await, Ok(Some(_))) {}
@@ -84,7 +84,7 @@ impl BodyReader {
 
     fn too_slow(&self) -> ApiError {
         timed_out(format!(
-            "the request body comes with less than {} bytes a second",
+            "the request body arrives with less than {} bytes per second",
             self.limits.bytes_per_s_min
         ))
     }
@@ -94,7 +94,7 @@ fn timed_out(message: String) -> ApiError {
     ApiError::new(StatusCode::REQUEST_TIMEOUT, message)
 }
 
-/// A whole body, or none when it has more than `bytes_max`.
+/// Reads a whole body; `None` if it has more than `bytes_max`.
 pub async fn read_whole(body: Body, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
     let mut reader = BodyReader::new(body, BodyLimits::default());
     let mut whole = Vec::new();

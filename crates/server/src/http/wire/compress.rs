@@ -1,15 +1,16 @@
-//! Answers in gzip, for clients that say that they take it.
+//! Responses in gzip, for clients that accept it.
 //!
-//! - Each piece of an answer is flushed through: a line of a tail, or of a query that still runs,
-//!   leaves when it would leave without gzip.
-//! - Compressed is text, as far as `COMPRESSIBLE` names it. Left out are short answers, files of
+//! - Each chunk of a response is flushed: a line of a tail, or of a query that still runs, is sent
+//!   when it would be sent without gzip.
+//! - Text is compressed: the media types in `COMPRESSIBLE`. Left out are short responses, files of
 //!   the page (compressed when the binary was built), and exports, where the processor would be
 //!   slower than the network.
-//! - gzip alone: browsers offer brotli and zstd only over TLS, which a proxy in front brings, with
-//!   its own compression.
-//! - The length of a compressed answer tells something of its content. A web page of others that
-//!   could make our page's browser ask and watch the length is refused by `guard`; what a browser
-//!   marks as asked by another site is not compressed in any case.
+//! - Only gzip: browsers offer brotli and zstd only over TLS, and a proxy in front, which usually
+//!   does the TLS, has a compression of its own.
+//! - The length of a compressed response reveals something about its content. A foreign web page
+//!   that could make our page's browser send requests and watch the length is refused by `guard`;
+//!   in addition, a response is not compressed if the browser marks its request as coming from
+//!   another site.
 
 use std::io::{self, Write};
 
@@ -23,15 +24,15 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio_stream::StreamExt;
 
-/// Shorter answers fit into one packet anyway.
+/// Shorter responses fit into one packet anyway.
 const BYTES_MIN: u64 = 1024;
 /// Bytes that are compressed before other tasks of the thread get their turn: about half a
 /// millisecond.
 const PIECE_BYTES: usize = 64 << 10;
-/// Media types that shrink.
+/// Media types that are worth compressing.
 const COMPRESSIBLE: [&str; 4] =
     ["application/json", "application/stream+json", "application/x-ndjson", "text/"];
-/// Calls whose answers are files to keep.
+/// The call whose responses are files to keep.
 const EXPORTS: &str = "/api/v1/export";
 
 /// The middleware around every route.
@@ -47,7 +48,7 @@ pub async fn answers(request: Request, next: Next) -> Response {
     }
 }
 
-/// Whether the client takes gzip.
+/// Whether the client accepts gzip.
 pub fn is_taken(headers: &HeaderMap) -> bool {
     let mut named = None;
     let mut any = false;
@@ -66,7 +67,8 @@ pub fn is_taken(headers: &HeaderMap) -> bool {
     named.unwrap_or(any)
 }
 
-/// False when a browser says that the page of another site asks. Programs say nothing.
+/// False if the browser says that the page of another site sent the request. Programs send no such
+/// header.
 fn is_own_site(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     matches!(site, None | Some(b"same-origin" | b"none"))
@@ -90,7 +92,7 @@ fn compressed(response: Response) -> Response {
     parts.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     let gzip = Gzip {
         body: body.into_data_stream(),
-        // The fastest level: half of what the slowest saves, at a tenth of the time.
+        // The fastest level: half of the saving of the slowest, in a tenth of the time.
         encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())),
         rest: Bytes::new(),
     };
@@ -101,18 +103,18 @@ fn compressed(response: Response) -> Response {
     Response::from_parts(parts, Body::from_stream(pieces))
 }
 
-/// An answer on its way through gzip.
+/// A response that is being compressed.
 struct Gzip {
     body: BodyDataStream,
-    /// None once the end is written.
+    /// `None` once the end is written.
     encoder: Option<GzEncoder<Vec<u8>>>,
-    /// Of the piece that came last, what is not compressed yet.
+    /// The part of the last chunk that is not compressed yet.
     rest: Bytes,
 }
 
 impl Gzip {
-    /// The next bytes to send; None behind the last. An error of the answer is passed on without an
-    /// end of the stream, so that an answer that broke off does not look whole.
+    /// The next bytes to send; `None` behind the last. After an error of the response the gzip
+    /// stream has no end, so that a response that broke off does not look complete.
     async fn next(&mut self) -> Result<Option<Bytes>, axum::Error> {
         loop {
             let Some(encoder) = &mut self.encoder else { return Ok(None) };
@@ -136,7 +138,7 @@ impl Gzip {
     }
 }
 
-/// Compresses a piece; with `flush`, all of it can be read from what is given back.
+/// Compresses a chunk; with `flush`, everything so far can be decompressed from the returned bytes.
 fn push(encoder: &mut GzEncoder<Vec<u8>>, piece: &[u8], flush: bool) -> io::Result<Vec<u8>> {
     encoder.write_all(piece)?;
     if flush {
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_it() {
+    fn which_clients_accept_gzip() {
         let takes = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, text.parse().unwrap());
@@ -196,7 +198,7 @@ mod tests {
 
     type Piece = Result<Bytes, io::Error>;
 
-    /// A line is there as soon as it was written, whatever comes after it.
+    /// Each line can be read as soon as it is written, whatever follows.
     #[tokio::test]
     async fn lines_come_one_by_one() {
         let (lines, body) = mpsc::channel::<Piece>(4);
@@ -244,7 +246,7 @@ mod tests {
             assert_eq!(failed, !good);
             let mut read = Vec::new();
             let ended = MultiGzDecoder::new(got.as_slice()).read_to_end(&mut read).is_ok();
-            assert_eq!(ended, good, "an answer that broke off has no end");
+            assert_eq!(ended, good, "a response that broke off has no end");
             assert!(read == large);
         }
     }

@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
-/// An answer that says why there is no other.
+/// An error response.
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -13,11 +13,11 @@ pub struct ApiError {
     retry_after_s: Option<u32>,
 }
 
-/// What a handler gives back.
+/// The result of a handler.
 pub type ApiResult<T = Response> = Result<T, ApiError>;
 
 impl ApiError {
-    /// An error with its message, which names the remedy.
+    /// An error with its message, which should name the remedy.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         let mut body = Map::new();
         body.insert("error".into(), Value::String(message.into()));
@@ -34,12 +34,12 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// 503: later it may work.
+    /// 503: the request may succeed later.
     pub fn unavailable(message: impl Into<String>) -> Self {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// 500: the disk, or a fault of ours.
+    /// 500: the disk failed, or there is a bug in Loginson.
     pub fn internal(message: impl Into<String>) -> Self {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
@@ -49,13 +49,13 @@ impl ApiError {
         self.status
     }
 
-    /// Says when the request should come again.
+    /// Sets the time after which the request should be sent again.
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }
 
-    /// Adds a field beside `error`.
+    /// Adds a field next to `error`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.body.insert(name.into(), value.into());
         self

@@ -1,13 +1,13 @@
-//! Accepts connections and serves the router on them, with limits on their number ([`seats`]),
-//! their heads and their silence.
+//! Accepts connections and serves the router on them. Their number ([`seats`]), their request heads
+//! and their idle time are limited.
 //!
-//! A client that takes no byte of an answer for so long (`query.client_idle_max`) loses its
-//! connection: the kernel sees to that (TCP_USER_TIMEOUT), as only it knows what the other side
-//! took. So each answer gives its place back at the end: of a query in the queue, of a page of
-//! results, of a connection.
+//! A client that reads no byte of a response for `query.client_idle_max` loses its connection. The
+//! kernel enforces that (TCP_USER_TIMEOUT), because only it knows what the peer has acknowledged.
+//! So each response releases what it holds in the end: the slot of a query, the permit of a page of
+//! results, the seat of a connection.
 //!
-//! HTTPS ([`https`]) takes its seats and times as HTTP does: a connection whose handshake is not
-//! over waits for its first request, and gives its seat up like one that does.
+//! HTTPS ([`https`]) has the same seats and time limits: a connection in its handshake counts as
+//! waiting for its first request, and gives up its seat like one.
 //!
 //! Left out: HTTP/2; put a proxy in front for it.
 
@@ -43,32 +43,33 @@ use seats::{Seat, Seats};
 pub use watched::client_has_stalled;
 use watched::{STALLED, Watched};
 
-/// Seconds after which a client that found no seat should come again.
+/// Seconds after which a client that found no seat should try again.
 const RETRY_AFTER_S: u32 = 5;
-/// What is answered on reserved seats.
+/// Requests that are answered on reserved seats.
 const ANSWERED_ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
-/// Time to send a request's head, also the longest a kept-alive connection may be idle. Then it is
-/// closed.
+/// Time to send the head of a request, and the longest that a kept-alive connection may be idle.
+/// Beyond it the connection is closed.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-/// Bytes read at once of a connection that sends much; one that sends little has a buffer of 8 KiB.
-/// Also bounds a request's head, query text in the address included: one twice as long, at the
-/// latest, is answered with 431; long queries are sent as a form.
+/// Bytes read at once from a connection that sends much; one that sends little has a buffer of 8
+/// KiB. It also bounds the head of a request, including query text in the address: a head of twice
+/// this size, at the latest, is answered with 431. Long queries are sent as a form.
 const READ_BYTES_MAX: usize = 256 << 10;
-/// Pause after the system refused a connection, for instance because no file handle was left.
+/// Pause after the system refused to accept a connection, for instance because no file descriptor
+/// was left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Time that running requests get at shutdown.
+/// Time for running requests at shutdown.
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What is asked of all clients.
+/// Limits that apply to all clients, and their state.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// The longest that one may take nothing of its answer, above zero.
+    /// The longest that a client may read nothing of its response, above zero.
     pub idle_max: Duration,
-    /// Connections that were ended by that.
+    /// Connections that this limit ended.
     pub stalled: Arc<AtomicU64>,
     /// Their connections.
     pub seats: Seats,
-    /// What makes HTTPS of it; none for HTTP.
+    /// The TLS state of HTTPS; `None` for HTTP.
     pub tls: Option<Arc<Tls>>,
 }
 
@@ -77,19 +78,19 @@ tokio::task_local! {
     static SEAT: Arc<Seat>;
 }
 
-/// The seat of the connection that this task serves; none where there is no connection.
+/// The seat of the connection that this task serves; `None` if there is no connection.
 pub fn seat() -> Option<Arc<Seat>> {
     SEAT.try_with(Arc::clone).ok()
 }
 
 impl Clients {
-    /// None was slow yet.
+    /// The initial state.
     pub fn new(idle_max: Duration, tls: Option<Arc<Tls>>) -> Clients {
         Clients { idle_max, stalled: Arc::default(), seats: Seats::default(), tls }
     }
 }
 
-/// Serves until `stop` becomes true, then lets running requests end.
+/// Serves until `stop` becomes true, then lets running requests finish.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -106,7 +107,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                // Without a seat it is closed.
+                // A connection without a seat is closed.
                 let Some(held) = clients.seats.take(peer.ip()) else { continue };
                 let stream = Watched::new(stream, peer, &clients);
                 let stalled = stream.stalled();
@@ -141,13 +142,13 @@ pub async fn serve(
     }
     drop((listener, ended));
     if tokio::time::timeout(SHUTDOWN_TIME_MAX, all_ended.recv()).await.is_err() {
-        tracing::info!("some HTTP requests still ran at shutdown and were cut off");
+        tracing::info!("some HTTP requests still ran at shutdown and were aborted");
     }
 }
 
-/// Returns once the server is told to stop.
+/// Returns once the server is to stop.
 pub async fn raised(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, which is the end as well.
+    // An error means that the sender is gone, which also is the end.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
@@ -198,14 +199,16 @@ async fn connection(
     }
 }
 
-/// 503, on a reserved seat.
+/// 503: too many connections for this request on a reserved seat.
 fn too_many() -> Response {
-    let message =
-        format!("{} connections are open and all work; try again in a moment", seats::SEATS_MAX);
+    let message = format!(
+        "{} connections are open and all are busy; try again in a moment",
+        seats::SEATS_MAX
+    );
     ApiError::unavailable(message).retry_after(RETRY_AFTER_S).into_response()
 }
 
-/// The body of an answer. The connection waits for the next request once it is dropped.
+/// The body of a response. Once it is dropped, the connection waits for the next request.
 struct Answering {
     body: Body,
     seat: Arc<Seat>,

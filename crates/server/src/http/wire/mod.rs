@@ -1,5 +1,5 @@
-//! What all calls share of HTTP: connections, bodies, parameters, errors, compression, streamed
-//! answers.
+//! The parts of HTTP that all calls share: connections, bodies, parameters, errors, compression,
+//! streamed responses.
 
 pub mod body;
 pub mod compress;

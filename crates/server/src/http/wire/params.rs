@@ -1,5 +1,5 @@
-//! Parameters from the query string and, with POST, from a form body or an object of JSON: one
-//! list, the body's first.
+//! Parameters from the query string and, with POST, from a form or a JSON object in the body: one
+//! list, those of the body first.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::http::access::principal::Principal;
 use crate::http::wire::body::read_whole;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Bytes of a form body, or one of JSON. A longer one is refused with 413.
+/// Limit of a body with parameters. A longer one is refused with 413.
 const FORM_BYTES_MAX: usize = 1 << 20;
 
 /// The parameters of a request.
 #[derive(Debug, Default)]
 pub struct Params {
     pairs: Vec<(String, String)>,
-    /// Which lines the caller may see, whatever the request asks for.
+    /// The lines that the caller may see, whatever the request selects.
     restriction: Option<Arc<Filter>>,
 }
 
 impl Params {
-    /// Reads `a=1&b=2`, percent-decoded; what is not UTF-8 becomes U+FFFD.
+    /// Parses `a=1&b=2`, percent-decoded; bytes that are not UTF-8 become U+FFFD.
     pub fn parse(text: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(text)
             .map(|(name, value)| (name.into_owned(), value.into_owned()));
         Params { pairs: pairs.collect(), restriction: None }
     }
 
-    /// Reads an object of JSON whose values are texts, numbers, switches, or lists of those.
+    /// Parses a JSON object whose values are strings, numbers, booleans, or lists of those.
     pub fn parse_json(text: &[u8]) -> ApiResult<Self> {
         let wrong = |what: String| {
             ApiError::bad_request(format!(
-                "the body is not an object of JSON with texts and numbers: {what}"
+                "the body is not a JSON object with strings and numbers: {what}"
             ))
         };
         let object: Map<String, Value> =
@@ -64,28 +64,28 @@ impl Params {
         Ok(Params { pairs, restriction: None })
     }
 
-    /// Which lines the caller may see; none when all.
+    /// The lines that the caller may see; `None` means all.
     pub fn of_caller(&self) -> Option<&Arc<Filter>> {
         self.restriction.as_ref()
     }
 
-    /// The first value of a parameter; an empty one counts as not given.
+    /// The first value of a parameter; an empty one counts as missing.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
     }
 
-    /// All values of a parameter, in order, the empty ones left out.
+    /// All values of a parameter that are not empty, in order.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
     }
 
-    /// A parameter that must be there.
+    /// A required parameter.
     pub fn required(&self, name: &str) -> ApiResult<&str> {
         self.get(name)
             .ok_or_else(|| ApiError::bad_request(format!("the parameter '{name}' is missing")))
     }
 
-    /// A number, or none when not given.
+    /// A number, or `None` if it is missing.
     pub fn number<T: FromStr>(&self, name: &str) -> ApiResult<Option<T>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let number = text.parse().map_err(|_| {
@@ -96,7 +96,7 @@ impl Params {
         Ok(Some(number))
     }
 
-    /// A switch: on when given, unless as `0` or `false`.
+    /// A switch: on if it is given, unless as `0` or `false`.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value != "0" && value != "false")
     }
@@ -126,13 +126,13 @@ impl<S: Send + Sync> FromRequest<S> for Params {
             let body =
                 read_whole(request.into_body(), FORM_BYTES_MAX).await?.ok_or_else(too_long)?;
             params = match json {
-                // vmalert says JSON and sends nothing.
+                // vmalert sends the media type of JSON with an empty body.
                 true if body.trim_ascii().is_empty() => Params::default(),
                 true => Params::parse_json(&body)?,
                 false => Params::parse(&body),
             };
         }
-        // Those in the address have been checked before.
+        // Those in the query string have been checked before.
         let pairs = params.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         known::check(&path, pairs)?;
         params.pairs.extend(in_address.unwrap_or_default().pairs);
@@ -141,7 +141,7 @@ impl<S: Send + Sync> FromRequest<S> for Params {
     }
 }
 
-/// Whether a request brings a body of that type.
+/// Whether the body of a request has that media type.
 fn is_of_type(request: &Request, name: &[u8]) -> bool {
     let given = request.headers().get(CONTENT_TYPE);
     let given = given.and_then(|given| given.as_bytes().split(|&b| b == b';').next());

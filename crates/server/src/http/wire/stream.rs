@@ -1,8 +1,8 @@
-//! Answers with the rows of a query as they come.
+//! Responses that stream the rows of a query.
 //!
-//! A query runs on a thread of its own. Its rows come through a bounded channel, so that a slow
-//! client slows its query and nothing grows; a client that goes away ends it. While it waits for
-//! its client it can be cancelled, and its time runs.
+//! A query runs on a thread of its own. Its rows pass through a bounded channel, so that a slow
+//! client slows its query down and memory stays bounded; if the client goes away, the query ends.
+//! While it waits for its client it can be cancelled, and its run time counts.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -17,39 +17,39 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::http::queries::ask::{Asked, Client, Running, reading_thread};
+use crate::http::queries::run::{Client, PendingQuery, Running, reading_thread};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::queries::export::{self, ColumnsError, Cursor, Encoder, Format};
 
-/// Pieces of an answer between the query and the connection. Beyond them the query waits for the
-/// client.
+/// Limit of the chunks of a response between the query and the connection. Beyond it the query
+/// waits for the client.
 pub const CHUNKS_MAX: usize = 8;
-/// Bytes of a piece. A row group of Parquet is many pieces.
+/// Size of a chunk. A row group of Parquet is many chunks.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
-/// Bytes that are written and not counted as memory of the query.
+/// Encoded bytes that are not counted as memory of the query.
 const UNCOUNTED_BYTES_MAX: usize = 1 << 20;
-/// Bytes that are worth a piece with a cursor of its own.
+/// Size at which a piece with a cursor of its own is sent.
 const PIECE_BYTES: usize = 256 << 10;
-/// How often a query that waits for its client looks whether it may go on.
+/// How often a query that waits for its client checks whether it must stop.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Names the query's entry in the queue.
+/// The header with the id of the query's entry in the queue.
 const QUERY_ID: &str = "x-loginson-query-id";
 
-/// An answer that can be gone on with.
+/// A response that can be resumed.
 pub struct Pieces {
-    /// Whether each piece is sent with its cursor: a line `BYTES CURSOR` before so many bytes, and
-    /// `0 CURSOR` as the last line of an answer that is complete. A line `! MESSAGE` says why it is
-    /// not.
+    /// Whether each piece is sent with its cursor: a line `BYTES CURSOR` in front of that many
+    /// bytes, and `0 CURSOR` as the last line of a complete response. A line `! MESSAGE` says why a
+    /// response is incomplete.
     pub framed: bool,
     /// Where this answer begins.
     pub cursor: Cursor,
-    /// Whether rows came before.
-    pub goes_on: bool,
+    /// Whether it continues an earlier response.
+    pub resumes: bool,
 }
 
-/// Answers with the rows of `query`, which has its place in the queue by `asked`.
+/// Responds with the rows of `query`.
 pub async fn stream(
-    asked: Asked,
+    pending: PendingQuery,
     query: Query,
     format: Format,
     pieces: Option<Pieces>,
@@ -63,8 +63,8 @@ pub async fn stream(
     let running = reading_thread(move || {
         let mut writer =
             Writer { format, encoder: None, pieces, sender, sent: false, refusal: None };
-        let outcome = asked.run(&link, |running| {
-            // When it is not taken the client is gone, which ends the query anyway.
+        let outcome = pending.run(&link, |running| {
+            // If nobody receives it, the client is gone, which ends the query anyway.
             let _ = tell_id.send(running.id);
             writer.run(&query, running)
         });
@@ -72,7 +72,7 @@ pub async fn stream(
             Some(refusal) => Err(ApiError::bad_request(refusal)),
             None => outcome,
         };
-        // Nobody takes it when the client is gone.
+        // If nobody receives it, the client is gone.
         match outcome {
             Err(error) if writer.sent => {
                 let _ = tell_end.send(Some(writer.broken_off(&error)));
@@ -91,9 +91,9 @@ pub async fn stream(
         return Ok(rows_answer(id.await.ok(), media_type, Body::empty()));
     };
     let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks)).map(Ok);
-    // Behind the channel, which a client that reads slowly keeps full.
+    // After the channel's end, because a client that reads slowly keeps the channel full.
     let chunks = chunks.chain(tokio_stream::once(end).then(last).filter_map(|last| last));
-    // The client is there as long as somebody holds the answer.
+    // The client counts as present as long as the response exists.
     let chunks = chunks.map(move |chunk| {
         let _ = &client;
         chunk
@@ -101,14 +101,14 @@ pub async fn stream(
     Ok(rows_answer(id.await.ok(), media_type, Body::from_stream(chunks)))
 }
 
-/// What comes behind the last row: nothing, or why the answer is not complete. Whoever ends without
-/// a word has panicked.
+/// The end of the response, after the last row: nothing, or an error that makes it incomplete. A
+/// query thread that ended without a word has panicked.
 async fn last(end: oneshot::Receiver<Option<io::Result<Bytes>>>) -> Option<io::Result<Bytes>> {
-    let panicked = || Some(Err(io::Error::other("the query ended by a bug")));
+    let panicked = || Some(Err(io::Error::other("the query ended because of a bug")));
     end.await.unwrap_or_else(|_| panicked())
 }
 
-/// An answer of rows.
+/// A response with rows.
 pub fn rows_answer(id: Option<u64>, media_type: &'static str, body: Body) -> Response {
     let mut response = ([(CONTENT_TYPE, media_type)], body).into_response();
     if let Some(id) = id {
@@ -117,23 +117,23 @@ pub fn rows_answer(id: Option<u64>, media_type: &'static str, body: Body) -> Res
     response
 }
 
-/// Writes rows into the channel.
+/// Encodes rows into the channel.
 struct Writer {
     format: Format,
-    /// There once the query runs.
+    /// Set once the query runs.
     encoder: Option<Encoder>,
     pieces: Option<Pieces>,
     sender: mpsc::Sender<Bytes>,
     sent: bool,
-    /// Why the query was ended by us.
+    /// The reason, if this ended the query.
     refusal: Option<String>,
 }
 
 impl Writer {
     fn run(&mut self, query: &Query, running: &Running) -> Result<(), RunError> {
         let columns = self.columns(query, running)?;
-        let goes_on = self.pieces.as_ref().is_some_and(|pieces| pieces.goes_on);
-        let mut encoder = Encoder::new(self.format, columns, !goes_on);
+        let resumes = self.pieces.as_ref().is_some_and(|pieces| pieces.resumes);
+        let mut encoder = Encoder::new(self.format, columns, !resumes);
         let mut written =
             Written { bytes: Vec::new(), meter: Meter::new(&running.context), counted: 0 };
         encoder.begin(&mut written.bytes);
@@ -161,14 +161,14 @@ impl Writer {
         }
         let bytes = std::mem::take(bytes);
         if outcome.stopped || self.finish(bytes, key, running).is_break() {
-            // It was ended while it waited for its client, or the connection is gone.
+            // The query was ended while it waited for its client, or the connection is gone.
             running.check()?;
             return Err(RunError::Cancelled);
         }
         Ok(())
     }
 
-    /// Writes rows, and sends what is enough; a large row by itself.
+    /// Encodes rows, and sends them once they are enough; a large row is sent by itself.
     fn take(
         &mut self,
         rows: &Rows,
@@ -193,7 +193,7 @@ impl Writer {
                 self.refusal = Some(error.to_string());
                 return Ok(ControlFlow::Break(()));
             }
-            // A cursor is known of the last row only.
+            // Only the last row has a known cursor.
             let enough = !framed && written.bytes.len() >= PIECE_BYTES;
             if enough && self.send_written(written, None, running).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -221,7 +221,7 @@ impl Writer {
         self.pieces.as_ref().is_some_and(|pieces| pieces.framed)
     }
 
-    /// The columns of CSV. Those of an answer that goes on must be those that were.
+    /// The columns of CSV. A resumed response must have the columns of the earlier one.
     fn columns(&mut self, query: &Query, running: &Running) -> Result<Vec<String>, RunError> {
         if self.format != Format::Csv {
             return Ok(Vec::new());
@@ -239,7 +239,7 @@ impl Writer {
             let sum = export::checksum(&columns);
             if cursor.columns.is_some_and(|before| before != sum) {
                 self.refusal = Some(
-                    "the rows have other fields than when the export began; name the columns by `| fields` at the end of the \
+                    "the rows have other fields than at the start of the export; name the columns by `| fields` at the end of the \
                      query, and begin again without a cursor"
                         .to_owned(),
                 );
@@ -250,7 +250,7 @@ impl Writer {
         Ok(columns)
     }
 
-    /// Sends rows, the last of which stands at `key`.
+    /// Sends rows; `key` is the position of the last one.
     fn send(&mut self, bytes: Vec<u8>, key: Option<RowKey>, running: &Running) -> ControlFlow<()> {
         match &self.pieces {
             Some(Pieces { framed: true, cursor, .. }) => {
@@ -263,7 +263,7 @@ impl Writer {
         }
     }
 
-    /// Sends the last rows, and says that they are the last.
+    /// Sends the last rows, marked as the last.
     fn finish(
         &mut self,
         bytes: Vec<u8>,
@@ -289,26 +289,26 @@ impl Writer {
         while !bytes.is_empty() {
             let mut chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES_MAX));
             if is_large {
-                // A part of it would hold the whole until it is sent.
+                // A slice of the chunk would keep all of it in memory until it is sent.
                 chunk = Bytes::copy_from_slice(&chunk);
             }
             self.sent = true;
-            let place = loop {
-                let place = timeout(CHECK_INTERVAL, self.sender.reserve());
-                match runtime.block_on(place) {
-                    Ok(Ok(place)) => break place,
+            let slot = loop {
+                let slot = timeout(CHECK_INTERVAL, self.sender.reserve());
+                match runtime.block_on(slot) {
+                    Ok(Ok(slot)) => break slot,
                     Ok(Err(_)) => return ControlFlow::Break(()),
                     Err(_) if running.check().is_err() => return ControlFlow::Break(()),
                     Err(_) => {}
                 }
             };
-            place.send(chunk);
+            slot.send(chunk);
         }
         ControlFlow::Continue(())
     }
 
-    /// The end of an answer that is not complete. Where the format has no place for a reason the
-    /// connection breaks.
+    /// The end of an incomplete response. If the format has no way to give a reason, the connection
+    /// is aborted.
     fn broken_off(&mut self, error: &ApiError) -> io::Result<Bytes> {
         if self.framed() {
             return Ok(format!("! {}\n", error.to_string().replace('\n', " ")).into());
@@ -322,7 +322,7 @@ impl Writer {
     }
 }
 
-/// Rows that are written and not sent; what is large is counted as memory of the query.
+/// Rows that are encoded and not sent; what is large is counted as memory of the query.
 struct Written {
     bytes: Vec<u8>,
     meter: Meter,
@@ -330,7 +330,7 @@ struct Written {
 }
 
 impl Written {
-    /// Makes room for a row of about so many bytes.
+    /// Makes room for a row of about `bytes` bytes.
     fn room(&mut self, bytes: usize) -> Result<(), RunError> {
         let needed = self.bytes.len() + bytes;
         if needed > UNCOUNTED_BYTES_MAX && needed > self.counted {
@@ -346,12 +346,12 @@ impl Written {
 mod tests {
     use super::*;
 
-    /// An answer that broke off must not look whole, whatever broke it.
+    /// A response that broke off must not look complete, whatever the reason.
     #[tokio::test]
     async fn the_end_of_an_answer() {
         let (tell, end) = oneshot::channel();
         tell.send(None).unwrap();
-        assert!(last(end).await.is_none(), "it is whole");
+        assert!(last(end).await.is_none(), "it is complete");
         let (tell, end) = oneshot::channel();
         tell.send(Some(Ok(Bytes::from_static(b"why")))).unwrap();
         assert_eq!(last(end).await.unwrap().unwrap(), "why");
@@ -361,6 +361,6 @@ mod tests {
             panic!("a test of what happens then");
         });
         assert!(panics.join().is_err());
-        assert!(last(end).await.unwrap().is_err(), "the connection breaks");
+        assert!(last(end).await.unwrap().is_err(), "the connection is aborted");
     }
 }

@@ -1,7 +1,7 @@
-//! Answers that are written as a whole before they are sent: JSON, without a tree of it in between.
+//! Responses that are encoded as a whole before they are sent: JSON, without an intermediate tree.
 //!
-//! Its memory is counted with that of the query that it answers, and stays counted until the client
-//! has taken it, or is gone.
+//! The memory of a response is counted with that of its query, until the client has received it or
+//! is gone.
 
 use std::io;
 
@@ -12,16 +12,16 @@ use query::{Buffer, Context, Meter, RunError};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// An answer in memory.
+/// A response in memory.
 pub struct Whole {
     buffer: Buffer,
     meter: Meter,
 }
 
 impl Whole {
-    /// Writes `value`, which is all that is left of a query that has run in `context`, as JSON. The
-    /// memory that the query counted for it is given back; that of the text is counted before it is
-    /// taken.
+    /// Encodes `value`, the result of a query that ran in `context`, as JSON. The memory that the
+    /// query counted for it is released afterwards; that of the text is counted before it is
+    /// allocated.
     pub fn json(context: &Context, value: impl Serialize) -> Result<Whole, RunError> {
         let meter = Meter::new(context);
         let held = usize::try_from(meter.held()).unwrap_or(usize::MAX);
@@ -31,13 +31,14 @@ impl Whole {
         if let Some(error) = writer.failed {
             return Err(error);
         }
-        written.map_err(|error| RunError::Failed(format!("cannot write the answer: {error}")))?;
+        written
+            .map_err(|error| RunError::Failed(format!("cannot encode the response: {error}")))?;
         writer.whole.meter.give_back(held);
         Ok(writer.whole)
     }
 }
 
-/// A list of what an iterator gives, written item by item.
+/// A list of the items of an iterator, encoded one by one.
 #[derive(Clone)]
 pub struct List<I>(pub I);
 
@@ -47,7 +48,7 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
     }
 }
 
-/// An object of the pairs that an iterator gives, written pair by pair. Their names differ.
+/// An object of the pairs of an iterator, encoded one by one. The names must differ.
 #[derive(Clone)]
 pub struct Object<I>(pub I);
 
@@ -93,7 +94,7 @@ impl io::Write for Writer {
             }
             Err(error) => {
                 self.failed = Some(error);
-                Err(io::Error::other("there is no memory for the answer"))
+                Err(io::Error::other("there is no memory for the response"))
             }
         }
     }
@@ -122,10 +123,10 @@ mod tests {
 
     #[test]
     fn a_text_is_counted_while_it_grows_and_until_it_is_sent() {
-        // Room for the value, the text, and the shorter text that it is copied from while it grows.
+        // Room for the value, the text, and the shorter text that is copied when it grows.
         let context = context(2 << 20);
         let mut meter = Meter::new(&context);
-        // What the query counted for the value is given back with it.
+        // The memory counted for the value is released with it.
         meter.take(400 << 10).unwrap();
         let whole = Whole::json(&context, "x".repeat(300 << 10)).unwrap();
         let length = whole.as_ref().len() as u64;

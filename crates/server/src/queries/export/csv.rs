@@ -1,15 +1,15 @@
 //! CSV as RFC 4180 has it: a header, lines that end with CR LF, and values in quotes where they
 //! need them.
 //!
-//! The columns are known before the first row. Values are as they are, also where a spreadsheet
-//! would take them for formulas.
+//! The columns are known before the first row. Values are unchanged, even if a spreadsheet would
+//! take them for formulas.
 
 use query::{Rows, Scratch};
 
-/// Columns that a table may have. With more fields the query must name those it wants.
+/// Limit of the columns of a table. If there are more fields, the query must name those it wants.
 pub const COLUMNS_MAX: usize = 1_000;
 
-/// Bytes of a value whose room is used again in the next row.
+/// Values up to this size keep their buffer for the next row.
 const VALUE_BYTES_KEPT: usize = 64 << 10;
 
 /// Writes rows below a header.
@@ -21,7 +21,7 @@ pub struct CsvWriter {
 }
 
 impl CsvWriter {
-    /// Writes these columns; `header` says whether their names come first.
+    /// Writes these columns; `header` says whether the output begins with their names.
     pub fn new(columns: Vec<String>, header: bool) -> CsvWriter {
         let values = vec![Vec::new(); columns.len()];
         CsvWriter { columns, values, header_due: header }
@@ -49,14 +49,14 @@ impl CsvWriter {
             }
         }
         let mut unknown = None;
-        // Fields come mostly in the order of the columns.
+        // Fields are mostly in the order of the columns.
         let mut at = 0;
         rows.visit(index, scratch, |name, value| {
-            let place = (at..self.columns.len()).chain(0..at).find(|&p| self.columns[p] == name);
-            match place {
-                Some(place) => {
-                    self.values[place].extend_from_slice(value);
-                    at = place + 1;
+            let found = (at..self.columns.len()).chain(0..at).find(|&p| self.columns[p] == name);
+            match found {
+                Some(found) => {
+                    self.values[found].extend_from_slice(value);
+                    at = found + 1;
                 }
                 None => unknown = Some(name.to_owned()),
             }
@@ -80,7 +80,7 @@ fn write_line<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
         write_value(value, out);
     }
     if out.len() == start {
-        // The only value is empty; many readers leave out lines without anything.
+        // The only value is empty; many readers skip empty lines.
         out.extend_from_slice(b"\"\"");
     }
     out.extend_from_slice(b"\r\n");

@@ -1,53 +1,53 @@
-//! Where an export goes on: text for whoever fetches it, which means something to us only.
+//! The cursor of an export: an opaque text for the client, from which the export resumes.
 //!
-//! It names two sets of lines, those that belong to the export and those that an earlier one had,
-//! and the last row that was given. So nothing comes twice and nothing is missed, although lines
-//! arrive meanwhile with whatever time: they are not in the set, and belong to the export that goes
-//! on behind the end.
+//! It names two sets of lines, those that belong to the export and those that an earlier export
+//! had, and the last row that was sent. So no row is sent twice and none is missed, although lines
+//! with any event time arrive meanwhile: they are not in the set, and belong to the export that
+//! resumes behind the end of this one.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use query::{LineSet, RowKey, TimeOrder};
 
-/// The first letters of a cursor of this form.
+/// Prefix of cursors of this form.
 const VERSION: &str = "c2";
-/// Those of cursors whose rows had no node.
+/// Prefix of the earlier form, which lacks the node of the row.
 const VERSION_BEFORE: &str = "c1_";
 
-/// Where an export goes on.
+/// A position from which an export resumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// What relative times refer to, nanoseconds since 1970 UTC; none behind the end, where a new
-    /// export begins.
+    /// The time that relative times refer to, nanoseconds since 1970 UTC; `None` behind the end,
+    /// where a new export begins.
     pub now_ns: Option<i64>,
-    /// Which rows are left.
+    /// The remaining rows.
     pub order: TimeOrder,
-    /// A checksum of the columns, where there are some.
+    /// A checksum of the columns, for formats with columns.
     pub columns: Option<u32>,
 }
 
-/// Not a cursor.
+/// A text that is not a cursor.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCursor {
-    /// None at all.
-    #[error("'{0}' is no cursor; take it from an export with cursors=1")]
+    /// The text has no known form.
+    #[error("'{0}' is not a cursor; take it from an export with cursors=1")]
     Wrong(String),
-    /// That of a row as an earlier version named it: without the node of its line.
+    /// A cursor of an earlier version, which lacks the node of the line.
     #[error(
-        "'{0}' is a cursor of an earlier version, which does not say of which node its last line is; begin the export anew"
+        "'{0}' is a cursor of an earlier version, which lacks the node of its last line; begin the export again without it"
     )]
     Old(String),
 }
 
 impl Cursor {
-    /// Goes on behind a row.
+    /// A cursor behind a row.
     pub fn after(&self, key: RowKey) -> Cursor {
         let order = TimeOrder { after: Some(key), ..self.order.clone() };
         Cursor { order, ..self.clone() }
     }
 
-    /// Goes on behind the end, with the lines that have arrived since.
+    /// A cursor behind the end; it resumes with the lines that have arrived since.
     pub fn behind_the_end(&self) -> Cursor {
         let order = TimeOrder { after: None, since: self.order.within.clone(), within: None };
         Cursor { now_ns: None, order, columns: self.columns }
@@ -71,7 +71,7 @@ impl fmt::Display for Cursor {
             f.write_char('_')?;
             let Some(LineSet { through, missing }) = set else { continue };
             write!(f, "{through}")?;
-            // How far below the one before, which is little mostly.
+            // The difference to the number before, which is mostly small.
             let mut above = *through;
             for number in missing.iter().rev() {
                 write!(f, "~{}", above - number)?;
@@ -91,7 +91,7 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Cursor, NoCursor> {
         read(text).ok_or_else(|| {
             let shown = text.chars().take(100).collect();
-            // Behind the end of an export there is no row.
+            // There is no row behind the end of an export.
             if text.starts_with(VERSION_BEFORE) {
                 NoCursor::Old(shown)
             } else {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn invalid_cursors_are_refused() {
         for text in [
             "",
             "c3_____",
@@ -186,7 +186,7 @@ mod tests {
         }
         let error = "c1_5__9_7~17-4_".parse::<Cursor>().unwrap_err().to_string();
         assert!(error.contains("of an earlier version"), "{error}");
-        // Nothing was given of what it goes on with.
+        // No row was sent of the export that it resumes.
         let at_end = "c1__9~1___".parse::<Cursor>().unwrap();
         assert_eq!(at_end.to_string(), "c2__9~1___");
     }

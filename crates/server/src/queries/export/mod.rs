@@ -1,7 +1,7 @@
-//! Rows of a query as bytes: for answers of the API, and for files.
+//! Rows of a query as bytes: for responses of the API, and for files.
 //!
-//! All of it works row by row in bounded memory, and knows neither HTTP nor files. The first line
-//! of CSV names the columns; which there are, the query says itself, or it is asked before
+//! Everything works row by row in bounded memory, and depends neither on HTTP nor on files. The
+//! first line of CSV names the columns; they are given by the query, or found by a run before
 //! ([`columns`]).
 
 mod csv;
@@ -20,12 +20,12 @@ use self::csv::CsvWriter;
 pub use self::cursor::{Cursor, checksum};
 use self::parquet::ParquetWriter;
 
-/// How rows are written.
+/// Format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// The lines as they were sent, each followed by a newline
     Raw,
-    /// One JSON object a row
+    /// One JSON object per row
     Jsonl,
     /// A table as text, RFC 4180; its first line names the columns
     Csv,
@@ -50,22 +50,22 @@ impl Format {
     }
 }
 
-/// Why rows cannot be written.
+/// Why rows cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// Rows that were made by a pipe, where lines were asked for.
+    /// Rows made by a pipe, where lines are required.
     #[error(
-        "the query makes rows that are no lines, so they have no raw form; leave the pipe out or take format jsonl"
+        "the query makes rows that are not lines, so they have no raw form; leave the pipe out or use format jsonl"
     )]
     NoLine,
-    /// A field for which there is no column.
+    /// A field without a column.
     #[error(
-        "a row has the field '{0}', which is none of the columns; name the columns by `| fields` at the end of the query"
+        "a row has the field '{0}', which is not one of the columns; name the columns with `| fields` at the end of the query"
     )]
     NoColumn(String),
 }
 
-/// Writes rows in a format.
+/// Encodes rows in a format.
 pub struct Encoder {
     form: Form,
     scratch: Scratch,
@@ -79,8 +79,8 @@ enum Form {
 }
 
 impl Encoder {
-    /// What writes that format; CSV with these columns, and with a header if `first` says that no
-    /// rows came before.
+    /// An encoder for that format; for CSV with these columns, and with a header if this is the
+    /// `first` part of the output.
     pub fn new(format: Format, columns: Vec<String>, first: bool) -> Self {
         let form = match format {
             Format::Raw => Form::Raw,
@@ -101,30 +101,30 @@ impl Encoder {
         }
     }
 
-    /// Bytes of memory that writing row `index` takes, about.
+    /// Memory that encoding row `index` takes, about.
     pub fn text_bytes(&mut self, rows: &Rows, index: usize) -> usize {
         match self.form {
             Form::Raw => rows.raw(index).map_or(0, <[u8]>::len),
             Form::Jsonl => rows.text_bytes(index, &mut self.scratch),
-            // Values are put into their columns first.
+            // Values are first copied into their columns.
             Form::Csv(_) | Form::Parquet(_) => 2 * rows.text_bytes(index, &mut self.scratch),
         }
     }
 
-    /// The same of all rows.
+    /// The same for all rows.
     pub fn text_bytes_of_all(&mut self, rows: &Rows) -> usize {
         (0..rows.len()).map(|index| self.text_bytes(rows, index)).sum()
     }
 
-    /// Appends what comes before the first row.
+    /// Appends what precedes the first row.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Form::Csv(writer) = &mut self.form {
             writer.header(out);
         }
     }
 
-    /// Takes rows, and appends to `out` what is ready: at once, or for Parquet by row groups. `out`
-    /// is given empty, or as the last call left it.
+    /// Encodes rows, and appends to `out` what is ready: at once, or for Parquet by row groups.
+    /// `out` must be empty, or as the last call left it.
     pub fn push(&mut self, rows: &Rows, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match &mut self.form {
             Form::Parquet(writer) => writer.push(rows, &mut self.scratch, out),
@@ -156,14 +156,14 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends what is left, behind the last row.
+    /// Appends what follows the last row.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if let Form::Parquet(writer) = &mut self.form {
             writer.finish(out);
         }
     }
 
-    /// Appends the end of an answer that is not complete, if the format can say so.
+    /// Appends the end of an incomplete response, if the format can express it.
     pub fn fail(&mut self, error: &str, out: &mut Vec<u8>) -> bool {
         let can_say = matches!(self.form, Form::Jsonl);
         if can_say {
@@ -173,33 +173,33 @@ impl Encoder {
     }
 }
 
-/// How a line of JSON begins that says why there are no more. Values of rows are texts
-/// ([`write_json`]), this one is an object: no line of a log looks like it, whatever its fields are
-/// called.
+/// The beginning of a JSON line with the reason why no more lines follow. Values of rows are
+/// strings ([`write_json`]), but here the value is an object: no row looks like it, whatever the
+/// names of its fields.
 pub const ERROR_LINE_BEGIN: &[u8] = b"{\"_error\":{";
-/// The same of a line that says how many lines a tail has left out.
+/// The same for a line with the number of lines that a tail skipped.
 pub const SKIPPED_LINE_BEGIN: &[u8] = b"{\"_skipped\":{";
 
-/// A line of JSON that says why there are no more.
+/// A JSON line with the reason why no more lines follow.
 pub fn error_line(message: &str) -> Vec<u8> {
     format!("{}\n", serde_json::json!({ "_error": { "message": message } })).into_bytes()
 }
 
-/// A line of JSON that says how many lines a tail has left out here.
+/// A JSON line with the number of lines that a tail skipped here.
 pub fn skipped_line(lines: u64) -> Vec<u8> {
     format!("{}\n", serde_json::json!({ "_skipped": { "lines": lines } })).into_bytes()
 }
 
-/// The message of [`error_line`]; none when the line is a row.
+/// The message of [`error_line`]; `None` if the line is a row.
 pub fn error_of(line: &[u8]) -> Option<String> {
     if !line.starts_with(ERROR_LINE_BEGIN) {
         return None;
     }
     let error: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
-    Some(error["_error"]["message"].as_str().unwrap_or("the server says no reason").to_owned())
+    Some(error["_error"]["message"].as_str().unwrap_or("the server gives no reason").to_owned())
 }
 
-/// Appends row `index` as one line of JSON, values as text.
+/// Appends row `index` as one JSON line, values as strings.
 pub fn write_json(rows: &Rows, index: usize, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let mut before = b'{';
     rows.visit(index, scratch, |name, value| {
@@ -209,7 +209,7 @@ pub fn write_json(rows: &Rows, index: usize, scratch: &mut Scratch, out: &mut Ve
         out.push(b':');
         write_text(&String::from_utf8_lossy(value), out);
     });
-    // A row without any field is no row of the answer, as in VictoriaLogs.
+    // A row without fields is not part of the answer, as in VictoriaLogs.
     if before == b',' {
         out.extend_from_slice(b"}\n");
     }
@@ -219,32 +219,32 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("writing to memory");
 }
 
-/// The computed fields that rows of an export have, when `wanted` was asked for.
+/// The computed fields that rows of an export have, if the request asks for `wanted`.
 pub fn fields(format: Format, mut wanted: Vec<String>) -> Vec<String> {
     match format {
         Format::Raw => return vec!["_line".into()],
         Format::Jsonl | Format::Csv => {}
-        // A table is joined and compared by time of arrival, and the column takes little.
+        // Tables are joined and compared by arrival time, and the column is small.
         Format::Parquet => wanted.push("_received".into()),
     }
     wanted
 }
 
-/// Why columns are not known.
+/// Why the columns are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum ColumnsError {
     /// There are too many.
     #[error(
-        "the rows have more than {COLUMNS_MAX} fields; name those wanted by `| fields` at the end of the query"
+        "the rows have more than {COLUMNS_MAX} fields; select fewer with `| fields` at the end of the query"
     )]
     TooMany,
-    /// The query ended before they were known.
+    /// The query ended before all columns were known.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
 /// The columns of a query's rows: those that its last pipe names, if it is `fields`; else those
-/// that a run finds. They are the same for the same rows.
+/// that a run finds. The same rows have the same columns.
 pub fn columns(
     query: &Query,
     source: &dyn Source,
@@ -259,8 +259,8 @@ pub fn columns(
         names.retain(|name| seen.insert(name.clone()));
         return Ok(names);
     }
-    // What is counted is the run that gives the rows. An export that goes on has the columns of the
-    // whole: of the same lines, also of those behind it, and of none that came later.
+    // The run that returns the rows counts the memory. A resumed export has the columns of the
+    // whole export: the same lines, including those before its cursor, and none that arrived later.
     let order = context.order.clone().map(|order| TimeOrder { after: None, ..order });
     let order = order.filter(|order| *order != TimeOrder::default());
     let progress = Default::default();
@@ -284,8 +284,8 @@ pub fn columns(
     }
     if query.pipes().iter().all(Pipe::is_row_wise) {
         let ours = ["_time", "_stream", "_msg"];
-        let place = |name: &str| ours.iter().position(|n| *n == name).unwrap_or(ours.len());
-        names.sort_by_cached_key(|name| (place(name), name.clone()));
+        let position = |name: &str| ours.iter().position(|n| *n == name).unwrap_or(ours.len());
+        names.sort_by_cached_key(|name| (position(name), name.clone()));
     }
     Ok(names)
 }

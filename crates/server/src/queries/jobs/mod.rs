@@ -1,27 +1,27 @@
-//! Background queries: they are asked, run when they have a place, and their rows are kept to be
-//! fetched, page by page, while they run and until they expire. `queries/` in the data directory
-//! has a record ([`record`]) and the rows ([`results`]) of each.
+//! Background queries. They run when the queue has a free slot; their rows are kept, and can be
+//! fetched page by page, while they run and until they expire. The directory `queries/` in the data
+//! directory has a record ([`record`]) and the rows ([`results`]) of each.
 //!
-//! A query is in the [`Queue`] like any other, under the same id. Before it is acknowledged its
-//! record is durable; so is its end, before it is listed as ended.
+//! A query is in the [`Queue`] like any other, under the same id. Its record is durable before the
+//! query is acknowledged, and its end is durable before the query is listed as ended.
 //!
-//! | it was, when the server ended | after the next start |
+//! | state when the server ended | after the next start |
 //! |---|---|
 //! | waiting | waits again, in the same order |
 //! | running or paused | interrupted, until somebody resumes it |
-//! | ended | as it was, with its rows |
+//! | ended | the same, with its rows |
 //!
-//! What was interrupted goes on behind its last stored row if its pipes look at each row by itself
-//! and it has no limit: such rows come in the order of time, and which lines belong to the answer
-//! is fixed when it first runs. Others run from the start, and their rows are replaced; a cursor of
-//! the rows before is refused then.
+//! An interrupted query resumes behind its last stored row if its pipes are row-wise and it has no
+//! limit: such rows are in the order of time, and the set of lines that belong to the answer is
+//! fixed when it first runs. Other queries run again from the start, and their rows are replaced; a
+//! cursor of the earlier rows is then refused.
 //!
-//! Invariants: what resumes a query, and what removes it, take turns ([`Jobs::turns`]), and look at
-//! its state within their turn; so a query that goes on keeps its files, and one that was removed
-//! leaves none. Whoever writes a record holds its lock, and writes nothing once it was removed.
+//! Invariants: resuming and removing a query exclude each other ([`Jobs::turns`]) and check its
+//! state while they hold that lock; so a resumed query keeps its files, and a removed one leaves
+//! none. Code that writes a record holds its lock, and writes nothing once the query is removed.
 //! Locks are taken in this order: turns, the list of queries, a record, its rows.
 //!
-//! Left out: results of more than the directory's file system; and merging the rows of several
+//! Left out: results larger than the file system of the directory; merging the rows of several
 //! servers.
 
 mod page;
@@ -53,17 +53,17 @@ use crate::storage::stored::Stored;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
-/// The threads that queries run on, those of clients that wait among them.
+/// The threads that queries run on, including those of clients that wait.
 pub static QUERY_THREADS: Threads =
     Threads::new("query", Role::Query, crate::process::memory::give_back_own);
 
-/// Why it cannot be done. The text is for the user.
+/// Why an operation failed. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// No place.
+    /// The queue refused the query.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Too many are kept.
+    /// There are too many queries.
     #[error("{0} background queries are kept already; delete some, or lower query.results_keep")]
     TooMany(usize),
     /// There is no such query, or it has no results of its own.
@@ -72,36 +72,36 @@ pub enum JobError {
     /// It has ended and cannot be resumed, or runs and cannot be deleted.
     #[error("query {0} is {1}")]
     Wrong(u64, &'static str),
-    /// It ran from the start meanwhile.
+    /// The query ran again from the start meanwhile.
     #[error(
         "the cursor is of an earlier run of the query, whose rows were replaced; begin again without a cursor"
     )]
     EarlierRun,
-    /// Not one of ours.
-    #[error("'{0}' is no cursor; take it from X-Loginson-Cursor of the page before")]
+    /// The text is not a cursor.
+    #[error("'{0}' is not a cursor; take it from X-Loginson-Cursor of the page before")]
     Cursor(String),
-    /// The disk.
+    /// An I/O error.
     #[error("{path}: {error}", path = path.display())]
     Disk {
         /// The file or directory.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         error: io::Error,
     },
 }
 
-/// What is known of a background query beside its entry in the queue.
+/// The state of a background query, besides its entry in the queue.
 #[derive(Clone, Debug)]
 pub struct JobInfo {
-    /// What was asked.
-    pub asked: Submission,
+    /// The parameters.
+    pub submission: Submission,
     /// Rows that can be fetched.
     pub rows: u64,
     /// Bytes of the file of rows.
     pub bytes: u64,
-    /// When it will be deleted, nanoseconds since 1970 UTC; none before it has ended.
+    /// When it will be deleted, nanoseconds since 1970 UTC; `None` before it has ended.
     pub expires_ns: Option<i64>,
-    /// Whether it goes on behind its last row when it is resumed, or runs from the start.
+    /// Whether it resumes behind its last row, or runs again from the start.
     pub continues: bool,
 }
 
@@ -111,17 +111,17 @@ pub struct Jobs {
     dir: PathBuf,
     limits: JobLimits,
     queue: Queue,
-    /// What the queries read.
+    /// The lines that queries read.
     stored: Stored,
-    /// What they take their memory from.
+    /// The memory budget of the queries.
     memory: Arc<Budget>,
     query_limits: query::Limits,
     jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
-    /// Held by whoever resumes or removes a query.
+    /// Held while a query is resumed or removed.
     turns: Mutex<()>,
     /// The greatest id that is durable.
     last_id: Mutex<u64>,
-    /// Those that ended since the start, by [`State`].
+    /// Queries that ended since the start, by [`State`].
     ended: [AtomicU64; State::COUNT],
     expired: AtomicU64,
 }
@@ -129,11 +129,11 @@ pub struct Jobs {
 struct Job {
     id: u64,
     record: Mutex<Record>,
-    /// Its files are removed. Set under the lock of the record.
+    /// Its files are removed. Set while the lock of the record is held.
     removed: AtomicBool,
-    /// Opened when they are first needed.
+    /// Opened on first use.
     results: Mutex<Option<Arc<Results>>>,
-    /// Bytes of the file of rows, with those that are about to be written.
+    /// Bytes of the file of rows, including those that are about to be written.
     bytes: AtomicU64,
 }
 
@@ -158,7 +158,8 @@ impl Job {
 }
 
 impl Jobs {
-    /// Opens the directory, lists what is in it, and lets those wait again that had not begun.
+    /// Opens the directory, lists its queries, and puts those that had not begun back into the
+    /// queue.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
@@ -186,13 +187,13 @@ impl Jobs {
         let waiting = jobs.restore().map_err(|error| jobs.disk_error(error))?;
         for id in waiting {
             if let Err(error) = jobs.start_again(id) {
-                tracing::warn!("query {id} does not wait any more: {error}");
+                tracing::warn!("query {id} cannot wait in the queue any more: {error}");
             }
         }
         Ok(jobs)
     }
 
-    /// Reads the directory; gives those that waited.
+    /// Reads the directory; returns the queries that waited.
     fn restore(&self) -> io::Result<Vec<u64>> {
         let disk = &*self.disk;
         disk.create_dir_all(&self.dir)?;
@@ -208,7 +209,7 @@ impl Jobs {
             match kind {
                 "json" => {}
                 "rows" if names.contains(&format!("{stem}.json")) => continue,
-                // What a crash left.
+                // Left by a crash.
                 "rows" | "part" => {
                     disk.remove(&path)?;
                     continue;
@@ -217,7 +218,10 @@ impl Jobs {
             }
             let record = Record::read(disk, &path).ok().filter(|r| r.id.to_string() == stem);
             let Some(mut record) = record else {
-                tracing::warn!("{} is not the record of a query; it is left alone", path.display());
+                tracing::warn!(
+                    "{} is not the record of a query; it is left unchanged",
+                    path.display()
+                );
                 continue;
             };
             match State::named(&record.state) {
@@ -234,11 +238,11 @@ impl Jobs {
         Ok(waiting)
     }
 
-    /// Takes a query. When it returns, the query outlives the process.
-    pub fn submit(self: &Arc<Self>, asked: Submission) -> Result<u64, JobError> {
-        let ticket = self.queue.enter(BACKGROUND, &asked.query, &asked.client)?;
+    /// Accepts a query. When this returns, the query survives the process.
+    pub fn submit(self: &Arc<Self>, submission: Submission) -> Result<u64, JobError> {
+        let ticket = self.queue.enter(BACKGROUND, &submission.query, &submission.client)?;
         let id = ticket.id();
-        let job = Job::new(Record::new(id, asked, now_ns()), 0);
+        let job = Job::new(Record::new(id, submission, now_ns()), 0);
         {
             let mut jobs = self.jobs();
             if jobs.len() >= self.limits.jobs_max {
@@ -253,14 +257,13 @@ impl Jobs {
             self.jobs().remove(&id);
             let _record = job.record();
             job.removed.store(true, Relaxed);
-            // It may not be there, and what is left of it is removed at the next start at the
-            // latest.
+            // The record may not exist. If it does and stays, the next start removes it.
             let _ = self.disk.remove(&Record::path(&self.dir, id));
         })?;
         Ok(id)
     }
 
-    /// Writes down that an id is given, so that no other query has it after a start.
+    /// Stores that an id is issued, so that no other query gets it after a restart.
     fn keep_id(&self, id: u64) -> io::Result<()> {
         let mut last_id = lock(&self.last_id);
         if id > *last_id {
@@ -270,7 +273,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Writes a record, whose lock is held.
+    /// Writes a record. The caller holds its lock.
     fn write(&self, job: &Job, record: &Record) -> io::Result<()> {
         if job.removed.load(Relaxed) {
             return Ok(());
@@ -278,7 +281,7 @@ impl Jobs {
         record.write(&*self.disk, &self.dir)
     }
 
-    /// Lets a paused query go on, or one that was interrupted.
+    /// Resumes a paused or interrupted query.
     pub fn resume(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
         match self.queue.resume(id) {
             QueueChange::Changed(state) => {
@@ -291,7 +294,7 @@ impl Jobs {
         }
     }
 
-    /// Notes that a query is paused, so that it is not lost when the server ends.
+    /// Records that a query is paused, so that it is not lost when the server ends.
     pub fn paused(&self, id: u64) {
         self.note(id, true);
     }
@@ -300,10 +303,11 @@ impl Jobs {
         let Some(job) = self.job(id) else { return };
         let mut record = job.record();
         if record.ended_ns.is_some() {
-            // It ended meanwhile.
+            // It has ended meanwhile.
             return;
         }
-        // What has run and waits for its place is not begun again by itself, as it runs next.
+        // A query that has run and waits to continue is next in the queue; it is not put there
+        // again.
         let state = match paused {
             true => State::Paused,
             false if record.run > 0 => State::Running,
@@ -315,13 +319,13 @@ impl Jobs {
         }
     }
 
-    /// Lets a query wait for a place that was interrupted.
+    /// Puts an interrupted query back into the queue.
     fn start_again(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
         let _turn = lock(&self.turns);
         let job = self.job(id).ok_or(JobError::Unknown(id))?;
         let info = self.queue.get(id).ok_or(JobError::Unknown(id))?;
         if info.state != State::Interrupted {
-            // Somebody else was faster.
+            // Another caller was faster.
             return Err(JobError::Wrong(id, info.state.name()));
         }
         let ticket = self.queue.enter_again(id)?;
@@ -335,7 +339,7 @@ impl Jobs {
         let written = self.write(&job, &job.record()).map_err(|error| self.disk_error(error));
         let started = written.and_then(|()| self.start(Arc::clone(&job), ticket));
         if let Err(error) = started {
-            // It stays what it was; with its ticket it left the queue.
+            // It stays interrupted; dropping its ticket removed it from the queue.
             self.queue.restore(&entry(&before));
             *job.record() = before;
             return Err(error);
@@ -362,7 +366,7 @@ impl Jobs {
             return Err(JobError::Wrong(id, "not ended yet"));
         }
         let record = job.record();
-        // The record first: rows without one are removed at the next start.
+        // The record first: the next start removes rows without a record.
         for path in [Record::path(&self.dir, id), Results::path(&self.dir, id)] {
             match self.disk.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -373,8 +377,7 @@ impl Jobs {
         }
         job.removed.store(true, Relaxed);
         drop(record);
-        // After a power cut it may be there again, until its time is over; nothing else depends on
-        // it.
+        // After a power cut it may exist again until it expires; nothing else depends on it.
         let _ = self.disk.sync_dir(&self.dir);
         *job.results() = None;
         self.jobs().remove(&id);
@@ -382,7 +385,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Removes those whose time is over.
+    /// Removes queries that have expired.
     pub fn expire(&self) {
         let over = |job: &Job| self.expires_ns(&job.record()).is_some_and(|at| at <= now_ns());
         let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
@@ -406,7 +409,7 @@ impl Jobs {
         record.ended_ns.map(|ended_ns| ended_ns.saturating_add(keep_ns))
     }
 
-    /// What is known of a query.
+    /// The state of a query.
     pub fn info(&self, id: u64) -> Option<JobInfo> {
         let job = self.job(id)?;
         let open = job.results().clone();
@@ -416,22 +419,22 @@ impl Jobs {
             rows: open.as_ref().map_or(record.done.rows, |results| results.rows()),
             bytes: open.as_ref().map_or_else(bytes, |results| results.bytes()),
             expires_ns: self.expires_ns(&record),
-            continues: run::continues(&record.asked),
-            asked: record.asked.clone(),
+            continues: run::continues(&record.submission),
+            submission: record.submission.clone(),
         })
     }
 
-    /// Bytes of all rows that are kept.
+    /// Bytes of all stored rows.
     pub fn bytes(&self) -> u64 {
         self.jobs().values().map(|job| job.bytes.load(Relaxed)).sum()
     }
 
-    /// Those that ended so since the start.
+    /// Queries that ended in that state since the start.
     pub fn ended(&self, state: State) -> u64 {
         self.ended[state as usize].load(Relaxed)
     }
 
-    /// Those that were deleted because their time was over, since the start.
+    /// Queries that were deleted since the start because they had expired.
     pub fn expired(&self) -> u64 {
         self.expired.load(Relaxed)
     }
@@ -449,7 +452,7 @@ impl Jobs {
     }
 }
 
-/// What a panic left is whole: it is changed field by field, and written as a whole.
+/// A value is valid after a panic: it is changed field by field, and written as a whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -458,7 +461,7 @@ fn now_ns() -> i64 {
     RealClock::new().now_ns()
 }
 
-/// How a record of before is listed.
+/// The entry in the queue of a query from an earlier process.
 fn entry(record: &Record) -> QueryInfo {
     let Done { wait_ms, run_ms, rows, .. } = record.done;
     let since = Duration::from_nanos(record.started_ns.max(0) as u64);
@@ -466,8 +469,8 @@ fn entry(record: &Record) -> QueryInfo {
     QueryInfo {
         id: record.id,
         kind: BACKGROUND.into(),
-        query: record.asked.query.clone(),
-        // Its results say it.
+        query: record.submission.query.clone(),
+        // The record contains it.
         range: None,
         state: state.unwrap_or(State::Interrupted),
         position: None,
@@ -484,11 +487,11 @@ fn entry(record: &Record) -> QueryInfo {
         rows,
         memory_bytes: 0,
         error: record.error.clone(),
-        client: record.asked.client.clone(),
+        client: record.submission.client.clone(),
     }
 }
 
-/// Whether a query can be understood; asked before it is taken.
-pub fn parse(asked: &Submission) -> Result<Query, query::ParseError> {
-    Query::parse(&asked.query, asked.now_ns)
+/// Parses a query; called before it is accepted.
+pub fn parse(submission: &Submission) -> Result<Query, query::ParseError> {
+    Query::parse(&submission.query, submission.now_ns)
 }

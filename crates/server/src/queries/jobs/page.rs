@@ -1,6 +1,6 @@
 //! Rows of a background query, page by page: while it runs, and until it is deleted.
 //!
-//! A cursor is `RUN.ROW`: rows of another run are other rows, so it holds for its run only.
+//! A cursor is `RUN.ROW`. Another run has other rows, so a cursor is valid for its run only.
 
 use std::io;
 use std::path::Path;
@@ -12,37 +12,37 @@ use query::State;
 use crate::queries::jobs::results::Results;
 use crate::queries::jobs::{Job, JobError, Jobs};
 
-/// Rows of a page.
+/// Limit of the rows of a page.
 pub const PAGE_ROWS_MAX: u64 = 10_000;
-/// Bytes of a page; a longer row is a page of its own.
+/// Limit of the bytes of a page; a longer row is a page of its own.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// A page of rows.
 #[derive(Debug)]
 pub struct Page {
-    /// The rows, as the format writes them.
+    /// The rows, in the format of the query.
     pub bytes: Vec<u8>,
-    /// Goes on behind them.
+    /// Resumes behind these rows.
     pub cursor: String,
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
-    /// Whether rows stand behind them already.
+    /// Whether further rows exist already.
     pub more: bool,
-    /// The state of the query, as of before the rows were read: when it has ended and there are no
-    /// more, all were given.
+    /// The state of the query, read before its rows: if it had ended and there are no more rows,
+    /// this page completes them.
     pub state: State,
     /// The format.
     pub format: String,
 }
 
 impl Jobs {
-    /// Rows behind a cursor; the first without one.
+    /// Rows behind a cursor; the first rows without one.
     pub fn page(&self, id: u64, cursor: Option<&str>, rows_max: u64) -> Result<Page, JobError> {
         let job = self.job(id).ok_or(JobError::Unknown(id))?;
         let state = self.queue.get(id).ok_or(JobError::Unknown(id))?.state;
-        // Under its lock, so that the rows are those of this run.
+        // The lock of the record is held, so that the rows are those of this run.
         let record = job.record();
-        let (run, format) = (record.run, record.asked.format.clone());
+        let (run, format) = (record.run, record.submission.format.clone());
         let row = cursor.map_or(Ok(0), |cursor| row_of(cursor, run))?;
         let rows_max = rows_max.min(PAGE_ROWS_MAX);
         let results = self.results_of(&job, state)?;
@@ -59,7 +59,7 @@ impl Jobs {
         Ok(Page { bytes, cursor, rows: next - row, more, state, format })
     }
 
-    /// The rows of a query, if it has any; opened if they are not.
+    /// The rows of a query, if it has any; opens their file if needed.
     fn results_of(&self, job: &Job, state: State) -> Result<Option<Arc<Results>>, JobError> {
         let mut open = job.results();
         if open.is_none() && state.is_ended() {
@@ -70,9 +70,9 @@ impl Jobs {
         Ok(open.clone())
     }
 
-    /// Opens a file of rows that is there; what a crash left behind them counts no more. The lock
-    /// of the rows is held, so that the file is opened once: opening it again would cut off what is
-    /// being written.
+    /// Opens an existing file of rows, without what a crash left behind the valid ones. The lock of
+    /// the rows is held, so that the file is opened once: opening it again would cut off rows that
+    /// are being written.
     pub(super) fn reopen(&self, job: &Job, path: &Path) -> io::Result<Option<Arc<Results>>> {
         let found = match Results::open(&*self.disk, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -83,13 +83,13 @@ impl Jobs {
     }
 }
 
-/// The row that a cursor of a run names.
+/// The row that a cursor of a run points at.
 fn row_of(cursor: &str, run: u32) -> Result<u64, JobError> {
     let parts = cursor.split_once('.');
     let read = parts.and_then(|(of, row)| Some((of.parse::<u32>().ok()?, row.parse().ok()?)));
     match read {
         None => Err(JobError::Cursor(cursor.to_owned())),
-        // Nothing was given yet.
+        // No row was returned yet.
         Some((_, 0)) => Ok(0),
         Some((of, _)) if of != run => Err(JobError::EarlierRun),
         Some((_, row)) => Ok(row),

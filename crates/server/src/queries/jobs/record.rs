@@ -1,5 +1,5 @@
-//! What of a background query outlives the process: what was asked, and how far it came. One small
-//! file of JSON a query.
+//! What persists of a background query: its parameters and its state. One small JSON file per
+//! query.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,59 +10,60 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the files that this program writes, and the only one it reads.
 const VERSION: u32 = 1;
-/// No file is larger: the longest query, ten times.
+/// Limit of a file: ten times the longest query.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// What was asked.
+/// The parameters of a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     /// LogsQL.
     pub query: String,
-    /// What relative times in it refer to, nanoseconds since 1970 UTC.
+    /// The time that relative times in it refer to, nanoseconds since 1970 UTC.
     pub now_ns: i64,
     /// First event time, nanoseconds since 1970 UTC.
     pub start_ns: i64,
-    /// First event time behind them.
+    /// End of the range of event times, itself excluded.
     pub end_ns: i64,
-    /// The newest so many rows only.
+    /// Only the newest `limit` rows.
     pub limit: Option<usize>,
     /// `json`, `raw` or `csv`.
     pub format: String,
     /// Computed fields to add.
     pub include: Vec<String>,
-    /// Time it may run.
+    /// Limit of its run time.
     pub run_time_ms: u64,
-    /// Who asked.
+    /// The client that submitted it.
     pub client: String,
 }
 
-/// A file.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     version: u32,
-    /// Names the query.
+    /// Id of the query.
     pub id: u64,
-    /// What was asked.
-    pub asked: Submission,
-    /// When it came in, nanoseconds since 1970 UTC.
+    /// The parameters.
+    #[serde(rename = "asked")]
+    pub submission: Submission,
+    /// When it was submitted, nanoseconds since 1970 UTC.
     pub started_ns: i64,
-    /// The state it was in when this was written.
+    /// Its state when this was written.
     pub state: String,
-    /// How often it ran from the start: rows of another run are other rows.
+    /// How often it ran from the start: rows of different runs must not be mixed.
     pub run: u32,
-    /// Which lines belong to the answer; known from the first run on.
+    /// The lines that belong to the answer; set by the first run.
     pub within: Option<Lines>,
-    /// The columns of CSV; known from the first run on.
+    /// The columns of CSV; set by the first run.
     pub columns: Option<Vec<String>>,
     /// When it ended, nanoseconds since 1970 UTC.
     pub ended_ns: Option<i64>,
     /// Why it failed.
     pub error: Option<String>,
-    /// What it did until it ended.
+    /// Its counters when it ended.
     pub done: Done,
 }
 
-/// [`LineSet`] as it is written.
+/// [`LineSet`] in serialised form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lines {
     through: u64,
@@ -81,12 +82,12 @@ impl From<Lines> for LineSet {
     }
 }
 
-/// Numbers of a query that ended.
+/// Counters of a query that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// Time in line.
+    /// Time in the queue.
     pub wait_ms: u64,
-    /// Time it ran.
+    /// Run time.
     pub run_ms: u64,
     /// Rows that are kept.
     pub rows: u64,
@@ -103,12 +104,12 @@ pub struct Done {
 }
 
 impl Record {
-    /// A query that has just come in.
-    pub fn new(id: u64, asked: Submission, started_ns: i64) -> Record {
+    /// The record of a new query.
+    pub fn new(id: u64, submission: Submission, started_ns: i64) -> Record {
         Record {
             version: VERSION,
             id,
-            asked,
+            submission,
             started_ns,
             state: State::Waiting.name().into(),
             run: 0,
@@ -127,40 +128,38 @@ impl Record {
 
     /// Reads a file.
     ///
-    /// # Errors
-    /// Of the disk; or when it makes no sense, or is of another version.
+    /// I/O errors, and files that are invalid or of another version.
     pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Record> {
         let record: Record = serde_json::from_slice(&read(disk, path)?)?;
         match record.version {
             VERSION => Ok(record),
             other => Err(io::Error::other(format!(
-                "it is of version {other}, this program reads {VERSION}"
+                "the file has version {other}, this program reads {VERSION}"
             ))),
         }
     }
 
     /// Writes the file, durably.
     ///
-    /// # Errors
-    /// Of the disk; or when the file would be larger than one that is read.
+    /// I/O errors; also if the file would be too large to be read.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         let bytes = serde_json::to_vec(self).expect("numbers and texts only");
         if bytes.len() as u64 > BYTES_MAX {
             return Err(io::Error::other(
-                "the query and the names of its columns are too long to be written down; name fewer by `| fields`",
+                "the query and the names of its columns are too long to be stored; select fewer fields with `| fields`",
             ));
         }
         write(disk, &Record::path(dir, self.id), &bytes)
     }
 }
 
-/// The greatest id that was ever given.
+/// The greatest id that was ever issued.
 pub struct LastId;
 
 impl LastId {
     const FILE: &str = "last-id";
 
-    /// Reads it; 0 when there is none.
+    /// Reads it; 0 if there is none.
     pub fn read(disk: &dyn Disk, dir: &Path) -> u64 {
         let bytes = read(disk, &dir.join(LastId::FILE)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
@@ -176,7 +175,7 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Access::Read)?;
     let length = file.bytes()?;
     if length > BYTES_MAX {
-        return Err(io::Error::other(format!("{length} bytes are too many")));
+        return Err(io::Error::other(format!("the file is too large: {length} bytes")));
     }
     let mut bytes = vec![0; length as usize];
     let read = file.read_at(&mut bytes, 0)?;
@@ -184,7 +183,7 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file as a whole.
+/// Replaces a file atomically.
 fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_added_extension("part");
     match disk.remove(&part) {
@@ -205,7 +204,7 @@ mod tests {
     use super::*;
 
     fn record() -> Record {
-        let asked = Submission {
+        let submission = Submission {
             query: "error \"ä\n\"".into(),
             now_ns: 1,
             start_ns: i64::MIN,
@@ -216,7 +215,7 @@ mod tests {
             run_time_ms: 3,
             client: "127.0.0.1:1".into(),
         };
-        Record::new(7, asked, -5)
+        Record::new(7, submission, -5)
     }
 
     #[test]
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_not_written() {
+    fn records_that_could_not_be_read_are_not_written() {
         let (disk, dir) = (SimDisk::new(1), Path::new("q"));
         disk.create_dir_all(dir).unwrap();
         let with = |bytes: usize| Record { columns: Some(vec!["a".repeat(bytes)]), ..record() };
@@ -250,12 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told() {
+    fn invalid_records_are_reported() {
         let (disk, dir) = (SimDisk::new(1), Path::new("q"));
         disk.create_dir_all(dir).unwrap();
         let text = serde_json::to_string(&record()).unwrap();
         let newer = text.replace("\"version\":1", "\"version\":2");
-        for (text, expected) in [("", "EOF"), (&text[1..], "invalid"), (&newer, "of version 2")] {
+        for (text, expected) in [("", "EOF"), (&text[1..], "invalid"), (&newer, "has version 2")] {
             write(&disk, &dir.join("7.json"), text.as_bytes()).unwrap();
             let error = Record::read(&disk, &dir.join("7.json")).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

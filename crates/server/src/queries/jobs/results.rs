@@ -1,9 +1,9 @@
-//! The rows of a background query in a file: appended block by block, read by number of row.
+//! The rows of a background query in a file: appended block by block, read by row number.
 //!
-//! The format is docs/format/query-results.md. A block is valid when its checksum is; what is
-//! behind the first that is not does not count. So nothing is synced while rows are written, and
-//! after a crash the rows of the valid blocks are there, and where to go on behind them: with each
-//! block stands the place of its last row in the order of time.
+//! The format is docs/format/query-results.md. A block is valid if its checksum is; everything
+//! behind the first invalid block is ignored. So nothing is synced while rows are written, and
+//! after a crash the rows of the valid blocks remain. Each block also holds the position of its
+//! last row in the order of time, so that the query can resume behind it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use record::LineId;
 
 /// The first bytes of a block.
 const MAGIC: [u8; 4] = *b"LRB2";
-/// Those of a block that an earlier version wrote: without the node of its last row.
+/// The first bytes of a block of an earlier version, which lacks the node of its last row.
 const MAGIC_BEFORE: [u8; 4] = *b"LRB1";
-/// Bytes before the table of ends.
+/// Bytes before the table of row ends.
 const HEADER_BYTES: usize = 40;
 /// Bytes behind the rows: the node of the last row.
 const NODE_BYTES: usize = 4;
-/// Bit of the flags: the place of the last row is known.
+/// Bit of the flags: the position of the last row is known.
 const HAS_KEY: u32 = 1;
-/// Bytes of a block's table and rows; more cannot be one of ours, which are as large as what a
-/// query holds to order it.
+/// Limit of a block's table and rows. A larger block cannot be valid, because blocks are at most as
+/// large as what a query holds in memory to sort it.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
-/// Rows that are written at once: their bytes, and where each ends.
+/// Rows that are written at once: their bytes, and the end of each.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// The rows, one behind the other.
+    /// The rows, one after another.
     pub bytes: Vec<u8>,
     /// The end of each in `bytes`.
     pub ends: Vec<u32>,
@@ -46,11 +46,11 @@ pub struct Results {
 struct Index {
     blocks: Vec<Block>,
     rows: u64,
-    /// Where the next block begins.
+    /// Offset of the next block.
     end: u64,
-    /// The place in time of the last row.
+    /// The position of the last row in the order of time.
     last_key: Option<RowKey>,
-    /// Whether that is not known, because an earlier version wrote the row.
+    /// The position is unknown because an earlier version wrote the row.
     is_old: bool,
 }
 
@@ -60,25 +60,25 @@ struct Block {
     rows: u32,
     offset: u64,
     row_bytes: u32,
-    /// [`NODE_BYTES`], or none.
+    /// [`NODE_BYTES`], or 0.
     node_bytes: u32,
 }
 
 impl Block {
-    /// Where the next one begins.
+    /// Offset of the next block.
     fn end(&self) -> u64 {
         let behind = u64::from(self.row_bytes) + u64::from(self.node_bytes);
         self.offset + HEADER_BYTES as u64 + u64::from(self.rows) * 4 + behind
     }
 }
 
-/// What the header of a block says.
+/// The header of a block.
 struct Header {
     checksum: u32,
     rows: u32,
     row_bytes: u32,
     node_bytes: u32,
-    /// Without the node.
+    /// The position of the last row, without the node.
     key: Option<RowKey>,
 }
 
@@ -118,7 +118,7 @@ impl Results {
         dir.join(format!("{id}.rows"))
     }
 
-    /// Makes an empty file; an old one of that name is removed.
+    /// Creates an empty file, in place of an old one with that name.
     pub fn create(disk: &dyn Disk, path: &Path) -> io::Result<Results> {
         match disk.remove(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -129,7 +129,7 @@ impl Results {
         Ok(Results { file, index: RwLock::default() })
     }
 
-    /// Opens a file to write on behind its valid blocks; what is behind them is cut off.
+    /// Opens a file to append behind its valid blocks; everything behind them is cut off.
     pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Results> {
         let file = disk.open(path, Access::Write)?;
         let index = Index::read(&*file)?;
@@ -140,7 +140,7 @@ impl Results {
         Ok(Results { file, index: RwLock::new(index) })
     }
 
-    /// Rows in it.
+    /// Number of rows in it.
     pub fn rows(&self) -> u64 {
         self.index().rows
     }
@@ -150,26 +150,26 @@ impl Results {
         self.index().end
     }
 
-    /// The place in time of the last row, if rows are in that order.
+    /// The position of the last row, if rows are in the order of time.
     pub fn last_key(&self) -> Option<RowKey> {
         self.index().last_key
     }
 
-    /// Whether rows in the order of time can be written behind the last one: its place is known.
-    pub fn can_go_on(&self) -> bool {
+    /// Whether rows in the order of time can be appended, which needs the position of the last row.
+    pub fn can_resume(&self) -> bool {
         !self.index().is_old
     }
 
-    /// Bytes that rows take in the file.
+    /// Bytes that rows will take in the file.
     pub fn cost(rows: &Rows) -> u64 {
         (HEADER_BYTES + rows.ends.len() * 4 + rows.bytes.len() + NODE_BYTES) as u64
     }
 
-    /// Writes rows behind the others; `key` is the place in time of the last one. One thread at a
-    /// time.
+    /// Appends rows; `key` is the position of the last one in the order of time. Only one thread
+    /// may append at a time.
     ///
     /// # Errors
-    /// Of the disk. The rows are not there then, and what was written of them is cut off, if the
+    /// I/O errors. The rows are not in the file then; what was written of them is cut off if the
     /// disk allows.
     pub fn append(&self, rows: &Rows, key: Option<RowKey>) -> io::Result<()> {
         if rows.ends.is_empty() {
@@ -195,7 +195,7 @@ impl Results {
         block[4..8].copy_from_slice(&checksum.to_le_bytes());
         let offset = self.index().end;
         if let Err(error) = self.file.write_at(&block, offset) {
-            // Else the next start does it.
+            // If this fails, the next start does it.
             let _ = self.file.truncate(offset);
             return Err(error);
         }
@@ -210,11 +210,11 @@ impl Results {
         self.file.sync_data()
     }
 
-    /// Bytes of up to `rows_max` rows from `row` on, no more than `bytes_max` but one row at least,
-    /// and the number behind the last of them.
+    /// Bytes of up to `rows_max` rows from `row` on, at most `bytes_max` but at least one row, and
+    /// the number of the row behind them.
     ///
     /// # Errors
-    /// Of the disk, or when what was written is not there any more.
+    /// I/O errors; also if the file lost data since it was opened.
     pub fn page(&self, row: u64, rows_max: u64, bytes_max: usize) -> io::Result<(Vec<u8>, u64)> {
         let blocks: Vec<Block> = {
             let index = self.index();
@@ -253,7 +253,7 @@ impl Results {
         self.read(&mut bytes, block.offset + HEADER_BYTES as u64)?;
         let ends = bytes.as_chunks::<4>().0.iter().map(|end| u32::from_le_bytes(*end));
         let ends: Vec<u32> = ends.collect();
-        // They were written so, but checksums are looked at only when the file is opened.
+        // They were written sorted, but checksums are only checked when the file is opened.
         match ends.is_sorted() && ends.last() == Some(&block.row_bytes) {
             true => Ok(ends),
             false => Err(io::Error::new(io::ErrorKind::InvalidData, "the file is damaged")),
@@ -273,7 +273,7 @@ impl Results {
 }
 
 impl Index {
-    /// What is in a file, up to the first block that is not whole.
+    /// Reads the blocks of a file, up to the first invalid one.
     fn read(file: &dyn DiskFile) -> io::Result<Index> {
         let mut index = Index::default();
         let mut block = Vec::new();
@@ -372,10 +372,10 @@ mod tests {
         assert_eq!(again.last_key(), key(4));
     }
 
-    /// Power cuts and torn writes: what is left is a beginning of what was written, with the key of
-    /// its last row.
+    /// Power cuts and torn writes: the file then holds a prefix of what was written, with the key
+    /// of its last row.
     #[test]
-    fn what_is_left_of_a_crash_is_a_beginning() {
+    fn a_crash_leaves_a_prefix() {
         for seed in 0..200 {
             let disk = SimDisk::new(seed);
             let dir = Path::new("q");
@@ -403,7 +403,7 @@ mod tests {
         }
     }
 
-    /// A block of the version before has all but the node of its last row.
+    /// A block of the earlier version lacks only the node of its last row.
     #[test]
     fn rows_of_an_earlier_version_are_read() {
         let disk = SimDisk::new(9);
@@ -421,15 +421,15 @@ mod tests {
         file.write_at(&block, 0).unwrap();
         file.truncate(block.len() as u64).unwrap();
         let old = Results::open(&disk, path).unwrap();
-        assert_eq!((old.rows(), old.last_key(), old.can_go_on()), (2, None, false));
+        assert_eq!((old.rows(), old.last_key(), old.can_resume()), (2, None, false));
         old.append(&rows(2, 2), key(3)).unwrap();
         let both = Results::open(&disk, path).unwrap();
-        assert_eq!((both.rows(), both.last_key(), both.can_go_on()), (4, key(3), true));
+        assert_eq!((both.rows(), both.last_key(), both.can_resume()), (4, key(3), true));
         assert_eq!(text(&both, 0, 9, 100).0, "row 0\nrow 1\nrow 2\nrow 3\n");
     }
 
     #[test]
-    fn what_cannot_be_written_is_not_there() {
+    fn rows_that_cannot_be_written_are_not_in_the_file() {
         let disk = SimDisk::new(5);
         disk.create_dir_all(Path::new("q")).unwrap();
         let path = Path::new("q/1.rows");
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_behind_our_back_is_told() {
+    fn later_damage_is_reported() {
         let disk = SimDisk::new(6);
         disk.create_dir_all(Path::new("q")).unwrap();
         let path = Path::new("q/1.rows");

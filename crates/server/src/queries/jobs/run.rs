@@ -1,6 +1,6 @@
-//! One background query from its place in the queue to its end.
+//! Runs one background query, from its slot in the queue to its end.
 //!
-//! However it ends, a panic of ours included, its record says so before the queue does.
+//! However it ends, even by a panic, its record says so before the queue does.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -21,13 +21,13 @@ use crate::queries::jobs::record::{Done, Submission};
 use crate::queries::jobs::results::{Results, Rows};
 use crate::queries::jobs::{Job, Jobs, now_ns, parse};
 
-/// Bytes of rows that are written at once.
+/// Bytes of rows that are written together.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Time after which rows are written that are fewer, so that they can be seen; looked at when
-/// further ones come.
+/// Age at which fewer rows are written too, so that clients can see them; checked when further rows
+/// arrive.
 const BLOCK_AGE: Duration = Duration::from_millis(200);
 
-/// Why a background query ended before it was done.
+/// Why a background query ended early.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -37,27 +37,25 @@ enum Failure {
     )]
     TimeLimit(f64),
     #[error(
-        "the results are more than {0} bytes; narrow the query or take fewer fields, or raise query.result_bytes_max"
+        "the results exceed {0} bytes; narrow the query or select fewer fields, or raise query.result_bytes_max"
     )]
     ResultBytes(u64),
     #[error(
-        "the results of all background queries are more than {0} bytes; delete some, or raise \
+        "the results of all background queries exceed {0} bytes; delete some, or raise \
          query.result_bytes_total_max"
     )]
     TotalBytes(u64),
-    #[error(
-        "the disk has less than {0} bytes left, which are kept free by store.disk_free_bytes_min"
-    )]
+    #[error("the disk has less than {0} bytes free, which store.disk_free_bytes_min reserves")]
     DiskNearlyFull(u64),
-    #[error("cannot keep the results: {0}")]
+    #[error("cannot store the results: {0}")]
     Disk(#[from] io::Error),
     #[error(transparent)]
     Encode(#[from] EncodeError),
     #[error("{0}")]
     Columns(String),
-    #[error("the query cannot be understood any more: {0}")]
+    #[error("the query cannot be parsed any more: {0}")]
     Parse(String),
-    #[error("the query ended by a bug; see the server's log")]
+    #[error("the query ended because of a bug; see the server's log")]
     Bug,
 }
 
@@ -70,19 +68,18 @@ impl From<RunError> for Failure {
     }
 }
 
-/// Whether a query's rows come in the order of time, so that it goes on behind the last when it is
-/// resumed.
-pub(crate) fn continues(asked: &Submission) -> bool {
-    asked.limit.is_none()
-        && parse(asked).is_ok_and(|query| query.pipes().iter().all(Pipe::is_row_wise))
+/// Whether a query's rows are in the order of time, so that it can resume behind the last one.
+pub(crate) fn continues(submission: &Submission) -> bool {
+    submission.limit.is_none()
+        && parse(submission).is_ok_and(|query| query.pipes().iter().all(Pipe::is_row_wise))
 }
 
 impl Jobs {
-    /// What the thread of a query does.
+    /// The work of the thread of a query.
     pub(super) fn run(&self, job: &Job, ticket: Ticket) {
         let permit = match ticket.wait() {
             Ok(permit) => permit,
-            // Its record says that it waits, or is paused.
+            // Its record says that it waits or is paused.
             Err(QueueError::Closed) => return,
             Err(error @ QueueError::PausedTooLong(_)) => {
                 self.end(job, State::Interrupted, Some(error.to_string()), None);
@@ -110,7 +107,7 @@ impl Jobs {
         permit.finish(state, error);
     }
 
-    /// Writes down how it ended.
+    /// Records how the query ended.
     fn end(&self, job: &Job, state: State, error: Option<String>, info: Option<QueryInfo>) {
         self.ended[state as usize].fetch_add(1, Relaxed);
         let rows = job.results().as_ref().map(|results| results.rows());
@@ -133,7 +130,7 @@ impl Jobs {
         }
         if let Err(error) = self.write(job, &record) {
             tracing::warn!(
-                "query {} is {}, which cannot be written down: {error}",
+                "query {} is {}, but that cannot be stored: {error}",
                 job.id,
                 state.name()
             );
@@ -142,10 +139,10 @@ impl Jobs {
 
     fn try_run(&self, job: &Job, permit: &Permit) -> Result<(), Failure> {
         let started = Instant::now();
-        let asked = job.record().asked.clone();
-        let query = parse(&asked).map_err(|error| Failure::Parse(error.message))?;
-        let format = format(&asked.format);
-        let in_order = continues(&asked);
+        let submission = job.record().submission.clone();
+        let query = parse(&submission).map_err(|error| Failure::Parse(error.message))?;
+        let format = format(&submission.format);
+        let in_order = continues(&submission);
         let (results, first_run) = self.open_results(job, in_order)?;
         let mut order = None;
         if in_order {
@@ -155,11 +152,11 @@ impl Jobs {
                 Some(TimeOrder { after: results.last_key(), since: None, within: Some(within) });
         }
         let mut context = Context {
-            range: TimeRange { start_ns: asked.start_ns, end_ns: asked.end_ns },
-            limit: asked.limit,
-            include: export::fields(format, asked.include.clone()),
+            range: TimeRange { start_ns: submission.start_ns, end_ns: submission.end_ns },
+            limit: submission.limit,
+            include: export::fields(format, submission.include.clone()),
             limits: query::Limits {
-                run_time: Duration::from_millis(asked.run_time_ms),
+                run_time: Duration::from_millis(submission.run_time_ms),
                 rows_max: u64::MAX,
                 ..self.query_limits
             },
@@ -206,18 +203,18 @@ impl Jobs {
         };
         let written = writer.write_all(&query, &source, &context);
         if matches!(written, Err(Failure::Run(RunError::Cancelled))) {
-            // Its end does not wait for the disk. After a power cut there may be fewer rows.
+            // The end does not wait for the disk. After a power cut there may be fewer rows.
             return written;
         }
-        // Also what was found up to a failure can be fetched.
+        // Rows found before a failure can be fetched too.
         let synced = results.sync();
         written?;
         Ok(synced?)
     }
 
-    /// The file of rows to go on with, or a new one; and whether it is new. A new one belongs to a
-    /// further run from the start: under the lock of the record, so that a cursor never reads rows
-    /// of another run.
+    /// Opens the file of rows to append to, or creates one; also returns whether it is new. A new
+    /// file belongs to a further run from the start: the lock of the record is held, so that a
+    /// cursor never reads rows of another run.
     fn open_results(&self, job: &Job, in_order: bool) -> io::Result<(Arc<Results>, bool)> {
         let path = Results::path(&self.dir, job.id);
         let mut record = job.record();
@@ -226,7 +223,7 @@ impl Jobs {
             if open.is_none() {
                 *open = self.reopen(job, &path)?;
             }
-            if let Some(open) = open.as_ref().filter(|open| open.can_go_on()) {
+            if let Some(open) = open.as_ref().filter(|open| open.can_resume()) {
                 return Ok((Arc::clone(open), false));
             }
         }
@@ -238,9 +235,9 @@ impl Jobs {
     }
 }
 
-/// Turns a panic, which the log has told by then, into a failure like others.
+/// Turns a panic, which is in the log by then, into a failure like others.
 fn unless_it_panics(work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-    // What it worked on is read under locks that a panic does not close, and is whole.
+    // The data it worked on is behind locks that are not poisoned by a panic, and is valid.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failure::Bug))
 }
 
@@ -252,18 +249,18 @@ fn format(name: &str) -> Format {
     }
 }
 
-/// Writes the rows of a run.
+/// Stores the rows of a run.
 struct Writer<'a> {
     jobs: &'a Jobs,
     job: &'a Job,
     results: &'a Results,
     encoder: Encoder,
-    /// Rows that are not written yet.
+    /// Rows that are not stored yet.
     rows: Rows,
-    /// Counts rows that are large.
+    /// Counts the memory of large rows.
     meter: Meter,
     counted: usize,
-    /// The place in time of the last of them.
+    /// The position of the last of them in the order of time.
     key: Option<RowKey>,
     written: Instant,
     failure: Option<Failure>,
@@ -286,7 +283,7 @@ impl Writer<'_> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        // What was found before it was ended can be fetched, and is gone on behind.
+        // Rows found before the query ended can be fetched, and it resumes behind them.
         let flushed = self.flush();
         ran?;
         flushed
@@ -302,7 +299,7 @@ impl Writer<'_> {
             self.counted += counted;
             let end = u32::try_from(self.rows.bytes.len()).map_err(io::Error::other)?;
             self.rows.ends.push(end);
-            // Rows without a place in time may be all there are, at once.
+            // Rows without a position in time may be written all at once at the end.
             if key.is_none() && self.rows.bytes.len() >= BLOCK_BYTES {
                 self.key = None;
                 self.flush()?;
@@ -328,7 +325,7 @@ impl Writer<'_> {
         if free_bytes < limits.disk_free_bytes_min.saturating_add(bytes) {
             return Err(Failure::DiskNearlyFull(limits.disk_free_bytes_min));
         }
-        // Counted before it is written, so that two queries do not both take the last room.
+        // Counted before it is written, so that two queries do not both take the last space.
         self.job.bytes.store(self.results.bytes() + bytes, Relaxed);
         let written = match self.jobs.bytes() > limits.result_bytes_total_max {
             true => Err(Failure::TotalBytes(limits.result_bytes_total_max)),
@@ -356,6 +353,6 @@ mod tests {
         let failed = unless_it_panics(|| Err(Failure::TimeLimit(1.0)));
         assert!(failed.unwrap_err().to_string().contains("background_run_max"));
         let panicked = unless_it_panics(|| panic!("a test of what happens then"));
-        assert!(panicked.unwrap_err().to_string().contains("by a bug"));
+        assert!(panicked.unwrap_err().to_string().contains("because of a bug"));
     }
 }

@@ -1,5 +1,4 @@
-//! Who does what to a background query at the same time: nothing is left behind, lost, or done
-//! twice.
+//! Concurrent operations on background queries: nothing is left behind, lost, or done twice.
 
 use std::sync::Barrier;
 use std::thread;
@@ -13,7 +12,7 @@ use crate::config::{Config, RawConfig};
 use crate::pipeline::Pipeline;
 use crate::queries::jobs::*;
 
-/// Threads that do the same at once.
+/// Threads that operate concurrently.
 const THREADS: usize = 4;
 
 /// A running pipeline without sources, and a directory for queries.
@@ -33,17 +32,21 @@ impl Fixture {
             ..RawConfig::default()
         };
         let config = Config::try_from(raw).unwrap();
-        let asked = Box::new(|| false);
-        let pipeline =
-            Pipeline::start(&config, Arc::new(Accounting::default()), &Budget::unlimited(), asked)
-                .unwrap();
+        let runs_queries = Box::new(|| false);
+        let pipeline = Pipeline::start(
+            &config,
+            Arc::new(Accounting::default()),
+            &Budget::unlimited(),
+            runs_queries,
+        )
+        .unwrap();
         Fixture { pipeline, config, dir }
     }
 
-    /// The queries of the directory, with so many places to run in.
-    fn open(&self, places: usize, jobs_max: usize) -> Arc<Jobs> {
+    /// The queries of the directory, of which `slots` may run at a time.
+    fn open(&self, slots: usize, jobs_max: usize) -> Arc<Jobs> {
         let queue = Queue::new(QueueLimits {
-            background_concurrent_max: places,
+            background_concurrent_max: slots,
             background_waiting_max: 64,
             ..QueueLimits::default()
         });
@@ -63,7 +66,7 @@ impl Fixture {
         self.dir.path().join("queries")
     }
 
-    /// Files of the directory but that of ids, in order.
+    /// Files of the directory, in order, without the file of ids.
     fn files(&self) -> Vec<String> {
         let mut names = RealDisk.list(&self.queries()).unwrap();
         names.retain(|name| name != "last-id");
@@ -73,7 +76,7 @@ impl Fixture {
     /// Queries that were running when their server ended.
     fn interrupted(&self, count: usize) -> Arc<Jobs> {
         let jobs = self.open(0, 100);
-        let ids: Vec<u64> = (0..count).map(|_| jobs.submit(asked()).unwrap()).collect();
+        let ids: Vec<u64> = (0..count).map(|_| jobs.submit(submission()).unwrap()).collect();
         jobs.queue.close();
         for id in ids {
             let mut record = Record::read(&RealDisk, &Record::path(&self.queries(), id)).unwrap();
@@ -90,7 +93,7 @@ impl Drop for Fixture {
     }
 }
 
-fn asked() -> Submission {
+fn submission() -> Submission {
     Submission {
         query: "*".into(),
         now_ns: 0,
@@ -104,7 +107,7 @@ fn asked() -> Submission {
     }
 }
 
-/// What several threads got that did the same at once.
+/// The results of several threads that do the same work at once.
 fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(THREADS);
     let (barrier, work) = (&barrier, &work);
@@ -120,7 +123,7 @@ fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Blocks until a query has ended; its thread sees to that.
+/// Blocks until the thread of a query has recorded its end.
 fn wait_for_end(jobs: &Jobs, id: u64) -> State {
     loop {
         match jobs.queue.get(id) {
@@ -131,7 +134,7 @@ fn wait_for_end(jobs: &Jobs, id: u64) -> State {
 }
 
 #[test]
-fn one_of_many_who_resume_a_query_does() {
+fn only_one_of_many_callers_resumes_a_query() {
     let fixture = Fixture::new();
     let jobs = fixture.interrupted(8);
     let ids: Vec<u64> = jobs.jobs().keys().copied().collect();
@@ -147,7 +150,7 @@ fn one_of_many_who_resume_a_query_does() {
 }
 
 #[test]
-fn what_is_resumed_and_deleted_at_once_is_one_of_both() {
+fn a_query_resumed_and_deleted_at_once_is_either() {
     let fixture = Fixture::new();
     let jobs = fixture.interrupted(16);
     let ids: Vec<u64> = jobs.jobs().keys().copied().collect();
@@ -168,28 +171,29 @@ fn what_is_resumed_and_deleted_at_once_is_one_of_both() {
 }
 
 #[test]
-fn what_is_cancelled_in_line_and_deleted_leaves_no_file() {
+fn a_query_cancelled_while_waiting_and_deleted_leaves_no_file() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
     for _ in 0..50 {
-        let id = jobs.submit(asked()).unwrap();
+        let id = jobs.submit(submission()).unwrap();
         jobs.queue.cancel(id);
         wait_for_end(&jobs, id);
-        // Its thread may still be about to write down how it ended.
+        // Its thread may still be about to record how it ended.
         jobs.remove(id).unwrap();
     }
-    // Threads that were late have written by the time that others have.
-    let last = jobs.submit(asked()).unwrap();
+    // Slow threads of the queries before have written by the time this one has ended.
+    let last = jobs.submit(submission()).unwrap();
     assert_eq!(fixture.files(), [format!("{last}.json")]);
     jobs.queue.close();
 }
 
 #[test]
-fn those_who_ask_at_once_have_ids_of_their_own() {
+fn concurrent_submissions_get_different_ids() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
     let mut ids: Vec<u64> =
-        at_once(|_| (0..8).map(|_| jobs.submit(asked()).unwrap()).collect::<Vec<_>>()).concat();
+        at_once(|_| (0..8).map(|_| jobs.submit(submission()).unwrap()).collect::<Vec<_>>())
+            .concat();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 8 * THREADS);
@@ -205,19 +209,20 @@ fn those_who_ask_at_once_have_ids_of_their_own() {
 }
 
 #[test]
-fn no_more_are_kept_than_said() {
+fn the_number_of_kept_queries_is_limited() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 3);
-    let kept = at_once(|_| (0..2).filter_map(|_| jobs.submit(asked()).ok()).collect::<Vec<_>>());
+    let kept =
+        at_once(|_| (0..2).filter_map(|_| jobs.submit(submission()).ok()).collect::<Vec<_>>());
     let kept = kept.concat();
     assert_eq!((kept.len(), fixture.files().len()), (3, 3));
-    let error = jobs.submit(asked()).unwrap_err();
+    let error = jobs.submit(submission()).unwrap_err();
     assert!(error.to_string().contains("query.results_keep"), "{error}");
-    assert_eq!(jobs.queue.list().len(), 3, "who is refused is not listed");
+    assert_eq!(jobs.queue.list().len(), 3, "refused queries are not listed");
     jobs.queue.cancel(kept[0]);
     wait_for_end(&jobs, kept[0]);
     jobs.remove(kept[0]).unwrap();
-    jobs.submit(asked()).unwrap();
+    jobs.submit(submission()).unwrap();
     jobs.queue.close();
 }
 
@@ -225,7 +230,8 @@ fn no_more_are_kept_than_said() {
 fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
     let fixture = Fixture::new();
     let jobs = fixture.open(0, 100);
-    let (resumed, paused) = (jobs.submit(asked()).unwrap(), jobs.submit(asked()).unwrap());
+    let (resumed, paused) =
+        (jobs.submit(submission()).unwrap(), jobs.submit(submission()).unwrap());
     for id in [resumed, paused] {
         jobs.queue.pause(id);
         jobs.paused(id);
@@ -235,7 +241,7 @@ fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
     let again = fixture.open(0, 100);
     assert_eq!(again.queue.get(resumed).unwrap().state, State::Waiting);
     assert_eq!(again.queue.get(paused).unwrap().state, State::Interrupted);
-    // One that is resumed and waits does so after a start as well.
+    // A query that was resumed and waits does so after a restart as well.
     assert_eq!(again.resume(paused).unwrap(), State::Waiting);
     again.queue.close();
     let third = fixture.open(0, 100);
@@ -244,7 +250,7 @@ fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
 }
 
 #[test]
-fn bytes_are_those_of_the_rows_that_are_there() {
+fn bytes_are_those_of_the_stored_rows() {
     let fixture = Fixture::new();
     let lines = "a line of some length\n".repeat(1_000);
     let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
@@ -255,7 +261,7 @@ fn bytes_are_those_of_the_rows_that_are_there() {
         rest = left;
     }
     let jobs = fixture.open(1, 100);
-    let ids: Vec<u64> = (0..3).map(|_| jobs.submit(asked()).unwrap()).collect();
+    let ids: Vec<u64> = (0..3).map(|_| jobs.submit(submission()).unwrap()).collect();
     for &id in &ids {
         assert_eq!(wait_for_end(&jobs, id), State::Done);
         assert!(jobs.info(id).unwrap().rows >= 1_000);

@@ -1,4 +1,4 @@
-//! The list of what is in a backup, as JSON.
+//! The list of the contents of a backup, as JSON.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use store::SegmentKind;
 
 use crate::storage::RERUNS_FILE;
 
-/// Its file in the backup.
+/// Name of its file in the backup.
 pub const MANIFEST_FILE: &str = "backup.json";
 /// Version of the list and of the directory's layout.
 const FORMAT: u32 = 1;
 
-/// What is in a backup.
+/// The contents of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this list.
@@ -27,11 +27,11 @@ pub struct Manifest {
     pub created: String,
     /// Lines in it.
     pub lines: u64,
-    /// Files that were shared with the store then.
+    /// Files that were shared with the store when the backup was made.
     pub files_linked: u64,
     /// Bytes that were copied.
     pub bytes_copied: u64,
-    /// All files but this one.
+    /// All files except this one.
     pub files: Vec<ManifestFile>,
 }
 
@@ -40,8 +40,8 @@ pub struct Manifest {
 pub struct ManifestFile {
     /// Its name, from the backup's directory.
     pub file: String,
-    /// Its length. None for a hot segment that is shared: the index behind its frames may still
-    /// have been written.
+    /// Its length. `None` for a shared hot segment: the index behind its frames may still have been
+    /// written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Lines in it, if it is a segment.
@@ -50,7 +50,7 @@ pub struct ManifestFile {
 }
 
 impl ManifestFile {
-    /// The number and kind of the segment it is, if it is one.
+    /// The kind and number of the segment, if the file is one.
     pub fn segment(&self) -> Option<(SegmentKind, u64)> {
         SegmentKind::of_file(self.file.strip_prefix(store::SEGMENTS_DIR)?.strip_prefix('/')?)
     }
@@ -81,16 +81,13 @@ impl Manifest {
     pub fn read(backup: &Path) -> Result<Manifest> {
         let path = Manifest::path(backup);
         let text = fs::read(&path).with_context(|| {
-            format!(
-                "cannot read {}; a backup has such a file, and one that was not finished has none",
-                path.display()
-            )
+            format!("cannot read {}; every complete backup has this file", path.display())
         })?;
         let manifest: Manifest = serde_json::from_slice(&text)
             .with_context(|| format!("{} is damaged", path.display()))?;
         if manifest.format != FORMAT {
             bail!(
-                "{}: format {} is not known; this program reads format {FORMAT}: use the newer program",
+                "{}: format {} is not known; this program reads format {FORMAT}: use a newer version",
                 path.display(),
                 manifest.format
             );
@@ -99,7 +96,7 @@ impl Manifest {
             file.file == store::CATALOG_FILE || file.file == RERUNS_FILE || file.segment().is_some()
         };
         if let Some(file) = manifest.files.iter().find(|file| !known(file)) {
-            bail!("{}: '{}' is no file of a backup", path.display(), file.file.escape_default());
+            bail!("{}: '{}' is not a file of a backup", path.display(), file.file.escape_default());
         }
         Ok(manifest)
     }

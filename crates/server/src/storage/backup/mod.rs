@@ -1,22 +1,21 @@
-//! A backup: a directory that is a data directory as it was at one moment, and a list of what is in
-//! it.
+//! A backup is a directory with the layout of a data directory, as it was at one moment, and a list
+//! of its files.
 //!
 //! ```text
 //! BACKUP/catalog.sqlite          a copy
 //! BACKUP/segments/1.sealed       a second name (hard link) of a file that is never changed again
-//! BACKUP/segments/9.hot          a copy, as far as its lines were acknowledged
+//! BACKUP/segments/9.hot          a copy of its acknowledged lines
 //! BACKUP/backup.json             the list, with bytes and lines of each file
 //! ```
 //!
-//! A backup by a server holds every line that was acknowledged before it began. Writing stops for
-//! the moment in which second names are given, some milliseconds; copies are made afterwards. The
-//! directory has a temporary name until all of it is durable, so a crash leaves none that looks
-//! whole.
+//! A backup by a server contains every line that was acknowledged before it began. Writing stops
+//! while hard links are made, some milliseconds; copies are made afterwards. The directory has a
+//! temporary name until all of it is durable, so a crash leaves none that looks complete.
 //!
-//! A backup shares bytes with the store it is of, so it takes space only for what the store has
-//! deleted since, and does not help when the disk breaks: copy it elsewhere for that. Left out:
-//! configuration, incremental backups (each takes no more than what changed), and backups of a
-//! server on another file system.
+//! A backup shares bytes with its store, so it takes space only for what the store has deleted
+//! since, and does not help if the disk breaks: for that, copy it elsewhere. Left out: the
+//! configuration, incremental backups (a backup takes only as much space as has changed), and
+//! backups by a server to another file system.
 
 mod manifest;
 mod restore;
@@ -38,20 +37,20 @@ pub use restore::{restore, verify_backup};
 
 /// Directory of backups in a data directory.
 pub const BACKUPS_DIR: &str = "backups";
-/// Length of a backup's name in bytes.
+/// Limit of a backup's name in bytes.
 const NAME_BYTES_MAX: usize = 100;
-/// Ends of names of directories that are not whole.
+/// Suffixes of directories that are incomplete: being made, or being deleted.
 const UNFINISHED: &str = ".part";
 const LEAVING: &str = ".gone";
 
-/// A name for a backup: letters, digits, `.`, `_` and `-`, beginning with a letter or digit. It
-/// names a directory beside others and nothing else, whoever gave it.
+/// Checks the name of a backup: letters, digits, `.`, `_` and `-`, beginning with a letter or
+/// digit. So, whoever gave it, it names a directory below that of all backups.
 pub fn check_name(name: &str) -> Result<()> {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     if !letters || !begins || name.len() > NAME_BYTES_MAX {
         bail!(
-            "'{}' is no name for a backup; it has letters, digits, '.', '_' and '-', begins with a letter or digit, and is \
+            "'{}' is not a valid name for a backup; it has letters, digits, '.', '_' and '-', begins with a letter or digit, and is \
              no longer than {NAME_BYTES_MAX}",
             name.escape_default()
         );
@@ -59,21 +58,21 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The name of a backup that was given none: `2026-11-22T00-15-00Z`.
+/// The default name of a backup: `2026-11-22T00-15-00Z`.
 pub fn name_of_time(now_ns: i64) -> String {
     const SECOND_NS: i64 = 1_000_000_000;
     query::time::format_time(now_ns.div_euclid(SECOND_NS) * SECOND_NS).replace(':', "-")
 }
 
-/// A backup of that name is there already.
+/// A backup with that name exists.
 #[derive(Debug, thiserror::Error)]
 #[error("there is a backup '{0}' already; choose another name, or delete it first")]
 pub struct Exists(String);
 
-/// The disk has no room for the copies.
+/// The disk has no space for the copies.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a backup needs {needed} beside what is to be left free, and {free} are free; free space, or wait until the hot segment is \
+    "a backup needs {needed} besides the space to be left free, and {free} are free; free space, or wait until the hot segment is \
      sealed"
 )]
 pub struct NoRoom {
@@ -81,18 +80,18 @@ pub struct NoRoom {
     free: String,
 }
 
-/// A segment file, and how it comes into a backup.
+/// A segment file, and how it is put into a backup.
 struct Piece {
     path: PathBuf,
     kind: SegmentKind,
     lines: u64,
-    /// Bytes to copy; none: the file gets a second name.
+    /// Bytes to copy; `None` for a hard link.
     copied: Option<u64>,
 }
 
-/// Makes a backup of a store that is being written. One at a time: the caller sees to it.
+/// Makes a backup of a store in use. The caller ensures that only one is made at a time.
 ///
-/// Errors: there is one of that name; the copies would take more room than there is, with
+/// Errors: a backup with that name exists; the copies would take more space than there is, with
 /// `free_bytes_min` left free.
 pub fn of_store(
     store: &Store,
@@ -104,13 +103,13 @@ pub fn of_store(
     let backups = data_dir.join(BACKUPS_DIR);
     sweep(&backups)?;
     let mut backup = Unfinished::begin(&backups, name)?;
-    // Nothing is written meanwhile: names, catalog and lengths are of the same moment.
+    // Nothing is written meanwhile: links, catalog and lengths are of the same moment.
     store.freeze(|segments| {
         backup.catalog(data_dir)?;
         backup.reruns(data_dir)?;
         segments.iter().try_for_each(|segment| {
             let is_sealed = segment.state == SegmentState::Sealed;
-            // Frames that are durable never change, and a closed file gets no more of them.
+            // Durable frames never change, and a closed file gets no more frames.
             let copied = (segment.state == SegmentState::Hot).then_some(segment.data_end);
             let kind = if is_sealed { SegmentKind::Sealed } else { SegmentKind::Hot };
             backup.take(&Piece { path: segment.path.clone(), kind, lines: segment.lines, copied })
@@ -123,8 +122,8 @@ pub fn of_store(
     backup.finish(now_ns)
 }
 
-/// Makes a backup of a data directory that no server has, in `backups`; on another file system
-/// everything is copied.
+/// Makes a backup, in `backups`, of a data directory at rest; on another file system everything is
+/// copied.
 pub fn of_directory(
     disk: &dyn Disk,
     data_dir: &Path,
@@ -159,7 +158,7 @@ fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
             let lines = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
             let copied = match contents.origin {
                 Origin::Index => None,
-                // What is behind it was never acknowledged.
+                // The bytes behind it were never acknowledged.
                 Origin::Scan(scan) if !scan.tail_has_frames => Some(contents.data_end),
                 Origin::Scan(_) => Some(contents.file_bytes),
             };
@@ -169,7 +168,7 @@ fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
     Ok(Piece { path, kind: segment.kind, lines, copied })
 }
 
-/// The backups in a directory, by name. What is none is not listed.
+/// The backups in a directory, by name. Other entries are skipped.
 pub fn list(backups: &Path) -> Result<Vec<Manifest>> {
     let entries = match fs::read_dir(backups) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -180,7 +179,7 @@ pub fn list(backups: &Path) -> Result<Vec<Manifest>> {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if check_name(name).is_ok() && path.join(MANIFEST_FILE).exists() {
-            // Its name is that of the directory, which an operator may have changed.
+            // The name is that of the directory, which an operator may have changed.
             found.push(Manifest { name: name.to_owned(), ..Manifest::read(&path)? });
         }
     }
@@ -188,10 +187,10 @@ pub fn list(backups: &Path) -> Result<Vec<Manifest>> {
     Ok(found)
 }
 
-/// Deletes a backup; false when there is none of that name.
+/// Deletes a backup; false if there is none with that name.
 pub fn delete(backups: &Path, name: &str) -> Result<bool> {
     check_name(name)?;
-    // Half of it must not look whole.
+    // A partly deleted backup must not look complete.
     let leaving = backups.join(format!(".{name}{LEAVING}"));
     match fs::rename(backups.join(name), &leaving) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -202,7 +201,7 @@ pub fn delete(backups: &Path, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes what a crash left of backups that were being made or deleted.
+/// Removes incomplete backups that a crash left.
 fn sweep(backups: &Path) -> Result<()> {
     for entry in fs::read_dir(backups).into_iter().flatten() {
         let path = entry?.path();
@@ -215,14 +214,15 @@ fn sweep(backups: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A backup being made, under a name that no backup can have. Removed when it is dropped before its
-/// end.
+/// A backup being made, under a name that no backup can have. Removed if it is dropped before it is
+/// complete.
 struct Unfinished {
     name: String,
     backups: PathBuf,
     part: PathBuf,
     files: Vec<ManifestFile>,
-    /// Files to copy, open since they were taken: they may be replaced and removed meanwhile.
+    /// Files to copy, opened when the segments were frozen: they may be replaced and removed
+    /// meanwhile.
     copies: Vec<(File, PathBuf, u64)>,
     linked: u64,
 }
@@ -263,7 +263,8 @@ impl Unfinished {
         Ok(())
     }
 
-    /// The list of intervals that were summarised again, if there is one: its rows are in segments.
+    /// Copies the list of intervals that were summarised again, if there is one; their rows are in
+    /// segments.
     fn reruns(&mut self, data_dir: &Path) -> Result<()> {
         let list = data_dir.join(RERUNS_FILE);
         let copied = fs::copy(&list, self.part.join(RERUNS_FILE));
@@ -294,7 +295,7 @@ impl Unfinished {
                 }
                 Err(error) => {
                     return Err(error).with_context(|| {
-                        format!("cannot give {} a second name", piece.path.display())
+                        format!("cannot make a hard link to {}", piece.path.display())
                     });
                 }
             },
@@ -306,7 +307,7 @@ impl Unfinished {
             }
             None => self.linked += 1,
         }
-        // The index behind the frames of a hot segment may still be written.
+        // The index behind the frames of a hot segment may not be complete yet.
         let bytes = match (copied, piece.kind) {
             (Some(bytes), _) => Some(bytes),
             (None, SegmentKind::Sealed) => {
@@ -322,7 +323,7 @@ impl Unfinished {
         self.copies.iter().map(|(_, _, bytes)| bytes).sum()
     }
 
-    /// Makes the copies, writes the list, makes all durable and gives the backup its name.
+    /// Makes the copies, writes the list, makes everything durable and gives the backup its name.
     fn finish(mut self, created_ns: i64) -> Result<Manifest> {
         let bytes_copied = self.bytes_to_copy();
         for (source, to, bytes) in std::mem::take(&mut self.copies) {
@@ -349,20 +350,20 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // It is not there any more when the backup was made; what is left otherwise is removed
-        // before the next one.
+        // It has another name if the backup was made; otherwise the next backup removes what this
+        // leaves.
         let _ = fs::remove_dir_all(&self.part);
     }
 }
 
-/// Whether a second name failed for a reason that a copy does not have: another file system, or one
-/// without such names.
+/// Whether a hard link failed for a reason that does not affect a copy: another file system, or one
+/// without hard links.
 fn cannot_share(error: io::ErrorKind) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error, CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
-/// Copies the first `bytes` of a file, durably.
+/// Copies the first `bytes` bytes of a file, durably.
 fn copy(source: impl Read, to: &Path, bytes: u64) -> Result<()> {
     let cannot = || format!("cannot write {}", to.display());
     let mut target = File::create_new(to).with_context(cannot)?;

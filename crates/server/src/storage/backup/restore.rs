@@ -1,4 +1,4 @@
-//! From a backup to a data directory.
+//! Makes a data directory from a backup.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use crate::storage::RERUNS_FILE;
 use crate::storage::backup::{MANIFEST_FILE, Manifest, copy, sync_dir};
 use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
 
-/// What a restore is called while it is not whole.
+/// Name of the directory in which an incomplete restore is built.
 const UNFINISHED: &str = "restore.part";
 
-/// Checks a backup: its files as those of a data directory, and against its list.
+/// Checks a backup: its files like those of a data directory, and also against its list.
 pub fn verify_backup(
     disk: &dyn Disk,
     backup: &Path,
@@ -35,7 +35,7 @@ pub fn verify_backup(
             observer.fault(Fault { file: path.clone(), offset: None, part, expected, found });
         };
         let Ok(bytes) = disk.file_bytes(&path) else {
-            wrong("the file", "to be there".into(), "no file".into());
+            wrong("the file", "to exist".into(), "no file".into());
             continue;
         };
         if let Some(expected) = file.bytes.filter(|expected| *expected != bytes) {
@@ -49,18 +49,18 @@ pub fn verify_backup(
         }
     }
     for (kind, id) in lines_found.into_keys() {
-        let found = format!("segment {id} ({kind:?}), which is not in it");
+        let found = format!("segment {id} ({kind:?}), which is not in the list");
         let (file, part) = (backup.join(MANIFEST_FILE), "the list".to_owned());
         observer.fault(Fault { file, offset: None, part, expected: String::new(), found });
     }
     Ok((manifest, checked))
 }
 
-/// Makes a data directory of a backup that was verified. `advanced` is told bytes as they are
+/// Makes a data directory from a verified backup. `advanced` is called with the bytes as they are
 /// copied.
 ///
-/// Errors: the directory is there and not empty; the disk refuses. A crash leaves an empty
-/// directory as far as a server can see.
+/// Errors: the directory exists and is not empty; I/O errors. After a crash, a server takes the
+/// directory for an empty one.
 pub fn restore(
     backup: &Path,
     manifest: &Manifest,
@@ -76,8 +76,8 @@ pub fn restore(
         let (from, to) = (backup.join(&file.file), part.join(&file.file));
         let cannot = || format!("cannot read {}", from.display());
         let bytes = fs::metadata(&from).with_context(cannot)?.len();
-        // A sealed segment is never changed, so backup and store may share it. A hot one may be
-        // written.
+        // A sealed segment is never changed, so backup and store may share the file. A hot one may
+        // be written to.
         let shared = file.segment().is_some_and(|(kind, _)| kind == SegmentKind::Sealed)
             && fs::hard_link(&from, &to).is_ok();
         if !shared {
@@ -87,7 +87,8 @@ pub fn restore(
     }
     sync_dir(&segments)?;
     sync_dir(&part)?;
-    // The catalog last: segments without it are found, and it without them would be emptied.
+    // The catalog last: a start finds segments without a catalog, but it would empty a catalog
+    // without segments.
     for name in [store::SEGMENTS_DIR, RERUNS_FILE, store::CATALOG_FILE] {
         match fs::rename(part.join(name), data_dir.join(name)) {
             Err(error)
@@ -101,8 +102,8 @@ pub fn restore(
     fs::remove_dir(&part).with_context(|| format!("cannot remove {}", part.display()))
 }
 
-/// A directory that is not there, empty, or has nothing but what a restore left that was not
-/// finished.
+/// Checks that a directory does not exist, is empty, or contains only an incomplete restore, which
+/// is removed.
 fn check_empty(data_dir: &Path) -> Result<()> {
     let entries = match fs::read_dir(data_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -112,7 +113,7 @@ fn check_empty(data_dir: &Path) -> Result<()> {
         let name = entry?.file_name();
         if name != UNFINISHED {
             bail!(
-                "{} is not empty: it has '{}'; restore into a directory of its own and move it then",
+                "{} is not empty: it contains '{}'; restore into a new directory, and move that afterwards",
                 data_dir.display(),
                 name.to_string_lossy().escape_default()
             );

@@ -1,11 +1,10 @@
-//! Questions about a real store, in all forms that its lines go through, against the same questions
-//! about the same lines as they were sent, parsed now and looked at one by one.
+//! Random queries over a real store, in all forms that its lines pass through, compared with the
+//! same queries over the raw lines, parsed now and evaluated one by one.
 //!
-//! A history makes random lines of several kinds and puts them in a store: hot, sealed, encoded
-//! again, some deleted, with more arriving. In each state random queries run twice, by two threads
-//! and with the answers of the states before still kept. The lines as they were sent are the
-//! reference model: the tests of the crate `query` compare filters and pipes over single lines with
-//! a naive evaluator.
+//! A history makes random lines of several kinds and puts them in a store: hot, sealed, re-encoded,
+//! some deleted, with more arriving. In each state random queries run twice, on two threads and
+//! with the cached results of earlier states. The raw lines are the reference model: the tests of
+//! the crate `query` compare filters and pipes over single lines with a naive evaluator.
 
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
@@ -22,10 +21,10 @@ use store::{LineFilter, Position, SegmentState, Step, StoreCallbacks, StoreConfi
 use crate::config::line_filter::line_filter;
 use crate::storage::stored::*;
 
-/// Histories. Each has some thousand lines and is asked some hundred questions.
+/// Histories. Each has some thousand lines and some hundred queries.
 const HISTORIES: u64 = 2;
-/// Questions in each state.
-const QUESTIONS: usize = 40;
+/// Queries in each state.
+const QUERIES: usize = 40;
 const SECOND_NS: i64 = 1_000_000_000;
 const START_S: i64 = 1_790_000_000;
 
@@ -34,7 +33,7 @@ fn parsers() -> Arc<Parsers> {
     Arc::new(Parsers::new(Parser::new(&config).expect("no rules")))
 }
 
-/// The lines as they were sent: nothing is known of a frame before it is parsed.
+/// The raw lines: no frame was parsed before.
 struct Sent {
     frames: Vec<Arc<Batch>>,
 }
@@ -75,13 +74,13 @@ impl ScanUnit for SentFrame {
     }
 }
 
-/// Deletes and parses as the server does, and says that it is idle when it is told to.
-struct TestHost {
+/// Deletes and parses as the server does, and reports the machine as idle if the test wants it.
+struct TestCallbacks {
     parsers: Arc<Parsers>,
     idle: AtomicBool,
 }
 
-impl StoreCallbacks for TestHost {
+impl StoreCallbacks for TestCallbacks {
     fn parse(&self, frame: Arc<Frame>) -> Batch {
         self.parsers.parse(frame)
     }
@@ -95,16 +94,16 @@ impl StoreCallbacks for TestHost {
     }
 }
 
-/// A store beside the lines that were sent to it.
+/// A store and the lines that were sent to it.
 struct History {
     rng: Rng,
     _directory: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    host: TestHost,
+    callbacks: TestCallbacks,
     store: Arc<Store>,
     stored: Stored,
     sent: Sent,
-    /// Whether some frames are Loginson's own. These are never grouped with others.
+    /// Whether some frames hold own lines of Loginson. These are never grouped with others.
     with_own: bool,
 }
 
@@ -127,7 +126,7 @@ impl History {
             rng: Rng::with_seed(seed),
             _directory: directory,
             clock,
-            host: TestHost { parsers: parsers.clone(), idle: false.into() },
+            callbacks: TestCallbacks { parsers: parsers.clone(), idle: false.into() },
             stored: Stored::new(store.clone(), parsers, answers),
             store,
             sent: Sent { frames: Vec::new() },
@@ -135,7 +134,7 @@ impl History {
         }
     }
 
-    /// Sends some frames, which are one hot segment then.
+    /// Sends some frames, which form one hot segment.
     fn send(&mut self) {
         let frames = self.rng.usize(1..4);
         self.send_frames(frames, 1..1_200, 40);
@@ -144,7 +143,7 @@ impl History {
         }
     }
 
-    /// Sends frames with so many lines each, and less than `apart_s` seconds apart.
+    /// Sends frames with a number of lines in `lines`, less than `apart_s` seconds apart.
     fn send_frames(&mut self, frames: usize, lines: Range<usize>, apart_s: i64) {
         for _ in 0..frames {
             self.clock.advance_ns(self.rng.i64(0..apart_s) * SECOND_NS);
@@ -168,7 +167,7 @@ impl History {
             let (node, sequence) = self.store.next_sequence();
             let frame = one.finish(node, sequence).expect("it has lines");
             let sent = other.finish(node, sequence).expect("it has lines");
-            self.sent.frames.push(Arc::new(self.host.parse(Arc::new(sent))));
+            self.sent.frames.push(Arc::new(self.callbacks.parse(Arc::new(sent))));
             let (done, durable) = mpsc::channel();
             let on_durable: record::OnDurable = Box::new(move |kept| done.send(kept).unwrap());
             self.store.append(frame, Some(on_durable)).unwrap();
@@ -190,12 +189,12 @@ impl History {
         }
     }
 
-    /// Seals what is there; and encodes it again.
+    /// Seals the hot segments; if `idle`, also re-encodes.
     fn work(&self, idle: bool) {
         self.store.roll();
         self.parse_all();
-        self.host.idle.store(idle, Ordering::Relaxed);
-        while self.store.background_step(&self.host) == Step::Worked {}
+        self.callbacks.idle.store(idle, Ordering::Relaxed);
+        while self.store.background_step(&self.callbacks) == Step::Worked {}
     }
 
     fn delete(&mut self) {
@@ -207,8 +206,8 @@ impl History {
         let context = Context::default();
         query::run(&doomed, &self.sent, &context, &mut |rows| {
             (0..rows.len()).for_each(|row| {
-                let (batch, place) = rows.line(row).expect("a filter makes no rows");
-                gone.insert(batch.row(place as usize).id());
+                let (batch, row_in_batch) = rows.line(row).expect("a filter makes no rows");
+                gone.insert(batch.row(row_in_batch as usize).id());
             });
             ControlFlow::Continue(())
         })
@@ -224,9 +223,9 @@ impl History {
         self.sent.frames.retain(|frame| !frame.is_empty());
     }
 
-    fn ask(&mut self, state: &str) {
-        for _ in 0..QUESTIONS {
-            let (text, context) = question(&mut self.rng);
+    fn query(&mut self, state: &str) {
+        for _ in 0..QUERIES {
+            let (text, context) = random_query(&mut self.rng);
             let query = Query::parse(&text, 0).unwrap_or_else(|error| panic!("{text}: {error}"));
             let expected =
                 rows(&query, &self.sent, &Context { limits: limits(1), ..context.clone() });
@@ -250,7 +249,7 @@ impl History {
     }
 }
 
-/// The batch of some rows of one, with the names that the lines have.
+/// A batch without some of its rows, with the ids that its lines have.
 fn without(batch: &Arc<Batch>, rows: &[u32]) -> Batch {
     let names = batch.names().to_vec();
     let origins = batch.origins().into();
@@ -273,13 +272,12 @@ fn limits(threads: usize) -> Limits {
     Limits { threads, ..Limits::default() }
 }
 
-/// The first rows of one answer that are not in another one.
+/// The first rows of one result that are not in the other.
 fn only_in<'r>(one: &'r [String], other: &[String]) -> Vec<&'r String> {
     one.iter().filter(|row| !other.contains(row)).take(3).collect()
 }
 
-/// The rows of an answer as text, with fields by name; sorted, unless the question gives them an
-/// order.
+/// The rows of a result as text, with fields by name; sorted, unless the query sorts them.
 fn rows(query: &Query, source: &dyn Source, context: &Context) -> Vec<String> {
     let mut found = Vec::new();
     let mut scratch = Scratch::default();
@@ -301,7 +299,7 @@ fn rows(query: &Query, source: &dyn Source, context: &Context) -> Vec<String> {
     found
 }
 
-// ---- random lines and questions ----
+// ---- random lines and queries ----
 
 fn pick<'a>(rng: &mut Rng, of: &[&'a str]) -> &'a str {
     of[rng.usize(..of.len())]
@@ -337,7 +335,7 @@ fn own_line(rng: &mut Rng, received_ns: i64) -> String {
 }
 
 fn line(rng: &mut Rng, received_ns: i64) -> String {
-    // Some came late, a few of them by days.
+    // Some lines arrive late, a few of them by days.
     let late_s = if rng.u8(..) < 20 { rng.i64(0..400_000) } else { rng.i64(0..5) };
     let time_s = received_ns / SECOND_NS - late_s;
     let time = query::time::format_time(time_s * SECOND_NS);
@@ -375,7 +373,7 @@ fn line(rng: &mut Rng, received_ns: i64) -> String {
     }
 }
 
-/// A filter of one test.
+/// A filter with one condition.
 fn test(rng: &mut Rng) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\\\""));
     let word = |rng: &mut Rng| quoted(pick(rng, WORDS));
@@ -430,7 +428,7 @@ fn filter(rng: &mut Rng) -> String {
     match rng.u8(..8) {
         0 => format!("{} {}", test(rng), test(rng)),
         6 => "*".to_owned(),
-        // Loginson's own lines, by name and not.
+        // Own lines of Loginson, by type and without it.
         7 => pick(
             rng,
             &[
@@ -448,7 +446,7 @@ fn filter(rng: &mut Rng) -> String {
     }
 }
 
-fn question(rng: &mut Rng) -> (String, Context) {
+fn random_query(rng: &mut Rng) -> (String, Context) {
     let mut context = Context::default();
     if rng.u8(..4) == 0 {
         let start_ns =
@@ -509,24 +507,24 @@ fn question(rng: &mut Rng) -> (String, Context) {
 // ---- the tests ----
 
 #[test]
-fn whatever_form_lines_are_in_questions_have_the_same_answers() {
+fn queries_have_the_same_answers_in_every_form_of_lines() {
     for seed in 0..HISTORIES {
         let mut history = History::new(seed);
         history.send();
-        history.ask(&format!("history {seed}, hot"));
+        history.query(&format!("history {seed}, hot"));
         history.send();
         history.work(false);
-        history.ask(&format!("history {seed}, sealed"));
+        history.query(&format!("history {seed}, sealed"));
         history.send();
-        history.ask(&format!("history {seed}, sealed and hot"));
+        history.query(&format!("history {seed}, sealed and hot"));
         history.delete();
-        history.ask(&format!("history {seed}, some deleted"));
+        history.query(&format!("history {seed}, some deleted"));
         history.send();
         history.work(true);
         assert!(history.states().iter().all(|state| *state == SegmentState::Sealed));
-        history.ask(&format!("history {seed}, encoded again"));
+        history.query(&format!("history {seed}, encoded again"));
         history.delete();
-        history.ask(&format!("history {seed}, encoded again and some deleted"));
+        history.query(&format!("history {seed}, encoded again and some deleted"));
     }
 }
 
@@ -541,23 +539,23 @@ fn small_frames_are_read_as_one() {
     };
     history.send_frames(300, 1..4, 2);
     history.parse_all();
-    history.ask("single lines");
+    history.query("single lines");
     assert_eq!(groups(&history), (2, 300));
-    // More come, some large, and some that are not parsed yet.
+    // More lines arrive, some large, and some that are not parsed yet.
     history.send_frames(1, 600..1_200, 2);
     history.send_frames(200, 1..3, 2);
     history.parse_all();
     history.send_frames(5, 1..3, 2);
-    history.ask("single lines and more");
+    history.query("single lines and more");
     assert_eq!(groups(&history), (4, 506));
     history.delete();
-    history.ask("single lines, sealed");
+    history.query("single lines, sealed");
     assert_eq!(groups(&history).0, 0);
 }
 
-/// Files of versions before, as the tests of the crate `segment` keep them.
+/// Files of earlier versions, as the tests of the crate `segment` keep them.
 #[test]
-fn files_of_all_versions_answer_as_their_lines_do() {
+fn files_of_all_versions_give_the_answers_of_their_lines() {
     let fixtures = Path::new("../segment/tests/fixtures");
     let mut rng = Rng::with_seed(7);
     for name in std::fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().file_name()) {
@@ -579,8 +577,8 @@ fn files_of_all_versions_answer_as_their_lines_do() {
         let store = Store::open(config, Arc::new(RealDisk), clock).unwrap().0;
         assert_eq!(store.segments().iter().map(|s| s.lines).sum::<u64>(), opened.footer().lines());
         let stored = Stored::new(store, parsers(), Arc::new(Answers::new(1 << 20)));
-        for _ in 0..3 * QUESTIONS {
-            let (text, context) = question(&mut rng);
+        for _ in 0..3 * QUERIES {
+            let (text, context) = random_query(&mut rng);
             let query = Query::parse(&text, 0).unwrap();
             let expected = rows(&query, &sent, &context);
             assert_eq!(rows(&query, &stored, &context), expected, "{name}: {text}");

@@ -1,4 +1,4 @@
-//! The CQL of a table: what makes it, and the statements that work on it.
+//! The CQL of a table: the statements that create it, and those that use it.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use tokio::sync::Mutex;
 
 use super::{Index, Kind, PAGE_ROWS, Schema, Value};
 
-/// The column of the key. No column of a schema is called so: they have no capitals.
+/// The column of the key. No column of a schema has this name, because they have no capitals.
 const KEY: &str = "Key";
 
-/// How tables are made.
+/// How tables are created.
 pub(crate) struct Cql {
     pub index: Index,
     pub replicas: u64,
@@ -26,7 +26,7 @@ impl Cql {
     /// The keyspace of all tables.
     pub const KEYSPACE: &str = "lab";
 
-    /// Statements that make the table empty and new, with its indexes.
+    /// Statements that create the table again, empty, with its indexes.
     pub fn create(&self, schema: &Schema) -> Vec<String> {
         let (keyspace, table) = (Cql::KEYSPACE, table(schema));
         let replication = format!(
@@ -41,7 +41,7 @@ impl Cql {
         let columns: String = columns.map(|(n, k)| format!(", \"{n}\" {}", cql_type(k))).collect();
         let mut all = vec![
             format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH {replication}"),
-            // It may be there with another number of copies.
+            // The keyspace may exist with another number of copies.
             format!("ALTER KEYSPACE {keyspace} WITH {replication}"),
             format!("DROP TABLE IF EXISTS {table}"),
             format!(
@@ -73,7 +73,7 @@ impl Cql {
         columns.map(|c| probe(&c.name, c.kind)).collect()
     }
 
-    /// What nodetool calls the table and the tables of its indexes.
+    /// Names of the table and of the tables of its indexes in nodetool.
     pub fn tables(&self, schema: &Schema) -> Vec<String> {
         let mut tables = vec![schema.table.clone()];
         if self.index == Index::Secondary {
@@ -103,15 +103,15 @@ pub(crate) struct Statements {
     pub read: PreparedStatement,
     pub scan: PreparedStatement,
     pub delete: PreparedStatement,
-    /// Of each set of columns that was asked for.
+    /// Updates by the set of columns.
     updates: Mutex<HashMap<Vec<usize>, PreparedStatement>>,
-    /// Of each set of conditions that was asked for.
+    /// Counts by the set of conditions.
     counts: Mutex<HashMap<Vec<usize>, PreparedStatement>>,
 }
 
 impl Statements {
-    /// Prepares what every thread needs; updates and counts are prepared when their columns are
-    /// first asked for.
+    /// Prepares the statements of every thread; updates and counts are prepared on first use of
+    /// their columns.
     pub async fn prepare(client: &Client, schema: &Schema) -> Result<Statements, PrepareError> {
         let table = table(schema);
         let columns: String = schema.columns.iter().map(|c| format!(", \"{}\"", c.name)).collect();
@@ -132,7 +132,7 @@ impl Statements {
         })
     }
 
-    /// Sets these columns, then takes the key.
+    /// Sets these columns; the last parameter is the key.
     pub async fn update(
         &self,
         client: &Client,
@@ -185,16 +185,16 @@ async fn cached(
 async fn prepare(client: &Client, text: String) -> Result<PreparedStatement, PrepareError> {
     let mut statement = client.prepare(text).await?;
     statement.set_page_size(PAGE_ROWS);
-    // The table does not change while its statements live, so answers need not describe their
+    // The table does not change while its statements exist, so responses need not describe their
     // columns.
     statement.set_use_cached_result_metadata(true);
     Ok(statement)
 }
 
-/// A value as the client writes it.
+/// A value in the client's type.
 pub(crate) struct Cell<'a>(pub &'a Value);
 
-/// Values as the client writes them.
+/// Values in the client's type.
 pub(crate) fn cells<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<Cell<'a>> {
     values.into_iter().map(Cell).collect()
 }

@@ -23,20 +23,20 @@ struct Written<'b> {
     values: Vec<Line<'b>>,
 }
 
-/// A text, borrowed where it has no escapes.
+/// A string, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Text<'b>(#[serde(borrow)] Cow<'b, str>);
 
-/// The members of an object, all of them texts.
+/// The members of an object, all of them strings.
 struct Members<'b>(Pairs<'b>);
 
-/// Time, line, and maybe metadata.
+/// Time, line, and optional metadata.
 struct Line<'b>(Entry<'b>);
 
-/// Reads a body.
+/// Parses a body.
 pub(crate) fn read(content: &[u8]) -> Result<Vec<Stream<'_>>, PushError> {
     let body: Body<'_> = serde_json::from_slice(content)
-        .map_err(|error| PushError::Wrong(format!("the JSON is not that of Loki: {error}")))?;
+        .map_err(|error| PushError::Wrong(format!("the JSON is not in Loki's format: {error}")))?;
     Ok(body.streams.into_iter().map(Written::stream).collect())
 }
 
@@ -54,7 +54,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for Members<'b> {
             type Value = Members<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of texts")
+                f.write_str("an object of strings")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
@@ -76,14 +76,14 @@ impl<'de: 'b, 'b> Deserialize<'de> for Line<'b> {
             type Value = Line<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("[\"nanoseconds\", \"line\"], maybe with an object of metadata")
+                f.write_str("[\"nanoseconds\", \"line\"], optionally with an object of metadata")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Line<'de>, A::Error> {
                 let Text(time) =
                     parts.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
                 let time_ns = time.parse().map_err(|_| {
-                    A::Error::custom(format!("{time:?} is no time in nanoseconds since 1970"))
+                    A::Error::custom(format!("{time:?} is not a time in nanoseconds since 1970"))
                 })?;
                 let Text(line) =
                     parts.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
@@ -125,17 +125,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_body_is_refused_with_its_place() {
-        for (body, told) in [
+    fn malformed_bodies_are_refused_with_the_position() {
+        for (body, message) in [
             ("", "EOF"),
             ("{}", "streams"),
             (r#"{"streams":[{"stream":{"a":1},"values":[]}]}"#, "string"),
-            (r#"{"streams":[{"stream":{},"values":[["x","y"]]}]}"#, "no time in nanoseconds"),
+            (r#"{"streams":[{"stream":{},"values":[["x","y"]]}]}"#, "not a time in nanoseconds"),
             (r#"{"streams":[{"stream":{},"values":[["1"]]}]}"#, "nanoseconds"),
             (r#"{"streams":[{"stream":{},"values":[["1","a",{},2]]}]}"#, "trailing"),
         ] {
             let error = read(body.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(told), "{body}: {error}");
+            assert!(error.contains(message), "{body}: {error}");
         }
         let deep = format!("{{\"streams\":{}", "[".repeat(100_000));
         assert!(read(deep.as_bytes()).is_err());

@@ -2,19 +2,20 @@
 //! or as snappy-compressed protobuf; also at `/insert/loki/api/v1/push`.
 //!
 //! Each entry becomes a JSON object: labels and structured metadata as its fields, the line as
-//! `_msg`, its time as `_time`; the labels name the stream. From there on it is a body of JSON
-//! lines like any other (see [`crate::http::ingest`]): the same places, limits of time, accounting,
-//! and the answer comes when all is durable.
+//! `_msg`, its time as `_time`; the labels name the stream. From there on it is handled like any
+//! body of JSON lines (see [`crate::http::ingest`]): the same slots, time limits and accounting,
+//! and the response is sent when all lines are durable.
 //!
-//! Unlike other bodies this one is held whole, because both forms say only at an end what they are;
-//! so it has limits of its own: [`BODY_BYTES_MAX`], [`CONTENT_BYTES_MAX`], [`ENTRIES_MAX`], those
-//! of labels and metadata, and of what is made of it ([`WRITTEN_BYTES_MAX`]): labels are sent once
-//! and written with each line. What exceeds them is refused with 413 before a line is kept, and
-//! says which setting of the shipper to change. A shipper sends a request again that failed in the
-//! middle: what was kept of it is there twice then.
+//! Unlike other bodies this one is held as a whole, because in both formats the end can change the
+//! meaning of the start. So it has limits of its own: [`BODY_BYTES_MAX`], [`CONTENT_BYTES_MAX`],
+//! [`ENTRIES_MAX`], those of labels and metadata, and one of the lines made from it
+//! ([`WRITTEN_BYTES_MAX`]), because labels are sent once and written with each line. A body that
+//! exceeds one is refused with 413 before a line is kept; the message says which setting of the
+//! shipper to change. A shipper repeats a request that failed in the middle, so lines that were
+//! kept before the failure are stored twice.
 //!
-//! Left out: tenants (`X-Scope-OrgID` is not looked at), and fields of lines that are themselves
-//! JSON; `unpack_json` finds those.
+//! Left out: tenants (`X-Scope-OrgID` is ignored), and the fields of lines that are JSON
+//! themselves; `unpack_json` extracts those.
 
 mod json;
 mod protobuf;
@@ -39,42 +40,42 @@ use crate::http::ingest::{Inserting, Request, WholeBody};
 use crate::http::loki::LokiResult;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Bytes of a body as it is sent. Promtail and Alloy send 1 MiB of lines at a time, before
+/// Limit of a body as it is sent. Promtail and Alloy send 1 MiB of lines at a time, before
 /// compression.
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// The same, decompressed.
+/// Limit of a body after decompression.
 const CONTENT_BYTES_MAX: usize = 4 << 20;
-/// Entries of a body. Of JSON they are counted when all are read, of which there may be some
-/// 400,000 of a few bytes.
+/// Limit of the entries of a body. For JSON it is checked after parsing, when there may be some
+/// 400,000 small entries.
 const ENTRIES_MAX: usize = 100_000;
-/// Labels of a stream; Loki takes 15 unless it is told otherwise.
+/// Limit of the labels of a stream; Loki's default is 15.
 const LABELS_MAX: usize = 64;
-/// Bytes of the name of a label or of metadata, and of the value of a label, as in Loki.
+/// Limit of the name of a label or of metadata; with [`VALUE_BYTES_MAX`] as in Loki.
 const NAME_BYTES_MAX: usize = 1024;
-/// See [`NAME_BYTES_MAX`].
+/// Limit of the value of a label.
 const VALUE_BYTES_MAX: usize = 2048;
-/// Bytes of the labels of a stream with their names: they are written with each of its lines.
+/// Limit of all labels of a stream, names included: they are written with each of its lines.
 const LABELS_BYTES_MAX: usize = 8 << 10;
-/// Different names of labels in a body: each is looked for in each line.
+/// Limit of the different label names in a body: each is looked up in each line.
 const NAMES_MAX: usize = 256;
-/// Pairs of structured metadata of an entry, and their bytes, as in Loki.
+/// Limit of the structured metadata of an entry, in pairs; with [`METADATA_BYTES_MAX`] as in Loki.
 const METADATA_MAX: usize = 128;
-/// See [`METADATA_MAX`].
+/// The same in bytes.
 const METADATA_BYTES_MAX: usize = 64 << 10;
-/// Bytes of the lines that are made of a body, whatever its size. Labels of usual length fit in
-/// with each of many short lines.
+/// Bytes of lines that any body may become, however small it is: enough for many short lines with
+/// labels of usual length.
 const WRITTEN_BYTES_MIN: usize = 8 << 20;
-/// The same of a larger body: so many times its decompressed size, and never more than
+/// Bytes of lines per byte of the decompressed body that a larger body may become, up to
 /// [`WRITTEN_BYTES_MAX`].
 const WRITTEN_PER_BYTE_MAX: usize = 16;
-/// Bytes of the lines that are made of a body, at most.
+/// Limit of the lines made from one body.
 const WRITTEN_BYTES_MAX: usize = 32 << 20;
-/// Bodies that are taken apart at a time: each takes some tens of MB then. Others wait.
+/// Bodies that are parsed at a time, each of which takes some tens of MB. Others wait.
 const APART_MAX: usize = 8;
-/// Bytes of lines that are handed on at a time.
+/// Bytes of lines that are handed on at once.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Places for bodies that are taken apart.
+/// Permits for parsing a body.
 static APART: Semaphore = Semaphore::const_new(APART_MAX);
 
 /// The routes of this file.
@@ -85,10 +86,10 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .with_state(inserting)
 }
 
-/// Names and values.
+/// Pairs of name and value.
 type Pairs<'b> = Vec<(Cow<'b, str>, Cow<'b, str>)>;
 
-/// The lines of a body that have their labels in common.
+/// The lines of a body with the same labels.
 #[derive(Debug, PartialEq)]
 struct Stream<'b> {
     labels: Pairs<'b>,
@@ -103,16 +104,16 @@ struct Entry<'b> {
     metadata: Pairs<'b>,
 }
 
-/// What is wrong with a body. The text is for the user.
+/// What is wrong with a body. The text is for the sender.
 #[derive(Debug, thiserror::Error)]
 enum PushError {
-    /// It is not of its form.
+    /// The body cannot be parsed.
     #[error("the push request cannot be read: {0}")]
     Wrong(String),
-    /// It exceeds a limit.
+    /// The body as a whole exceeds a limit.
     #[error("{0}; let the shipper send smaller batches")]
     TooLarge(String),
-    /// Something in it exceeds a limit, which smaller batches would not change.
+    /// A part of the body exceeds a limit, so smaller batches would not help.
     #[error("{0}")]
     TooMuch(String),
 }
@@ -143,7 +144,7 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     let sent = body.read(BODY_BYTES_MAX).await?.ok_or_else(|| {
         PushError::TooLarge(format!("the body has more than {BODY_BYTES_MAX} bytes"))
     })?;
-    let _place = APART.acquire().await.expect("never closed");
+    let _permit = APART.acquire().await.expect("never closed");
     let is_json = is_json || (!says_protobuf(request) && looks_like_json(&sent));
     let content = match is_json {
         true => decompressed(body.encoding()?, sent)?,
@@ -170,16 +171,17 @@ fn says_protobuf(request: &Request) -> bool {
     kind.is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind.contains("protobuf")))
 }
 
-/// Whether a body whose sender did not say JSON is an object all the same: clients forget it, and
-/// curl calls it a form.
+/// Whether a body without the media type of JSON is a JSON object nevertheless: some clients forget
+/// the type, and curl sends that of a form.
 fn looks_like_json(body: &[u8]) -> bool {
     let rest = body.trim_ascii_start().strip_prefix(b"{");
     rest.is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
 }
 
-/// Undoes the compression of a body.
+/// Decompresses a body.
 fn decompressed(encoding: Encoding, sent: Vec<u8>) -> Result<Vec<u8>, PushError> {
-    let wrong = |error: io::Error| PushError::Wrong(format!("it cannot be decompressed: {error}"));
+    let wrong =
+        |error: io::Error| PushError::Wrong(format!("the body cannot be decompressed: {error}"));
     if encoding == Encoding::Plain {
         return Ok(sent);
     }
@@ -209,7 +211,8 @@ fn too_many() -> PushError {
     PushError::TooLarge(format!("the body has more than {ENTRIES_MAX} entries"))
 }
 
-/// Checks the limits of what stands in a body of so many bytes; gives the names of all labels.
+/// Checks the limits of the content of a body of `content_bytes` bytes; returns the names of all
+/// labels.
 fn check(streams: &[Stream<'_>], content_bytes: usize) -> Result<Vec<String>, PushError> {
     let entries: usize = streams.iter().map(|stream| stream.entries.len()).sum();
     if entries > ENTRIES_MAX {
@@ -235,7 +238,7 @@ fn check(streams: &[Stream<'_>], content_bytes: usize) -> Result<Vec<String>, Pu
     let most = most.clamp(WRITTEN_BYTES_MIN, WRITTEN_BYTES_MAX);
     if written_bytes > most {
         return Err(PushError::TooLarge(format!(
-            "the {entries} entries with the labels of their streams would be {written_bytes} bytes, and a body of this size may make \
+            "the {entries} entries with the labels of their streams would take {written_bytes} bytes; the limit for a body of this size is \
              {most}; send fewer or shorter labels"
         )));
     }
@@ -246,7 +249,7 @@ fn check_labels(labels: &Pairs<'_>) -> Result<(), PushError> {
     let much = |message: String| Err(PushError::TooMuch(message));
     if labels.len() > LABELS_MAX {
         return much(format!(
-            "a stream has {} labels, and may have {LABELS_MAX}; send the others as structured metadata",
+            "a stream has {} labels; the limit is {LABELS_MAX}; send the others as structured metadata",
             labels.len()
         ));
     }
@@ -254,7 +257,7 @@ fn check_labels(labels: &Pairs<'_>) -> Result<(), PushError> {
         check_name(name)?;
         if value.len() > VALUE_BYTES_MAX {
             return much(format!(
-                "the value of the label '{}' has {} bytes, and may have {VALUE_BYTES_MAX}; send it as structured metadata",
+                "the value of the label '{}' has {} bytes; the limit is {VALUE_BYTES_MAX}; send it as structured metadata",
                 begin_of(name),
                 value.len()
             ));
@@ -263,7 +266,7 @@ fn check_labels(labels: &Pairs<'_>) -> Result<(), PushError> {
     let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > LABELS_BYTES_MAX {
         return much(format!(
-            "the labels of a stream have {bytes} bytes, and may have {LABELS_BYTES_MAX}; send some as structured metadata"
+            "the labels of a stream have {bytes} bytes; the limit is {LABELS_BYTES_MAX}; send some as structured metadata"
         ));
     }
     Ok(())
@@ -274,7 +277,7 @@ fn check_metadata(metadata: &Pairs<'_>) -> Result<(), PushError> {
     let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
     if metadata.len() > METADATA_MAX || bytes > METADATA_BYTES_MAX {
         return Err(PushError::TooMuch(format!(
-            "the structured metadata of an entry have {} pairs and {bytes} bytes, and may have {METADATA_MAX} and {METADATA_BYTES_MAX}; \
+            "the structured metadata of an entry has {} pairs and {bytes} bytes; the limits are {METADATA_MAX} and {METADATA_BYTES_MAX}; \
              send less, or write it into the line",
             metadata.len()
         )));
@@ -287,7 +290,7 @@ fn check_name(name: &str) -> Result<(), PushError> {
         return Ok(());
     }
     Err(PushError::TooMuch(format!(
-        "the name '{}' has {} bytes, and may have {NAME_BYTES_MAX}",
+        "the name '{}' has {} bytes; the limit is {NAME_BYTES_MAX}",
         begin_of(name),
         name.len()
     )))
@@ -301,15 +304,15 @@ fn begin_of(text: &str) -> String {
     }
 }
 
-/// Bytes of a line that [`write`] makes, beside its texts and pairs.
+/// Bytes of a line by [`write`], without its strings and pairs.
 const HEAD_BYTES: usize = r#"{"_msg":,"_time":"2026-01-31T12:00:00.000000001Z"}_"#.len();
 
-/// Bytes of [`written`], which is not made yet.
+/// Length of the result of [`written`], without computing it.
 fn pairs_bytes(pairs: &Pairs<'_>) -> usize {
     pairs.iter().map(|(name, value)| text_bytes(name) + text_bytes(value) + 2).sum()
 }
 
-/// Bytes of a text in JSON.
+/// Length of a string in JSON.
 fn text_bytes(text: &str) -> usize {
     let more = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -325,8 +328,8 @@ fn written(labels: &Pairs<'_>) -> String {
     labels.iter().map(|(name, value)| format!(",{}:{}", text(name), text(value))).collect()
 }
 
-/// Appends a line as a JSON object, with a newline. The line comes first: so the API of Loki shows
-/// it, not the object, when it is asked for ([`logql::Reader`]).
+/// Appends a line as a JSON object, with a newline. The message is the first member, so that the
+/// API of Loki shows it instead of the object ([`logql::Reader`]).
 fn write(entry: &Entry<'_>, labels: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"_msg\":");
     serde_json::to_writer(&mut *out, entry.line.as_ref()).expect("writing to memory");
@@ -410,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_a_body_is_bounded_by_its_size() {
+    fn the_lines_of_a_body_are_bounded_by_its_size() {
         let one = pairs_bytes(&stream(4, 1000, 1).labels) + text_bytes("") + HEAD_BYTES;
         for (content_bytes, most) in [
             (1_400, WRITTEN_BYTES_MIN),

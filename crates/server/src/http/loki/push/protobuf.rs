@@ -11,11 +11,11 @@ use crate::http::loki::push::{
     CONTENT_BYTES_MAX, ENTRIES_MAX, Entry, Pairs, PushError, Stream, begin_of, too_long, too_many,
 };
 
-/// Undoes the compression.
+/// Decompresses a body.
 pub(crate) fn decompressed(sent: &[u8]) -> Result<Vec<u8>, PushError> {
     let wrong = |error: snap::Error| {
         PushError::Wrong(format!(
-            "it is neither application/json nor snappy-compressed protobuf: {error}"
+            "the body is neither application/json nor snappy-compressed protobuf: {error}"
         ))
     };
     if snap::raw::decompress_len(sent).map_err(wrong)? > CONTENT_BYTES_MAX {
@@ -24,7 +24,7 @@ pub(crate) fn decompressed(sent: &[u8]) -> Result<Vec<u8>, PushError> {
     snap::raw::Decoder::new().decompress_vec(sent).map_err(wrong)
 }
 
-/// Reads a `PushRequest`.
+/// Parses a `PushRequest`.
 pub(crate) fn read(content: &[u8]) -> Result<Vec<Stream<'_>>, PushError> {
     let (mut streams, mut entries) = (Vec::new(), 0);
     for field in Fields(content) {
@@ -35,7 +35,8 @@ pub(crate) fn read(content: &[u8]) -> Result<Vec<Stream<'_>>, PushError> {
     Ok(streams)
 }
 
-/// `StreamAdapter`: its labels are written as a selector. `entries` counts those of all streams.
+/// `StreamAdapter`: its labels are written as a selector. `entries` counts the entries of all
+/// streams.
 fn read_stream<'b>(content: &'b [u8], entries: &mut usize) -> Result<Stream<'b>, PushError> {
     let mut stream = Stream { labels: Vec::new(), entries: Vec::new() };
     for field in Fields(content) {
@@ -66,7 +67,7 @@ fn read_entry(content: &[u8]) -> Result<Entry<'_>, PushError> {
     for field in Fields(content) {
         match field? {
             (1, Value::Bytes(time)) => entry.time_ns = read_time(time)?,
-            // A line may be of any bytes.
+            // A line may contain any bytes.
             (2, Value::Bytes(line)) => entry.line = String::from_utf8_lossy(line),
             (3, Value::Bytes(pair)) => entry.metadata.push(read_pair(pair)?),
             _ => {}
@@ -103,7 +104,7 @@ fn read_pair(content: &[u8]) -> Result<(Cow<'_, str>, Cow<'_, str>), PushError> 
 }
 
 fn text(bytes: &[u8]) -> Result<&str, PushError> {
-    std::str::from_utf8(bytes).map_err(|_| PushError::Wrong("a name is no UTF-8".to_owned()))
+    std::str::from_utf8(bytes).map_err(|_| PushError::Wrong("a name is not UTF-8".to_owned()))
 }
 
 /// The value of a field, by its wire type.
@@ -124,10 +125,10 @@ struct Fields<'b>(&'b [u8]);
 impl<'b> Fields<'b> {
     fn varint(&mut self) -> Option<u64> {
         let mut number = 0u64;
-        for (place, &byte) in self.0.iter().enumerate().take(10) {
-            number |= u64::from(byte & 0x7f).checked_shl(7 * place as u32)?;
+        for (index, &byte) in self.0.iter().enumerate().take(10) {
+            number |= u64::from(byte & 0x7f).checked_shl(7 * index as u32)?;
             if byte & 0x80 == 0 {
-                self.0 = &self.0[place + 1..];
+                self.0 = &self.0[index + 1..];
                 return Some(number);
             }
         }
@@ -211,7 +212,7 @@ mod tests {
         let pair = message(&[(1, b"trace"), (2, b"7")]);
         let entry = message(&[(1, &time(1_769_860_800, 5)), (2, b"a \xff"), (3, &pair)]);
         let mut stream = message(&[(1, br#"{app="x", host="a\"b"}"#), (2, &entry)]);
-        // A hash, as it is sent, and fields that are not known, of each kind.
+        // A hash, as clients send it, and unknown fields of each wire type.
         stream.extend([3 << 3, 9, 9 << 3 | 1, 0, 0, 0, 0, 0, 0, 0, 0, 8 << 3 | 5, 0, 0, 0, 0]);
         let request = message(&[(1, &stream), (7, b"?"), (1, &message(&[(1, b"{}")]))]);
         let sent = snap::raw::Encoder::new().compress_vec(&request).unwrap();
@@ -229,7 +230,7 @@ mod tests {
                 Stream { labels: Vec::new(), entries: Vec::new() }
             ]
         );
-        // Cut anywhere it is another request, or an error.
+        // A request cut at any byte is another request, or an error.
         (0..request.len()).for_each(|end| drop(read(&request[..end])));
         let far = message(&[(1, &message(&[(2, &message(&[(1, &time(u64::MAX >> 1, 0))]))]))]);
         assert!(read(&far).unwrap_err().to_string().contains("out of range"));

@@ -15,22 +15,23 @@ use serde::{Serialize, Serializer};
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{Asked, Running, answer};
+use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::http::wire::whole::{List, Object, Whole};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_NS: i64 = 86_400 * SECOND_NS;
-/// Buckets that `step=auto` aims at.
+/// The number of buckets that `step=auto` aims at.
 const BUCKETS_AUTO: i64 = 100;
-/// Steps that `auto` chooses from, in milliseconds; beyond them whole days.
+/// Steps that `auto` chooses from, in milliseconds; larger steps are whole days.
 const STEPS_MS: [i64; 19] = [
     1, 10, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
     900_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 43_200_000,
 ];
 
-/// Fields that `hits` makes series by; more are refused. Each row is looked at for each of them.
+/// Limit of the fields that `hits` groups by, each of which is read for every row. More are
+/// refused.
 const FIELDS_MAX: usize = 100;
 
 /// The routes of this file.
@@ -46,21 +47,21 @@ pub fn routes() -> Routes<Arc<App>> {
         .query("/select/logsql/stream_field_values", stream_field_values)
 }
 
-/// Reads what all of them take.
+/// Reads the parameters that all of these calls share.
 fn read(
     app: &Arc<App>,
     kind: &'static str,
     params: &Params,
     caller: &Caller,
-) -> ApiResult<(Query, Asked)> {
+) -> ApiResult<(Query, PendingQuery)> {
     let now_ns = crate::http::now_ns();
     let query = params.query(params.query_time_ns(now_ns)?)?;
-    Ok((query, Asked::of_query(app, kind, params, caller, now_ns)?))
+    Ok((query, PendingQuery::of_query(app, kind, params, caller, now_ns)?))
 }
 
 async fn hits(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "hits", &params, &caller)?;
-    let step_ns = step_ns(&params, &query, &asked)?;
+    let (query, pending) = read(&app, "hits", &params, &caller)?;
+    let step_ns = step_ns(&params, &query, &pending)?;
     let request = HitsRequest {
         step_ns,
         offset_ns: shift_ns(&params)?,
@@ -68,14 +69,14 @@ async fn hits(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         fields_limit: params.limit("fields_limit")?,
         empty_buckets: true,
     };
-    let body = answer(asked, move |running| {
+    let body = answer(pending, move |running| {
         let series = query::hits(&query, running.source(), &running.context, &request)?;
         Whole::json(&running.context, Hits { series, step_ns })
     });
     Ok(body.await?.into_response())
 }
 
-/// The fields that the parameter `field` names, each once.
+/// The fields that the parameter `field` names, without repetitions.
 fn hits_fields(params: &Params) -> ApiResult<Vec<String>> {
     let mut fields: Vec<String> = Vec::new();
     for name in params.all("field") {
@@ -84,7 +85,7 @@ fn hits_fields(params: &Params) -> ApiResult<Vec<String>> {
         }
         if fields.len() == FIELDS_MAX {
             return Err(ApiError::bad_request(format!(
-                "field: more than {FIELDS_MAX} different fields; ask for fewer"
+                "field: more than {FIELDS_MAX} different fields; request fewer"
             )));
         }
         fields.push(name.to_owned());
@@ -92,7 +93,7 @@ fn hits_fields(params: &Params) -> ApiResult<Vec<String>> {
     Ok(fields)
 }
 
-/// The answer of `hits`.
+/// The response of `hits`.
 struct Hits {
     series: Vec<HitsSeries>,
     step_ns: i64,
@@ -124,7 +125,7 @@ impl Serialize for OneSeries<'_> {
 }
 
 /// The parameter `step`.
-pub(crate) fn step_ns(params: &Params, query: &Query, asked: &Asked) -> ApiResult<i64> {
+pub(crate) fn step_ns(params: &Params, query: &Query, pending: &PendingQuery) -> ApiResult<i64> {
     if params.get("step") != Some("auto") {
         let seconds = params.get("step").and_then(seconds_ns).filter(|&step_ns| step_ns > 0);
         return match seconds {
@@ -132,17 +133,17 @@ pub(crate) fn step_ns(params: &Params, query: &Query, asked: &Asked) -> ApiResul
             None => Ok(params.duration_ns("step")?.unwrap_or(DAY_NS)),
         };
     }
-    let asked_for = asked.context.range.intersect(query.filter().time_range());
-    let stored = asked.pipeline().store().stats().time_ns.unwrap_or((0, 0));
+    let requested = pending.context.range.intersect(query.filter().time_range());
+    let stored = pending.pipeline().store().stats().time_ns.unwrap_or((0, 0));
     let stored = TimeRange { start_ns: stored.0, end_ns: stored.1.saturating_add(1) };
-    let range = asked_for.intersect(stored);
-    // An end asked for is an end shown, though lines end before it.
-    let end_ns = if asked_for.end_ns == i64::MAX { range.end_ns } else { asked_for.end_ns };
-    let start_ns = if asked_for.start_ns == i64::MIN { range.start_ns } else { asked_for.start_ns };
+    let range = requested.intersect(stored);
+    // A requested end is kept, even if no line is that late.
+    let end_ns = if requested.end_ns == i64::MAX { range.end_ns } else { requested.end_ns };
+    let start_ns = if requested.start_ns == i64::MIN { range.start_ns } else { requested.start_ns };
     Ok(auto_step_ns(end_ns.saturating_sub(start_ns)))
 }
 
-/// The smallest step that gives no more buckets than wanted.
+/// The smallest step with at most the wanted number of buckets.
 fn auto_step_ns(range_ns: i64) -> i64 {
     let least_ns = (range_ns.max(1) as u64).div_ceil(BUCKETS_AUTO as u64);
     let mut usual = STEPS_MS.into_iter().map(|step_ms| step_ms as u64 * 1_000_000);
@@ -150,15 +151,15 @@ fn auto_step_ns(range_ns: i64) -> i64 {
     step_ns.unwrap_or_else(|| least_ns.next_multiple_of(DAY_NS as u64)) as i64
 }
 
-/// A number without a unit is one of seconds, as in Prometheus; nanoseconds.
+/// Nanoseconds. A number without a unit means seconds, as in Prometheus.
 fn seconds_ns(text: &str) -> Option<i64> {
     let seconds: f64 = text.parse().ok()?;
-    // Beyond both ends the conversion gives the ends.
+    // The conversion saturates.
     seconds.is_finite().then_some((seconds * SECOND_NS as f64).round() as i64)
 }
 
-/// The shift of buckets that the parameter `offset` says: that of a zone from UTC, so that days of
-/// two hours east begin two hours earlier; may be negative.
+/// The shift of buckets in the parameter `offset`: the offset of a time zone from UTC, so that days
+/// of a zone two hours east begin two hours earlier. It may be negative.
 pub(crate) fn shift_ns(params: &Params) -> ApiResult<i64> {
     let Some(text) = params.get("offset") else { return Ok(0) };
     let offset_ns = seconds_ns(text).or_else(|| query::time::parse_duration(text));
@@ -168,7 +169,7 @@ pub(crate) fn shift_ns(params: &Params) -> ApiResult<i64> {
 }
 
 async fn facets(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "facets", &params, &caller)?;
+    let (query, pending) = read(&app, "facets", &params, &caller)?;
     let default = Facets::default();
     let wanted = Facets {
         limit: params.limit("limit")?.map_or(default.limit, |limit| limit as u64),
@@ -178,14 +179,14 @@ async fn facets(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
             .map_or(default.value_bytes_max, |n| n as u64),
         keep_const_fields: params.flag("keep_const_fields"),
     };
-    let body = answer(asked, move |running| {
+    let body = answer(pending, move |running| {
         let found = query::facets(&query, running.source(), &running.context, &wanted)?;
         Whole::json(&running.context, FoundFacets(found))
     });
     Ok(body.await?.into_response())
 }
 
-/// The answer of `facets`.
+/// The response of `facets`.
 struct FoundFacets(Vec<Facet>);
 
 impl Serialize for FoundFacets {
@@ -209,38 +210,40 @@ impl Serialize for FoundFacets {
 }
 
 async fn field_names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "field_names", &params, &caller)?;
+    let (query, pending) = read(&app, "field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
-    values(asked, move |running| {
+    values(pending, move |running| {
         query::field_names(&query, running.source(), &running.context, &filter)
     })
     .await
 }
 
 async fn field_values(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "field_values", &params, &caller)?;
+    let (query, pending) = read(&app, "field_values", &params, &caller)?;
     let field = params.required("field")?.to_owned();
     let filter = params.get("filter").unwrap_or_default().to_owned();
     let limit = params.limit("limit")?;
-    values(asked, move |running| {
+    values(pending, move |running| {
         query::field_values(&query, running.source(), &running.context, &field, &filter, limit)
     })
     .await
 }
 
 async fn streams(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "streams", &params, &caller)?;
+    let (query, pending) = read(&app, "streams", &params, &caller)?;
     let limit = params.limit("limit")?;
-    values(asked, move |running| query::streams(&query, running.source(), &running.context, limit))
-        .await
+    values(pending, move |running| {
+        query::streams(&query, running.source(), &running.context, limit)
+    })
+    .await
 }
 
-/// Streams have no numbers here: an id is what names the stream in 32 hexadecimal digits, the same
-/// in each answer.
+/// Streams have no numbers here: an id is 32 hexadecimal digits derived from the stream, the same
+/// in every response.
 async fn stream_ids(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "stream_ids", &params, &caller)?;
+    let (query, pending) = read(&app, "stream_ids", &params, &caller)?;
     let limit = params.limit("limit")?;
-    let body = answer(asked, move |running| {
+    let body = answer(pending, move |running| {
         let found = query::streams(&query, running.source(), &running.context, limit)?;
         Whole::json(
             &running.context,
@@ -255,9 +258,9 @@ async fn stream_field_names(
     caller: Caller,
     params: Params,
 ) -> ApiResult {
-    let (query, asked) = read(&app, "stream_field_names", &params, &caller)?;
+    let (query, pending) = read(&app, "stream_field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
-    values(asked, move |running| {
+    values(pending, move |running| {
         query::stream_field_names(&query, running.source(), &running.context, &filter)
     })
     .await
@@ -268,30 +271,30 @@ async fn stream_field_values(
     caller: Caller,
     params: Params,
 ) -> ApiResult {
-    let (query, asked) = read(&app, "stream_field_values", &params, &caller)?;
+    let (query, pending) = read(&app, "stream_field_values", &params, &caller)?;
     let field = params.required("field")?.to_owned();
     let filter = params.get("filter").unwrap_or_default().to_owned();
     let limit = params.limit("limit")?;
-    values(asked, move |running| {
+    values(pending, move |running| {
         let (source, context) = (running.source(), &running.context);
         query::stream_field_values(&query, source, context, &field, &filter, limit)
     })
     .await
 }
 
-/// Answers with the values that `find` finds.
+/// Responds with the values that `find` returns.
 async fn values(
-    asked: Asked,
+    pending: PendingQuery,
     find: impl FnOnce(&Running) -> Result<Vec<ValueHits>, RunError> + Send + 'static,
 ) -> ApiResult {
-    let body = answer(asked, move |running| {
+    let body = answer(pending, move |running| {
         let found = find(running)?;
         Whole::json(&running.context, Values { found, shown: |value| value.into() })
     });
     Ok(body.await?.into_response())
 }
 
-/// Values with their numbers of rows, each as `shown` makes it of them.
+/// Values with their numbers of rows; `shown` formats each value.
 struct Values {
     found: Vec<ValueHits>,
     shown: fn(&str) -> Cow<'_, str>,

@@ -1,4 +1,4 @@
-//! `explain`: what a query would do, without running it.
+//! `explain`: the plan of a query, without running it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{Asked, answer};
+use crate::http::queries::run::{PendingQuery, answer};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 
@@ -18,15 +18,15 @@ pub fn routes() -> Routes<Arc<App>> {
     Routes::new().query("/select/logsql/explain", explain)
 }
 
-/// Takes what `query` takes, so that the plan is that of the same request; `format` is that of the
-/// plan. It waits in the queue like a query, as it lists the units of the store.
+/// Takes the parameters of `query`, so that the plan is that of the same request; `format` is the
+/// format of the plan. It waits in the queue like a query, because it lists the units of the store.
 async fn explain(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let query = params.query(params.query_time_ns(now_ns)?)?;
-    let mut asked = Asked::of_query(&app, "explain", &params, &caller, now_ns)?;
-    asked.context.limit = params.limit("limit")?;
-    asked.context.offset = params.number("offset")?.unwrap_or(0);
-    asked.context.include = params.include()?;
+    let mut pending = PendingQuery::of_query(&app, "explain", &params, &caller, now_ns)?;
+    pending.context.limit = params.limit("limit")?;
+    pending.context.offset = params.number("offset")?.unwrap_or(0);
+    pending.context.include = params.include()?;
     let is_json = match params.get("format") {
         None | Some("text") => false,
         Some("json") => true,
@@ -35,7 +35,7 @@ async fn explain(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
         }
     };
     let explanation =
-        answer(asked, move |running| query::explain(&query, running.source(), &running.context));
+        answer(pending, move |running| query::explain(&query, running.source(), &running.context));
     let explanation = explanation.await?;
     if !is_json {
         let text = ([(CONTENT_TYPE, "text/plain; charset=utf-8")], explanation.to_string());

@@ -1,4 +1,4 @@
-//! `stats_query`, `stats_query_range`: numbers in Prometheus' form.
+//! `stats_query`, `stats_query_range`: results in the form of Prometheus.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{Asked, answer, wrong_query};
+use crate::http::queries::run::{PendingQuery, answer, wrong_query};
 use crate::http::queries::select::counts::{shift_ns, step_ns};
 use crate::http::wire::error::ApiResult;
 use crate::http::wire::params::Params;
@@ -30,11 +30,11 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
-    // What is relative in the query refers to the time asked about.
+    // Relative times in the query refer to the time that the request names.
     let time_ns = params.query_time_ns(now_ns)?;
     let query = StatsQuery::new(&params.query(time_ns)?, None).map_err(wrong_query)?;
-    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
-    let body = answer(asked, move |running| {
+    let pending = PendingQuery::of_query(&app, "stats", &params, &caller, now_ns)?;
+    let body = answer(pending, move |running| {
         let rows = query.run(running.source(), &running.context)?;
         vector(&running.context, &rows, time_ns)
     });
@@ -45,10 +45,10 @@ async fn over(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let now_ns = crate::http::now_ns();
     let query_time_ns = params.query_time_ns(now_ns)?;
     let query = params.query(query_time_ns)?;
-    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
-    let step = (step_ns(&params, &query, &asked)?, shift_ns(&params)?);
+    let pending = PendingQuery::of_query(&app, "stats", &params, &caller, now_ns)?;
+    let step = (step_ns(&params, &query, &pending)?, shift_ns(&params)?);
     let query = StatsQuery::new(&query, Some(step)).map_err(wrong_query)?;
-    let body = answer(asked, move |running| {
+    let body = answer(pending, move |running| {
         let mut rows = query.run(running.source(), &running.context)?;
         rows.sort_by_key(|row| row.time_ns);
         matrix(&running.context, &rows, query_time_ns)
@@ -56,7 +56,7 @@ async fn over(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     Ok(body.await?.into_response())
 }
 
-/// The answer of numbers at one time.
+/// The response with values at one time.
 fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, RunError> {
     #[derive(Serialize)]
     struct One<'a> {
@@ -66,7 +66,7 @@ fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
     let mut meter = Meter::new(context);
     let mut numbers: Vec<One<'_>> = Vec::new();
     each_number(rows, &mut meter, |_, metric, number, meter| {
-        // The list has room for as many again.
+        // The list may have grown to twice its length.
         meter.take(2 * size_of::<One<'_>>() + metric.own_bytes())?;
         numbers.push(One { metric, value: Point { time_ns, number } });
         Ok(())
@@ -74,49 +74,50 @@ fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
     Whole::json(context, Success::new("vector", numbers))
 }
 
-/// The answer of numbers over time; series in the order in which each begins. Rows without a time
-/// are at `time_ns`.
+/// The response with values over time. Series are in the order of their first value. Rows without a
+/// time are at `time_ns`.
 fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, RunError> {
     #[derive(Serialize)]
     struct Series<'a> {
         metric: Metric<'a>,
         values: Vec<Point<'a>>,
     }
-    /// About, with its place among the others; lists have room for as many again.
+    /// Memory of a series, about, with its entry in the list; lists may have grown to twice their
+    /// length.
     const SERIES_BYTES: usize =
         2 * (size_of::<Series<'_>>() + size_of::<(Metric<'_>, usize)>()) + 64;
     let mut meter = Meter::new(context);
-    let mut places: HashMap<Metric<'_>, usize> = HashMap::new();
+    let mut indexes: HashMap<Metric<'_>, usize> = HashMap::new();
     let mut series: Vec<Series<'_>> = Vec::new();
     each_number(rows, &mut meter, |row, metric, number, meter| {
-        let place = match places.get(&metric) {
-            Some(&place) => place,
+        let index = match indexes.get(&metric) {
+            Some(&index) => index,
             None => {
                 meter.take(SERIES_BYTES + 2 * metric.own_bytes())?;
-                places.insert(metric.clone(), series.len());
+                indexes.insert(metric.clone(), series.len());
                 series.push(Series { metric, values: Vec::new() });
                 series.len() - 1
             }
         };
         meter.take(2 * size_of::<Point<'_>>())?;
-        series[place].values.push(Point { time_ns: row.time_ns.unwrap_or(time_ns), number });
+        series[index].values.push(Point { time_ns: row.time_ns.unwrap_or(time_ns), number });
         Ok(())
     })?;
-    drop(places);
+    drop(indexes);
     Whole::json(context, Success::new("matrix", series))
 }
 
-/// What names a number: its name, and the values of what groups the rows.
+/// What identifies a series: its name, and the values of the fields that rows are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Metric<'a> {
     name: &'a str,
     labels: &'a [(String, String)],
-    /// The range of a histogram whose rows are counted.
+    /// The range of a histogram bucket.
     range: Option<Cow<'a, str>>,
 }
 
 impl Metric<'_> {
-    /// Bytes that are not of the row.
+    /// Bytes that this owns, rather than borrows from the row.
     fn own_bytes(&self) -> usize {
         match &self.range {
             Some(Cow::Owned(range)) => range.len(),
@@ -145,14 +146,14 @@ impl Serialize for Metric<'_> {
     }
 }
 
-/// A number, as text or as it is.
+/// A value: a number, or text from the row.
 #[derive(Clone, Copy)]
 enum Number<'a> {
     Written(&'a str),
     Hits(u64),
 }
 
-/// A number at a time.
+/// A value at a time.
 struct Point<'a> {
     time_ns: i64,
     number: Number<'a>,
@@ -168,8 +169,8 @@ impl Serialize for Point<'_> {
     }
 }
 
-/// Calls `each` with the numbers of each row; a histogram is one for each of its ranges, as
-/// VictoriaLogs gives them.
+/// Calls `each` with the values of each row. A histogram has one value per range, as in
+/// VictoriaLogs.
 fn each_number<'a>(
     rows: &'a [StatsRow],
     meter: &mut Meter,
@@ -191,7 +192,7 @@ fn each_number<'a>(
     Ok(())
 }
 
-/// A range of what the function `histogram` gives.
+/// One range of the result of the function `histogram`.
 #[derive(Deserialize)]
 struct Range<'a> {
     #[serde(borrow)]
@@ -199,8 +200,8 @@ struct Range<'a> {
     hits: u64,
 }
 
-/// The ranges of a histogram, whose [`ranges_bytes`] are counted; none where a value is another
-/// text.
+/// The ranges of a histogram, whose [`ranges_bytes`] are counted; `None` if the value is not a
+/// histogram.
 fn ranges_of<'a>(value: &'a str, meter: &mut Meter) -> Result<Option<Vec<Range<'a>>>, RunError> {
     if value != "[]" && !value.starts_with("[{\"vmrange\":\"") {
         return Ok(None);
@@ -213,13 +214,13 @@ fn ranges_of<'a>(value: &'a str, meter: &mut Meter) -> Result<Option<Vec<Range<'
     Ok(ranges)
 }
 
-/// Memory of the ranges of a histogram: as it is written, each has more bytes than it takes, and
-/// the list doubles.
+/// Memory of the ranges of a histogram: the text of each is longer than the range in memory, and
+/// the list may have grown to twice its length.
 fn ranges_bytes(value: &str) -> usize {
     4 * value.len()
 }
 
-/// Written as Unix seconds, without a fraction where there is none.
+/// Unix seconds, written without a fraction if there is none.
 #[derive(Clone, Copy)]
 struct Seconds(i64);
 
@@ -233,7 +234,7 @@ impl Serialize for Seconds {
     }
 }
 
-/// The answer around a result.
+/// The envelope of a result.
 #[derive(Serialize)]
 struct Success<T> {
     status: &'static str,
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_take_is_counted() {
+    fn memory_of_series_is_counted() {
         let rows: Vec<StatsRow> =
             (0..10_000).map(|i| row(Some(i), &[], &[("n", "1"), ("m", "2")])).collect();
         let limits = Limits { memory_bytes_max: 500_000, ..Limits::default() };

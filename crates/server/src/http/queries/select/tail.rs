@@ -1,10 +1,10 @@
 //! `tail`: lines as they arrive.
 //!
-//! It begins with the lines of the last seconds, from the store, and goes on with each batch as
-//! soon as it is parsed. Both overlap; a frame that was shown is not shown again. A client that
-//! reads slower than lines arrive makes the channel of batches overflow: what was skipped is
-//! counted and said. A tail can be cancelled at any time, also while lines stream or its client
-//! reads nothing.
+//! It begins with the lines of the last seconds, from the store, and continues with each batch as
+//! soon as it is parsed. The two overlap; a frame that was sent is not sent again. A client that
+//! reads more slowly than lines arrive makes the channel of batches overflow: the skipped lines are
+//! counted, and the client is told their number. A tail can be cancelled at any time, also while
+//! lines stream or its client reads nothing.
 
 use std::collections::HashSet;
 use std::io;
@@ -26,7 +26,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{no_place, wrong_query};
+use crate::http::queries::run::{queue_refusal, wrong_query};
 use crate::http::wire::error::ApiResult;
 use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
@@ -34,20 +34,21 @@ use crate::http::wire::stream::rows_answer;
 use crate::pipeline::{Pipeline, TailBatch};
 use crate::queries::export::{Format, error_line, skipped_line, write_json};
 
-/// How far back a tail begins when not told.
+/// How far back a tail begins by default.
 const START_OFFSET_NS: i64 = 5_000_000_000;
-/// The farthest. More is a query.
+/// The farthest that a tail may begin in the past. For older lines there are queries.
 const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
-/// How often an empty line is sent when nothing else is, so that nobody between takes the
-/// connection for dead.
+/// How often an empty line is sent when there are no lines, so that no proxy takes the connection
+/// for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// Pieces of a tail between it and its connection, and their bytes: 1 MiB for each slow reader.
+/// Limit of the chunks between a tail and its connection, and of their size: 1 MiB for each slow
+/// reader.
 const PIECES_MAX: usize = 4;
 const PIECE_BYTES: usize = 256 << 10;
-/// Memory that one tail may have for a row, and for what its pipes compute. A row that needs more
-/// ends the tail, with the reason.
+/// Limit of the memory of one tail, for a row and for the state of its pipes. A row that needs more
+/// ends the tail with an error.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
-/// How often it is looked whether the tail was cancelled.
+/// How often a tail checks whether it was cancelled.
 const CANCEL_TICK: Duration = Duration::from_millis(20);
 
 /// The routes of this file.
@@ -62,9 +63,11 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let offset_ns =
         params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);
     let pipeline = app.pipeline()?;
-    // Tails have places of their own and do not wait for one, so this does not block.
-    let permit =
-        app.queue.submit(TAIL, params.required("query")?, &caller.client()).map_err(no_place)?;
+    // Tails have slots of their own and never wait for one, so this does not block.
+    let permit = app
+        .queue
+        .submit(TAIL, params.required("query")?, &caller.client())
+        .map_err(queue_refusal)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
     let account = Account::new(app.memory(), Purpose::Tail);
@@ -79,7 +82,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     ))
 }
 
-/// Returns once somebody cancelled the tail.
+/// Returns once the tail is cancelled.
 async fn cancelled(wish: &AtomicBool) {
     while !wish.load(Relaxed) {
         tokio::time::sleep(CANCEL_TICK).await;
@@ -90,13 +93,13 @@ struct Follower {
     query: TailQuery,
     permit: Permit,
     sender: mpsc::Sender<io::Result<Bytes>>,
-    /// Counts what the tail holds.
+    /// Counts the memory of the tail.
     account: Arc<Account>,
     stopping: watch::Receiver<bool>,
     scratch: Scratch,
 }
 
-/// Sends a piece once there is room for it. Blocks, and looks meanwhile whether it `is_over`.
+/// Sends a chunk once there is room for it. Blocks, and polls `is_over` meanwhile.
 fn pass(
     piece: &[u8],
     sender: &mpsc::Sender<io::Result<Bytes>>,
@@ -105,8 +108,8 @@ fn pass(
     let runtime = tokio::runtime::Handle::current();
     loop {
         match runtime.block_on(timeout(CANCEL_TICK, sender.reserve())) {
-            Ok(Ok(place)) => {
-                place.send(Ok(Bytes::copy_from_slice(piece)));
+            Ok(Ok(slot)) => {
+                slot.send(Ok(Bytes::copy_from_slice(piece)));
                 return Ok(());
             }
             Ok(Err(_)) => return Err(RunError::Cancelled),
@@ -116,7 +119,7 @@ fn pass(
     }
 }
 
-/// The client is gone, or was told why it gets no more.
+/// The tail ends: the client is gone, or has been told the reason.
 struct Gone;
 
 impl Follower {
@@ -125,12 +128,12 @@ impl Follower {
         let wish = Arc::clone(&self.permit.cancelled);
         let mut stopping = app.stopping.clone();
         tokio::select! {
-            // Ends when the client goes away, which is no error.
+            // Ends when the client goes away, which is not an error.
             _ = self.try_follow(&app, &pipeline, since_ns) => {}
             () = sender.closed() => {}
             () = raised(&mut stopping) => {}
             () = cancelled(&wish) => {
-                // A client that reads nothing has no room for the reason; it sees the end.
+                // There is no room to tell a client that reads nothing; it sees the connection end.
                 let _ = sender.try_send(Ok(error_line("the tail was cancelled").into()));
             }
         }
@@ -170,14 +173,15 @@ impl Follower {
                         last_sent = Instant::now();
                     }
                 }
-                // The next batch tells how many lines that were.
+                // With the next batch the number of missed lines is sent.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return Ok(()),
             }
         }
     }
 
-    /// Shows what arrived since then, frame by frame; gives the sequence numbers of the frames.
+    /// Sends the lines that arrived since `since_ns`, frame by frame; returns the sequence numbers
+    /// of the frames.
     async fn show_recent(
         &mut self,
         pipeline: &Pipeline,
@@ -190,9 +194,9 @@ impl Follower {
                 Vec::new()
             });
         let mut shown = HashSet::new();
-        // They come newest first.
+        // The units are in order from the newest to the oldest.
         for unit in units.iter().rev() {
-            // Leave to look at the wish to cancel, also when no line is wanted.
+            // Lets the check for cancellation run, also when no line matches.
             tokio::task::yield_now().await;
             match tokio::task::block_in_place(|| unit.load()) {
                 Ok(Some(batch)) => {
@@ -208,7 +212,7 @@ impl Follower {
         Ok(shown)
     }
 
-    /// Sends the rows of a batch that arrived since then; whether there were any.
+    /// Sends the rows of a batch that arrived since `since_ns`; returns whether there were any.
     async fn show(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, Gone> {
         let shown = tokio::task::block_in_place(|| self.show_blocking(batch, since_ns));
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
@@ -222,8 +226,8 @@ impl Follower {
         }
     }
 
-    /// Writes rows and sends them piece by piece, so that little of them is there at a time.
-    /// Cancelled: nobody wants more.
+    /// Encodes rows and sends them in chunks, to bound the memory. Returns `Cancelled` when nobody
+    /// wants more.
     fn show_blocking(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, RunError> {
         let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
         let account = Arc::clone(&self.account);

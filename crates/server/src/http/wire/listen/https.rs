@@ -1,8 +1,8 @@
 //! HTTPS: the TLS handshake of a connection. The connection uses the certificate that is in use
 //! when the handshake begins.
 //!
-//! TLS 1.2 and 1.3. Library, and handling of the files, are those of syslog over TLS
-//! ([`collector::tls`]): changed files are read again, and the old certificate stays in use if the
+//! TLS 1.2 and 1.3. The library and the handling of files are those of syslog over TLS
+//! ([`collector::tls`]): changed files are reloaded, and the old certificate stays in use if the
 //! new files cannot be used.
 //!
 //! Left out: client certificates. Users and tokens authenticate callers.
@@ -22,19 +22,19 @@ use tokio_rustls::server::TlsStream;
 
 use super::watched::Watched;
 
-/// The longest that a handshake may take. Then the connection is closed.
+/// Time limit of a handshake. Beyond it the connection is closed.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// Bytes that are read of a client that does not speak TLS, and the time for that.
+/// Bytes read from a client that does not speak TLS, and the time for that.
 const UNENCRYPTED_BYTES_MAX: u64 = 64 << 10;
 const UNENCRYPTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// The first byte of a handshake (RFC 8446, §5.1).
 const TLS_HANDSHAKE: u8 = 22;
-/// The answer to a client that does not speak TLS.
+/// The response to a client that does not speak TLS.
 const NOT_ENCRYPTED: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n\
     content-length: 73\r\nconnection: close\r\n\r\n\
     {\"error\":\"this server speaks HTTPS here; write https:// in the address\"}\n";
 
-/// Certificate and counters of a listener that speaks HTTPS.
+/// Certificate and counters of a listener with HTTPS.
 pub struct Tls {
     credentials: Arc<Credentials>,
     failed: AtomicU64,
@@ -47,7 +47,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// With these credentials.
+    /// A listener with these credentials.
     pub fn new(credentials: Arc<Credentials>) -> Arc<Tls> {
         Arc::new(Tls { credentials, failed: AtomicU64::new(0) })
     }
@@ -62,28 +62,29 @@ impl Tls {
         self.failed.load(Relaxed)
     }
 
-    /// Looks every [`LOOK_INTERVAL`] whether the files have changed. Does not return.
+    /// Checks every [`LOOK_INTERVAL`] whether the files have changed. Does not return.
     pub async fn follow_files(self: Arc<Tls>) {
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
             let tls = Arc::clone(&self);
             if let Err(error) = tokio::task::spawn_blocking(move || tls.credentials.look()).await {
-                tracing::error!("looking at the certificate of HTTPS: {error}");
+                tracing::error!("checking the certificate of HTTPS: {error}");
             }
         }
     }
 
-    /// Does the handshake of a connection; none if it fails.
+    /// Performs the handshake of a connection; `None` if it fails.
     pub async fn accept(&self, stream: Watched, peer: SocketAddr) -> Option<TlsStream<Watched>> {
         match tokio::time::timeout(HANDSHAKE_TIME_MAX, self.shake_hands(stream)).await {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(None)) => None,
             Ok(Err(Some(error))) => self.fail(peer, &error),
-            Err(_) => self.fail(peer, "it did not come to an end in time"),
+            Err(_) => self.fail(peer, "it was not complete in time"),
         }
     }
 
-    /// The error is none if the client closed the connection without a byte, as health checks do.
+    /// The error is `None` if the client closed the connection without sending a byte, as health
+    /// checks do.
     async fn shake_hands(&self, stream: Watched) -> Result<TlsStream<Watched>, Option<String>> {
         match stream.peek_first().await {
             Err(error) => return Err(Some(error.to_string())),
@@ -92,7 +93,7 @@ impl Tls {
             Ok(Some(_)) => {
                 // An error here means that the client is gone.
                 let _ = tell_without_tls(stream).await;
-                return Err(Some("what it sent is not TLS".to_owned()));
+                return Err(Some("the client does not speak TLS".to_owned()));
             }
         }
         let acceptor = TlsAcceptor::from(self.credentials.config());
@@ -106,12 +107,12 @@ impl Tls {
     }
 }
 
-/// Answers a client that does not speak TLS in the protocol that it probably speaks.
+/// Responds to a client that does not speak TLS in the protocol that it probably speaks.
 async fn tell_without_tls(mut stream: Watched) -> io::Result<()> {
     stream.write_all(NOT_ENCRYPTED.as_bytes()).await?;
     stream.shutdown().await?;
     // Closing while bytes of the request are unread would reset the connection, and the client
-    // would not see the answer.
+    // would not see the response.
     let mut rest = stream.take(UNENCRYPTED_BYTES_MAX);
     tokio::time::timeout(UNENCRYPTED_TIME_MAX, tokio::io::copy(&mut rest, &mut tokio::io::sink()))
         .await??;

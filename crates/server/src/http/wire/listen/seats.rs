@@ -1,14 +1,15 @@
-//! Who may have a connection of HTTP while many want one.
+//! Decides which HTTP connections are kept when there are too many.
 //!
-//! Every connection that comes is accepted at once and gets a seat, or is closed. When all regular
-//! seats are taken, or one address has its share, the connection that waits longest for a request
-//! gives its seat up; where none waits, the body that comes most slowly does. Where nobody can give
-//! way, a connection gets one of a few reserved seats, on which only `/health`, `/ready` and
-//! `/metrics` are answered: so an operator sees what is going on while strangers hold all others.
+//! Every incoming connection is accepted at once and gets a seat, or is closed. When all regular
+//! seats are taken, or one address has its share, the connection that has waited longest for a
+//! request gives up its seat; if none waits, the connection with the slowest body does. If none can
+//! give way, a new connection gets one of a few reserved seats, on which only `/health`, `/ready`
+//! and `/metrics` are answered: so an operator can see what happens while strangers hold all
+//! others.
 //!
-//! Invariant: a connection in the middle of an answer never loses its seat to another.
+//! Invariant: a connection in the middle of a response never loses its seat to another.
 //!
-//! Left out: limits on requests a second. A client that asks often gets answers often.
+//! Left out: limits on requests per second. A client that sends many requests gets many responses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,15 +21,15 @@ use tokio::sync::Notify;
 
 use crate::config::HTTP_CONNECTIONS_MAX;
 
-/// Regular seats. Beyond, somebody gives way, or the connection gets a reserved seat.
+/// Regular seats. Beyond, a connection gives way, or the new one gets a reserved seat.
 pub const SEATS_MAX: usize = HTTP_CONNECTIONS_MAX - RESERVED_MAX;
 /// Seats of one address (of IPv6, one /64). Beyond, a connection of the same address gives way. A
 /// proxy in front of all clients has one address, so this leaves it most seats.
 const ADDRESS_SEATS_MAX: usize = 768;
-/// Seats for `/health`, `/ready` and `/metrics` beside the regular ones. When they are taken too,
-/// the one that waits longest for a request is closed.
+/// Seats for `/health`, `/ready` and `/metrics` besides the regular ones. When they are taken too,
+/// the one that has waited longest for a request is closed.
 const RESERVED_MAX: usize = 64;
-/// A body that is younger is not judged slow.
+/// A younger body is not judged to be slow.
 const BODY_AGE_MIN: Duration = Duration::from_secs(2);
 
 /// All seats of a listener. Clones share them.
@@ -46,7 +47,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     next: u64,
-    /// By number, so that the oldest come first.
+    /// By number, so that the oldest is first.
     seats: BTreeMap<u64, Arc<Seat>>,
     /// Regular seats by address.
     by_address: HashMap<IpAddr, usize>,
@@ -58,24 +59,24 @@ struct Table {
 pub struct Seat {
     number: u64,
     address: IpAddr,
-    /// Only few requests are answered on it.
+    /// Only the requests of `ANSWERED_ALWAYS` are answered on it.
     pub is_reserved: bool,
     state: Mutex<State>,
-    /// The connection is to be closed: it waits for a request.
+    /// Closes the connection: it waits for a request.
     closing: Notify,
-    /// The body that is read is to be ended.
+    /// Ends the body that is being read.
     ending: Notify,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// Waits for a request since then.
+    /// Waits for a request since that time.
     Idle(Instant),
-    /// Works at a request.
+    /// Handles a request.
     Busy,
-    /// Waits for more of a body, which began then and has brought so many bytes.
+    /// Waits for more of a body that began at that time; `bytes` of it have arrived.
     Receiving { begun: Instant, bytes: u64 },
-    /// Gave its seat up.
+    /// Gave up its seat.
     Gone,
 }
 
@@ -86,7 +87,7 @@ pub struct Held {
 }
 
 impl Seats {
-    /// A seat for a connection of this address; none when not even a reserved one can be had.
+    /// A seat for a connection of this address; `None` if even the reserved ones cannot give way.
     pub fn take(&self, address: IpAddr) -> Option<Held> {
         let address = network(address);
         let mut table = lock(&self.0.table);
@@ -99,8 +100,8 @@ impl Seats {
         };
         let is_reserved = match of {
             None => false,
-            // Where the greediest address has nobody who can give way, any other does if all seats
-            // are taken.
+            // If no connection of the greediest address can give way and all seats are taken, one
+            // of any other address does.
             Some(of) => {
                 let gave_way = self
                     .give_way(&mut table, |seat| seat.address == of && !seat.is_reserved)
@@ -128,7 +129,8 @@ impl Seats {
         Some(Held { seat, seats: self.clone() })
     }
 
-    /// Takes a seat away from one of those that may lose it; whether there was one.
+    /// Takes a seat from one of the connections for which `may` holds; returns whether there was
+    /// one.
     fn give_way(&self, table: &mut Table, may: impl Fn(&Seat) -> bool) -> bool {
         let candidates = || table.seats.values().filter(|seat| may(seat));
         let idle = candidates().filter_map(|seat| match *lock(&seat.state) {
@@ -155,17 +157,17 @@ impl Seats {
         lock(&self.0.table).seats.len() as u64
     }
 
-    /// Connections that were closed while they waited for a request, because their seat was needed.
+    /// Idle connections that were closed because their seat was needed.
     pub fn closed_idle(&self) -> u64 {
         self.0.closed_idle.load(Relaxed)
     }
 
-    /// Connections whose body came too slowly while their seat was needed.
+    /// Connections with a slow body that were closed because their seat was needed.
     pub fn closed_slow(&self) -> u64 {
         self.0.closed_slow.load(Relaxed)
     }
 
-    /// Connections that found no seat, and requests on reserved seats that are not answered there.
+    /// Connections that found no seat, and requests that are not answered on reserved seats.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Relaxed)
     }
@@ -204,24 +206,24 @@ impl Table {
     }
 }
 
-/// Of those that wait for more of a body, the one whose body came most slowly so far.
+/// Among the connections that wait for more of a body, the one with the slowest body so far.
 pub fn slowest<'a>(seats: impl Iterator<Item = &'a Arc<Seat>>) -> Option<&'a Arc<Seat>> {
     let rated = seats.filter_map(|seat| Some((seat.bytes_per_s()?, seat)));
     rated.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, seat)| seat)
 }
 
 impl Seat {
-    /// A request has come, or more of its body.
+    /// A request has arrived, or more of its body.
     pub fn works(&self) {
         self.set(State::Busy);
     }
 
-    /// The answer is sent.
+    /// The response is sent.
     pub fn waits(&self) {
         self.set(State::Idle(Instant::now()));
     }
 
-    /// More of a body is waited for. Returns when it is to be ended, as its seat is needed.
+    /// Waits for more of a body. Returns when the body is to be ended because the seat is needed.
     pub async fn receives(&self, begun: Instant, bytes: u64) {
         self.set(State::Receiving { begun, bytes });
         self.ending.notified().await;
@@ -232,7 +234,7 @@ impl Seat {
         self.closing.notified().await;
     }
 
-    /// Ends the body that is waited for; false when none is.
+    /// Ends the body that is awaited; false if there is none.
     pub fn end_body(&self) -> bool {
         let mut state = lock(&self.state);
         let receives = matches!(*state, State::Receiving { .. });
@@ -246,7 +248,7 @@ impl Seat {
     fn set(&self, new: State) {
         let mut state = lock(&self.state);
         if *state == State::Gone {
-            // The answer that says so is sent: now the connection can go.
+            // The response with the reason is sent, so the connection can be closed now.
             if matches!(new, State::Idle(_)) {
                 self.closing.notify_one();
             }
@@ -255,8 +257,7 @@ impl Seat {
         *state = new;
     }
 
-    /// How quickly the body comes that is waited for; none when none is, or it is too young to
-    /// tell.
+    /// The rate of the body that is awaited; `None` if there is none, or it is too young to tell.
     fn bytes_per_s(&self) -> Option<f64> {
         match *lock(&self.state) {
             State::Receiving { begun, bytes } if begun.elapsed() >= BODY_AGE_MIN => {
@@ -273,7 +274,7 @@ impl Drop for Held {
     }
 }
 
-/// What counts as one address: of IPv6, the network that one customer has.
+/// The unit that counts as one address: for IPv6, the network of one customer.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -296,7 +297,7 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn is_told(notify: &Notify) -> bool {
+    fn is_notified(notify: &Notify) -> bool {
         use std::future::Future;
         let mut waiting = std::pin::pin!(notify.notified());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -308,22 +309,23 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_waits_longest_gives_way() {
+    fn the_longest_idle_connection_gives_way() {
         let seats = Seats::default();
         let others = take(&seats, 1, SEATS_MAX - ADDRESS_SEATS_MAX);
         let greedy = take(&seats, 2, ADDRESS_SEATS_MAX);
         assert_eq!(seats.open(), SEATS_MAX as u64);
         greedy[0].seat.works();
-        // All seats are taken: of the address that has most, not of the one that waits longest.
+        // All seats are taken: the address with the most loses one, not the one that has waited
+        // longest.
         let more = seats.take(address(3)).unwrap();
-        assert!(!more.seat.is_reserved && is_told(&greedy[1].seat.closing));
-        assert!(!is_told(&greedy[0].seat.closing) && !is_told(&others[0].seat.closing));
-        // It has its share: it displaces its own.
+        assert!(!more.seat.is_reserved && is_notified(&greedy[1].seat.closing));
+        assert!(!is_notified(&greedy[0].seat.closing) && !is_notified(&others[0].seat.closing));
+        // It has its share, so it displaces one of its own.
         greedy[2].seat.works();
         greedy[2].seat.waits();
         let again = take(&seats, 2, 2);
         assert!(again.iter().all(|held| !held.seat.is_reserved));
-        assert!(is_told(&greedy[3].seat.closing) && !is_told(&greedy[2].seat.closing));
+        assert!(is_notified(&greedy[3].seat.closing) && !is_notified(&greedy[2].seat.closing));
         assert_eq!((seats.open(), seats.closed_idle()), (SEATS_MAX as u64, 3));
         drop((others, greedy, more, again));
         assert_eq!(seats.open(), 0);
@@ -332,18 +334,18 @@ mod tests {
     }
 
     #[test]
-    fn reserved_seats_are_left_when_everybody_works() {
+    fn reserved_seats_are_left_when_all_connections_are_busy() {
         let seats = Seats::default();
         let all: Vec<Held> = (1..=2).flat_map(|n| take(&seats, n, SEATS_MAX / 2)).collect();
         all.iter().for_each(|held| held.seat.works());
         let reserved = take(&seats, 3, RESERVED_MAX);
         assert!(reserved.iter().all(|held| held.seat.is_reserved));
         let more = seats.take(address(1)).unwrap();
-        assert!(more.seat.is_reserved && is_told(&reserved[0].seat.closing));
+        assert!(more.seat.is_reserved && is_notified(&reserved[0].seat.closing));
         reserved.iter().chain([&more]).for_each(|held| held.seat.works());
         assert!(seats.take(address(4)).is_none());
         assert_eq!(seats.refused(), 1);
-        // One is done.
+        // One request is done.
         all[7].seat.waits();
         assert!(!seats.take(address(4)).unwrap().seat.is_reserved);
     }
@@ -362,11 +364,11 @@ mod tests {
         }
         all[6].seat.set(State::Receiving { begun: Instant::now(), bytes: 0 });
         let more = seats.take(address(3)).unwrap();
-        assert!(!more.seat.is_reserved && is_told(&all[5].seat.ending));
-        assert!(!is_told(&all[5].seat.closing), "it is told why first");
+        assert!(!more.seat.is_reserved && is_notified(&all[5].seat.ending));
+        assert!(!is_notified(&all[5].seat.ending), "it gets the reason first");
         all[5].seat.works();
         all[5].seat.waits();
-        assert!(is_told(&all[5].seat.closing));
+        assert!(is_notified(&all[5].seat.closing));
         assert_eq!((seats.closed_slow(), seats.closed_idle()), (1, 0));
     }
 
@@ -376,7 +378,7 @@ mod tests {
         let held: Vec<Held> = (0..=ADDRESS_SEATS_MAX as u16)
             .map(|n| seats.take(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n).into()).unwrap())
             .collect();
-        assert!(is_told(&held[0].seat.closing));
+        assert!(is_notified(&held[0].seat.closing));
         assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), address(1));
     }
 }

@@ -1,8 +1,8 @@
-//! A connection that ends when its client takes nothing of what is written to it, and says so.
+//! A connection that ends when its client reads nothing of what is written to it, and records that.
 //!
-//! Invariant: whatever is dropped by the task of such a connection can ask [`client_has_stalled`]
-//! why. Left out: the same for WebSockets, which leave the task; they end and are counted all the
-//! same.
+//! Invariant: code that is dropped by the task of such a connection can find the reason with
+//! [`client_has_stalled`]. Left out: that information for WebSockets, which leave the task; they
+//! are closed and counted like the others.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
@@ -18,17 +18,17 @@ use tokio::net::TcpStream;
 use crate::http::wire::listen::Clients;
 
 tokio::task_local! {
-    /// Of the connection that this task serves: whether its client took nothing for too long.
+    /// Whether the client of the connection that this task serves read nothing for too long.
     pub static STALLED: Arc<AtomicBool>;
 }
 
-/// Whether the connection that this task serves has ended because its client took nothing of its
-/// answer.
+/// Whether the connection that this task serves has ended because its client read nothing of its
+/// response.
 pub fn client_has_stalled() -> bool {
     STALLED.try_with(|stalled| stalled.load(Relaxed)).unwrap_or(false)
 }
 
-/// A connection. See the module.
+/// A connection whose client is watched. See the module.
 pub struct Watched {
     stream: TcpStream,
     peer: SocketAddr,
@@ -37,31 +37,31 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Asks the kernel to end the connection when what is written is not taken.
+    /// Makes the kernel end the connection when the client does not read what is written.
     pub fn new(stream: TcpStream, peer: SocketAddr, clients: &Clients) -> Watched {
-        // Answers are written as whole pieces; waiting for more to send only adds delay. Failing is
-        // harmless.
+        // Responses are written in whole chunks; waiting for more data would only add delay.
+        // Failing is harmless.
         let _ = stream.set_nodelay(true);
         let idle_ms = u32::try_from(clients.idle_max.as_millis()).unwrap_or(u32::MAX);
         if let Err(error) = set_tcp_user_timeout(&stream, idle_ms) {
-            tracing::warn!(%error, "a client that takes nothing of its answer keeps its place: no TCP_USER_TIMEOUT");
+            tracing::warn!(%error, "TCP_USER_TIMEOUT cannot be set; a client that reads nothing of its response keeps its connection");
         }
         Watched { stream, peer, clients: clients.clone(), stalled: Arc::default() }
     }
 
-    /// The first byte that the client sent, without taking it; none when it sent nothing and is
+    /// The first byte that the client sent, without consuming it; `None` if it sent nothing and is
     /// gone.
     pub async fn peek_first(&self) -> io::Result<Option<u8>> {
         let mut first = [0];
         Ok((self.stream.peek(&mut first).await? > 0).then_some(first[0]))
     }
 
-    /// Becomes true when the client took nothing for too long.
+    /// Becomes true when the client read nothing for too long.
     pub fn stalled(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stalled)
     }
 
-    /// Looks at what the kernel said. Whoever waits to write may be told by a read.
+    /// Checks a result of the kernel for a timeout. A pending write may learn of it by a read.
     fn look<T>(&self, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if let Poll::Ready(Err(error)) = &polled
             && error.kind() == ErrorKind::TimedOut
@@ -69,7 +69,7 @@ impl Watched {
         {
             self.clients.stalled.fetch_add(1, Relaxed);
             tracing::info!(
-                "HTTP connection from {} closed: its client took nothing of the answer for {} s (query.client_idle_max)",
+                "HTTP connection from {} closed: its client read nothing of the response for {} s (query.client_idle_max)",
                 self.peer,
                 self.clients.idle_max.as_secs_f64()
             );

@@ -1,25 +1,25 @@
 //! One column of one row group: values collected row by row, then written as pages.
 //!
 //! A chunk is an optional dictionary page and data pages (version 1): four bytes of length,
-//! definition levels (1: there is a value, 0: there is none), then the values that are there, plain
-//! or as numbers into the dictionary; the whole page compressed with zstd. Levels and numbers are
-//! in Parquet's hybrid of runs and bit-packed groups
+//! definition levels (1: the row has a value, 0: it has none), then the values, plain or as indexes
+//! into the dictionary; the whole page is compressed with zstd. Levels and indexes are in Parquet's
+//! hybrid of runs and bit-packed groups
 //! (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>).
 
 use std::collections::HashMap;
 
 use crate::queries::export::parquet::thrift::{write_struct, write_varint};
 
-/// Bytes of values in a data page, about: what a reader must hold at once.
+/// Target for the values of a data page, in bytes: a reader must hold a page at once.
 const PAGE_BYTES_TARGET: usize = 1 << 20;
-/// Rows of a data page at most.
+/// Limit of the rows of a data page.
 const PAGE_ROWS_MAX: usize = 64 << 10;
-/// Bytes of a dictionary. A column with more is written plain.
+/// Limit of a dictionary. A column that needs more is written plain.
 const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 /// zstd's default level: exports are read more often than written, and over the network.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Numbers of Parquet's constants.
+/// Constants of Parquet.
 const PLAIN: i32 = 0;
 const RLE: i32 = 3;
 const RLE_DICTIONARY: i32 = 8;
@@ -27,37 +27,37 @@ const ZSTD: i32 = 6;
 const DATA_PAGE: i32 = 0;
 const DICTIONARY_PAGE: i32 = 2;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nanoseconds since 1970 UTC.
     Time,
     /// UTF-8.
     Text,
-    /// Bytes as they are.
+    /// Bytes, unchanged.
     Bytes,
 }
 
 /// The values of one column in the rows of one row group.
 #[derive(Debug, Default)]
 pub struct Values {
-    /// The rows that have a value, growing.
+    /// The rows that have a value, ascending.
     rows: Vec<u32>,
-    /// Where each value ends in `bytes`.
+    /// The end of each value in `bytes`.
     ends: Vec<u32>,
     bytes: Vec<u8>,
 }
 
-/// A chunk that was written.
+/// A written chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
-    /// Where its first page begins in the file.
+    /// Offset of its first page in the file.
     pub offset: u64,
-    /// Where its first data page begins in the file; behind the dictionary if there is one.
+    /// Offset of its first data page in the file; behind the dictionary if there is one.
     pub data_offset: u64,
-    /// Bytes of its pages with their heads.
+    /// Bytes of its pages with their headers.
     pub bytes: u64,
-    /// The same with the pages not compressed.
+    /// The same before compression.
     pub bytes_plain: u64,
     /// Rows without a value.
     pub nulls: u64,
@@ -76,7 +76,7 @@ impl Chunk {
         if self.has_dictionary() { &[PLAIN, RLE, RLE_DICTIONARY] } else { &[PLAIN, RLE] }
     }
 
-    /// Where its dictionary begins in the file.
+    /// Offset of its dictionary in the file.
     pub fn dictionary_offset(&self) -> Option<u64> {
         self.has_dictionary().then_some(self.offset)
     }
@@ -109,8 +109,8 @@ impl Values {
         &self.bytes[start..self.ends[index] as usize]
     }
 
-    /// Appends the pages of `rows` rows to `out`, whose first byte is at `base` in the file, and
-    /// forgets the values.
+    /// Appends the pages of `rows` rows to `out`, whose first byte has the offset `base` in the
+    /// file, and clears the values.
     pub fn write(&mut self, kind: Kind, rows: u32, base: u64, out: &mut Vec<u8>) -> Chunk {
         let offset = base + out.len() as u64;
         let mut pages = Pages { out, bytes_plain: 0 };
@@ -131,7 +131,7 @@ impl Values {
             match &dictionary {
                 Some(dictionary) => {
                     page.push(dictionary.bits);
-                    write_hybrid(&mut page, dictionary.bits, &dictionary.places[index..index_end]);
+                    write_hybrid(&mut page, dictionary.bits, &dictionary.entries[index..index_end]);
                 }
                 None => {
                     (index..index_end).for_each(|i| write_plain(&mut page, kind, self.value(i)))
@@ -155,8 +155,8 @@ impl Values {
         chunk
     }
 
-    /// The end of the page that begins at row `row`, whose values begin at `index`: as a row, and
-    /// as a value.
+    /// The end of the page that begins at row `row` with the value `index`: as a row, and as a
+    /// value.
     fn page_end(&self, row: u32, index: usize, rows: u32) -> (u32, usize) {
         let last_row = rows.min(row + PAGE_ROWS_MAX as u32);
         let mut bytes = 0;
@@ -164,7 +164,7 @@ impl Values {
             if self.rows[i] >= last_row {
                 return (last_row, i);
             }
-            // One value at least, so that a page is never empty.
+            // At least one value, so that a page is never empty.
             if bytes > PAGE_BYTES_TARGET {
                 return (self.rows[i], i);
             }
@@ -193,37 +193,37 @@ impl Values {
     fn dictionary(&self) -> Option<Dictionary<'_>> {
         let mut found: HashMap<&[u8], u32, foldhash::fast::RandomState> = HashMap::default();
         let mut values = Vec::new();
-        let mut places = Vec::with_capacity(self.rows.len());
+        let mut entries = Vec::with_capacity(self.rows.len());
         let mut bytes = 0;
         for index in 0..self.rows.len() {
             let value = self.value(index);
-            let place = *found.entry(value).or_insert_with(|| {
+            let entry = *found.entry(value).or_insert_with(|| {
                 bytes += value.len() + 4;
                 values.push(value);
                 values.len() as u32 - 1
             });
-            // With a dictionary of more than half as many values, numbers and values together are
-            // larger.
+            // If the dictionary has more than half as many values as the column, indexes and
+            // dictionary together are larger.
             if bytes > DICTIONARY_BYTES_MAX || values.len() > 16 + self.rows.len() / 2 {
                 return None;
             }
-            places.push(place);
+            entries.push(entry);
         }
-        // None at all: no dictionary either.
+        // No values: no dictionary either.
         let bits = (u32::BITS - (values.len().checked_sub(1)? as u32).leading_zeros()).max(1);
-        Some(Dictionary { values, places, bits: bits as u8 })
+        Some(Dictionary { values, entries, bits: bits as u8 })
     }
 }
 
 struct Dictionary<'a> {
     values: Vec<&'a [u8]>,
-    /// For each value of the column its place in the dictionary.
-    places: Vec<u32>,
-    /// Bits of a place.
+    /// For each value of the column its index in the dictionary.
+    entries: Vec<u32>,
+    /// Bits of an index.
     bits: u8,
 }
 
-/// Where pages go.
+/// Destination of pages.
 struct Pages<'a> {
     out: &'a mut Vec<u8>,
     bytes_plain: u64,
@@ -276,14 +276,14 @@ fn write_plain(out: &mut Vec<u8>, kind: Kind, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Runs of eight or more as runs, all else bit-packed in groups of eight, which may end in zeros
-/// only at the very end.
+/// Writes runs of eight or more as runs, everything else bit-packed in groups of eight, which may
+/// be padded with zeros only at the very end.
 fn write_hybrid(out: &mut Vec<u8>, bits: u8, values: &[u32]) {
     let mut packed_from = 0;
     let mut at = 0;
     while at < values.len() {
         let run = values[at..].iter().take_while(|&&value| value == values[at]).count();
-        // The groups before a run must be whole: some of the run's values fill them up.
+        // The groups before a run must be complete, so some values of the run fill them up.
         let filling = (at - packed_from).next_multiple_of(8) - (at - packed_from);
         if run >= filling + 8 {
             write_packed(out, bits, &values[packed_from..at + filling]);
@@ -321,7 +321,7 @@ fn write_packed(out: &mut Vec<u8>, bits: u8, values: &[u32]) {
 mod tests {
     use super::*;
 
-    /// The reference reader of what is written.
+    /// The reference reader of that encoding.
     fn read_hybrid(mut bytes: &[u8], bits: u8, count: usize) -> Vec<u32> {
         let mut values = Vec::new();
         while values.len() < count {

@@ -1,23 +1,23 @@
-//! Rows as one Parquet file, written from front to back while rows come, in bounded memory.
+//! Writes rows as one Parquet file, from front to back while rows arrive, in bounded memory.
 //!
 //! ```text
 //! "PAR1" | row group: a chunk of pages a column | row group | … | chunks of late columns | footer | its length | "PAR1"
 //! ```
 //!
-//! Which columns there are is not known before the last row. A footer may name chunks at any place
-//! of the file, so a column that is met late is added, and for the row groups before it a chunk
-//! without values, some 40 bytes, stands in front of the footer. So one pass is enough, and the
+//! The columns are not known before the last row. A footer may refer to chunks anywhere in the
+//! file, so a column that first occurs late is added then; for each row group before it, a chunk
+//! without values, some 40 bytes, is written in front of the footer. So one pass is enough, and the
 //! file can be streamed.
 //!
 //! Columns: `_time` and `_received` are timestamps of nanoseconds in UTC, `_line` is bytes, all
-//! others are text: a field may be a number in one line and a dash in the next, so a reader casts
-//! what it knows. What is not UTF-8 shows as U+FFFD, except in `_line`. What has no place (a
-//! `_time` that is no time, a name beyond [`COLUMNS_MAX`]) stands as a JSON object in the column
-//! `_more`. Every column is optional: a row that lacks a field has null.
+//! others are text: a field may be a number in one line and a dash in the next, so readers cast the
+//! columns whose type they know. Invalid UTF-8 becomes U+FFFD, except in `_line`. Values without a
+//! column (a `_time` that is not a time, a name beyond [`COLUMNS_MAX`]) are in a JSON object in the
+//! column `_more`. Every column is optional: a row without a field has null.
 //!
-//! Left out: statistics of columns other than times, indexes of pages, nested columns, encryption.
-//! The library of the Arrow project wants all columns before the first row, and brings a second
-//! library for dates.
+//! Left out: statistics of columns other than times, page indexes, nested columns, encryption. The
+//! library of the Arrow project needs all columns before the first row, and brings a second library
+//! for dates.
 
 mod column;
 mod thrift;
@@ -32,18 +32,18 @@ use self::thrift::{Struct, write_struct};
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Version of the format, with the logical types of 2.6.
 const VERSION: i32 = 2;
-/// Values of a row group in bytes. It bounds memory: a reader's and ours, which is about twice
-/// that.
+/// Limit of the values of a row group. It bounds the memory of readers, and ours, which is about
+/// twice that.
 const GROUP_BYTES_MAX: usize = 64 << 20;
-/// Rows of a row group.
+/// Limit of the rows of a row group.
 const GROUP_ROWS_MAX: u32 = 1 << 20;
-/// Columns of a file; values of further names go to [`MORE`]. The footer has some 100 bytes for
-/// each column in each row group.
+/// Limit of the columns of a file; values of further fields go to [`MORE`]. The footer has some 100
+/// bytes per column and row group.
 const COLUMNS_MAX: usize = 1_000;
-/// The column for what has no other place.
+/// The column for values that have no column of their own.
 const MORE: &str = "_more";
 
-/// Numbers of Parquet's constants.
+/// Constants of Parquet.
 const INT64: i32 = 2;
 const BYTE_ARRAY: i32 = 6;
 const OPTIONAL: i32 = 1;
@@ -51,10 +51,10 @@ const UTF8: i32 = 0;
 
 /// A Parquet file being written.
 pub struct ParquetWriter {
-    /// Bytes given away so far.
+    /// Bytes appended to the output so far.
     offset: u64,
     columns: Vec<Column>,
-    places: HashMap<String, usize, foldhash::fast::RandomState>,
+    indexes: HashMap<String, usize, foldhash::fast::RandomState>,
     groups: Vec<Group>,
     /// Rows of the group being collected.
     rows: u32,
@@ -70,17 +70,17 @@ struct Column {
 
 struct Group {
     rows: u32,
-    /// One a column that was known then.
+    /// One for each column that was known then.
     chunks: Vec<Chunk>,
 }
 
 impl ParquetWriter {
-    /// A file with no rows yet.
+    /// A file without rows.
     pub fn new() -> Self {
         ParquetWriter {
             offset: 0,
             columns: Vec::new(),
-            places: HashMap::default(),
+            indexes: HashMap::default(),
             groups: Vec::new(),
             rows: 0,
             rows_total: 0,
@@ -88,15 +88,15 @@ impl ParquetWriter {
         }
     }
 
-    /// Adds rows; appends what is ready to be written to `out`.
+    /// Adds rows; appends what can be written to `out`.
     pub fn push(&mut self, rows: &Rows, scratch: &mut Scratch, out: &mut Vec<u8>) {
         for index in 0..rows.len() {
             rows.visit(index, scratch, |name, value| self.field(name, value));
             self.end_row();
         }
         let held: usize = self.columns.iter().map(|column| column.values.memory_bytes()).sum();
-        // Rows come by the thousand, so the limit is passed by little; a single row has 8 MiB at
-        // most.
+        // Rows arrive by the thousand, so the limit is exceeded by little; a single row has at most
+        // 8 MiB.
         if held >= GROUP_BYTES_MAX || self.rows >= GROUP_ROWS_MAX {
             self.end_group(out);
         }
@@ -105,7 +105,7 @@ impl ParquetWriter {
     /// Appends the rest of the file to `out`.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.columns.is_empty() {
-            // A file must have a column, also when it has no row.
+            // A file must have a column, even without rows.
             self.column("_time");
         }
         self.end_group(out);
@@ -124,13 +124,12 @@ impl ParquetWriter {
         let row = self.rows;
         let text = String::from_utf8_lossy(value);
         if name != MORE
-            && let Some(place) = self.column(name)
+            && let Some(index) = self.column(name)
         {
-            let column = &mut self.columns[place];
+            let column = &mut self.columns[index];
             let time = (column.kind == Kind::Time).then(|| parse_timestamp(value));
             match (column.kind, time) {
-                // A name that was given twice by pipes: the first one counts, the other is kept
-                // beside.
+                // Pipes can give a name twice: the first value is used, the other goes to [`MORE`].
                 _ if column.values.has(row) => {}
                 (_, Some(Some(ns))) => return column.values.push(row, &ns.to_le_bytes()),
                 (_, Some(None)) => {}
@@ -141,10 +140,10 @@ impl ParquetWriter {
         self.more.insert(name.to_owned(), text.into());
     }
 
-    /// The place of a column, made when it is new; none when there are too many.
+    /// The index of a column, which is created if it is new; `None` if there are too many.
     fn column(&mut self, name: &str) -> Option<usize> {
-        if let Some(&place) = self.places.get(name) {
-            return Some(place);
+        if let Some(&index) = self.indexes.get(name) {
+            return Some(index);
         }
         if self.columns.len() >= COLUMNS_MAX && name != MORE {
             return None;
@@ -155,15 +154,15 @@ impl ParquetWriter {
             _ => Kind::Text,
         };
         self.columns.push(Column { name: name.to_owned(), kind, values: Values::default() });
-        self.places.insert(name.to_owned(), self.columns.len() - 1);
+        self.indexes.insert(name.to_owned(), self.columns.len() - 1);
         Some(self.columns.len() - 1)
     }
 
     fn end_row(&mut self) {
         if !self.more.is_empty() {
             let more = serde_json::Value::Object(std::mem::take(&mut self.more)).to_string();
-            let place = self.column(MORE).expect("it always has a place");
-            self.columns[place].values.push(self.rows, more.as_bytes());
+            let index = self.column(MORE).expect("it always has a column");
+            self.columns[index].values.push(self.rows, more.as_bytes());
         }
         self.rows += 1;
     }
@@ -191,7 +190,7 @@ impl ParquetWriter {
         }
     }
 
-    /// Chunks without a value, for the groups that ended before a column was met.
+    /// Writes chunks without values for the row groups before the first value of a column.
     fn fill_late_columns(&mut self, out: &mut Vec<u8>) {
         let base = self.offset - out.len() as u64;
         for group in &mut self.groups {
@@ -219,7 +218,7 @@ impl ParquetWriter {
             file.i64(3, self.rows_total as i64);
             file.list(4, &self.groups, |s, group| group.write(s, &self.columns));
             file.bytes(6, created_by.as_bytes());
-            // Least and greatest values are meant in the order of their type.
+            // Least and greatest values are in the order of their type.
             file.list(7, &self.columns, |order, _| order.structure(1, |_| {}));
         });
     }

@@ -1,6 +1,6 @@
-//! Writes structures in Thrift's compact protocol, which Parquet has for its headers and its footer
-//! (<https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>). Reading
-//! it is left out: nothing here reads Parquet.
+//! Writes structures in Thrift's compact protocol, which Parquet uses for its headers and its
+//! footer (<https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>).
+//! Left out: reading it, because nothing here reads Parquet.
 
 const I32: u8 = 5;
 const I64: u8 = 6;
@@ -8,7 +8,7 @@ const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
-/// A structure being written. Fields come in the order of their ids, which are from 1 to 15.
+/// A structure being written. Fields must be written in the order of their ids, which are 1 to 15.
 pub struct Struct<'a> {
     out: &'a mut Vec<u8>,
     last_id: u8,
@@ -22,12 +22,12 @@ pub fn write_struct(out: &mut Vec<u8>, fields: impl FnOnce(&mut Struct<'_>)) {
 }
 
 impl Struct<'_> {
-    /// A truth value, which stands in the field's head.
+    /// A boolean, which is stored in the head of the field.
     pub fn bool(&mut self, id: u8, value: bool) {
         self.head(id, if value { 1 } else { 2 });
     }
 
-    /// A number, also the number of a constant.
+    /// A number or an enum constant.
     pub fn i32(&mut self, id: u8, value: i32) {
         self.head(id, I32);
         write_varint(self.out, zigzag(value.into()));
@@ -51,13 +51,13 @@ impl Struct<'_> {
         write_struct(self.out, fields);
     }
 
-    /// A list of numbers of constants.
+    /// A list of enum constants.
     pub fn list_i32(&mut self, id: u8, values: &[i32]) {
         self.list_head(id, I32, values.len());
         values.iter().for_each(|&value| write_varint(self.out, zigzag(value.into())));
     }
 
-    /// A list of texts.
+    /// A list of strings.
     pub fn list_bytes(&mut self, id: u8, values: &[&[u8]]) {
         self.list_head(id, BINARY, values.len());
         values.iter().for_each(|value| self.write_bytes(value));

@@ -1,42 +1,42 @@
-//! One source: running, or failed by a fault of ours and about to be started again, after a pause
-//! that grows while it fails again soon.
+//! Supervises one source: it runs, or has panicked and is restarted after a pause, which grows if
+//! it soon fails again.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::SourceKind;
 
-/// The pause before a source is started again, at first and at most.
+/// The shortest and the longest pause before a source is restarted.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Where a source is, or is not.
-pub struct Place<T> {
+/// The supervisor of a source.
+pub struct Supervisor<T> {
     source: Option<T>,
-    /// When it is started again.
+    /// When it is restarted.
     due: Option<Instant>,
     started: Option<Instant>,
     pause: Duration,
 }
 
-impl<T> Default for Place<T> {
-    fn default() -> Place<T> {
-        Place { source: None, due: None, started: None, pause: PAUSE_MIN }
+impl<T> Default for Supervisor<T> {
+    fn default() -> Supervisor<T> {
+        Supervisor { source: None, due: None, started: None, pause: PAUSE_MIN }
     }
 }
 
-impl<T> Place<T> {
-    /// The source, if there is one.
+impl<T> Supervisor<T> {
+    /// The source, if it runs.
     pub fn source(&self) -> Option<&T> {
         self.source.as_ref()
     }
 
-    /// Puts a source here that was just started.
+    /// Takes over a source that was just started.
     pub fn set(&mut self, source: Option<T>) {
         self.source = source;
     }
 
-    /// Stops a source that has failed, and starts it again when it is time.
+    /// Stops a source that has failed, and restarts it when it is time.
     pub fn look(
         &mut self,
         kind: SourceKind,
@@ -45,7 +45,7 @@ impl<T> Place<T> {
         start: impl FnOnce() -> Result<Option<T>>,
     ) {
         if self.source.as_ref().is_some_and(has_failed) {
-            // What its other threads have is delivered.
+            // Dropping it delivers what its other threads have.
             self.source = None;
             let ran_long = self.started.is_none_or(|started| now - started > PAUSE_MAX);
             self.wait(now, ran_long);
@@ -55,11 +55,11 @@ impl<T> Place<T> {
         }
         match start() {
             Ok(source) => {
-                tracing::info!("{} is started again", kind.title());
+                tracing::info!("{} is running again", kind.title());
                 (self.source, self.due, self.started) = (source, None, Some(now));
             }
             Err(error) => {
-                tracing::error!("{} cannot be started again, will try: {error}", kind.title());
+                tracing::error!("{} cannot be restarted, will try again: {error}", kind.title());
                 self.wait(now, false);
             }
         }
@@ -77,24 +77,24 @@ mod tests {
 
     use super::*;
 
-    /// A source that has failed or not.
+    /// A source; true if it has failed.
     struct Fake(bool);
 
     #[test]
-    fn a_source_that_fails_is_started_again_after_a_pause_that_grows() {
+    fn a_failed_source_restarts_after_growing_pauses() {
         let begun = Instant::now();
-        let mut place = Place::default();
-        place.set(Some(Fake(true)));
+        let mut supervisor = Supervisor::default();
+        supervisor.set(Some(Fake(true)));
         let mut starts = Vec::new();
         for second in 0..400 {
-            place.look(
+            supervisor.look(
                 SourceKind::File,
                 begun + Duration::from_secs(second),
                 |fake| fake.0,
                 || {
                     starts.push(second);
                     match starts.len() {
-                        // It fails again at once, then cannot be started, then holds.
+                        // It fails again at once, then cannot be started, then keeps running.
                         3 => Err(anyhow!("no port")),
                         started => Ok(Some(Fake(started < 3))),
                     }
@@ -102,12 +102,12 @@ mod tests {
             );
         }
         assert_eq!(starts, [1, 4, 9, 17]);
-        // Once it has run for long, it begins with the shortest pause.
-        place.set(Some(Fake(true)));
+        // After it has run for long, the shortest pause applies again.
+        supervisor.set(Some(Fake(true)));
         let mut started = None;
         for second in 400..410 {
             let now = begun + Duration::from_secs(second);
-            place.look(
+            supervisor.look(
                 SourceKind::File,
                 now,
                 |fake| fake.0,
@@ -121,12 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fail_or_is_off_is_left_alone() {
-        for mut place in [Place::default(), Place { source: Some(Fake(false)), ..Place::default() }]
-        {
+    fn healthy_and_disabled_sources_are_left_alone() {
+        for mut supervisor in [
+            Supervisor::default(),
+            Supervisor { source: Some(Fake(false)), ..Supervisor::default() },
+        ] {
             for _ in 0..3 {
                 let start = || panic!("nothing has failed");
-                place.look(SourceKind::File, Instant::now(), |fake: &Fake| fake.0, start);
+                supervisor.look(SourceKind::File, Instant::now(), |fake: &Fake| fake.0, start);
             }
         }
     }

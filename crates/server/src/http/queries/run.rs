@@ -1,5 +1,5 @@
-//! What all questions have in common: parameters, a place in the queue, a thread to run on, and an
-//! end when the client goes away.
+//! What all queries have in common: parameters, an entry in the queue, a thread to run on, and
+//! cancellation when the client goes away.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -21,11 +21,11 @@ use crate::http::wire::params::Params;
 use crate::pipeline::Pipeline;
 use crate::queries::jobs::QUERY_THREADS;
 
-/// The computed fields that can be asked for.
+/// The computed fields that a request can ask for.
 const INCLUDABLE: [&str; 3] = ["_line_id", "_line", "_received"];
 
 impl Params {
-    /// The parameter `query`, read at `now_ns`; with `ignore_pipes` its filter alone.
+    /// The parameter `query`, parsed at `now_ns`; with `ignore_pipes` only its filter.
     pub fn query(&self, now_ns: i64) -> ApiResult<Query> {
         let query = Query::parse(self.required("query")?, now_ns).map_err(wrong_query)?;
         Ok(match self.flag("ignore_pipes") {
@@ -34,8 +34,8 @@ impl Params {
         })
     }
 
-    /// What relative times in a query refer to: the parameter `time`, else the last instant before
-    /// `end`, else now.
+    /// The time that relative times in a query refer to: the parameter `time`, else the last
+    /// instant before `end`, else now.
     pub fn query_time_ns(&self, now_ns: i64) -> ApiResult<i64> {
         if let Some(time_ns) = self.time("time", now_ns)? {
             return Ok(time_ns);
@@ -43,7 +43,7 @@ impl Params {
         Ok(self.time("end", now_ns)?.map_or(now_ns, |end_ns| end_ns.saturating_sub(1)))
     }
 
-    /// A number of rows or values at most; 0 is no limit, as in VictoriaLogs.
+    /// A limit of rows or values; 0 means no limit, as in VictoriaLogs.
     pub fn limit(&self, name: &str) -> ApiResult<Option<usize>> {
         Ok(self.number(name)?.filter(|&limit: &usize| limit > 0))
     }
@@ -57,18 +57,18 @@ impl Params {
         })
     }
 
-    /// A time, nanoseconds since 1970 UTC.
+    /// A time in nanoseconds since 1970 UTC.
     pub fn time(&self, name: &str, now_ns: i64) -> ApiResult<Option<i64>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let instants = parse_time(text, now_ns).ok_or_else(|| {
             ApiError::bad_request(format!(
-                "{name}: '{text}' is not a time; write for example 2026-01-31T12:00:00Z, a Unix time, or 15m for a while ago"
+                "{name}: '{text}' is not a time; write for example 2026-01-31T12:00:00Z, a Unix time, or 15m for 15 minutes ago"
             ))
         })?;
         Ok(Some(instants.start_ns))
     }
 
-    /// A duration, nanoseconds, above zero.
+    /// A duration in nanoseconds, above zero.
     pub fn duration_ns(&self, name: &str) -> ApiResult<Option<i64>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let duration =
@@ -98,26 +98,26 @@ impl Params {
     }
 }
 
-/// A question before it has a place in the queue.
-pub struct Asked {
+/// A query before it enters the queue.
+pub struct PendingQuery {
     app: Arc<App>,
     pipeline: Arc<Pipeline>,
     kind: &'static str,
     text: String,
     client: String,
-    /// What the run is given. Progress and cancelling are set once it has a place.
+    /// The execution context. Progress and cancellation are set once the query runs.
     pub context: Context,
 }
 
-impl Asked {
-    /// A question of `kind`, listed with `text`, with the limits of the configuration.
+impl PendingQuery {
+    /// A query of `kind`, listed as `text`, with the limits of the configuration.
     pub fn new(
         app: &Arc<App>,
         kind: &'static str,
         text: &str,
         caller: &Caller,
-    ) -> ApiResult<Asked> {
-        Ok(Asked {
+    ) -> ApiResult<PendingQuery> {
+        Ok(PendingQuery {
             pipeline: app.pipeline()?,
             kind,
             text: text.to_owned(),
@@ -131,22 +131,22 @@ impl Asked {
         })
     }
 
-    /// The same for a query, with `start`, `end` and `timeout` of its parameters.
+    /// A query with the parameters `query`, `start`, `end` and `timeout`.
     pub fn of_query(
         app: &Arc<App>,
         kind: &'static str,
         params: &Params,
         caller: &Caller,
         now_ns: i64,
-    ) -> ApiResult<Asked> {
-        let mut asked = Asked::new(app, kind, params.required("query")?, caller)?;
-        asked.context.range = params.range(now_ns)?;
-        asked.context.restriction = params.restriction(now_ns)?;
+    ) -> ApiResult<PendingQuery> {
+        let mut pending = PendingQuery::new(app, kind, params.required("query")?, caller)?;
+        pending.context.range = params.range(now_ns)?;
+        pending.context.restriction = params.restriction(now_ns)?;
         if let Some(timeout_ns) = params.duration_ns("timeout")? {
-            let limits = &mut asked.context.limits;
+            let limits = &mut pending.context.limits;
             limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));
         }
-        Ok(asked)
+        Ok(pending)
     }
 
     /// The pipeline.
@@ -154,8 +154,8 @@ impl Asked {
         &self.pipeline
     }
 
-    /// Takes a place in the queue, runs `work` there, and says in the queue how it ended. Blocks:
-    /// for threads that may. `link` ends it when the client goes away.
+    /// Enters the queue, waits for a slot, runs `work`, and records in the queue how it ended.
+    /// Blocks, so it is for threads that may. `link` cancels it when the client goes away.
     pub fn run<T>(
         self,
         link: &Link,
@@ -169,7 +169,7 @@ impl Asked {
         });
         let permit = entered.map_err(|error| {
             self.app.queries_refused.fetch_add(1, Relaxed);
-            no_place(error)
+            queue_refusal(error)
         })?;
         let context = Context {
             progress: Arc::clone(&permit.progress),
@@ -190,7 +190,7 @@ impl Asked {
             Err(RunError::Cancelled) if link.client_has_stalled() => {
                 let idle_s = self.app.config.query.client_idle_max.as_secs_f64();
                 let why = format!(
-                    "the client took nothing of its answer for {idle_s} s (query.client_idle_max)"
+                    "the client read nothing of its response for {idle_s} s (query.client_idle_max)"
                 );
                 (State::Cancelled, Some(why))
             }
@@ -210,7 +210,7 @@ impl Asked {
     }
 }
 
-/// Counts how a question ended when it is dropped. One that panics has failed.
+/// Counts how a query ended when this is dropped. One that panicked has failed.
 struct End<'a> {
     ended: &'a [AtomicU64; State::COUNT],
     state: State,
@@ -222,42 +222,42 @@ impl Drop for End<'_> {
     }
 }
 
-/// What a question is given to run.
+/// A query that runs.
 pub struct Running {
     source: Box<dyn Source>,
-    /// Limits, progress, and the wish to cancel.
+    /// Limits, progress and cancellation.
     pub context: Context,
-    /// Names the entry in the queue.
+    /// The id of the entry in the queue.
     pub id: u64,
     started: Instant,
 }
 
 impl Running {
-    /// What is read.
+    /// The source of lines.
     pub fn source(&self) -> &dyn Source {
         &*self.source
     }
 
-    /// Whether it may go on.
+    /// An error if the query has to stop.
     pub fn check(&self) -> Result<(), RunError> {
         self.context.check(self.started)
     }
 }
 
-/// Runs a question that is answered as a whole.
+/// Runs a query whose response is sent as a whole.
 pub async fn answer<T: Send + 'static>(
-    asked: Asked,
+    pending: PendingQuery,
     work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
 ) -> ApiResult<T> {
     let client = Client::default();
     let link = client.link();
-    reading_thread(move || asked.run(&link, work)).await
+    reading_thread(move || pending.run(&link, work)).await
 }
 
-/// Starts a question that goes on whether its client stays or not; gives the number of its entry
-/// once it is in the queue, where it is seen and can be cancelled.
+/// Starts a query that continues when its client goes away. Returns the id of its entry once it is
+/// in the queue, where it can be seen and cancelled.
 pub async fn start<T: Send + 'static>(
-    asked: Asked,
+    pending: PendingQuery,
     work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
 ) -> ApiResult<u64> {
     let client = Client::default();
@@ -266,59 +266,59 @@ pub async fn start<T: Send + 'static>(
     link.lock().tell = Some(tell);
     let run = reading_thread(move || {
         let _stays = client;
-        asked.run(&link, work)
+        pending.run(&link, work)
     });
     tokio::pin!(run);
     tokio::select! {
         biased;
         Ok(id) = entered => Ok(id),
-        // It got no place; or it was quick, and said so before.
+        // It got no entry, or it ended before this task saw the id.
         result = &mut run => result.and(Err(broken())),
     }
 }
 
-/// Starts work that reads, on a thread for questions. As many as there are HTTP connections, of
-/// which the queue lets few run.
+/// Starts work that reads, on a thread for queries. There are at most as many as HTTP connections;
+/// the queue lets few of them run.
 pub fn reading_thread<T: Send + 'static>(
     work: impl FnOnce() -> ApiResult<T> + Send + 'static,
 ) -> impl Future<Output = ApiResult<T>> {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let runtime = Handle::current();
     let placed = move || {
         let _runtime = runtime.enter();
-        // When it is not taken the client is gone.
-        let _ = tell.send(work());
+        // If nobody receives it, the client is gone.
+        let _ = sender.send(work());
     };
     let started = QUERY_THREADS.run(placed);
     async move {
         started.map_err(|error| {
             ApiError::unavailable(format!("no thread can be started for the query: {error}"))
         })?;
-        told.await.unwrap_or_else(|_| Err(broken()))
+        receiver.await.unwrap_or_else(|_| Err(broken()))
     }
 }
 
-/// Stands for the client while it waits; when it is dropped before the end, the query is cancelled.
-/// It is dropped by the task of the client's connection, which knows why.
+/// Stands for the client while it waits; dropping it before the end cancels the query. It is
+/// dropped by the task of the client's connection, which knows the reason.
 #[derive(Default)]
 pub struct Client(Link);
 
-/// The query's end of that.
+/// The query's side of [`Client`].
 #[derive(Clone, Default)]
 pub struct Link(Arc<Mutex<Linked>>);
 
 #[derive(Default)]
 struct Linked {
     gone: bool,
-    /// Because it took nothing of its answer.
+    /// The client is gone because it read nothing of its response.
     stalled: bool,
     entry: Option<(Queue, u64)>,
-    /// Is told the number of the entry.
+    /// Receives the id of the entry.
     tell: Option<oneshot::Sender<u64>>,
 }
 
 impl Client {
-    /// The other end.
+    /// The query's side.
     pub fn link(&self) -> Link {
         self.0.clone()
     }
@@ -338,13 +338,13 @@ impl Drop for Client {
 impl Link {
     fn holds(&self, queue: &Queue, id: u64) {
         let mut linked = self.lock();
-        // It may have gone before the query was in the queue.
+        // The client may have gone before the query was in the queue.
         if linked.gone {
             queue.cancel(id);
         }
         linked.entry = Some((queue.clone(), id));
         if let Some(tell) = linked.tell.take() {
-            // Nobody may wait for it any more.
+            // Nobody may be waiting for the id any more.
             let _ = tell.send(id);
         }
     }
@@ -362,7 +362,7 @@ impl Link {
     }
 }
 
-/// 400, with the place in the query.
+/// 400, with the position in the query.
 pub fn wrong_query(error: ParseError) -> ApiError {
     let mut message = error.message;
     if !error.expected.is_empty() {
@@ -374,8 +374,8 @@ pub fn wrong_query(error: ParseError) -> ApiError {
         .with("query", error.query)
 }
 
-/// 429 when the queue is full, 503 when it is not there.
-pub fn no_place(error: QueueError) -> ApiError {
+/// 429 when the queue is full, 503 when it is closed.
+pub fn queue_refusal(error: QueueError) -> ApiError {
     let status = match error {
         QueueError::Full(_)
         | QueueError::WaitedTooLong(_)
@@ -398,5 +398,5 @@ fn ended(error: &RunError) -> ApiError {
 
 /// 500: the query's thread panicked.
 fn broken() -> ApiError {
-    ApiError::internal("the query ended by a bug; see the server's log")
+    ApiError::internal("the query ended because of a bug; see the server's log")
 }
