@@ -264,7 +264,7 @@ impl ScanUnit for StoredUnit {
 
     fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
         let Unit::Frame(frame) = &self.unit else { return Ok(None) };
-        self.parsers.load_lines(frame, choose).map_err(told)
+        self.parsers.load_lines(frame, choose).map_err(source_error)
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
