@@ -120,8 +120,7 @@ fn sources(name: &str, root: &Path, text: &str, faults: &mut Vec<String>) {
         let rest = &text[start..];
         let end = rest.find(|c| !is_path(c)).unwrap_or(rest.len());
         let path = rest[..end].trim_end_matches('.');
-        let is_chosen =
-            path.rsplit('/').next().is_some_and(|file| file.starts_with(char::is_uppercase));
+        let is_chosen = path.split('/').any(|part| part.starts_with(char::is_uppercase));
         if path.ends_with(".rs") && !is_chosen && !root.join(path).exists() {
             faults.push(format!("{name}: names {path}, which does not exist"));
         }

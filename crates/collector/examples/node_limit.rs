@@ -1,5 +1,5 @@
-//! The two ends of a benchmark of delivery between processes: a store that acknowledges every frame and
-//! keeps none, and a collector with one receiving and one sending thread in front of it.
+//! The two ends of a benchmark of delivery between processes: a store that acknowledges every frame
+//! and keeps none, and a collector with one receiving and one sending thread in front of it.
 //!
 //! ```text
 //! node_limit null 127.0.0.1:9515                     acknowledges frames until killed; prints the received counts each

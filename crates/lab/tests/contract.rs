@@ -1,7 +1,7 @@
 //! Every driver keeps the same contract against its real server: what is written comes back byte
 //! for byte, counts are those of a reference model, what is not declared is refused, and a store
-//! that dies is reported. Servers have data, addresses and ports of this test alone, and are stopped
-//! also where it fails.
+//! that dies is reported. Servers have data, addresses and ports of this test alone, and are
+//! stopped also where it fails.
 
 #[path = "contract/checks.rs"]
 mod checks;

@@ -11,9 +11,8 @@
 //! its stem. Positions in a line are relative to the line's first byte, so that they are valid for
 //! all rows of a stem.
 //!
-//! Invariants: row `i` of a parsed frame is its line `i`; row `i` of a frame that was parsed in part
-//! is the `i`-th of the lines that were parsed; every field is in the text or
-//! the arena; a name occurs at most once per row; the rows of a stem have the same values in its
+//! Invariants: row `i` of a parsed frame is its line `i`; row `i` of a frame that was parsed in
+//! part is the `i`-th of the lines that were parsed; every field is in the text or the arena; a name occurs at most once per row; the rows of a stem have the same values in its
 //! fields; each parsed row has a `_type`. Left out: which fields there are (see the parsers), and
 //! types of values: a value is bytes, as in the line.
 //!

@@ -442,7 +442,7 @@ fn a_copied_spool_directory_and_a_store_named_twice_are_refused() {
     let twice = Collector::start(&spool, &[&store.address, &localhost], &[]);
     twice.wait_for("a complaint", |nodes| {
         let error = |store: usize| nodes["stores"][store]["error"].as_str().unwrap_or_default();
-        error(0).contains("name it once") || error(1).contains("name it once")
+        error(0).contains("list it only once") || error(1).contains("list it only once")
     });
 }
 

@@ -221,7 +221,6 @@ fn files_are_their_users_alone_and_changes_are_noted() {
     let removed = server.request("DELETE", "/api/v1/backups/first", &[], b"");
     assert_eq!(removed.json(), json!({ "name": "first", "deleted": true }));
 
-    let log = server.log();
     for noted in [
         "backup 'first' of 2 lines made",
         &format!("background query {id} begins: one\\x0aERROR"),
@@ -229,7 +228,10 @@ fn files_are_their_users_alone_and_changes_are_noted() {
         "begins: two",
         "backup 'first' deleted",
     ] {
-        let line = log.lines().find(|line| line.contains(noted));
-        assert!(line.is_some_and(|line| line.contains("by API from 127.0.0.1:")), "{noted}: {log}");
+        server.wait_for(noted, |server| {
+            let log = server.log();
+            let line = log.lines().find(|line| line.contains(noted));
+            line.is_some_and(|line| line.contains("by API from 127.0.0.1:"))
+        });
     }
 }

@@ -45,8 +45,8 @@ pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 1_000;
 pub(crate) const LARGE_PARTS: u64 = 16;
 /// See [`LARGE_PARTS`]: the part of the age.
 const LARGE_AGE_PARTS: i64 = 15;
-/// A segment that holds less than this part of a full one waits [`SMALL_AGES`] times as long. So few
-/// lines are searched fast unsealed, and a quiet system makes few files.
+/// A segment that holds less than this part of a full one waits [`SMALL_AGES`] times as long. So
+/// few lines are searched fast unsealed, and a quiet system makes few files.
 const SMALL_PARTS: u64 = 256;
 /// See [`SMALL_PARTS`].
 const SMALL_AGES: i64 = 120;

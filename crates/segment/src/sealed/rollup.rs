@@ -323,8 +323,7 @@ impl Counter {
         }
     }
 
-    /// Adds the counts of another segment: all that it has. By fields that are missing there, it has
-    /// too many values.
+    /// Adds all counts of another segment. A field that is not counted there has too many values.
     pub(crate) fn add_counted<'r>(&mut self, rollups: impl Iterator<Item = &'r Rollup> + Clone) {
         for (counter, fields) in self.counted.iter_mut().zip(COUNTED) {
             let counts_these = |rollup: &&Rollup| {

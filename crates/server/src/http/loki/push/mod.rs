@@ -377,7 +377,7 @@ mod tests {
         let fits = |stream: Stream<'static>| match whole(&[stream]) {
             Ok(_) => true,
             Err(PushError::TooMuch(message)) => {
-                assert!(message.contains("may have"), "{message}");
+                assert!(message.contains("the limit"), "{message}");
                 false
             }
             Err(other) => panic!("{other}"),

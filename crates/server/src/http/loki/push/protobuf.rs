@@ -2,8 +2,8 @@
 //!
 //! The four messages that are needed are read by hand, and borrow from the body. A library that
 //! decodes whole messages (prost) would first make a structure of 72 bytes of each empty entry of
-//! two bytes, before entries could be counted: a body of 4 MiB would take 150 MiB. Unknown fields are
-//! skipped, as the format demands.
+//! two bytes, before entries could be counted: a body of 4 MiB would take 150 MiB. Unknown fields
+//! are skipped, as the format demands.
 
 use std::borrow::Cow;
 
