@@ -88,11 +88,13 @@ class Peer:
         return cpu_s(self.pid)
 
     def disk_bytes(self):
+        """Bytes of its files; space that a file has beyond its end does not count."""
         size = 0
         for directory, _, names in os.walk(self.data):
             for name in names:
                 with contextlib.suppress(FileNotFoundError):
-                    size += os.stat(os.path.join(directory, name)).st_blocks * 512
+                    stat = os.stat(os.path.join(directory, name))
+                    size += min(stat.st_blocks * 512, stat.st_size)
         return size
 
     def wait_rest(self):
@@ -278,7 +280,9 @@ def ingest(peer, mix):
         result["reencoded"] = metrics["loginson_seal_reencoded_total"]
     result |= {"cpu_rest_s": peer.cpu_s(), "disk_rest_bytes": peer.disk_bytes(), "rest_after_s": time.monotonic() - done}
     result["others_cores"] = [*others, watch.cores()]
-    note(f"    {peer.name}: {seconds:.2f} s, CPU {result['cpu_taken_s']:.1f}, at rest {result['cpu_rest_s']:.1f} s; {result}")
+    note(f"    {peer.name}: {seconds:.2f} s, CPU {result['cpu_taken_s']:.1f}, at rest {result['cpu_rest_s']:.1f} s after {result['rest_after_s']:.0f} s")
+    if not result["rested"]:
+        note(f"    {peer.name} did not come to rest in {PATIENCE_S} s")
     return result
 
 
@@ -392,7 +396,8 @@ def measure(name, directory, files):
         note(f"{name}: the sample files have no such lines")
         return None
     queries = peers_data.queries(mix, SEED, lambda arguments: rg_count(mix, arguments))
-    result = {"mix": name, "lines": mix.lines, "bytes": mix.bytes, "runs": RUNS, "seed": SEED, "ingest": {}, "times": {}, "answers": {}}
+    result = {"mix": name, "lines": mix.lines, "bytes": mix.bytes, "runs": RUNS, "seed": SEED, "bytes_wanted": BYTES}
+    result |= {"ingest": {}, "times": {}, "answers": {}}
     result |= {"queries": {query.name: query.logsql for query in queries}, "ripgrep": {query.name: query.rg for query in queries}}
     result |= {"others_cores": {}, "wrong": []}
     exact = {query.name: rg_count(mix, query.rg_exact or query.rg) for query in queries if query.rg}
@@ -476,10 +481,9 @@ def ratios(results, state, query, peer, peer_state):
 
 
 def query_table(results, state, peer_state):
-    # A mix that has no `all` is better than none.
     shown = next((result for result in results if result["mix"] == "all"), results[0])
-    head = ["query", "worst to VictoriaLogs", "mean", "worst to ripgrep", "mean"]
-    head += [f"`{shown['mix']}`: Loginson", "VictoriaLogs", "ripgrep"]
+    head = ["query", "worst ratio to VictoriaLogs", "mean ratio", "worst ratio to ripgrep", "mean ratio"]
+    head += [f"in `{shown['mix']}`: Loginson", "VictoriaLogs", "ripgrep"]
     names = list(dict.fromkeys(name for result in results for name in result["queries"]))
     wrong = {tuple(line.split(", ", 2)[:2]) for result in results for line in result["wrong"]}
     rows = []
@@ -498,8 +502,9 @@ def query_table(results, state, peer_state):
 
 def ingest_tables(results):
     """Time and CPU; size on disk."""
-    cpu_head = ["mix", "lines", "seconds", "VictoriaLogs", "ratio", "CPU s/GB, taken", "sealed", "VictoriaLogs", "at rest", "rsyslog"]
-    disk_head = ["mix", "raw MB", "Loginson, 60 s", "at rest", "VictoriaLogs, 60 s", "at rest", "ratio, 60 s", "at rest"]
+    cpu_head = ["mix", "lines", "Loginson, s", "VictoriaLogs, s", "ratio", "CPU s/GB: Loginson taken", "sealed"]
+    cpu_head += ["VictoriaLogs taken", "at rest", "rsyslog"]
+    disk_head = ["mix", "raw", "Loginson after 60 s", "at rest", "VictoriaLogs after 60 s", "at rest", "ratio after 60 s", "at rest"]
     cpu_rows, disk_rows = [], []
     for result in results:
         own, peer, daemon = (result["ingest"][name] for name in ("Loginson", "VictoriaLogs", "rsyslog"))
@@ -509,7 +514,7 @@ def ingest_tables(results):
         row += [f"{one[key] / gb:.1f}" for one in (own, peer) for key in ("cpu_taken_s", "cpu_rest_s")]
         cpu_rows.append([*row, f"{daemon['cpu_s'] / gb:.1f}" if daemon else ""])
         sizes = [one[key] for one in (own, peer) for key in ("disk_default_bytes", "disk_rest_bytes")]
-        row = [result["mix"], f"{result['bytes'] / 1e6:.0f}", *(f"{size / 1e6:.1f} MB" for size in sizes)]
+        row = [result["mix"], f"{result['bytes'] / 1e6:.0f} MB", *(f"{size / 1e6:.1f} MB" for size in sizes)]
         disk_rows.append([*row, f"{sizes[0] / sizes[2]:.2f}", f"{sizes[1] / sizes[3]:.2f}"])
     return (cpu_head, cpu_rows), (disk_head, disk_rows)
 
@@ -525,7 +530,7 @@ def write(results):
     others = max((value for result in results for key, value in result["others_cores"].items() if not key.startswith("end")), default=0)
     measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {RUNS} runs, {BYTES / 1e9:g} GB a mix"
     measured += f", {len(results)} of {len(peers_data.MIXES)} mixes; other processes used {others:.2f} of a core at most; `{command}`"
-    page = PAGE.read_text()
+    page, tables = PAGE.read_text(), []
     cpu, disk = ingest_tables(results)
     parts = [("ingest", *cpu), ("disk", *disk)]
     parts += [(state, *query_table(results, state, peer_state)) for state, peer_state in STATES.items()]
@@ -533,8 +538,9 @@ def write(results):
         begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
         block = f"{begin}\n{measured}\n\n{table(head, rows)}\n{end}"
         page = page[: page.index(begin)] + block + page[page.index(end) + len(end) :]
-        print(f"\n{part}\n\n{table(head, rows)}", flush=True)
+        tables.append(f"{part}\n\n{table(head, rows)}")
     PAGE.write_text(page)
+    return "\n\n".join(tables)
 
 
 def main():
@@ -545,7 +551,9 @@ def main():
         sys.exit(f"no such mix: {', '.join(unknown)}; the mixes are {', '.join(peers_data.MIXES)}")
     base = pathlib.Path(os.environ.get("BENCH_DIR", pathlib.Path.home() / ".cache/loginson"))
     out = pathlib.Path(os.environ.get("PEERS_OUT", base / f"peers-{datetime.datetime.now():%Y%m%d-%H%M%S}"))
+    base.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
+    note(f"raw numbers go to {out}")
     files, left_out = peers_data.corpus_files(os.environ.get("PEERS_CORPUS", ROOT / "testdata/corpora"))
     if left_out:
         note(f"left out, as their lines are JSON: {', '.join(map(str, left_out))}")
@@ -554,6 +562,8 @@ def main():
         raw = out / f"{name}.json"
         if raw.exists():
             results.append(json.loads(raw.read_text()))
+            if [results[-1][key] for key in ("runs", "seed", "bytes_wanted")] != [RUNS, SEED, BYTES]:
+                sys.exit(f"{raw} was measured with other runs, seed or size; name another directory by PEERS_OUT")
             continue
         with tempfile.TemporaryDirectory(prefix="peers.", dir=base) as directory:
             if result := measure(name, pathlib.Path(directory), files):
@@ -562,7 +572,7 @@ def main():
                 write(results)
     if not results:
         sys.exit("nothing was measured")
-    write(results)
+    print(write(results))
     print(f"\nraw numbers: {out}")
     if wrong := [line for result in results for line in result["wrong"]]:
         sys.exit("answers differ:\n" + "\n".join(wrong))
