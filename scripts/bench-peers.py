@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Loginson beside VictoriaLogs, ripgrep and rsyslog on mixes of sample lines, and writes docs/benchmarks/peers.md.
 
-    make bench-peers                                      everything, 1 GB a mix: about an hour and a half, 8 GB of disk
+    make bench-peers                                      everything, 1 GB a mix: more than an hour, 4 GB of disk
     PEERS_MIXES=all,one-host PEERS_GB=0.2 make bench-peers   some mixes; less data
     PEERS_CORPUS=DIR make bench-peers                     the log files of a directory instead of testdata/corpora
     PEERS_OUT=DIR make bench-peers                        where raw numbers go; mixes that it has are not measured again
@@ -110,7 +110,11 @@ class Peer:
         return False
 
     def is_done(self):
+        """Whether it says that nothing waits to be done, if it says so at all."""
         return True
+
+    def seal(self):
+        """Has lines written for good that would be later, if it makes that difference."""
 
 
 class Loginson(Peer):
@@ -129,11 +133,6 @@ class Loginson(Peer):
         status, answer = self.client.request("POST", "/api/v1/seal")
         if status >= 300:
             sys.exit(f"/api/v1/seal: {status} {answer[:300]}")
-
-
-class VictoriaLogs(Peer):
-    def seal(self):
-        pass
 
 
 @contextlib.contextmanager
@@ -161,7 +160,7 @@ def victorialogs(directory):
     try:
         wait_listening(port)
         wait_listening(syslog_port)
-        yield VictoriaLogs("VictoriaLogs", process.pid, ("127.0.0.1", port), syslog_port, directory / "data")
+        yield Peer("VictoriaLogs", process.pid, ("127.0.0.1", port), syslog_port, directory / "data")
     finally:
         process.terminate()
         process.wait()
@@ -273,7 +272,7 @@ def ingest(peer, mix):
     result["disk_rest_open_bytes"] = peer.disk_bytes()
     peer.connect()
     peer.seal()
-    if peer.name == "Loginson":
+    if isinstance(peer, Loginson):
         result["rested"] &= peer.wait_rest()
         metrics = peer.metrics()
         result["sealed_share"] = metrics["loginson_store_sealed_raw_bytes"] / metrics["loginson_store_raw_bytes"]

@@ -153,6 +153,8 @@ def make(name, directory, files, bytes_wanted, seed):
 
 def mean_bytes(lines):
     sizes = [len(line) + 1 for line in lines]
+    if not sizes:
+        sys.exit("the generator made no line of the sample files; try `loginson generate --to - --lines 9 --replay FILE …`")
     return sum(sizes) / len(sizes)
 
 
@@ -307,6 +309,8 @@ def queries(mix, seed, count):
         once.update(token for token in tokens if token.isalnum() and not token.isalpha())
         # Quotes and backslashes are written differently in JSON.
         shapes.update({shape(token) for token in tokens if re.fullmatch(r"[\w.:/-]+", token) and re.search("[0-9]", token)})
+    if not words:
+        sys.exit(f"{mix.name}: the sample has no word of four letters to search for")
     others = "\n".join(rest)
     other_words = "\n".join({word.lower() for word in WORD.findall(others)})
     # Words of the messages alone, so that ripgrep, which searches whole lines, counts the same. Else any.
