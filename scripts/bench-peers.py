@@ -282,7 +282,10 @@ def ingest(peer, mix):
             note("    Loginson re-encoded nothing, so `sealed` shows segments as sealing leaves them; was the machine busy?")
     result |= {"cpu_rest_s": peer.cpu_s(), "disk_rest_bytes": peer.disk_bytes(), "rest_after_s": time.monotonic() - done}
     result["others_cores"] = [*others, watch.cores()]
-    note(f"    {peer.name}: {seconds:.2f} s, CPU {result['cpu_taken_s']:.1f}, at rest {result['cpu_rest_s']:.1f} s after {result['rest_after_s']:.0f} s")
+    note(
+        f"    {peer.name}: {seconds:.2f} s, CPU {result['cpu_taken_s']:.1f} s,"
+        f" at rest after {result['rest_after_s']:.0f} s, CPU {result['cpu_rest_s']:.1f} s"
+    )
     if not result["rested"]:
         note(f"    {peer.name} did not come to rest in {PATIENCE_S} s")
     return result
@@ -529,8 +532,11 @@ def write(results):
     if "PEERS_CORPUS" in chosen:
         chosen["PEERS_CORPUS"] = pathlib.Path(chosen["PEERS_CORPUS"]).name
     command = "".join(f"{name}={shlex.quote(value)} " for name, value in sorted(chosen.items())) + "make bench-peers"
-    others = max((value for result in results for key, value in result["others_cores"].items() if not key.startswith("end")), default=0)
-    measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {RUNS} runs, {BYTES / 1e9:g} GB a mix"
+    seen = [value for result in results for key, value in result["others_cores"].items() if not key.startswith("end")]
+    seen += [value for result in results for one in result["ingest"].values() for value in (one or {}).get("others_cores", [])]
+    others = max(seen)
+    measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {RUNS} runs"
+    measured += f", {BYTES / 1e9:g} GB a mix"
     measured += f", {len(results)} of {len(peers_data.MIXES)} mixes; other processes used {others:.2f} of a core at most; `{command}`"
     page, tables = PAGE.read_text(), []
     cpu, disk = ingest_tables(results)
