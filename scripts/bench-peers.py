@@ -243,6 +243,7 @@ def take(peer, mix):
             failed.append(error)
 
     sender = threading.Thread(target=sending)
+    peer.connect()
     began = changed = time.monotonic()
     sender.start()
     counted = -1
