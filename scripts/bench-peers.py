@@ -419,7 +419,8 @@ def measure(name, directory, files):
                 result["times"][f"{state} {peer}"] = found
         for peer, found in answers.items():
             result["answers"][f"{state} {peer}"] = found
-        note(f"    {state} {key}: others used {others:.2f} cores")
+        warning = "; too much, measure this mix again" if others > QUIET_CORES else ""
+        note(f"    {state} {key}: other processes used {others:.2f} cores{warning}")
 
     with loginson(directory) as own, victorialogs(directory) as peer:
         for one in (own, peer):
