@@ -12,9 +12,10 @@
 //! all rows of a stem.
 //!
 //! Invariants: row `i` of a parsed frame is its line `i`; row `i` of a frame that was parsed in
-//! part is the `i`-th of the lines that were parsed; every field is in the text or the arena; a name occurs at most once per row; the rows of a stem have the same values in its
-//! fields; each parsed row has a `_type`. Left out: which fields there are (see the parsers), and
-//! types of values: a value is bytes, as in the line.
+//! part is the `i`-th of the lines that were parsed; every field is in the text or the arena; a
+//! name occurs at most once per row; the rows of a stem have the same values in its fields; each
+//! parsed row has a `_type`. Left out: which fields there are (see the parsers), and types of
+//! values: a value is bytes, as in the line.
 //!
 //! Fields that Loginson adds to a line have names that begin with an underscore: `_type`, `_level`,
 //! `_remote_ip`, `_file`, `_msg`, `_note` (why a line was not fully parsed) are stored as fields;
