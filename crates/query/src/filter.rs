@@ -1,9 +1,9 @@
-//! Filters: which rows a query selects. The tree, how it is written, and (in the parts) how it is
-//! read and run.
+//! Filters: which rows a query selects. This file has the filter tree and its text form; the
+//! submodules parse and run it.
 //!
-//! Stream selectors `{a="b"}`, `contains_all()` and `contains_any()` are shorthands: they are read
-//! as filters on fields and written back so. Writing a filter and reading it again gives the same
-//! tree.
+//! Stream selectors `{a="b"}`, `contains_all()` and `contains_any()` are shorthands: they are
+//! parsed into filters on fields and printed as these. Printing a filter and parsing the text again
+//! gives the same tree.
 
 mod automaton;
 mod columns;
@@ -40,7 +40,7 @@ use crate::block::NamePattern;
 use crate::source::{TimeRange, Whose};
 use crate::syntax::cursor::{quote, quote_name};
 
-/// The field that a filter without field name looks at.
+/// The field that a filter without a field name tests.
 pub const MSG: &str = "_msg";
 
 /// Which rows are selected.
@@ -58,41 +58,41 @@ pub enum Filter {
     Time(TimeRange),
     /// Rows with an event time in a part of every day or week.
     Recurring(Recurring),
-    /// Rows in which the values of two fields compare like this. A field that is not there counts
-    /// as empty.
+    /// Rows in which a comparison of the values of two fields holds. A missing field counts as
+    /// empty.
     Fields {
         /// Name of the field, stored or virtual.
         left: String,
-        /// How its value compares.
+        /// The comparison that must hold.
         comparison: FieldComparison,
         /// Name of the other field.
         right: String,
     },
-    /// Rows whose field passes a test. A field that is not there counts as empty.
+    /// Rows whose field passes a test. A missing field counts as empty.
     Field {
         /// Name of the field, stored or virtual.
         name: String,
-        /// What its value must be like.
+        /// The test that its value must pass.
         test: Test,
     },
-    /// Rows in which any stored field whose name begins so has a value that passes a test. Empty
-    /// values are none.
+    /// Rows in which any stored field whose name begins with `beginning` has a value that passes a
+    /// test. Empty values do not count as values.
     AnyField {
-        /// How the names begin; empty for all.
+        /// Prefix of the names; empty for all fields.
         beginning: String,
-        /// What a value must be like.
+        /// The test that a value must pass.
         test: Test,
     },
-    /// Rows whose field has to do with the values that another query gives.
+    /// Rows whose field is tested against the values that another query returns.
     Subquery(Box<Subquery>),
 }
 
-/// A part of time that comes again and again.
+/// A recurring range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recurring {
-    /// Of every day.
+    /// A range of every day.
     Day(DayRange),
-    /// Of every week.
+    /// A range of every week.
     Week(WeekRange),
 }
 
@@ -108,10 +108,10 @@ impl Recurring {
 }
 
 impl Filter {
-    /// Whose lines a query with this filter looks at. Loginson's own are seen where a test of the
-    /// filter that is not negated names their type as a word, a value or one of several:
+    /// Whose lines a query with this filter reads. Loginson's own lines are included if a test of
+    /// the filter that is not negated names their type as a word, a value or one of several values:
     /// `_type:summary`, `_type:=summary`, `_type:in(summary, json)`, `{_type="summary"}`. A query
-    /// inside a filter says for itself which it looks at.
+    /// inside a filter decides this for itself.
     pub fn whose(&self) -> Whose {
         if self.names_own() { Whose::All } else { Whose::Sent }
     }
@@ -128,7 +128,7 @@ impl Filter {
         }
     }
 
-    /// Rows that all of `filters` select; flat.
+    /// Rows that all of `filters` select; nested `And`s are flattened.
     pub fn and(filters: Vec<Filter>) -> Filter {
         let mut flat = Vec::with_capacity(filters.len());
         for filter in filters {
@@ -146,7 +146,7 @@ impl Filter {
         }
     }
 
-    /// Rows that any of `filters`, at least one, selects; flat.
+    /// Rows that any of `filters` selects; nested `Or`s are flattened. `filters` must not be empty.
     pub fn or(filters: Vec<Filter>) -> Filter {
         assert!(!filters.is_empty(), "an OR has alternatives");
         let mut flat = Vec::with_capacity(filters.len());
@@ -164,7 +164,8 @@ impl Filter {
         Filter::Field { name: name.to_owned(), test }
     }
 
-    /// The times outside which this selects nothing, as far as the tree says so.
+    /// The range of times outside of which this filter selects nothing, as far as it can be derived
+    /// from the tree.
     pub fn time_range(&self) -> TimeRange {
         match self {
             Filter::Time(range) => *range,
@@ -194,7 +195,7 @@ impl NamePattern {
         }
     }
 
-    /// As it is written before a `:`.
+    /// The text form of the pattern before a `:`.
     fn shown(&self) -> String {
         if self.prefix { quote_pattern(&self.name) } else { quote_name(&self.name) }
     }

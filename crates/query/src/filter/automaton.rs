@@ -1,11 +1,12 @@
-//! Regular expressions as automata, for values that are found without being put together.
+//! Regular expressions as automata, for values that are stored as templates and searched without
+//! being assembled.
 //!
-//! An automaton says of a value what the expression says, or that the value has to be looked at:
-//! where the expression asks for boundaries of words, that is any value with a byte that is not
-//! ASCII. An expression whose automaton would be large has none: what it takes to make one goes up
-//! with the square of that (15 ms where that limit is met), and a question cannot be cancelled
-//! meanwhile. It is made when the first block asks for it that has templates, once for all threads
-//! of a question.
+//! For each value an automaton gives the verdict of the expression, or says that the value itself
+//! must be tested. The latter applies to every value with a byte that is not ASCII, if the
+//! expression has word boundaries. An expression whose automaton would be large has none: the time
+//! to build one grows with the square of its size (15 ms at the limit), and a query cannot be
+//! cancelled during that time. The automaton is built when the first block with templates needs it,
+//! once for all threads of a query.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,23 +21,24 @@ use regex_automata::{Input, MatchKind};
 
 use super::value::Test;
 
-/// Memory of an automaton, and of what it takes to make one, bytes. Hundreds of states.
+/// Limit in bytes of the memory of an automaton, and of the memory for building it. It allows
+/// hundreds of states; a larger expression has no automaton.
 const BYTES_MAX: usize = 512 << 10;
 
-/// The automaton of a test, made when it is first needed.
+/// The automaton of a test, built when it is first needed.
 pub(super) struct LazyAutomaton {
     pattern: String,
-    /// What a match says.
+    /// The state of values with a match.
     found: State,
     made: OnceLock<Option<Automaton>>,
 }
 
 impl LazyAutomaton {
-    /// None for tests that others answer as fast.
+    /// None for tests that other methods run as fast.
     pub fn of(test: &Test) -> Option<LazyAutomaton> {
         let (pattern, found) = match test {
             Test::Regex(pattern) => (pattern.source().to_owned(), YES),
-            // What is around it says whether it counts.
+            // The characters around a match decide whether it is at word boundaries.
             Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text) => {
                 (format!("(?i){}", regex::escape(text)), UNSURE)
             }
@@ -45,14 +47,14 @@ impl LazyAutomaton {
         Some(LazyAutomaton { pattern, found, made: OnceLock::new() })
     }
 
-    /// None where it would be large.
+    /// None if the automaton would be too large.
     pub fn get(&self) -> Option<&Automaton> {
         self.made.get_or_init(|| automaton(&self.pattern, self.found)).as_ref()
     }
 }
 
-/// The automaton that says `found` of the values with a match: that they pass, or that they have to
-/// be looked at.
+/// The automaton that ends in state `found` for values with a match: they pass, or they must be
+/// tested themselves.
 fn automaton(pattern: &str, found: State) -> Option<Automaton> {
     let config = dense::Config::new()
         .match_kind(MatchKind::LeftmostFirst)
@@ -70,7 +72,7 @@ fn automaton(pattern: &str, found: State) -> Option<Automaton> {
     table(&dfa, found)
 }
 
-/// The table of the states that values lead to.
+/// The transition table of the states that values can reach.
 fn table(dfa: &dense::DFA<Vec<u32>>, found: State) -> Option<Automaton> {
     let mut classes = [0; 256];
     let mut bytes = Vec::new();
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_ones_are_left_out() {
+    fn large_automata_are_not_built() {
         for pattern in [r"\w{200}", r"[01]*1[01]{20}x"] {
             assert!(automaton(pattern, YES).is_none(), "{pattern}");
         }
@@ -141,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_says_what_the_expression_says(
+        fn automaton_agrees_with_the_expression(
             parts in prop::collection::vec(
                 prop::sample::select(
                     r"a b é [ab] [^a] . \s \S \w \W ^ $ \b \B a* b+ (a|bb) x? (?s:.) [0-9]{2} (?i:A) (?-u:\xff) (?m:^) (?m:$)"

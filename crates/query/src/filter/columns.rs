@@ -1,12 +1,12 @@
-//! Runs filters over columns: which rows of a block they select, before any line is put together.
+//! Runs filters over columns: selects the rows of a block before any line is assembled.
 //!
-//! A value is looked at once, however many rows have it. Where most rows are still in question, a
-//! text is searched in all values at once ([`Probe`]) and only the values that hold it are looked
-//! at; where few are left, those rows are. Columns are read when their turn comes: after a part
-//! that leaves no row, the others are not read at all. Whether the question may go on is asked
-//! after some bytes ([`Pulse`]).
+//! A value is tested once, however many rows have it. As long as most rows are candidates, a text
+//! is searched in all values at once ([`Probe`]), and only the values that contain it are tested.
+//! Once few candidates are left, these rows are tested one by one. A column is read only when its
+//! test runs: after a test that leaves no row, the remaining columns are not read at all. Every
+//! [`PULSE_BYTES`] of values the filter checks whether the query may continue ([`Pulse`]).
 //!
-//! Left out: filters on computed fields, and those that compare two fields; they look at lines.
+//! Left out: filters on computed fields and comparisons of two fields; they are run over lines.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,19 +27,19 @@ use crate::plan::needs::is_stored;
 use crate::plan::needs::tests_of;
 use crate::source::{SourceError, TimeRange};
 
-/// Where a column has more than so many values for each row in question, the rows are looked at one
-/// by one.
+/// If a column has more values than this for each candidate row, the rows are tested one by one
+/// instead of the values.
 const VALUES_PER_ROW_MAX: usize = 8;
 
-/// A shorter text of a regular expression stands in too many values for looking for it first: a
-/// point in each address.
+/// A shorter literal of a regular expression is contained in too many values to be searched first:
+/// for example the point in each IP address.
 const LITERAL_BYTES_MIN: usize = 3;
 
-/// Bytes of values between two looks at whether the question may go on: some milliseconds of the
-/// slowest tests there are.
+/// Bytes of values between two checks whether the query may continue: a few milliseconds with the
+/// slowest tests.
 const PULSE_BYTES: usize = 64 << 10;
 
-/// A filter made ready to run over columns.
+/// A filter prepared to run over columns.
 pub(crate) struct ColumnSelector {
     node: Node,
 }
@@ -54,47 +54,48 @@ enum Node {
         name: String,
         test: Box<ValueTest>,
     },
-    /// Any stored field whose name begins so.
+    /// Any stored field whose name begins with `beginning`.
     AnyField {
         beginning: String,
         test: Box<ValueTest>,
     },
-    /// One of the above, with its place among the tests of the filter ([`tests_of`]).
+    /// A `Field` or `AnyField`, with its index among the tests of the filter ([`tests_of`]).
     Numbered(usize, Box<Node>),
 }
 
 struct ValueTest {
     matcher: Matcher,
-    /// What a value must hold to pass.
+    /// Finds the values that may pass.
     probe: Option<Probe>,
-    /// A text that must be there.
+    /// A text that a value must contain.
     text: Option<TextTest>,
-    /// Whether that is all of the test.
+    /// Whether a value with that text passes without further test.
     only_text: bool,
-    /// What the test says of values that are not put together.
+    /// Runs the test on templates, without assembling the values.
     automaton: Option<LazyAutomaton>,
 }
 
-/// A test that is passed where a text stands, at word boundaries or anywhere.
+/// Passes values that contain a text, at word boundaries or anywhere.
 struct TextTest {
     text: Vec<u8>,
     words: Option<PhraseFinder>,
 }
 
-/// Finds values that may pass, in all of them at once.
+/// Finds the values that may pass by a search through all values at once.
 enum Probe {
-    /// They hold this text.
+    /// The values that contain this text.
     Text(Box<Finder<'static>>),
-    /// They hold a match of this, within a value.
+    /// The values that contain a match of this expression.
     AnyCase(regex::bytes::Regex),
-    /// They match this, and then pass; for values that are lines.
+    /// The values that match this expression; they pass without further test. For values that are
+    /// lines.
     Lines(Box<LineRegex>),
 }
 
-/// Asks after some bytes of values whether the question may go on.
+/// Checks, each time some bytes of values were tested, whether the query may continue.
 pub(crate) struct Pulse<'p> {
     check: &'p dyn Fn() -> Result<(), RunError>,
-    /// Bytes until it is asked again.
+    /// Bytes until the next check.
     left: Cell<usize>,
     ended: RefCell<Result<(), RunError>>,
     is_over: Cell<bool>,
@@ -106,19 +107,19 @@ impl<'p> Pulse<'p> {
         Pulse { check, left, ended, is_over: Cell::new(false) }
     }
 
-    /// Notes that a value of so many bytes is about to be looked at. False when it need not be: the
-    /// question ended.
+    /// Counts a value of `bytes` that is about to be tested. False if the query has ended, and the
+    /// value need not be tested.
     #[inline]
-    fn goes_on(&self, bytes: usize) -> bool {
+    fn may_continue(&self, bytes: usize) -> bool {
         match self.left.get().checked_sub(bytes + 1) {
             Some(left) => self.left.set(left),
-            None => self.ask(),
+            None => self.check_now(),
         }
         !self.is_over.get()
     }
 
     #[cold]
-    fn ask(&self) {
+    fn check_now(&self) {
         self.left.set(PULSE_BYTES);
         if !self.is_over.get()
             && let Err(error) = (self.check)()
@@ -128,29 +129,29 @@ impl<'p> Pulse<'p> {
         }
     }
 
-    /// Whether the question has ended, and what was found is not all.
+    /// Whether the query has ended, so that the rows found are incomplete.
     pub fn is_over(&self) -> bool {
         self.is_over.get()
     }
 
-    /// Why it ended, if it did.
+    /// Why the query ended, if it did.
     pub fn end(self) -> Result<(), RunError> {
         self.ended.into_inner()
     }
 }
 
-/// The columns of a block that were read.
+/// The columns of a block, each read when it is first needed.
 pub(crate) struct Fields<'c> {
     columns: &'c dyn Columns,
     pulse: &'c Pulse<'c>,
-    /// The tests that no value passes, by their places.
+    /// For each test of the filter, by its index: whether no value of the block passes it.
     ruled_out: &'c [bool],
     read: RefCell<Vec<(String, Option<Rc<FieldColumn<'c>>>)>>,
 }
 
 impl<'c> Fields<'c> {
-    /// `ruled_out`: the tests that no value of the block passes, by their places among
-    /// [those of the filter](tests_of).
+    /// `ruled_out`: for each of the [tests of the filter](tests_of), whether no value of the block
+    /// passes it.
     pub fn new(columns: &'c dyn Columns, pulse: &'c Pulse<'c>, ruled_out: &'c [bool]) -> Self {
         Fields { columns, pulse, ruled_out, read: RefCell::default() }
     }
@@ -159,7 +160,7 @@ impl<'c> Fields<'c> {
         self.columns
     }
 
-    /// The column of a field, read at most once; none where only the lines tell it.
+    /// The column of a field, read at most once; none if the values can be had only from the lines.
     pub fn get(&self, name: &str) -> Result<Option<Rc<FieldColumn<'c>>>, SourceError> {
         if let Some((_, column)) = self.read.borrow().iter().find(|(known, _)| known == name) {
             return Ok(column.clone());
@@ -175,20 +176,20 @@ impl<'c> Fields<'c> {
 }
 
 impl ColumnSelector {
-    /// None where the filter has to look at lines.
+    /// None if the filter has to be run over lines.
     pub fn new(filter: &Filter) -> Option<ColumnSelector> {
         Node::new(filter, &mut 0).map(|node| ColumnSelector { node })
     }
 
-    /// Takes the rows out of `bits` that the filter does not select. False where only the lines
-    /// tell which those are.
+    /// Removes from `bits` the rows that the filter does not select. False if this can be decided
+    /// only on the lines.
     pub fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
         self.node.narrow(fields, bits)
     }
 }
 
 impl Node {
-    /// `tests`: how many tests stand before this filter.
+    /// `tests`: the number of tests before this filter; it is advanced by the tests in the filter.
     fn new(filter: &Filter, tests: &mut usize) -> Option<Node> {
         let cheap_first = |filters: &[Filter], tests: &mut usize| {
             let nodes = filters.iter().map(|filter| Node::new(filter, tests));
@@ -217,7 +218,7 @@ impl Node {
         })
     }
 
-    /// Rough time a row. The message is the largest column by far: it comes last.
+    /// Rough time per row. The message is the largest column by far: it comes last.
     fn cost(&self) -> u32 {
         match self {
             Node::All => 0,
@@ -227,7 +228,7 @@ impl Node {
             Node::Field { name, test } => {
                 test.matcher.cost() + if name == super::MSG { 100 } else { 0 }
             }
-            // The message among them, unless the names begin otherwise.
+            // These fields include the message, unless the prefix excludes it.
             Node::AnyField { test, .. } => 200 + test.matcher.cost(),
         }
     }
@@ -303,8 +304,8 @@ impl ValueTest {
         }
     }
 
-    /// Takes out the rows in which no stored field whose name begins so has a value that passes; an
-    /// empty one is none. False where only the lines tell.
+    /// Removes the rows in which no stored field whose name begins with `beginning` has a value
+    /// that passes; empty values do not count. False if this can be decided only on the lines.
     fn narrow_any(
         &self,
         beginning: &str,
@@ -313,7 +314,7 @@ impl ValueTest {
     ) -> Result<bool, SourceError> {
         let mut names = fields.columns.names();
         names.retain(|name| is_stored(name) && name.starts_with(beginning));
-        // Where rows pass by another field, the message need not be read for them.
+        // The message comes last: if all rows pass by another field, it need not be read.
         names.sort_by_key(|name| *name == super::MSG);
         let takes_empty = self.matcher.matches(b"");
         let mut open = bits.clone();
@@ -335,7 +336,8 @@ impl ValueTest {
         Ok(true)
     }
 
-    /// Takes out the rows whose value of a field does not pass. False where only the lines tell.
+    /// Removes the rows whose value of a field does not pass. False if this can be decided only on
+    /// the lines.
     fn narrow(
         &self,
         name: &str,
@@ -364,7 +366,7 @@ impl ValueTest {
         if column.values() / VALUES_PER_ROW_MAX > bits.count() {
             self.matcher.retain(bits, |row, test| {
                 let value = column.get(row);
-                pulse.goes_on(value.len()) && test(value)
+                pulse.may_continue(value.len()) && test(value)
             });
             return Ok(true);
         }
@@ -398,13 +400,13 @@ impl ValueTest {
         Ok(true)
     }
 
-    /// The places of the values that pass.
+    /// The indexes of the values that pass.
     fn passing(&self, column: &FieldColumn<'_>, pulse: &Pulse<'_>) -> Bitmap {
         let mut passing = Bitmap::empty(column.values());
         match &self.probe {
             Some(Probe::Text(finder)) => column.search(
                 |text, at| finder.find(&text[at..]).map(|found| at + found),
-                |value, _| pulse.goes_on(value.len()) && self.matcher.matches(value),
+                |value, _| pulse.may_continue(value.len()) && self.matcher.matches(value),
                 |place| passing.set(place as usize),
             ),
             Some(Probe::AnyCase(regex)) => column.search(
@@ -416,11 +418,10 @@ impl ValueTest {
                         find(text, at)
                     }
                 },
-                |value, _| pulse.goes_on(value.len()) && self.matcher.matches(value),
+                |value, _| pulse.may_continue(value.len()) && self.matcher.matches(value),
                 |place| passing.set(place as usize),
             ),
-            // A match has at least one byte, and none of it is a newline: its last one is in the
-            // value.
+            // A match has at least one byte and contains no newline: its last byte is in the value.
             Some(Probe::Lines(regex)) if column.gap() == 1 => {
                 let search = regex.for_text(column.text());
                 column.search(
@@ -436,7 +437,7 @@ impl ValueTest {
                 passing = Bitmap::full(column.values());
                 self.matcher.retain(&mut passing, |place, test| {
                     let value = column.value(place as u32);
-                    pulse.goes_on(value.len()) && test(value)
+                    pulse.may_continue(value.len()) && test(value)
                 });
             }
         }
@@ -444,8 +445,8 @@ impl ValueTest {
     }
 }
 
-/// What `find` finds at or behind a place, where it finds nothing that goes over the end of a line:
-/// some lines are searched at a time, with a look at the pulse between.
+/// The first result of `find` at or behind `at`. Some lines are searched at a time, with a check of
+/// the pulse after each such piece; so `find` must not find matches that span lines.
 fn find_in_lines(
     find: impl Fn(&[u8], usize) -> Option<usize>,
     text: &[u8],
@@ -459,10 +460,10 @@ fn find_in_lines(
             None => text.len(),
         };
         if let Some(found) = find(&text[..end], at) {
-            // Many matches in a row are many searches, each of few bytes.
-            return pulse.goes_on(found - at).then_some(found);
+            // Many matches in a row are many searches of few bytes each: they are counted too.
+            return pulse.may_continue(found - at).then_some(found);
         }
-        if !pulse.goes_on(end - at) {
+        if !pulse.may_continue(end - at) {
             return None;
         }
         at = end;
@@ -516,7 +517,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_of_a_column_ends_when_the_question_does() {
+    fn a_search_of_a_column_ends_when_the_query_does() {
         let text = "some words, no number\n".repeat(40_000);
         let values = 40_000;
         let column = || FieldColumn::of_lines(text.as_bytes().into(), values, Places::Each);
@@ -531,16 +532,16 @@ mod tests {
             ("~\"[0-9]{3}\"", "lines without a match"),
             ("~\"[a-z]+ words\"", "lines with a match"),
         ] {
-            let asked = Cell::new(0);
+            let checks = Cell::new(0);
             let check = || {
-                asked.set(asked.get() + 1);
-                if asked.get() == 3 { Err(RunError::Cancelled) } else { Ok(()) }
+                checks.set(checks.get() + 1);
+                if checks.get() == 3 { Err(RunError::Cancelled) } else { Ok(()) }
             };
             let pulse = Pulse::new(&check);
             let found = parse(filter).passing(&column(), &pulse);
             assert!(pulse.is_over(), "{filter}: {ended_in}");
             assert!(found.count() < values, "{filter}: {}", found.count());
-            assert_eq!(asked.get(), 3, "{filter}");
+            assert_eq!(checks.get(), 3, "{filter}");
             assert!(matches!(pulse.end(), Err(RunError::Cancelled)));
         }
     }

@@ -1,8 +1,8 @@
-//! `_time:day_range[08:00, 18:00) offset 2h`: times of events between two times of every day; `(`
-//! and `)` leave an end out.
+//! `_time:day_range[08:00, 18:00) offset 2h`: events between two times of every day; `(` and `)`
+//! exclude an end.
 //!
-//! The offset is that of the zone from UTC, which is taken without one. A range whose end is before
-//! its beginning goes over midnight.
+//! The offset is that of the time zone from UTC; the default is 0. A range whose end is before its
+//! beginning spans midnight.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ const DAY_MINUTES: u16 = 24 * 60;
 /// A part of every day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayRange {
-    /// Where it begins, in minutes from midnight.
+    /// Its beginning, in minutes from midnight.
     pub start_minutes: u16,
     /// Whether its first instant is inside.
     pub start_inside: bool,
-    /// Where it ends, in minutes from midnight; up to 1,440.
+    /// Its end, in minutes from midnight; up to 1,440.
     pub end_minutes: u16,
     /// Whether its last instant is inside.
     pub end_inside: bool,
@@ -47,7 +47,7 @@ impl DayRange {
     }
 }
 
-/// Reads what stands behind `day_range`.
+/// Parses the text behind `day_range`.
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<DayRange, ParseError> {
     let start_inside = cursor.eat('[');
     if !start_inside {
@@ -64,7 +64,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<DayRange, ParseError> {
     Ok(DayRange { start_minutes, start_inside, end_minutes, end_inside, offset_ns })
 }
 
-/// `hh:mm`, as minutes from midnight.
+/// Parses `hh:mm` as minutes from midnight.
 fn parse_clock(cursor: &mut Cursor<'_>) -> Result<u16, ParseError> {
     let what = "a time of day such as 08:00";
     let written = cursor.run(",()[]|", what)?;

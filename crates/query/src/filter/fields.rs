@@ -1,8 +1,8 @@
 //! `user_id:eq_field(customer_id)`, `took:lt_field(limit)`, also `le_field`, `gt_field`,
-//! `ge_field`: the values of two fields of a line compare so.
+//! `ge_field`: comparisons of the values of two fields of a line.
 //!
-//! Equality is that of bytes. The others compare as numbers when both values are numbers, as times
-//! when both are full times, else as text, byte by byte; a field that is not there counts as empty.
+//! Equality is that of bytes. The others compare as numbers if both values are numbers, as times if
+//! both are full times, else as text, byte by byte. A missing field counts as empty.
 
 use std::cmp::Ordering;
 
@@ -37,7 +37,7 @@ impl FieldComparison {
         named.expect("each has a name").0
     }
 
-    /// Whether two values compare so.
+    /// Whether the comparison holds for two values.
     #[inline]
     pub(crate) fn holds(self, left: &[u8], right: &[u8]) -> bool {
         let FieldComparison::Ordered(comparison) = self else { return left == right };

@@ -1,18 +1,18 @@
-//! Regular expressions that search many lines at once and find in each what they would find in it
-//! alone.
+//! Regular expressions that search many lines at once, and find the same lines as a search of each
+//! line alone.
 //!
-//! A line has no newline in it. So a newline is taken out of all classes of the expression (`\s`
-//! and `[^a]` have it), and its beginning and end of text become those of a line: then no match
-//! goes over the end of one. The search goes over all lines in one call, and the regex engine's own
-//! way with literals works on a long text instead of many short ones.
+//! A line contains no newline. So the newline is removed from all classes of the expression (`\s`
+//! and `[^a]` contain it), and its anchors of the text become anchors of a line: then no match
+//! spans two lines. One call searches all lines, and the literal optimizations of the regex engine
+//! work on one long text instead of many short ones.
 //!
-//! That way is the wrong one where the literal stands everywhere, as the point of `[0-9]+\.[0-9]+`
-//! in messages with addresses, or where there are many, as a digit is: to start at each of them
-//! takes up to three times as long as to go over all bytes. Which it is, the beginning of the text
-//! shows.
+//! These optimizations slow the search down where the literal is everywhere, as the point of
+//! `[0-9]+\.[0-9]+` in messages with IP addresses, or where there are many literals, as the ten
+//! digits: a search that starts at each of them takes up to three times as long as one that goes
+//! over all bytes. A sample from the beginning of the text decides which search is used.
 //!
-//! Left out, for whom each value is looked at: expressions that match the empty text, that hold a
-//! newline, or tell `\r\n` from `\n`.
+//! Left out are expressions that match the empty text, contain a newline, or distinguish `\r\n`
+//! from `\n`: for these each value is tested by itself.
 
 use memchr::memmem::Finder;
 use regex_automata::util::prefilter::Prefilter;
@@ -22,27 +22,27 @@ use regex_syntax::hir::{ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
 use crate::syntax::regexes::LARGE_BYTES;
 
-/// Bytes of a text that show whether a literal stands everywhere.
+/// Bytes at the beginning of a text in which the literal is counted.
 const SAMPLE_BYTES: usize = 16 << 10;
 
-/// A literal is started at where it stands once in so many bytes, or more rarely.
+/// The search starts at the literal if there is at most one occurrence in this many bytes.
 const LITERAL_DISTANCE_MIN: usize = 64;
 
-/// An expression that is searched in many lines at once.
+/// A regular expression that searches many lines at once.
 pub(super) struct LineRegex {
-    /// Starts at literals, if there are any.
+    /// Starts at literals, if the expression has any.
     by_literals: meta::Regex,
     /// Goes over all bytes.
     by_bytes: meta::Regex,
-    /// What stands in every match, if that is known.
+    /// A text that every match contains, if one is known.
     literal: Option<Finder<'static>>,
-    /// Whether there are only literals that are found no faster than matches.
+    /// Whether the expression has only literals that are found no faster than its matches.
     has_slow_literals: bool,
 }
 
 impl LineRegex {
-    /// The expression that does for lines what `pattern`, in each match of which `literal` stands,
-    /// does for single ones; none for those left out.
+    /// The expression that searches many lines for `pattern`. Every match of `pattern` contains
+    /// `literal`, which may be empty. None for the expressions that are left out.
     pub fn new(pattern: &str, literal: &str) -> Option<LineRegex> {
         let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
         let hir = of_lines(parser.parse(pattern).ok()?)?;
@@ -66,7 +66,7 @@ impl LineRegex {
         })
     }
 
-    /// What finds matches in such a text.
+    /// The faster search for this text, chosen by its beginning.
     pub fn for_text(&self, text: &[u8]) -> LineSearch<'_> {
         let sample = &text[..text.len().min(SAMPLE_BYTES)];
         let literals = match &self.literal {
@@ -79,12 +79,12 @@ impl LineRegex {
     }
 }
 
-/// Searches lines.
+/// A search through lines.
 pub(super) struct LineSearch<'r>(&'r meta::Regex);
 
 impl LineSearch<'_> {
-    /// The end of a match that begins at or behind `at`: of the first one, or of a shorter one at
-    /// the same place.
+    /// The end of the first match that begins at or behind `at`, or of a shorter match with the
+    /// same beginning.
     #[inline]
     pub fn match_end(&self, text: &[u8], at: usize) -> Option<usize> {
         let input = Input::new(text).range(at..).earliest(true);
@@ -92,6 +92,7 @@ impl LineSearch<'_> {
     }
 }
 
+/// The expression with matches within single lines only; none for the expressions left out.
 fn of_lines(hir: Hir) -> Option<Hir> {
     let all = |parts: Vec<Hir>| parts.into_iter().map(of_lines).collect::<Option<Vec<Hir>>>();
     Some(match hir.into_kind() {
@@ -132,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines in which the expression for many finds something.
+    /// The indexes of the lines in which the search finds a match.
     fn found(search: &LineSearch<'_>, lines: &[&str]) -> Vec<usize> {
         let text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
         let (mut found, mut at) = (Vec::new(), 0);
@@ -145,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn some_are_left_out() {
+    fn unsuitable_expressions_are_left_out() {
         for pattern in ["", "a*", "^", "a|", "a\\nb", "(?Rm)a$", "(?:)"] {
             assert!(LineRegex::new(pattern, "").is_none(), "{pattern}");
         }
     }
 
     #[test]
-    fn literals_are_started_at_where_they_are_rare() {
+    fn searches_start_at_rare_literals_only() {
         let rare = format!("{}1.5 ms\n", "no number in it\n".repeat(20));
         let by_literals = |pattern: &str, literal: &str, text: &str| {
             let regex = LineRegex::new(pattern, literal).unwrap();

@@ -1,4 +1,4 @@
-//! Reads filters.
+//! Parses filters.
 //!
 //! ```text
 //! or    = and { "or" and }
@@ -14,10 +14,10 @@ use crate::block::NamePattern;
 use crate::syntax::cursor::{Cursor, Written};
 use crate::syntax::error::ParseError;
 
-/// What a filter may begin with, for messages.
+/// What a filter may begin with, for error messages.
 const FILTER: &[&str] = &["a word", "a \"phrase\"", "field:value", "\"(\"", "\"*\""];
 
-/// Reads a filter up to the end, a pipe or a closing bracket.
+/// Parses a filter up to the end of the query, a pipe or a closing bracket.
 pub(crate) fn parse_filter(cursor: &mut Cursor<'_>) -> Result<Filter, ParseError> {
     parse_or(cursor, None)
 }
@@ -115,7 +115,7 @@ fn parse_word_or_field(
     Ok(of.filter(phrase_or_prefix(cursor, written)))
 }
 
-/// What stands behind `name:`.
+/// Parses the text behind `name:`.
 fn parse_value(cursor: &mut Cursor<'_>, field: &NamePattern) -> Result<Filter, ParseError> {
     let values: &[&str] =
         &["a word", "a \"phrase\"", "=exact", "~regex", "*", "a comparison", "a function", "\"(\""];
@@ -138,7 +138,7 @@ fn parse_value(cursor: &mut Cursor<'_>, field: &NamePattern) -> Result<Filter, P
             negated(cursor, |c| parse_value(c, field))
         }
         _ => {
-            // `field:not(x)` and `field:in(…)`: words directly before a bracket.
+            // `field:not(x)` and `field:in(…)`: a word directly before a bracket.
             let word = cursor.peek_word(false);
             if word.eq_ignore_ascii_case("not") {
                 cursor.eat_keyword("not");
@@ -161,7 +161,7 @@ fn parse_value(cursor: &mut Cursor<'_>, field: &NamePattern) -> Result<Filter, P
     }
 }
 
-/// For messages.
+/// The field as it is quoted in error messages.
 fn quoted(field: &NamePattern) -> String {
     format!("\"{}{}\"", field.name, if field.prefix { "*" } else { "" })
 }
@@ -170,13 +170,13 @@ fn negative_number(word: &str) -> bool {
     word.as_bytes().get(1).is_some_and(|b| b.is_ascii_digit() || *b == b'.')
 }
 
-/// A phrase, or with a `*` right behind it a prefix.
+/// A prefix if a `*` follows directly, else a phrase.
 fn phrase_or_prefix(cursor: &mut Cursor<'_>, written: Written) -> Test {
     if cursor.eat_adjacent('*') { Test::Prefix(written.text) } else { Test::Phrase(written.text) }
 }
 
 /// Filters that begin with a sign: `*`, `*substring*`, `=exact`, `~regex`, comparisons. Without a
-/// field, of the message.
+/// field they test the message.
 fn parse_sign(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
     let message = NamePattern::exact(MSG);
     let of = field.unwrap_or(&message);
@@ -199,7 +199,8 @@ fn parse_sign(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Fi
     parse_comparison(cursor, of)
 }
 
-/// `name(…)` filters; none when `written` names none of them, and nothing is taken.
+/// Filters of the form `name(…)`. None if `written` is not the name of one; then nothing is
+/// consumed.
 fn parse_function(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,

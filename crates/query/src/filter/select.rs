@@ -1,9 +1,9 @@
 //! Runs filters over blocks of rows.
 //!
-//! A filter narrows a bitmap: AND asks each part only for the rows that are left, cheap parts
-//! first; OR asks only for rows that are not in yet; NOT takes away. Names are resolved once a
-//! block, and the kind of test is chosen once a block, so that the loops over rows only look at
-//! bytes.
+//! A filter narrows a bitmap. AND tests with each part only the rows that are left, cheap parts
+//! first; OR tests only the rows that no part has selected yet; NOT removes the selected rows.
+//! Names are resolved and the kind of test is chosen once per block, so that the loops over rows
+//! only compare bytes.
 
 use super::value::Matcher;
 use super::{FieldComparison, Filter, Recurring};
@@ -12,7 +12,7 @@ use crate::block::{Block, Column, Lines, Scratch};
 use crate::plan::needs::is_stored;
 use crate::source::TimeRange;
 
-/// A filter made ready to run.
+/// A filter prepared to run over blocks.
 pub(crate) struct Selector {
     node: Node,
 }
@@ -34,12 +34,12 @@ impl Selector {
         Selector { node: Node::new(filter) }
     }
 
-    /// Takes the rows out of `bits` that the filter does not select.
+    /// Removes from `bits` the rows that the filter does not select.
     pub fn narrow(&self, block: &Block, bits: &mut Bitmap, scratch: &mut Scratch) {
         self.node.narrow(block, bits, scratch);
     }
 
-    /// The rows of `block` that the filter selects.
+    /// Removes from `block` the rows that the filter does not select.
     pub fn select(&self, block: &mut Block, scratch: &mut Scratch) {
         if matches!(self.node, Node::All) {
             return;
@@ -64,7 +64,7 @@ impl Node {
             Filter::Not(filter) => Node::Not(Box::new(Node::new(filter))),
             Filter::Time(range) => Node::Time(*range),
             Filter::Recurring(range) => Node::Recurring(*range),
-            Filter::Subquery(_) => unreachable!("values are put in place of queries before"),
+            Filter::Subquery(_) => unreachable!("queries inside are replaced by their values"),
             Filter::Fields { left, comparison, right } => {
                 Node::Fields { left: left.clone(), comparison: *comparison, right: right.clone() }
             }
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// Rough time a row, in units of looking a field up.
+    /// Rough time per row, in units of one field lookup.
     fn cost(&self) -> u32 {
         match self {
             Node::All => 0,

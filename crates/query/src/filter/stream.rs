@@ -1,15 +1,15 @@
 //! `{app="nginx",host=~"web.*" or type in (a, b)}`: stream selectors.
 //!
-//! Read as filters on the fields of lines and written back so: a selector may name every field, not
-//! only those that make up `_stream`. Also `!=`, `!~` and `not_in (…)`; a regular expression has to
-//! match the whole value. `_stream:` may stand before the braces.
+//! A selector is parsed into filters on the fields of lines and printed as these: it may name every
+//! field, not only those that make up `_stream`. It also knows `!=`, `!~` and `not_in (…)`; a
+//! regular expression has to match the whole value. `_stream:` may precede the braces.
 
 use super::Filter;
 use super::value::{Test, parse_pattern, parse_values};
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// Reads a stream selector.
+/// Parses a stream selector.
 pub(super) fn parse_selector(cursor: &mut Cursor<'_>) -> Result<Filter, ParseError> {
     cursor.expect('{', "the stream selector")?;
     let mut alternatives = Vec::new();
@@ -34,7 +34,7 @@ fn parse_label(cursor: &mut Cursor<'_>) -> Result<Filter, ParseError> {
     let name = match cursor.peek() {
         Some('"' | '\'' | '`') => cursor.expect_string(false, "a label")?.text,
         _ => {
-            // A label ends at its sign, which in other places belongs to words.
+            // A label ends at its sign; elsewhere these signs are part of words.
             let label = cursor.run("=!~,{}()\"'`|", "a label of the stream")?;
             label.text
         }

@@ -1,11 +1,11 @@
-//! `user:in(path:admin | fields user)`, `contains_any(…)`, `contains_all(…)`: values that another
-//! query gives.
+//! `user:in(path:admin | fields user)`, `contains_any(…)`, `contains_all(…)`: tests against the
+//! values that another query returns.
 //!
-//! The query inside is run before the one it is in, within the same limits, and ends with one
-//! field: with `fields a`, `uniq by (a)`, `field_values a` or a `stats` with one result, behind
-//! which rows may be sorted and left out. Its different values take its place
-//! ([`Subquery::filled`]), so what runs knows lists only. Values that are not UTF-8 are left out,
-//! as no list could name them.
+//! The inner query runs before the outer one, within the same limits, and ends with one field: with
+//! `fields a`, `uniq by (a)`, `field_values a` or a `stats` with one result; pipes that sort or
+//! select rows may follow. Its distinct values replace it in the filter ([`Subquery::filled`]), so
+//! that filters run over lists only. Values that are not UTF-8 are left out, as no list could name
+//! them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,18 +18,18 @@ use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 use crate::syntax::query::{Query, parse_inner};
 
-/// A test of a field with the values of a query.
+/// A test of a field against the values of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subquery {
-    /// The field that is tested, or the fields of which one is to pass.
+    /// The field that is tested, or the fields of which at least one must pass.
     pub field: NamePattern,
-    /// How.
+    /// How its value is compared with those of the query.
     pub test: SubqueryTest,
-    /// What gives the values.
+    /// The query that returns the values.
     pub query: Query,
 }
 
-/// What a value must have to do with those of the query.
+/// How a value must relate to the values of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubqueryTest {
     /// It is one of them.
@@ -50,7 +50,7 @@ impl SubqueryTest {
     }
 }
 
-/// Reads `(query)` behind the name of the function.
+/// Parses `(query)` behind the name of the function.
 pub(super) fn parse(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,
@@ -74,7 +74,7 @@ pub(super) fn parse(
     Ok(Filter::Subquery(Box::new(Subquery { field: field.clone(), test, query })))
 }
 
-/// The field whose values a query gives.
+/// The field whose values a query returns; none if it returns more than one field.
 fn value_field(query: &Query) -> Option<String> {
     for pipe in query.pipes().iter().rev() {
         match pipe.value_field() {
@@ -96,12 +96,12 @@ impl fmt::Display for Subquery {
 }
 
 impl Subquery {
-    /// The field of the query's rows with the values.
+    /// The field that has the values in the rows of the query.
     pub(crate) fn value_field(&self) -> String {
         value_field(&self.query).expect("checked when it was read")
     }
 
-    /// The filter with these values in place of the query.
+    /// The filter with the values in place of the query.
     pub(crate) fn filled(&self, values: BTreeSet<String>) -> Filter {
         let phrase = |value: String| self.field.filter(Test::Phrase(value));
         let nothing = values.is_empty();

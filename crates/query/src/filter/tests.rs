@@ -1,5 +1,5 @@
-//! What the tests of all filters use, and how filters are joined. The examples of each filter stand
-//! beside it.
+//! Helpers of the tests of all filters, and tests of how filters are combined. The examples of each
+//! filter are tested in its own file.
 
 use crate::testing::{record, rows_of};
 

@@ -1,9 +1,9 @@
-//! `_time:…`: times of events. A duration up to now, a year, month, day, hour, minute or second as
-//! a whole, an interval, a comparison; each may be moved back by an `offset`.
+//! `_time:…`: filters on the time of events. A duration up to now, a whole year, month, day, hour,
+//! minute or second, an interval, or a comparison; each may be moved back by an `offset`.
 //!
-//! Read relative to the time of the question, and written as the instants that came of it. A time
-//! without a zone is UTC. What stands outside of OR and NOT decides which parts of the store are
-//! read.
+//! Times are parsed relative to the time of the query, and printed as the resulting instants. A
+//! time without a zone is UTC. Time filters outside of OR and NOT decide which parts of the store
+//! are read.
 
 use std::fmt;
 
@@ -45,13 +45,13 @@ pub(super) fn parse_offset(cursor: &mut Cursor<'_>) -> Result<i64, ParseError> {
     if cursor.eat_keyword("offset") { parse_duration_argument(cursor) } else { Ok(0) }
 }
 
-/// A duration up to now, or a year, month, …, second as a whole.
+/// Parses a duration up to now, or a whole year, month, …, second.
 fn parse_period(cursor: &mut Cursor<'_>) -> Result<TimeRange, ParseError> {
     cursor.eat('=');
     let written = cursor.run(")|,]", DURATION)?;
     let now_ns = cursor.now_ns;
     if let Some(duration) = parse_duration(&written.text) {
-        // As (now - duration, now].
+        // This is (now - duration, now].
         let start_ns = now_ns.saturating_sub(duration.saturating_abs()).saturating_add(1);
         return Ok(TimeRange { start_ns, end_ns: now_ns.saturating_add(1) });
     }
@@ -73,7 +73,7 @@ fn parse_interval(cursor: &mut Cursor<'_>) -> Result<TimeRange, ParseError> {
     if !end_inside {
         cursor.expect(')', "the time range")?;
     }
-    // A bound that names a period begins with it, and as an inclusive end, ends with it.
+    // A bound that names a period stands for its beginning; as an inclusive end, for its end.
     let start_ns = if start_inside { start.start_ns } else { start.start_ns.saturating_add(1) };
     let end_ns = if end_inside { end.end_ns } else { end.start_ns };
     Ok(TimeRange { start_ns, end_ns })
@@ -88,7 +88,7 @@ fn parse_comparison(cursor: &mut Cursor<'_>) -> Result<TimeRange, ParseError> {
     let written = cursor.run(")|,]", TIME)?;
     let now_ns = cursor.now_ns;
     if let Some(duration) = parse_duration(&written.text) {
-        // Ages: older or younger than the duration.
+        // A duration is an age: older or younger than it.
         let at = now_ns.saturating_sub(duration.saturating_abs());
         return Ok(match (less, equal) {
             (true, true) => TimeRange { start_ns: at, end_ns: now_ns.saturating_add(1) },
@@ -116,7 +116,7 @@ fn parse_instants(cursor: &mut Cursor<'_>, stops: &str) -> Result<Instants, Pars
         .ok_or_else(|| not_a_time(cursor, written.position, &[TIME, DURATION]))
 }
 
-/// Reads a duration, as behind `offset`.
+/// Parses a duration, as behind `offset`.
 pub(crate) fn parse_duration_argument(cursor: &mut Cursor<'_>) -> Result<i64, ParseError> {
     let written = cursor.run("()[]|,", DURATION)?;
     parse_duration(&written.text)
@@ -127,7 +127,7 @@ fn not_a_time(cursor: &Cursor<'_>, position: usize, expected: &[&str]) -> ParseE
     cursor.error_at(position, expected, "not a time")
 }
 
-/// Writes a filter on the time.
+/// Prints a filter on the time.
 pub(super) fn write(range: TimeRange, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let TimeRange { start_ns, end_ns } = range;
     match (start_ns == i64::MIN, end_ns == i64::MAX) {

@@ -1,9 +1,9 @@
-//! Tests of the value of one field: one kind a file, with how it is read, matched and what it
-//! needs.
+//! Tests of the value of one field. Each kind has a file with its parser, its matcher and the
+//! phrases that a value must contain.
 //!
-//! [`Test`] says what is asked; [`Matcher`] is made of it once a query. The kind is looked at once
-//! a block, so that the loops over rows only look at bytes. A new kind is a file, a variant of
-//! both, and a line in [`function`] if it is written as one.
+//! [`Test`] is the test as parsed; a [`Matcher`] is built from it once per query. The kind is
+//! dispatched once per block, so that the loops over rows only compare bytes. A new kind takes a
+//! file, a variant of both enums, and a line in [`function`] if it is written as a function.
 
 mod any_case;
 mod common_case;
@@ -48,7 +48,7 @@ pub(super) use self::regex::{parse_pattern, parse_sign as parse_regex};
 pub(super) use self::substring::parse as parse_substring;
 pub use self::value_type::ValueKind;
 
-/// What the value of a field must be like.
+/// A test that the value of a field must pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
     /// Contains this word or phrase at word boundaries; the empty phrase matches empty values only.
@@ -64,11 +64,11 @@ pub enum Test {
     Substring(String),
     /// Matches this regular expression anywhere.
     Regex(Pattern),
-    /// As `Phrase`, in any case of letters.
+    /// As `Phrase`, regardless of case.
     AnyCasePhrase(String),
-    /// As `Prefix`, in any case of letters.
+    /// As `Prefix`, regardless of case.
     AnyCasePrefix(String),
-    /// Contains one of these, with any capital letters small, or in capitals only.
+    /// Contains one of these, with any of its capitals in lower case, or all in upper case.
     CommonCase {
         /// The words or phrases.
         phrases: Vec<String>,
@@ -77,13 +77,13 @@ pub enum Test {
     },
     /// Equals one of these.
     In(Vec<String>),
-    /// Contains these words or phrases one after the other.
+    /// Contains these words or phrases in this order.
     Sequence(Vec<String>),
-    /// Compares like this; as numbers when `value` is one, else as text.
+    /// Satisfies a comparison; of numbers if `value` is one, else of texts.
     Compare {
-        /// How.
+        /// The comparison.
         comparison: Comparison,
-        /// With what, as written.
+        /// The text or number to compare with, as written.
         value: String,
     },
     /// Is a number between these.
@@ -99,9 +99,9 @@ pub enum Test {
     },
     /// Is a text between these, byte by byte.
     StringRange {
-        /// First text inside.
+        /// First text inside the range.
         low: String,
-        /// First text behind.
+        /// First text behind the range.
         high: String,
     },
     /// Is an IPv4 address between these; both ends inside.
@@ -122,14 +122,14 @@ pub enum Test {
     PatternMatch {
         /// The text.
         pattern: String,
-        /// Where it has to stand.
+        /// Where in the value it must be.
         place: PatternPlace,
     },
     /// Is a JSON array with one of these among its items.
     JsonArrayContainsAny(Vec<String>),
-    /// Could be kept as this.
+    /// Could be stored as this type.
     ValueType(ValueKind),
-    /// Has this many characters; both ends inside.
+    /// Has a number of characters in this range; both ends inside.
     Length {
         /// Fewest.
         min: u64,
@@ -138,12 +138,12 @@ pub enum Test {
     },
 }
 
-/// Reads the arguments of a filter that is written as a function: cursor, field and name of the
-/// function.
+/// Parses the arguments of a filter that is written as a function. Its arguments are the cursor,
+/// the field and the name of the function.
 pub(super) type ParseFunction =
     fn(&mut Cursor<'_>, &NamePattern, &str) -> Result<Filter, ParseError>;
 
-/// What reads the filter `name(…)`, if there is one.
+/// The parser of the filter `name(…)`, if there is such a filter.
 pub(super) fn function(name: &str) -> Option<ParseFunction> {
     Some(match name {
         "contains_all" | "contains_any" => contains::parse,
@@ -169,7 +169,7 @@ pub(super) fn function(name: &str) -> Option<ParseFunction> {
     })
 }
 
-/// Reads `(a, "b", c)`. None when there is a `*` among them, which stands for any value.
+/// Parses `(a, "b", c)`. None if the list contains a `*`, which stands for any value.
 pub(super) fn parse_values(
     cursor: &mut Cursor<'_>,
     function: &str,
@@ -199,17 +199,17 @@ fn parse_list(cursor: &mut Cursor<'_>, function: &str) -> Result<Option<Vec<Stri
     Ok((!star).then_some(values))
 }
 
-/// What `in(…)` and its like are given.
+/// The argument of `in(…)` and similar filters.
 pub(super) enum Given {
     /// Any value.
     Any,
-    /// These.
+    /// A list of values.
     Values(Vec<String>),
-    /// Those of a query: the filter is made of it already.
+    /// The values of a query: the filter that was built from it.
     Query(Filter),
 }
 
-/// As [`parse_values`], or else the query whose values are meant.
+/// Parses what [`parse_values`] does, or else a query that returns the values.
 pub(super) fn parse_values_or_query(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,
@@ -225,24 +225,24 @@ pub(super) fn parse_values_or_query(
     cursor.go_back(begin);
     match subquery::parse(cursor, field, function) {
         Ok(filter) => Ok(Given::Query(filter)),
-        // What got farther is more likely to be what was meant.
+        // The parser that got farther is more likely to be the intended one.
         Err(error) if error.position > wrong_list.position => Err(error),
         Err(error) if error.query[begin..].contains('|') => Err(error),
         Err(_) => Err(wrong_list),
     }
 }
 
-/// Phrases that a value must hold to pass a test; what it must be like beside that is not said.
+/// Phrases that a value must contain to pass a test. This is necessary, not sufficient.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needed {
-    /// The phrases; without any, nothing is needed.
+    /// The phrases; if there are none, nothing is known of the values that pass.
     pub phrases: Vec<Phrase>,
-    /// Whether one of them is enough; otherwise all are needed.
+    /// Whether one of the phrases is enough; otherwise all are needed.
     pub any: bool,
 }
 
 impl Needed {
-    /// The text, if it is not empty; `whole_start`, `whole_end`: no word goes on beyond that end.
+    /// The text, unless it is empty. `whole_start`, `whole_end`: no word continues beyond that end.
     fn one(text: &str, whole_start: bool, whole_end: bool) -> Needed {
         let phrase = Phrase { text: text.to_owned(), whole_start, whole_end };
         let phrases = if text.is_empty() { Vec::new() } else { vec![phrase] };
@@ -253,14 +253,15 @@ impl Needed {
         Needed { phrases: parts.flat_map(|part| part.phrases).collect(), any: false }
     }
 
-    /// One of some parts that each need one phrase.
+    /// Any of the parts, each of which needs one phrase.
     fn any_of(parts: impl Iterator<Item = Needed>) -> Needed {
         Needed { any: true, ..Needed::all_of(parts) }
     }
 }
 
 impl Test {
-    /// What a value must hold to pass. Left out: case, numbers.
+    /// The phrases that a value must contain to pass. Left out: tests that ignore case, and those
+    /// that compare numbers.
     pub(crate) fn needed(&self) -> Needed {
         match self {
             Test::Phrase(text) => phrase::needed(text),
@@ -335,16 +336,16 @@ fn quoted_list(values: &[String]) -> String {
     values.iter().map(|v| quote(v)).collect::<Vec<_>>().join(", ")
 }
 
-/// A test made ready to run.
+/// A test prepared to run.
 pub(super) trait Matches {
-    /// Rough time a row, in units of looking a field up.
+    /// Rough time per row, in units of one field lookup.
     fn cost(&self) -> u32;
 
     /// Whether a value passes.
     fn matches(&self, value: &[u8]) -> bool;
 }
 
-/// A test of any kind made ready to run.
+/// A test of any kind prepared to run.
 pub(super) enum Matcher {
     Any(presence::Any),
     Empty(presence::Empty),
@@ -369,7 +370,8 @@ pub(super) enum Matcher {
     ValueType(ValueKind),
 }
 
-/// Does the same with the matcher of each kind, so that what it does is compiled for each.
+/// Evaluates the same expression with the matcher of each kind, so that it is compiled for each
+/// kind.
 macro_rules! of_each_kind {
     ($matcher:expr, $kind:ident => $does:expr) => {
         match $matcher {
@@ -463,17 +465,17 @@ impl Matcher {
         }
     }
 
-    /// Rough time a row, in units of looking a field up.
+    /// Rough time per row, in units of one field lookup.
     pub fn cost(&self) -> u32 {
         of_each_kind!(self, kind => kind.cost())
     }
 
-    /// Whether a value passes; for few values, as the kind is looked at each time.
+    /// Whether a value passes. For few values only, as each call dispatches on the kind.
     pub fn matches(&self, value: &[u8]) -> bool {
         of_each_kind!(self, kind => kind.matches(value))
     }
 
-    /// Keeps the rows whose value passes; `with_value` gives the value of a row to a test.
+    /// Keeps the rows whose value passes; `with_value` calls a test with the value of a row.
     #[inline]
     pub fn retain(
         &self,

@@ -1,9 +1,9 @@
-//! `_time:week_range[Mon, Fri] offset 2h`: times of events on these days of every week; `(` and `)`
-//! leave an end out.
+//! `_time:week_range[Mon, Fri] offset 2h`: events on these days of every week; `(` and `)` exclude
+//! an end.
 //!
-//! The offset is that of the zone from UTC, which is taken without one. A range whose last day is
-//! before its first in the week, which begins on Sunday, goes over its end: `[Sat, Sun]` is the
-//! weekend.
+//! The offset is that of the time zone from UTC; the default is 0. The week begins on Sunday. A
+//! range whose last day comes before its first day continues into the next week: `[Sat, Sun]` is
+//! the weekend.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 use crate::time::{DAY_NS, format_duration};
 
-/// The days as they are written in full; three letters are enough.
+/// The full names of the days; three letters are enough.
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 /// 1970-01-01 was a Thursday.
@@ -23,11 +23,11 @@ const WEEK_NS: i64 = 7 * DAY_NS;
 pub struct WeekRange {
     /// The first day, 0 for Sunday to 6.
     pub first: u8,
-    /// Whether it is inside.
+    /// Whether the first day is inside.
     pub first_inside: bool,
     /// The last day.
     pub last: u8,
-    /// Whether it is inside.
+    /// Whether the last day is inside.
     pub last_inside: bool,
     /// Offset of the zone from UTC, east of it positive.
     pub offset_ns: i64,
@@ -45,7 +45,7 @@ impl WeekRange {
     }
 }
 
-/// Reads what stands behind `week_range`.
+/// Parses the text behind `week_range`.
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<WeekRange, ParseError> {
     let first_inside = cursor.eat('[');
     if !first_inside {

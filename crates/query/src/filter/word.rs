@@ -1,8 +1,8 @@
 //! Words and phrases in values: substring search with word boundaries.
 //!
-//! A phrase matches where it stands and no word goes on beyond its ends: before it, if it begins
-//! with a word character, and behind it, if it ends with one. Bytes that are not UTF-8 are no word
-//! characters.
+//! An occurrence of a phrase is a match if no word continues beyond its ends: before it, if it
+//! begins with a word character, and behind it, if it ends with one. Bytes that are not UTF-8 are
+//! not word characters.
 
 use memchr::memmem::Finder;
 
@@ -25,7 +25,7 @@ impl PhraseFinder {
         }
     }
 
-    /// Whether an occurrence at `start` is a match: no word goes on beyond it.
+    /// Whether an occurrence at `start` is a match: no word continues beyond its ends.
     #[inline]
     pub fn accepts(&self, value: &[u8], start: usize) -> bool {
         let end = start + self.finder.needle().len();
@@ -33,7 +33,7 @@ impl PhraseFinder {
             || self.ends_with_word && word_behind(value, end))
     }
 
-    /// The end of the first occurrence at or behind `from`.
+    /// The end of the first match at or behind `from`.
     pub fn find_from(&self, value: &[u8], mut from: usize) -> Option<usize> {
         let length = self.finder.needle().len();
         while let Some(found) = self.finder.find(&value[from..]) {

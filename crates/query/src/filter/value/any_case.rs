@@ -1,4 +1,5 @@
-//! `i(error)`, `i("cannot open"*)`: as a word, phrase or prefix, in any case of letters.
+//! `i(error)`, `i("cannot open"*)`: the value contains a word, phrase or prefix, regardless of
+//! case.
 //!
 //! Letters are compared by the simple case folding of Unicode: `i(straße)` does not find `STRASSE`.
 
@@ -47,7 +48,8 @@ impl Matcher {
         }
     }
 
-    /// Whether the phrase stands somewhere at word boundaries, in letters that `accept` accepts.
+    /// Whether the value contains the phrase at word boundaries, in a spelling that `accept`
+    /// accepts.
     #[inline]
     pub fn any(&self, value: &[u8], mut accept: impl FnMut(&[u8]) -> bool) -> bool {
         let mut from = 0;

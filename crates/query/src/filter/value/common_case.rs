@@ -1,10 +1,10 @@
-//! `contains_common_case("VictoriaMetrics")`: the value contains the word or phrase as written, in
-//! capitals only, or with any of its capital letters small; `equals_common_case(…)`: the whole
-//! value is one of these. Of several phrases one is enough.
+//! `contains_common_case("VictoriaMetrics")`: the value contains the word or phrase as written, all
+//! in upper case, or with any of its capitals in lower case; `equals_common_case(…)`: the whole
+//! value is one of these spellings. Of several phrases one is enough.
 //!
 //! So this finds `VictoriaMetrics`, `VICTORIAMETRICS`, `victoriametrics`, `Victoriametrics` and
-//! `victoriaMetrics`, and not `vICTORIAmETRICS`. Letters whose other case is more than one
-//! character stay as they are.
+//! `victoriaMetrics`, but not `vICTORIAmETRICS`. Letters whose other case is more than one
+//! character are not changed.
 
 use super::{Matches, Needed, Test, any_case, parse_values};
 use crate::block::NamePattern;
@@ -12,7 +12,8 @@ use crate::filter::Filter;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// Spellings up to which a unit is asked for them all before it is read.
+/// Spellings up to which a unit is checked for all of them before it is read. With more, this test
+/// rules out no unit.
 const NEEDED_SPELLINGS_MAX: usize = 32;
 
 pub(in crate::filter) fn parse(
@@ -54,7 +55,7 @@ fn accepts(phrase: &str, found: &[u8]) -> bool {
             && phrase.chars().zip(found.chars()).all(|(p, f)| f == p || f == lower(p))
 }
 
-/// All spellings of a phrase; none when there are too many.
+/// All spellings of a phrase; none if there are too many.
 fn spellings(phrase: &str) -> Option<Vec<String>> {
     let mut all = vec![String::new()];
     for c in phrase.chars() {
@@ -86,7 +87,8 @@ pub(super) fn needed(phrases: &[String]) -> Needed {
 }
 
 pub(in crate::filter) struct Matcher {
-    /// Each with what finds it in any case; none when the whole value has to be the phrase.
+    /// The phrases, each with its search regardless of case; without one if the whole value has to
+    /// be the phrase.
     phrases: Vec<(String, Option<any_case::Matcher>)>,
 }
 
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_asked_for_the_spellings() {
+    fn all_spellings_are_needed_up_to_the_limit() {
         let texts = |phrases: &[&str]| {
             let phrases: Vec<String> = phrases.iter().map(|p| p.to_string()).collect();
             let texts: Vec<String> = needed(&phrases).phrases.into_iter().map(|p| p.text).collect();

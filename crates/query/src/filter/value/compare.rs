@@ -1,8 +1,8 @@
-//! `took:>1.5s`, `size:<=10KiB`, `user:<"m"`: the value compares so; as numbers when the written
-//! value is one, a full time among them, else as text, byte by byte.
+//! `took:>1.5s`, `size:<=10KiB`, `user:<"m"`: comparisons of the value; as numbers if the value in
+//! the query is one (a full time is a number, too), else as text, byte by byte.
 //!
-//! A value that is not wholly a number passes no comparison with a number. No value is the empty
-//! text, which is less than any other, as in VictoriaLogs.
+//! A value that is not wholly a number passes no comparison with a number. A missing field counts
+//! as the empty text, which is less than any other, as in VictoriaLogs.
 
 use std::cmp::Ordering;
 
@@ -47,7 +47,7 @@ impl Comparison {
     }
 }
 
-/// Reads `<x`, `<=x`, `>x`, `>=x`.
+/// Parses `<x`, `<=x`, `>x`, `>=x`.
 pub(in crate::filter) fn parse_sign(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,

@@ -1,8 +1,8 @@
-//! `contains_all(foo, "bar baz")`: all of these words and phrases; `contains_any(…)`: one of them
-//! at least.
+//! `contains_all(foo, "bar baz")`: the value contains all of these words and phrases;
+//! `contains_any(…)`: at least one of them.
 //!
-//! Shorthands: read as phrases joined by AND or OR, and written back so. With `*` inside they pass
-//! everything.
+//! Both are shorthands: they are parsed into phrases joined by AND or OR, and printed as these.
+//! With a `*` in the list they pass everything.
 
 use super::{Given, Test, parse_values_or_query};
 use crate::block::NamePattern;

@@ -1,6 +1,6 @@
 //! `="fatal error"`, `level:=info`, `exact(info)`: the whole value is this.
 //!
-//! `!=` and `field:!=` are its negation. A field that is not there counts as empty.
+//! `!=` and `field:!=` are its negation. A missing field counts as empty.
 
 use super::{Matches, Needed, Test};
 use crate::block::NamePattern;
@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// Reads what stands behind `=`.
+/// Parses the text behind `=`.
 pub(in crate::filter) fn parse_sign(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,
@@ -18,7 +18,7 @@ pub(in crate::filter) fn parse_sign(
     Ok(field.filter(if prefix { Test::ExactPrefix(value) } else { Test::Exact(value) }))
 }
 
-/// Reads `exact(value)` and `exact(prefix*)`.
+/// Parses `exact(value)` and `exact(prefix*)`.
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,

@@ -1,4 +1,4 @@
-//! `="Processing request"*`: the value begins so. The empty prefix passes every value.
+//! `="Processing request"*`: the value begins with this text. The empty prefix passes every value.
 
 use super::{Matches, Needed};
 

@@ -1,6 +1,6 @@
 //! `level:in(error, "b c")`: the whole value is one of these; `in(*)` passes everything.
 //!
-//! The values are in a table: a long list costs no more than a short one.
+//! The values are in a hash table: a long list costs no more than a short one.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,8 @@ use crate::filter::Filter;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// Values up to which a unit is asked for them all before it is read; of longer lists it is taken
-/// to have one.
+/// Values up to which a unit is checked for all of them before it is read. A longer list rules out
+/// no unit.
 const NEEDED_VALUES_MAX: usize = 32;
 
 pub(in crate::filter) fn parse(

@@ -1,8 +1,7 @@
 //! `ip:ipv4_range(10.0.0.0/8)`, `ipv4_range(1.2.3.4, 1.2.3.9)`, `ipv4_range(1.2.3.4)`, and
 //! `ipv6_range(…)` likewise: the whole value is an address in the range, both ends inside.
 //!
-//! For `ipv6_range` IPv4 addresses count as theirs under `::ffff:0:0/96`, and so do networks of
-//! them.
+//! For `ipv6_range` IPv4 addresses and networks count as the mapped ones under `::ffff:0:0/96`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,11 +11,11 @@ use crate::filter::Filter;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// A kind of address, and how the filter calls it.
+/// A kind of address, and its names in error messages.
 pub(in crate::filter) trait Address: Copy + Ord {
     /// As in `not an IPv4 address`.
     const KIND: &str;
-    /// What stands in the brackets, for messages.
+    /// What the parentheses must contain, for error messages.
     const RANGE: &str;
     /// Longest text of an address.
     const BYTES_MAX: usize;
@@ -24,10 +23,10 @@ pub(in crate::filter) trait Address: Copy + Ord {
     /// Whether a text may be one, by its first byte.
     fn may_begin(first: u8) -> bool;
 
-    /// The address as one of this kind.
+    /// Converts an address to this kind.
     fn of(address: IpAddr) -> Option<Self>;
 
-    /// The address that a text is.
+    /// Parses an address; none if the text is not one.
     fn read(text: &str) -> Option<Self>;
 
     /// The test of a range.
@@ -86,8 +85,8 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// First and last address of a network of which the first `bits` bits are the same (RFC 4632, RFC
-/// 4291 section 2.3); none when an address has not so many.
+/// First and last address of the network whose addresses share the first `bits` bits (RFC 4632, RFC
+/// 4291 section 2.3); none if an address has fewer bits.
 pub fn network(address: IpAddr, bits: u32) -> Option<(IpAddr, IpAddr)> {
     match address {
         IpAddr::V4(address) if bits <= 32 => {
@@ -106,7 +105,7 @@ pub fn network(address: IpAddr, bits: u32) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Reads `(…)` behind the name of the filter.
+/// Parses `(…)` behind the name of the filter.
 pub(in crate::filter) fn parse<A: Address>(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,
@@ -129,7 +128,7 @@ pub(in crate::filter) fn parse<A: Address>(
     Ok(field.filter(A::test(low, high)))
 }
 
-/// First and last address of a network, or an address twice.
+/// First and last address of a network; for a single address, this address twice.
 fn one_or_network<A: Address>(text: &str) -> Option<(A, A)> {
     let Some((address, bits)) = text.split_once('/') else {
         let address = A::read(text)?;
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_as_many_bits_as_its_addresses() {
+    fn a_network_has_no_more_bits_than_its_addresses() {
         for (text, wrong) in [
             ("ipv4_range(1.2.3.4/32)", false),
             ("ipv4_range(1.2.3.4/33)", true),

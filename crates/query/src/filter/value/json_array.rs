@@ -1,8 +1,8 @@
 //! `tags:json_array_contains_any("prod", "dev")`: the value is a JSON array with one of these among
 //! its items.
 //!
-//! Strings are compared by what they say, other items as they are written. What is no JSON array
-//! does not pass.
+//! Strings are compared unescaped, other items as they are written. A value that is not a JSON
+//! array does not pass.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! `len_range(5, 10)`: the value has so many characters, both ends inside; `inf` for no upper end.
+//! `len_range(5, 10)`: the number of characters of the value is in the range, both ends inside;
+//! `inf` stands for no upper end.
 //!
 //! Characters are counted by their first bytes; every byte that cannot be a continuation of UTF-8
 //! counts as one.

@@ -1,7 +1,7 @@
 //! `pattern_match("user_id=<N>, ip=<IP4>, time=<DATETIME>")`: the value contains the text with
 //! numbers, times, addresses or words in place of the placeholders ([`Placeholder`]).
-//! `pattern_match_full`: it is the whole value; `pattern_match_prefix`, `pattern_match_suffix`: it
-//! stands at its beginning, its end.
+//! `pattern_match_full`: the text is the whole value; `pattern_match_prefix`,
+//! `pattern_match_suffix`: the value begins or ends with the text.
 //!
 //! Other texts in `<…>` stand for themselves.
 
@@ -14,7 +14,7 @@ use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 use crate::syntax::placeholder::Placeholder;
 
-/// Where a pattern has to stand in a value.
+/// Where in a value a pattern must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternPlace {
     /// `pattern_match`
@@ -94,7 +94,7 @@ impl Matcher {
         Matcher { first, parts, place }
     }
 
-    /// Where the pattern ends that begins at `from`.
+    /// The end of a match of the pattern that begins at `from`.
     fn end(&self, value: &[u8], from: usize) -> Option<usize> {
         let first = self.first.needle();
         let mut at = value[from..].starts_with(first).then_some(from + first.len())?;
@@ -105,7 +105,7 @@ impl Matcher {
         Some(at)
     }
 
-    /// The first place at or behind `from` where the pattern may begin.
+    /// The first position at or behind `from` where the pattern may begin.
     fn start(&self, value: &[u8], from: usize) -> Option<usize> {
         match (self.first.needle(), self.parts.first()) {
             (b"", Some((placeholder, _))) => placeholder.start(value, from),

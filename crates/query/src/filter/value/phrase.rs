@@ -1,5 +1,5 @@
-//! `error`, `"cannot open file"`: the value contains the word or phrase, and no word goes on beyond
-//! its ends.
+//! `error`, `"cannot open file"`: the value contains the word or phrase, and no word continues
+//! beyond its ends.
 //!
 //! Words are runs of letters, digits and underscores; everything else in a phrase is taken as it
 //! stands, and case counts. The empty phrase passes empty values only.

@@ -1,4 +1,4 @@
-//! `err*`, `"unexpected fail"*`: the value contains a word or phrase that begins so.
+//! `err*`, `"unexpected fail"*`: the value contains a word or phrase that begins with this text.
 //!
 //! The empty prefix, `field:*`, passes values that are not empty.
 

@@ -1,16 +1,16 @@
 //! `level:""`: lines without the field, or with an empty one; `level:*`: lines where the field is
 //! not empty.
 //!
-//! Read as the empty phrase and the empty prefix, which they are: the file of those filters writes
-//! and reads them. An empty exact prefix or substring passes every value, as `in(*)`,
-//! `contains_all(*)` and `contains_any(*)` do.
+//! They are the empty phrase and the empty prefix: the files of those filters parse and print them.
+//! An empty exact prefix or substring passes every value, as `in(*)`, `contains_all(*)` and
+//! `contains_any(*)` do.
 
 use super::Matches;
 
-/// Passes what is empty.
+/// Passes empty values.
 pub(in crate::filter) struct Empty;
 
-/// Passes what is not empty.
+/// Passes values that are not empty.
 pub(in crate::filter) struct NotEmpty;
 
 /// Passes everything.

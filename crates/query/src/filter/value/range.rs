@@ -1,5 +1,5 @@
-//! `took:range(4.2, Inf)`, `range[1, 10KB]`: the value is a number between two; `(` and `)` leave
-//! an end out.
+//! `took:range(4.2, Inf)`, `range[1, 10KB]`: the value is a number in the range; `(` and `)`
+//! exclude an end.
 //!
 //! Full times are numbers of nanoseconds here. Values that are not wholly a number do not pass.
 
@@ -20,7 +20,7 @@ pub struct Number {
 }
 
 impl Number {
-    /// Reads a number as it is written in queries and field values.
+    /// Parses a number as it is written in queries and field values.
     pub fn parse(text: &str) -> Option<Number> {
         Some(Number { text: text.to_owned(), value: parse_comparable(text.as_bytes())? })
     }
@@ -58,7 +58,7 @@ fn parse_number_argument(cursor: &mut Cursor<'_>) -> Result<Number, ParseError> 
         .ok_or_else(|| cursor.error_at(written.position, &[what], "not a number"))
 }
 
-/// Numbers between two.
+/// A range of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::filter) struct NumberRange {
     pub low: f64,

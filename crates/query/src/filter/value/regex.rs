@@ -3,8 +3,8 @@
 //! The syntax is that of the crate `regex`, which is close to RE2's: no back references, time
 //! linear in the value. `(?i)` ignores case, `^` and `$` are the ends of the value.
 //!
-//! Where every match holds a certain text, as `Failed password for ` in `Failed password for
-//! (root|admin)`, blocks and values without it are left out before the expression is looked at.
+//! If every match contains a certain text, as `Failed password for ` in `Failed password for
+//! (root|admin)`, blocks and values without it are skipped before the expression runs.
 
 use regex_syntax::hir::{Hir, HirKind};
 
@@ -15,30 +15,30 @@ use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 use crate::syntax::regexes::{REGEX_NESTING_MAX, RegexBudget};
 
-/// A compiled regular expression; equal when its text is.
+/// A compiled regular expression; two are equal if their texts are.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    /// What is compiled for it.
+    /// The expression that is compiled for the text.
     source: String,
     regex: regex::bytes::Regex,
-    /// Every match holds this; empty when there is nothing of the kind.
+    /// A text that every match contains; empty if there is none.
     literal: String,
 }
 
 impl Pattern {
-    /// Compiles `text`. The error says what is wrong in one line.
+    /// Compiles `text`. The error is one line.
     pub fn new(text: &str) -> Result<Pattern, String> {
         Pattern::of_logsql(text, &mut RegexBudget::default())
     }
 
-    /// One whose `.` stands for no newline, within what is left for a query. Its text says so, as
-    /// queries are told apart by theirs.
+    /// An expression whose `.` does not match a newline, within the budget that is left for a
+    /// query. This flag is part of its text, because queries are distinguished by their text.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Pattern, String> {
         Pattern::compiled(text, format!("(?-s){text}"), text.to_owned(), budget)
     }
 
-    /// One of LogsQL, whose `.` stands for a newline too, as in VictoriaLogs.
+    /// An expression of LogsQL, whose `.` matches a newline too, as in VictoriaLogs.
     pub(crate) fn of_logsql(text: &str, budget: &mut RegexBudget) -> Result<Pattern, String> {
         Pattern::compiled(text, text.to_owned(), format!("(?s){text}"), budget)
     }
@@ -54,29 +54,29 @@ impl Pattern {
             builder.nest_limit(REGEX_NESTING_MAX);
             builder.size_limit(bytes).dfa_size_limit(bytes).build()
         })?;
-        // Read as bytes, so that all is read that was compiled.
+        // Parsed for bytes, so that every expression that was compiled can be parsed.
         let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(&source);
         let literal = hir.ok().and_then(|hir| String::from_utf8(literal_of(&hir)).ok());
         let literal = literal.unwrap_or_default();
         Ok(Pattern { text, source, regex, literal })
     }
 
-    /// As it was written.
+    /// The expression as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// As it is compiled.
+    /// The expression as it is compiled.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
-    /// A text that every match holds, maybe empty.
+    /// A text that every match contains; may be empty.
     pub(crate) fn literal(&self) -> &str {
         &self.literal
     }
 
-    /// Compiled.
+    /// The compiled expression.
     pub(crate) fn regex(&self) -> &regex::bytes::Regex {
         &self.regex
     }
@@ -88,7 +88,7 @@ impl PartialEq for Pattern {
     }
 }
 
-/// The longest text that stands, in one piece, in every match.
+/// The longest contiguous text that every match contains.
 fn literal_of(hir: &Hir) -> Vec<u8> {
     match hir.kind() {
         HirKind::Literal(literal) => literal.0.to_vec(),
@@ -105,7 +105,7 @@ pub(super) fn needed(pattern: &Pattern) -> Needed {
     Needed::one(pattern.literal(), false, false)
 }
 
-/// Reads a regular expression; `anchor` says what is compiled for the text.
+/// Parses a regular expression; `anchor` makes the expression that is compiled from the text.
 pub(in crate::filter) fn parse_pattern(
     cursor: &mut Cursor<'_>,
     anchor: impl FnOnce(&str) -> String,
@@ -117,7 +117,7 @@ pub(in crate::filter) fn parse_pattern(
     })
 }
 
-/// Reads what stands behind `~`.
+/// Parses the text behind `~`.
 pub(in crate::filter) fn parse_sign(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,
@@ -126,7 +126,7 @@ pub(in crate::filter) fn parse_sign(
     Ok(field.filter(Test::Regex(pattern)))
 }
 
-/// Reads `re("…")`.
+/// Parses `re("…")`.
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,
@@ -163,7 +163,7 @@ mod tests {
     use crate::filter::tests::{check, check_fields};
 
     #[test]
-    fn the_text_that_every_match_holds() {
+    fn the_text_that_every_match_contains() {
         for (pattern, literal) in [
             ("Failed password for (root|admin)", "Failed password for "),
             ("(ab)+c", "ab"),

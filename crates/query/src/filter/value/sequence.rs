@@ -1,4 +1,4 @@
-//! `seq("error", "open file")`: these words and phrases stand in the value in this order, without
+//! `seq("error", "open file")`: the value contains these words and phrases in this order, without
 //! overlap.
 
 use super::{Matches, Needed, Test, parse_values};

@@ -1,7 +1,7 @@
 //! `user.name:string_range(A, C)`: the value is not less than the first text and less than the
 //! second, byte by byte.
 //!
-//! A field that is not there counts as empty: `string_range("", x)` passes lines without it.
+//! A missing field counts as empty: `string_range("", x)` passes lines without it.
 
 use super::{Matches, Test};
 use crate::block::NamePattern;

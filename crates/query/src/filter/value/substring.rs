@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// Reads what stands behind the first `*`, up to the second.
+/// Parses the text behind the first `*`, up to the second.
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,

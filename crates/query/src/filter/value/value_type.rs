@@ -1,11 +1,11 @@
-//! `size:value_type(uint64)`: the value could be kept as this: as `uint8`, `uint16`, `uint32`,
-//! `uint64`, `int64`, `float64`, `ipv4`, `iso8601`, or as nothing but a `string`.
+//! `size:value_type(uint64)`: the value could be stored as this type: `uint8`, `uint16`, `uint32`,
+//! `uint64`, `int64`, `float64`, `ipv4`, `iso8601`, or only as a `string`.
 //!
-//! So every `uint8` passes for `uint64`, `int64` and `float64` too. Numbers are those that would be
-//! written the same again: no leading zeros, no sign but `-`, no exponent, no unit. `iso8601` are
-//! full times of RFC 3339. An empty value is of no type.
+//! So every `uint8` passes for `uint64`, `int64` and `float64` too. A value is a number if its text
+//! is reproduced when the number is printed: no leading zeros, no sign but `-`, no exponent, no
+//! unit. An `iso8601` is a full time of RFC 3339. An empty value has no type.
 //!
-//! Left out: `const` and `dict`, which say how many values a block has, not what they are.
+//! Left out: `const` and `dict`, which describe the number of values in a block, not the values.
 
 use std::net::Ipv4Addr;
 
@@ -16,10 +16,10 @@ use crate::number::parse_timestamp;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// What a value could be kept as.
+/// The type that a value could be stored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
-    /// None of the others.
+    /// None of the other types.
     Text,
     /// A whole number from 0 up to this.
     Unsigned(u64),
@@ -34,7 +34,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// All of them, with their names.
+    /// All kinds, with their names.
     pub const NAMES: [(&str, ValueKind); 9] = [
         ("string", ValueKind::Text),
         ("uint8", ValueKind::Unsigned(u8::MAX as u64)),
@@ -47,7 +47,7 @@ impl ValueKind {
         ("iso8601", ValueKind::Iso8601),
     ];
 
-    /// As it is written.
+    /// The name of the kind in queries.
     pub fn name(self) -> &'static str {
         let named = ValueKind::NAMES.iter().find(|(_, kind)| *kind == self);
         named.expect("each has a name").0
