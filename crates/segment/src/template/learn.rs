@@ -2,9 +2,9 @@
 //!
 //! 1. Tokens with a digit vary, all others are static. Values that are then equal share a *shape*.
 //! 2. Shapes that differ in one token only, and have few rows each, become one shape in which this
-//!   token varies. Repeated until no more can be merged.
+//!    token varies. Repeated until no more can be merged.
 //! 3. Shapes with few rows are cut behind the longest prefix that enough of them share; the rest of
-//!   the value is one slot, and may be split again as a column of its own.
+//!    the value is one slot, and may be split again as a column of its own.
 //!
 //! The time is linear in the tokens of the values plus, per round, the tokens of the shapes.
 
