@@ -38,11 +38,13 @@ pub(crate) const COMMITTED_FRAMES_MAX: usize = 64;
 /// files.
 pub(crate) const OPEN_FILES_MAX: usize = 64;
 /// Interval of maintenance: limits on age are enforced, and failed work is tried again.
-pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 1_000;
+pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 5_000;
+/// Interval at which the age of the active segment is looked at while no line arrives.
+pub(crate) const CLOSING_INTERVAL_MS: u64 = 1_000;
 
 /// A segment that holds at least this part of a full one is closed at a part of the age: lines come
 /// fast, and are searched fast only once they are sealed.
-pub(crate) const LARGE_PARTS: u64 = 16;
+const LARGE_PARTS: u64 = 16;
 /// See [`LARGE_PARTS`]: the part of the age.
 const LARGE_AGE_PARTS: i64 = 15;
 /// A segment that holds less than this part of a full one waits [`SMALL_AGES`] times as long. So
@@ -112,8 +114,8 @@ pub struct StoreConfig {
     /// Rules that delete some lines earlier than `age_ns`, from sealed segments, where these lines
     /// are a large enough part of a segment to rewrite it.
     pub rules: Vec<RetentionRule>,
-    /// A segment is closed, and then sealed, when its first line arrived longer ago than this,
-    /// nanoseconds. One that holds a sixteenth of a full one is closed at a fifteenth of that age,
+    /// A segment is closed, and then sealed, when it has taken lines for longer than this,
+    /// nanoseconds, whenever they arrived at a collector. One that holds a sixteenth of a full one is closed at a fifteenth of that age,
     /// one that holds less than a 256th at 120 times that age.
     pub segment_age_ns: i64,
     /// The backlog, bytes of segments that are closed and parsed and not sealed, beyond which
@@ -196,8 +198,7 @@ impl StoreConfig {
         self.segment_bytes_max.min(part).max(self.segment_bytes_min)
     }
 
-    /// The age at which a segment of so many bytes is closed, nanoseconds since its first line
-    /// arrived.
+    /// The age at which a segment of so many bytes is closed, nanoseconds.
     pub(crate) fn closing_age_ns(&self, bytes: u64) -> i64 {
         let full = self.segment_bytes();
         if bytes >= full / LARGE_PARTS {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::config::{MAINTENANCE_INTERVAL_MS, ns_of_ms};
+use crate::config::{CLOSING_INTERVAL_MS, MAINTENANCE_INTERVAL_MS, ns_of_ms};
 use crate::ledger::Ledger;
 use crate::store_core::StoreCore;
 use crate::sync::{lock, read};
@@ -15,14 +15,16 @@ pub(crate) fn run(core: &StoreCore, writer: &Mutex<Writer>, ledger: &Mutex<Ledge
     loop {
         turn(core, writer, ledger, &mut maintain_ns);
         let now_ns = core.clock.monotonic_ns();
-        let wait = Duration::from_nanos(maintain_ns.saturating_sub(now_ns));
+        let wait = maintain_ns.saturating_sub(now_ns).min(ns_of_ms(CLOSING_INTERVAL_MS));
+        let wait = Duration::from_nanos(wait);
         if core.signals.ledger.wait(&mut seen, wait) {
             return;
         }
     }
 }
 
-/// Does the work that the writer left, and every few seconds the maintenance that is due.
+/// Closes the active segment if that is due, does the work that the writer left, and every few
+/// seconds the maintenance that is due.
 /// `maintain_ns` is when it is due next, monotonic nanoseconds.
 pub(crate) fn turn(
     core: &StoreCore,
@@ -32,6 +34,7 @@ pub(crate) fn turn(
 ) {
     let now_ns = core.clock.monotonic_ns();
     if now_ns < *maintain_ns {
+        lock(writer).roll_old(core.clock.now_ns());
         lock(ledger).catch_up();
         return;
     }

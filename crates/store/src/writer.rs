@@ -451,13 +451,19 @@ impl Writer {
         }
     }
 
-    /// Closes the active segment when it is old enough to be sealed.
-    fn roll_old(&mut self, now_ns: i64) {
+    /// Closes the active segment when it is old enough to be sealed. Lines may have waited at a
+    /// collector for days: they make no segment older than its file.
+    pub(crate) fn roll_old(&mut self, now_ns: i64) {
         if !self.core.signals.sealing.is_attached() {
             return;
         }
         let Some(active) = &self.active else { return };
-        self.roll_aged(now_ns, self.core.config.closing_age_ns(active.file.end()));
+        let age_ns = self.core.config.closing_age_ns(active.file.end());
+        let Some((first_ns, _)) = read(&active.segment.index).totals.received_ns else { return };
+        let since_ns = first_ns.max(active.segment.created_ns);
+        if since_ns < now_ns.saturating_sub(age_ns) {
+            self.roll();
+        }
     }
 
     /// Gives preallocated space back, when the store is closed.

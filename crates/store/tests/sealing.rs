@@ -31,7 +31,7 @@ impl Bench {
     fn new(change: impl FnOnce(&mut StoreConfig)) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let disk = SimDisk::new(1).with_os_dir(dir.path().to_owned());
-        let clock = Arc::new(ManualClock::new(1_000_000_000_000));
+        let clock = Arc::new(ManualClock::new(1_000_000_000_000_000));
         let mut config = config("/data");
         change(&mut config);
         let store = Self::store(&config, &disk, &clock);
@@ -395,6 +395,27 @@ fn lines_are_found_by_name_in_both_kinds() {
             .unwrap()
             .is_empty()
     );
+}
+
+#[test]
+fn segments_are_closed_by_size_and_by_the_time_since_they_take_lines() {
+    for (lines, age_s) in [(4_000, 2), (1_000, 30), (10, 3_600)] {
+        let bench = Bench::new(|config| config.segment_bytes_max = 4 << 20);
+        assert_eq!(bench.store.background_step(&bench.host), Step::Idle);
+        // Lines that waited at a collector for a day.
+        let arrived_ns = bench.clock.now_ns() - 86_400_000_000_000;
+        for _ in 0..2 {
+            let frame = frame_at(bench.store.next_sequence(), lines / 2, 100, arrived_ns);
+            assert!(append(&bench.store, vec![frame])[0].is_ok());
+        }
+        for (after_ns, state) in
+            [(age_s * 1_000_000_000, SegmentState::Hot), (1, SegmentState::Rolled)]
+        {
+            bench.clock.advance_ns(after_ns);
+            bench.store.run_retention(bench.clock.now_ns());
+            assert_eq!(bench.states(), [state], "{lines} lines");
+        }
+    }
 }
 
 #[test]

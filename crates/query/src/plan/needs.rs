@@ -59,8 +59,8 @@ pub(crate) struct Needs {
 pub(crate) struct Known {
     /// Whether it may have lines that the filter selects.
     pub may_pass: bool,
-    /// The tests, by their places among [all](tests_of), that no value of the unit passes; those
-    /// behind the last may be passed.
+    /// For each test of the [filter](tests_of), whether no value of the unit can pass it; empty
+    /// where that is not known, and where no line of the unit can pass.
     pub ruled_out: Vec<bool>,
 }
 
@@ -102,8 +102,11 @@ impl Needs {
         }
         let Some(held) = unit.may_hold(&self.phrases)? else { return Ok(unknown) };
         assert_eq!(held.len(), self.phrases.all.len(), "an answer for each phrase");
+        if !self.need.is_met(&held) {
+            return Ok(Known { may_pass: false, ruled_out: Vec::new() });
+        }
         let ruled_out = self.tests.iter().map(|test| !test.is_met(&held)).collect();
-        Ok(Known { may_pass: self.need.is_met(&held), ruled_out })
+        Ok(Known { may_pass: true, ruled_out })
     }
 }
 
@@ -240,7 +243,9 @@ mod tests {
         check("!a", &[false]);
         check("a !(x or b)", &[false, true, false]);
         check("_time:5m x or level:>5 !*:x", &[true, false, true]);
-        check("_line:q x", &[true]);
+        check("_line:q !x", &[true]);
+        // The unit is left out as a whole.
+        check("x", &[]);
     }
 
     #[test]

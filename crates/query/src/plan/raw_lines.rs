@@ -1,14 +1,14 @@
 //! Which lines of a frame may pass a filter, found in the text as it was received.
 //!
-//! Most filters that are asked of new lines want a word, a phrase or a part of one in the message,
+//! Most queries for new lines want a word, a phrase or a part of one in the message,
 //! and few lines have it. A frame that is not sealed has no columns; to parse all its lines takes
 //! ten times as long as to search their bytes. So the bytes are searched for *needles*: texts of
 //! which a line that passes the filter must hold one. Only lines with a needle are parsed, and the
 //! filter then decides about them.
 //!
 //! A needle is a run of ASCII letters and digits of a text that the message must hold. A value of
-//! `_msg` is a part of its line, except for the escapes of JSON and logfmt, of which only `\\u` and
-//! `\\x` can make letters and digits: lines with these are parsed as well. So are lines that hold a
+//! `_msg` is a part of its line, except for the escapes of JSON and logfmt, of which only `\u` and
+//! `\x` can make letters and digits: lines with these are parsed as well. So are lines that hold a
 //! newline, since parts of a container's line are joined. Origins that have escapes taken out of
 //! values, or that give the message themselves, have all their lines parsed.
 //!
@@ -23,6 +23,9 @@ use crate::source::Phrase;
 
 /// With more needles, all lines are parsed instead.
 const NEEDLES_MAX: usize = 64;
+/// Bytes of a needle, the first ones of a longer text: they are rare enough, and what searches for
+/// them takes memory for each byte.
+const NEEDLE_BYTES_MAX: usize = 32;
 /// What may stand in a line for letters and digits of a value.
 const ESCAPES: [&str; 2] = ["\\u", "\\x"];
 /// Letters that are an ASCII letter in another case: the long s and the Kelvin sign.
@@ -45,13 +48,13 @@ struct Needles {
 impl RawLines {
     /// None where a line without any certain text may pass.
     pub fn of(filter: &Filter) -> Option<RawLines> {
-        let needles = Needles::of(filter).filter(|needles| needles.texts.len() <= NEEDLES_MAX)?;
+        let needles = Needles::of(filter)?;
         let folded: &[&str] = if needles.any_case { &FOLDED } else { &[] };
         let texts = needles.texts.iter().map(String::as_str);
         let searched = AhoCorasick::builder()
             .ascii_case_insensitive(needles.any_case)
             .build(texts.chain(ESCAPES).chain(folded.iter().copied()));
-        // An error: the texts are gigabytes long.
+        // An error: there are more states than it can number.
         Some(RawLines { searched: searched.ok()?, needles })
     }
 
@@ -86,7 +89,7 @@ impl RawLines {
     }
 }
 
-/// Whether a message is a part of its line, escapes aside.
+/// Whether a message is a part of its line, except for escapes.
 fn keeps_text(hints: &Hints) -> bool {
     hints.decolorize_fields.is_empty() && hints.extra_fields.iter().all(|(name, _)| name != MSG)
 }
@@ -120,9 +123,11 @@ impl Needles {
     fn one(text: &str, any_case: bool) -> Option<Needles> {
         let runs = text.split(|c: char| !c.is_ascii_alphanumeric());
         let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty())?;
-        Some(Needles { texts: vec![longest.to_owned()], any_case })
+        let text = longest[..longest.len().min(NEEDLE_BYTES_MAX)].to_owned();
+        Some(Needles { texts: vec![text], any_case })
     }
 
+    /// None where one of the parts may pass without any text, or where there are too many texts.
     fn any_of(parts: impl Iterator<Item = Option<Needles>>) -> Option<Needles> {
         let mut all: Option<Needles> = None;
         for part in parts {
@@ -132,6 +137,9 @@ impl Needles {
                 Some(all) => {
                     all.texts.extend(part.texts);
                     all.any_case |= part.any_case;
+                    if all.texts.len() > NEEDLES_MAX {
+                        return None;
+                    }
                 }
             }
         }
@@ -188,6 +196,20 @@ mod tests {
         ] {
             assert_eq!(needles(query), None, "{query}");
         }
+    }
+
+    #[test]
+    fn needles_are_few_and_short() {
+        let either = |count: usize| -> String {
+            (0..count).map(|i| format!("w{i}")).collect::<Vec<_>>().join(" or ")
+        };
+        assert_eq!(needles(&either(NEEDLES_MAX)).unwrap().0.len(), NEEDLES_MAX);
+        assert_eq!(needles(&either(NEEDLES_MAX + 1)), None);
+        // Another part of the filter gives a needle.
+        let both = format!("({}) rare", either(NEEDLES_MAX + 1));
+        assert_eq!(needles(&both), Some((vec!["rare".to_owned()], false)));
+        let long = needles(&"a".repeat(NEEDLE_BYTES_MAX + 1)).unwrap();
+        assert_eq!(long.0, ["a".repeat(NEEDLE_BYTES_MAX)]);
     }
 
     fn lines(query: &str, texts: &[&[u8]], hints: Hints) -> Option<Vec<u32>> {
