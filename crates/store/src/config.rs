@@ -115,8 +115,9 @@ pub struct StoreConfig {
     /// are a large enough part of a segment to rewrite it.
     pub rules: Vec<RetentionRule>,
     /// A segment is closed, and then sealed, when it has taken lines for longer than this,
-    /// nanoseconds, whenever they arrived at a collector. One that holds a sixteenth of a full one is closed at a fifteenth of that age,
-    /// one that holds less than a 256th at 120 times that age.
+    /// nanoseconds, whenever they arrived at a collector. One that holds a sixteenth of a full one
+    /// is closed at a fifteenth of that age, one that holds less than a 256th at 120 times that
+    /// age.
     pub segment_age_ns: i64,
     /// The backlog, bytes of segments that are closed and parsed and not sealed, beyond which
     /// sealing stops giving way to ingest and queries.
