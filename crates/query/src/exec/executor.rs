@@ -13,6 +13,7 @@ use super::rows::Rows;
 use super::scan::{Found, Scan, Worker};
 use crate::pipe::Processor;
 use crate::plan::Plan;
+use crate::plan::rolled::Weighted;
 use crate::source::ScanUnit;
 
 /// Runs a plan in an execution context and calls `out` with its rows. `lines_before`: lines that
@@ -148,8 +149,9 @@ impl<'a> Executor<'a, '_> {
         let scan = Scan::new(self.plan, oldest_wanted_ns, source.answers(), meter);
         if let Some(rolled) = &scan.rolled {
             let mut first = self.chain();
-            let counted = rolled
-                .count_segments(&mut units, scan.range(), &mut |rows| first.push_weighted(&rows))?;
+            let mut each = |rows: Weighted| first.push_weighted(&rows);
+            let counted =
+                rolled.count_segments(&mut units, scan.range(), &self.plan.needs, &mut each)?;
             context.progress.units_done.fetch_add(counted.len() as u64, Relaxed);
             counted.iter().for_each(|unit| self.task.pass(&**unit, unit.lines()));
         }

@@ -196,11 +196,14 @@ impl Operator for Stats {
                 (name, None) => fields.push(name),
             }
         }
-        let conditions = self.filters();
-        let only_counts = self.functions.iter().all(|f| f.function.counts_rows());
-        let known = conditions.iter().try_for_each(|filter| fields_of(filter, &mut fields));
-        (only_counts && known.is_some())
-            .then(|| CountedBy::new(fields, bucket_ns, !conditions.is_empty()))
+        let only_by = self.functions.iter().all(|f| f.function.counts_rows() && f.filter.is_none());
+        for StatsFunction { function, filter, .. } in &self.functions {
+            if !function.counts_rows() {
+                fields.extend(function.distinct_fields()?);
+            }
+            filter.iter().try_for_each(|filter| fields_of(filter, &mut fields))?;
+        }
+        Some(CountedBy::new(fields, bucket_ns, !only_by))
     }
 }
 

@@ -96,16 +96,16 @@ impl CountedBy {
     }
 
     /// By the values of fields, which may come twice, and buckets of event time: (length, shift)
-    /// in nanoseconds. `has_conditions`: fields are looked at by conditions too.
+    /// in nanoseconds. `looks_inside`: the pipe looks at values for more than to group rows.
     pub fn new<'n>(
         fields: impl IntoIterator<Item = &'n str>,
         bucket_ns: Option<(i64, i64)>,
-        has_conditions: bool,
+        looks_inside: bool,
     ) -> CountedBy {
         let mut known = HashSet::new();
         let names: Vec<String> =
             fields.into_iter().filter(|name| known.insert(*name)).map(str::to_owned).collect();
-        let is_tally = names.len() == 1 && bucket_ns.is_none() && !has_conditions;
+        let is_tally = names.len() == 1 && bucket_ns.is_none() && !looks_inside;
         CountedBy { fields: names, bucket_ns, is_tally }
     }
 
@@ -332,6 +332,11 @@ mod tests {
         check("* | top 3 by (_stream)", Some((&["_stream"], None)));
         check("* | stats by (_time) count()", None);
         check("* | stats by (size:10) count()", None);
+        check("* | stats count_uniq(a, b) m, count() n", Some((&["a", "b"], None)));
+        check("* | stats by (a) min(b), max(b), range(b)", Some((&["a", "b"], None)));
+        check("* | stats by (a) uniq_values(b)", Some((&["a", "b"], None)));
+        check("* | stats by (a) uniq_values(b) limit 2", None);
+        check("* | stats count_uniq(a*)", None);
         check("* | stats count(a)", None);
         check("* | stats by (a) sum(b)", None);
         check("* | stats count() if (_time:5m)", None);
@@ -354,6 +359,7 @@ mod tests {
             "* | stats by (_time:1s, a) count()",
             "* | stats count()",
             "* | stats count() if (a:x)",
+            "* | stats count_uniq(a)",
         ] {
             assert!(!is_tally(text), "{text}");
         }

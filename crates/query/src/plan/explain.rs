@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::raw_lines::RawLines;
+use super::rolled::Rolled;
 use super::{Order, Plan};
 use crate::exec::{Context, RunError};
 use crate::filter::ColumnSelector;
@@ -50,6 +51,9 @@ pub struct Explanation {
     pub counted_by: Option<String>,
     /// Whether counts that sealed segments keep can answer that, where they keep those.
     pub rollups: bool,
+    /// Whether counts of segments answer whatever the lines of a segment are, and not only where its
+    /// words rule tests out.
+    pub rollups_whole: bool,
     /// In which order rows come.
     pub order: String,
     /// Threads that read and filter, at most.
@@ -159,6 +163,7 @@ impl Explanation {
             fields: plan.needed.shown(),
             counted_by,
             rollups: plan.rolled.is_some(),
+            rollups_whole: plan.rolled.as_ref().is_some_and(Rolled::is_whole),
             order: match &plan.order {
                 Order::Stream if let Some(place) = plan.newest_at => format!(
                     "as the last pipe gives them; reading ends when no other unit can hold one of \
@@ -350,12 +355,16 @@ impl fmt::Display for Explanation {
         line("fields", self.fields.clone())?;
         match &self.counted_by {
             Some(by) => {
-                let rollups = match self.rollups {
-                    true => {
+                let rollups = match (self.rollups, self.rollups_whole) {
+                    (true, true) => {
                         "counts that segments keep are taken where they keep these, else \
                              columns are counted"
                     }
-                    false => "columns are counted where a unit has them",
+                    (true, false) => {
+                        "counts that segments keep are taken where their words rule out the tests \
+                             of other fields, else columns are counted"
+                    }
+                    (false, _) => "columns are counted where a unit has them",
                 };
                 line("counted", format!("by {by}; {rollups}"))?;
             }
@@ -429,7 +438,10 @@ limits    60 s, 536870912 bytes of memory, 10000000 rows
         assert_eq!((newest.words, newest.fields.as_str()), (None, "*"));
         let counted = explained("* | by (_time:1h, level) count() n", &Context::default());
         assert_eq!(counted.counted_by.as_deref(), Some("_time in steps of 1h, level"));
-        assert!(counted.rollups && counted.merged_at == Some(1));
+        assert!(counted.rollups && counted.rollups_whole && counted.merged_at == Some(1));
+        let by_words = explained("!error | stats by (level) count() n", &Context::default());
+        assert!(by_words.rollups && !by_words.rollups_whole, "{by_words}");
+        assert!(by_words.to_string().contains("where their words rule out"), "{by_words}");
         let values = explained("* | stats values(a) v", &Context::default());
         assert_eq!((values.merged_at, values.pipes[0].merges), (None, "in order"));
         assert_eq!(values.pipes[0].site, "where the answer is given");

@@ -108,6 +108,28 @@ impl Needs {
         let ruled_out = self.tests.iter().map(|test| !test.is_met(&held)).collect();
         Ok(Known { may_pass: true, ruled_out })
     }
+
+    /// For each [test](tests_of) of the filter, whether no value of any of `units` can pass it;
+    /// none where that holds for no test. The units are not read.
+    pub fn ruled_out_of_all(
+        &self,
+        units: &[&dyn ScanUnit],
+    ) -> Result<Option<Vec<bool>>, SourceError> {
+        if self.phrases.all.is_empty() {
+            return Ok(None);
+        }
+        let mut ruled_out = vec![true; self.tests.len()];
+        for unit in units {
+            let Some(held) = unit.may_hold(&self.phrases)? else { return Ok(None) };
+            for (out, test) in ruled_out.iter_mut().zip(&self.tests) {
+                *out = *out && !test.is_met(&held);
+            }
+            if !ruled_out.contains(&true) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(ruled_out))
+    }
 }
 
 impl Needs {

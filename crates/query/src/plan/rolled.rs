@@ -6,11 +6,14 @@
 //! stands for its lines, and goes through the filter and into the first pipe, which adds up as many
 //! lines. Without a field, a unit whose times are all in one bucket is not opened either.
 //!
+//! A test that no line of a segment can pass, because its words are not there, is left out of the
+//! filter for that segment. So `!"no such word" | stats by (level) count()` is answered from counts
+//! too, although segments keep none of messages.
+//!
 //! Left out: queries that tell more fields apart, or such of which no counts are kept; they look at
 //! columns ([`crate::plan::counting`]).
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
@@ -19,7 +22,7 @@ use crate::exec::RunError;
 use crate::filter::{Filter, Selector};
 use crate::pipe::time_bucket;
 use crate::plan::counting::{CountedBy, TIME};
-use crate::plan::needs::is_stored;
+use crate::plan::needs::{Needs, is_stored, tests_of};
 use crate::source::{Grouped, ScanUnit, TimeRange};
 use crate::syntax::query::Query;
 use crate::time::write_time;
@@ -31,11 +34,23 @@ const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
 
 /// A query of the kind.
 pub(crate) struct Rolled {
+    counted: CountedBy,
+    /// Without tests of the time, which all rows pass.
+    filter: Filter,
+    /// How lines are counted by the whole filter; none where that looks at more fields.
+    whole: Option<Counts>,
+}
+
+/// How the lines of a segment are counted.
+#[derive(Debug)]
+struct Counts {
     fields: Vec<String>,
     bucket_ns: Option<(i64, i64)>,
-    /// Without tests of the time, which all rows pass.
     selector: Selector,
 }
+
+/// [`Counts`] by which tests are ruled out.
+type CountsWithout = HashMap<Vec<bool>, Option<Counts>, foldhash::fast::RandomState>;
 
 /// Rows that stand for many lines each.
 #[derive(Debug)]
@@ -50,19 +65,21 @@ pub(crate) struct Weighted {
 }
 
 impl Rolled {
-    /// None when the query is of another kind.
+    /// None when the query is of another kind, whichever tests are ruled out.
     pub fn of(query: &Query) -> Option<Rolled> {
-        let CountedBy { fields, bucket_ns, .. } = CountedBy::of(query.pipes().first())?;
-        let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let counted = CountedBy::of(query.pipes().first())?;
         let filter = without_time(query.filter());
-        fields_of(&filter, &mut fields)?;
-        fields.sort_unstable();
-        fields.dedup();
-        if fields.len() > FIELDS_MAX || !fields.iter().all(|name| is_stored(name)) {
-            return None;
+        let whole = Counts::of(&counted, &filter);
+        if whole.is_none() {
+            let least = without_tests(&filter, &mut std::iter::repeat(true));
+            Counts::of(&counted, &least).filter(|_| least != nothing())?;
         }
-        let fields = fields.into_iter().map(str::to_owned).collect();
-        Some(Rolled { fields, bucket_ns, selector: Selector::new(&filter) })
+        Some(Rolled { counted, filter, whole })
+    }
+
+    /// Whether every segment that keeps counts can answer, whatever its lines are.
+    pub fn is_whole(&self) -> bool {
+        self.whole.is_some()
     }
 
     /// Calls `each` with the rows of every segment that is counted, those that the filter selects.
@@ -71,21 +88,83 @@ impl Rolled {
         &self,
         units: &mut Vec<Box<dyn ScanUnit>>,
         range: TimeRange,
+        needs: &Needs,
         each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
     ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
-        // Whether each segment was counted.
-        let mut counted: HashMap<u64, bool, foldhash::fast::RandomState> = HashMap::default();
+        // In the order of their first units.
+        let mut segments: Vec<(u64, Vec<&dyn ScanUnit>)> = Vec::new();
+        let mut places: HashMap<u64, usize, foldhash::fast::RandomState> = HashMap::default();
         for unit in units.iter() {
-            if let Some((segment, _)) = unit.segment()
-                && let Entry::Vacant(entry) = counted.entry(segment)
-            {
-                entry.insert(self.count_segment(&**unit, range, each)?);
+            if let Some((segment, _)) = unit.segment() {
+                let place = *places.entry(segment).or_insert(segments.len());
+                if place == segments.len() {
+                    segments.push((segment, Vec::new()));
+                }
+                segments[place].1.push(&**unit);
+            }
+        }
+        let mut without = CountsWithout::default();
+        let mut counted = HashSet::<u64, foldhash::fast::RandomState>::default();
+        for (segment, units) in segments {
+            let is_counted = match &self.whole {
+                Some(whole) => whole.count_segment(units[0], range, each)?,
+                None => self.count_without(&units, range, needs, &mut without, each)?,
+            };
+            if is_counted {
+                counted.insert(segment);
             }
         }
         let is_counted = |unit: &mut Box<dyn ScanUnit>| {
-            unit.segment().is_some_and(|(segment, _)| counted[&segment])
+            unit.segment().is_some_and(|(segment, _)| counted.contains(&segment))
         };
         Ok(units.extract_if(.., is_counted).collect())
+    }
+
+    /// Counts the lines of a segment, of which these are the units, by the filter without the tests
+    /// that no line of theirs can pass. False, without a call of `each`, where the rest of the
+    /// filter looks at more fields than lines are counted by.
+    fn count_without(
+        &self,
+        units: &[&dyn ScanUnit],
+        range: TimeRange,
+        needs: &Needs,
+        without: &mut CountsWithout,
+        each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
+    ) -> Result<bool, RunError> {
+        let Some(ruled_out) = needs.ruled_out_of_all(units)? else { return Ok(false) };
+        let counts = without.entry(ruled_out).or_insert_with_key(|ruled_out| {
+            let rest = without_tests(&self.filter, &mut ruled_out.iter().copied());
+            Counts::of(&self.counted, &rest)
+        });
+        match counts {
+            Some(counts) => counts.count_segment(units[0], range, each),
+            None => Ok(false),
+        }
+    }
+
+    /// A row that stands for all lines of a unit, if the query does not tell them apart.
+    pub fn count_unit(
+        &self,
+        unit: &dyn ScanUnit,
+        range: TimeRange,
+        scratch: &mut Scratch,
+    ) -> Option<Weighted> {
+        self.whole.as_ref()?.count_unit(unit, range, scratch)
+    }
+}
+
+impl Counts {
+    /// None where that takes more fields than segments count by.
+    fn of(counted: &CountedBy, filter: &Filter) -> Option<Counts> {
+        let mut fields: Vec<&str> = counted.fields.iter().map(String::as_str).collect();
+        fields_of(filter, &mut fields)?;
+        fields.sort_unstable();
+        fields.dedup();
+        if fields.len() > FIELDS_MAX || !fields.iter().all(|name| is_stored(name)) {
+            return None;
+        }
+        let fields = fields.into_iter().map(str::to_owned).collect();
+        Some(Counts { fields, bucket_ns: counted.bucket_ns, selector: Selector::new(filter) })
     }
 
     fn count_segment(
@@ -111,7 +190,7 @@ impl Rolled {
     }
 
     /// A row that stands for all lines of a unit, if the query does not tell them apart.
-    pub fn count_unit(
+    fn count_unit(
         &self,
         unit: &dyn ScanUnit,
         range: TimeRange,
@@ -155,7 +234,7 @@ impl Weighted {
 
 /// Rows under construction.
 struct Rows<'r> {
-    rolled: &'r Rolled,
+    counts: &'r Counts,
     time: Option<Arc<str>>,
     fields: Vec<Arc<str>>,
     text: Vec<u8>,
@@ -165,11 +244,11 @@ struct Rows<'r> {
 }
 
 impl<'r> Rows<'r> {
-    fn new(rolled: &'r Rolled) -> Self {
+    fn new(counts: &'r Counts) -> Self {
         Rows {
-            rolled,
-            time: rolled.bucket_ns.map(|_| TIME.into()),
-            fields: rolled.fields.iter().map(|name| name.as_str().into()).collect(),
+            counts,
+            time: counts.bucket_ns.map(|_| TIME.into()),
+            fields: counts.fields.iter().map(|name| name.as_str().into()).collect(),
             text: Vec::new(),
             rows: Vec::new(),
             lines: Vec::new(),
@@ -198,7 +277,7 @@ impl<'r> Rows<'r> {
     fn take_selected(&mut self, scratch: &mut Scratch) -> Weighted {
         let mut block = Block::Made(std::mem::take(&mut self.rows));
         let mut bits = Bitmap::full(block.len());
-        self.rolled.selector.narrow(&block, &mut bits, scratch);
+        self.counts.selector.narrow(&block, &mut bits, scratch);
         block.retain(&bits);
         let lines = bits.iter().map(|row| self.lines[row]).collect();
         let times_ns = match self.times_ns.is_empty() {
@@ -228,6 +307,46 @@ pub(crate) fn without_time(filter: &Filter) -> Filter {
     }
 }
 
+/// The filter for lines of which none passes some of its [tests](tests_of); `ruled_out` says of each
+/// in their order whether it is one of these.
+fn without_tests(filter: &Filter, ruled_out: &mut impl Iterator<Item = bool>) -> Filter {
+    match filter {
+        Filter::And(filters) => {
+            let mut rest: Vec<Filter> =
+                filters.iter().map(|filter| without_tests(filter, ruled_out)).collect();
+            if rest.contains(&nothing()) {
+                return nothing();
+            }
+            rest.retain(|filter| *filter != Filter::All);
+            Filter::and(rest)
+        }
+        Filter::Or(filters) => {
+            let mut rest: Vec<Filter> =
+                filters.iter().map(|filter| without_tests(filter, ruled_out)).collect();
+            if rest.contains(&Filter::All) {
+                return Filter::All;
+            }
+            rest.retain(|filter| *filter != nothing());
+            if rest.is_empty() { nothing() } else { Filter::or(rest) }
+        }
+        Filter::Not(filter) => match without_tests(filter, ruled_out) {
+            Filter::Not(inner) => *inner,
+            rest => Filter::Not(rest.into()),
+        },
+        filter => {
+            let tests = tests_of(filter).len();
+            let mut is_ruled_out = false;
+            ruled_out.take(tests).for_each(|out| is_ruled_out |= out);
+            if is_ruled_out { nothing() } else { filter.clone() }
+        }
+    }
+}
+
+/// The filter that selects no line.
+fn nothing() -> Filter {
+    Filter::Not(Filter::All.into())
+}
+
 /// Adds the fields that a filter looks at; none when it looks at the time.
 pub(crate) fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
     match filter {
@@ -254,11 +373,47 @@ mod tests {
     use super::*;
 
     #[test]
+    fn tests_that_none_passes_leave_the_filter() {
+        let check = |text: &str, ruled_out: &[bool], expected: &str| {
+            let query = Query::parse(text, 0).unwrap();
+            assert_eq!(tests_of(query.filter()).len(), ruled_out.len(), "{text}");
+            let rest = without_tests(query.filter(), &mut ruled_out.iter().copied());
+            assert_eq!(rest.to_string(), expected, "{text} {ruled_out:?}");
+        };
+        check("!a", &[true], "*");
+        check("!a", &[false], "!\"a\"");
+        check("a", &[true], "!*");
+        check("a level:b", &[true, false], "!*");
+        check("!a level:b", &[true, false], "level:\"b\"");
+        check("!a !c level:b", &[true, false, false], "!\"c\" level:\"b\"");
+        check("a or level:b", &[true, false], "level:\"b\"");
+        check("a or level:b", &[true, true], "!*");
+        check("!(a level:b)", &[true, false], "*");
+        check("!(a or level:b)", &[true, false], "!level:\"b\"");
+        check("(a or b) (c or d)", &[false, true, true, false], "\"a\" \"d\"");
+    }
+
+    #[test]
+    fn filters_that_words_may_decide_are_of_the_kind() {
+        let is_whole = |text: &str| {
+            let query = Query::parse(text, 0).unwrap();
+            Rolled::of(&query).map(|rolled| rolled.is_whole())
+        };
+        assert_eq!(is_whole("level:error | stats by (level) count()"), Some(true));
+        assert_eq!(is_whole("!x | stats by (level, app_name) count()"), Some(false));
+        assert_eq!(is_whole("!x (a:y or level:z) | stats by (level) count()"), Some(false));
+        // Where `x` is ruled out nothing is counted, which scanning finds as fast.
+        assert_eq!(is_whole("x | stats by (level, app_name) count()"), None);
+        assert_eq!(is_whole("!x | stats by (a, b, c) count()"), None);
+    }
+
+    #[test]
     fn only_counts_by_time_and_few_fields_are_of_the_kind() {
         let check = |text: &str, expected: Option<(&[&str], Option<i64>)>| {
             let query = Query::parse(text, 0).unwrap();
             let found = Rolled::of(&query);
-            let found = found.as_ref().map(|r| (&r.fields[..], r.bucket_ns.map(|b| b.0)));
+            let found = found.as_ref().and_then(|rolled| rolled.whole.as_ref());
+            let found = found.map(|c| (&c.fields[..], c.bucket_ns.map(|b| b.0)));
             let expected = expected.map(|(fields, bucket)| {
                 (fields.iter().map(|field| field.to_string()).collect::<Vec<_>>(), bucket)
             });
@@ -281,7 +436,7 @@ mod tests {
         check("* | stats by (_time) count()", None);
         check("* | stats by (size:10) count()", None);
         check("* | stats count(level)", None);
-        check("* | stats count_uniq(level)", None);
+        check("* | stats count_uniq(level)", Some((&["level"], None)));
         check("_time:5m or level:error | stats count()", None);
         check("* | stats count() if (_time:5m)", None);
         check("* | fields level | stats count()", None);

@@ -76,6 +76,12 @@ pub(super) trait Call: CallNode + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
+    /// Fields of which it takes each combination of values once: more rows with the same values
+    /// change nothing. None where more rows do.
+    fn distinct_fields(&self) -> Option<Vec<&str>> {
+        None
+    }
+
     /// Whether it counts rows or values, to the last.
     fn only_counts(&self) -> bool {
         false
@@ -122,6 +128,11 @@ impl Function {
 
     pub(crate) fn counts_rows(&self) -> bool {
         self.0.counts_rows()
+    }
+
+    /// As [`Call::distinct_fields`].
+    pub(super) fn distinct_fields(&self) -> Option<Vec<&str>> {
+        self.0.distinct_fields()
     }
 
     pub(crate) fn gives_row(&self) -> bool {
@@ -179,6 +190,8 @@ pub(super) struct FieldsFunction {
     pub is_order_free: fn(&FieldsCall) -> bool,
     /// As [`Call::counts_rows`].
     pub counts_rows: fn(&FieldsCall) -> bool,
+    /// Whether more rows with the same values change nothing.
+    pub ignores_repeats: fn(&FieldsCall) -> bool,
     /// As [`Call::only_counts`].
     pub only_counts: fn(&FieldsCall) -> bool,
     /// As [`Call::gives_row`].
@@ -198,6 +211,7 @@ impl FieldsFunction {
             repeats: false,
             is_order_free: |_| true,
             counts_rows: |_| false,
+            ignores_repeats: |_| false,
             only_counts: |_| false,
             gives_row: false,
             states,
@@ -284,6 +298,12 @@ impl Call for FieldsCall {
 
     fn counts_rows(&self) -> bool {
         (self.function.counts_rows)(self)
+    }
+
+    fn distinct_fields(&self) -> Option<Vec<&str>> {
+        let are_names = self.fields.iter().all(|field| !field.prefix);
+        (are_names && (self.function.ignores_repeats)(self))
+            .then(|| self.fields.iter().map(|field| field.name.as_str()).collect())
     }
 
     fn only_counts(&self) -> bool {

@@ -16,6 +16,7 @@ use crate::pipe::tuples::{ENTRY_BYTES, put_part};
 pub(super) static COUNT_UNIQ: FieldsFunction = FieldsFunction {
     has_limit: true,
     only_counts: |call| call.limit.is_none(),
+    ignores_repeats: |_| true,
     ..FieldsFunction::new(
         Documentation {
             name: "count_uniq",

@@ -22,6 +22,7 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 pub(super) static COUNT_UNIQ_HASH: FieldsFunction = FieldsFunction {
     has_limit: true,
+    ignores_repeats: |_| true,
     ..FieldsFunction::new(
         Documentation {
             name: "count_uniq_hash",

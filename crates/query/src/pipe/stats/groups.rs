@@ -437,13 +437,20 @@ impl Processor for Grouping {
     fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         next.check()?;
         self.find_groups(&rows.block, &rows.times_ns, next)?;
-        for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
+        let functions = self.stats.functions.iter().zip(&self.selectors);
+        for ((called, selector), states) in functions.zip(&mut self.state.states) {
             let mut bits = Bitmap::full(rows.block.len());
             if let Some(selector) = selector {
                 selector.narrow(&rows.block, &mut bits, &mut self.scratch);
             }
-            for row in bits.iter() {
-                states.add_lines(self.places[row], rows.lines[row]);
+            if called.function.counts_rows() {
+                for row in bits.iter() {
+                    states.add_lines(self.places[row], rows.lines[row]);
+                }
+            } else {
+                // It takes each value once, so it need not know for how many lines a row stands.
+                let (places, scratch) = (&self.places, &mut self.scratch);
+                states.add(&rows.block, places, Some(&bits), scratch, next.meter())?;
             }
         }
         Ok(())

@@ -14,27 +14,33 @@ use crate::number::{Kind, compare_kinds};
 use crate::pipe::operator::Documentation;
 use crate::pipe::partial::{Decoder, Encoder, wrong};
 
-pub(super) static MIN: FieldsFunction = FieldsFunction::new(
-    Documentation {
-        name: "min",
-        aliases: &[],
-        syntax: "min(<field>, …)",
-        summary: "the first value in the order of sort",
-        example: "min(took) least",
-    },
-    |call| PerGroup::boxed(MinMax { better: LEAST }, &call.looked_at()),
-);
+pub(super) static MIN: FieldsFunction = FieldsFunction {
+    ignores_repeats: |_| true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "min",
+            aliases: &[],
+            syntax: "min(<field>, …)",
+            summary: "the first value in the order of sort",
+            example: "min(took) least",
+        },
+        |call| PerGroup::boxed(MinMax { better: LEAST }, &call.looked_at()),
+    )
+};
 
-pub(super) static MAX: FieldsFunction = FieldsFunction::new(
-    Documentation {
-        name: "max",
-        aliases: &[],
-        syntax: "max(<field>, …)",
-        summary: "the last value in the order of sort",
-        example: "max(took) most",
-    },
-    |call| PerGroup::boxed(MinMax { better: GREATEST }, &call.looked_at()),
-);
+pub(super) static MAX: FieldsFunction = FieldsFunction {
+    ignores_repeats: |_| true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "max",
+            aliases: &[],
+            syntax: "max(<field>, …)",
+            summary: "the last value in the order of sort",
+            example: "max(took) most",
+        },
+        |call| PerGroup::boxed(MinMax { better: GREATEST }, &call.looked_at()),
+    )
+};
 
 /// `min` or `max`.
 pub(super) struct MinMax {

@@ -13,16 +13,19 @@ use crate::number::{parse_quantity, write_number};
 use crate::pipe::operator::Documentation;
 use crate::pipe::partial::{Decoder, Encoder};
 
-pub(super) static RANGE: FieldsFunction = FieldsFunction::new(
-    Documentation {
-        name: "range",
-        aliases: &[],
-        syntax: "range(<field>, …)",
-        summary: "the greatest of the numbers minus the least",
-        example: "range(took) spread",
-    },
-    |call| PerGroup::boxed(Range, &call.looked_at()),
-);
+pub(super) static RANGE: FieldsFunction = FieldsFunction {
+    ignores_repeats: |_| true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "range",
+            aliases: &[],
+            syntax: "range(<field>, …)",
+            summary: "the greatest of the numbers minus the least",
+            example: "range(took) spread",
+        },
+        |call| PerGroup::boxed(Range, &call.looked_at()),
+    )
+};
 
 struct Range;
 

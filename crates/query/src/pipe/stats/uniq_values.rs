@@ -19,6 +19,7 @@ use crate::pipe::tuples::ENTRY_BYTES;
 pub(super) static UNIQ_VALUES: FieldsFunction = FieldsFunction {
     has_limit: true,
     is_order_free: |call| call.limit.is_none(),
+    ignores_repeats: |call| call.limit.is_none(),
     ..FieldsFunction::new(
         Documentation {
             name: "uniq_values",
