@@ -4,14 +4,15 @@
 //! frame. Three quarters of the budget may hold what arrived last, by position in the store:
 //! queries over new lines never read the disk, whatever else is queried, and blocks of sealed
 //! segments never evict a hot frame. The rest of the budget, at least a quarter of it and all that
-//! hot frames leave, holds what queries read back from disk. Once it is full, only one newcomer in
-//! [`NEWCOMER_CHANCE`] comes in, for a random other slot: a scan over more than fits finds a part
-//! of it again the next time (evicting by last use, it would find nothing), and what is queried
-//! again and again gets in. An item larger than its part of the budget is not cached. The footers
-//! of sealed files are kept elsewhere, and their bytes come out of this rest, too.
+//! hot frames leave, holds what queries read back from disk. Once this part is full, only one in
+//! [`NEWCOMER_CHANCE`] new items is admitted, in place of a random other one. So a scan over more
+//! than fits finds some of it cached the next time (with eviction by last use it would find
+//! nothing), and items that are queried again and again get in. An item larger than its part of the
+//! budget is not cached. Footers of sealed files are kept elsewhere, but their bytes count against
+//! this part of the budget, too.
 //!
-//! Of sealed blocks the cache keeps the chunks that were read, not the records made of them: a
-//! query reads some columns, searching those again costs little once they are decompressed, and
+//! Of sealed blocks the cache keeps the chunks that were read, not the records made of them. A
+//! query reads only some columns, searching them again costs little once they are decompressed, and
 //! records are four times as large.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +23,7 @@ use record::{Batch, Frame};
 use crate::position::Position;
 use crate::sync::lock;
 
-/// Once there is no room, one in so many of the frames that queries read from disk replaces
+/// Once there is no room, one in this many of the items that queries read from disk replaces
 /// another.
 const NEWCOMER_CHANCE: usize = 8;
 
@@ -47,19 +48,19 @@ enum Kept {
     Queried(u32),
 }
 
-/// What the cache knows of the words of a frame.
+/// The cached words of a frame.
 pub(crate) enum FrameWords {
     /// Their filter.
     Filter(Arc<Vec<u8>>),
-    /// Nothing; the number of queries that wanted it, including this one.
+    /// No filter; the number of queries that wanted it, including this one.
     Queried(u32),
 }
 
-/// What the cache knows of the records of a group.
+/// The cached records of a group.
 pub(crate) enum GroupState {
     /// They are merged into one batch.
     Made(Arc<Batch>),
-    /// They are not; the number of queries that wanted them, including this one.
+    /// They are not merged; the number of queries that wanted them, including this one.
     Queried(u32),
 }
 
