@@ -361,38 +361,38 @@ mod tests {
     }
 
     #[test]
-    fn questions_for_words_are_counted_until_there_is_a_filter() {
+    fn queries_for_words_are_counted_until_there_is_a_filter() {
         let cache = Cache::new(10_000);
         cache.put_frame(position(1), frame(1));
-        let asked = |frame| match cache.words(position(frame), FILTER) {
+        let queried = |frame| match cache.words(position(frame), FILTER) {
             FrameWords::Queried(times) => times,
             FrameWords::Filter(filter) => filter.len() as u32 * 100,
         };
-        assert_eq!([asked(1), asked(1), asked(2), asked(1)], [1, 2, 1, 3]);
+        assert_eq!([queried(1), queried(1), queried(2), queried(1)], [1, 2, 1, 3]);
         assert!(cache.frame(position(1)).is_some() && cache.chunk(position(1), FILTER).is_none());
         cache.put_chunk(position(1), FILTER, vec![7; 2].into());
-        assert_eq!([asked(1), asked(1), asked(2)], [200, 200, 2]);
+        assert_eq!([queried(1), queried(1), queried(2)], [200, 200, 2]);
         cache.remove_segment(1);
-        assert_eq!((asked(1), cache.bytes()), (1, SLOT_BYTES));
+        assert_eq!((queried(1), cache.bytes()), (1, SLOT_BYTES));
     }
 
     #[test]
     fn groups_stand_beside_their_first_frame() {
         let cache = Cache::new(100_000);
         cache.put_frame(position(1), frame(1));
-        let asked = || match cache.group(position(1)) {
+        let queried = || match cache.group(position(1)) {
             GroupState::Queried(times) => times,
             GroupState::Made(batch) => batch.len() as u32 * 100,
         };
-        assert_eq!([asked(), asked()], [1, 2]);
+        assert_eq!([queried(), queried()], [1, 2]);
         let empty = Batch::merged(&[]).expect("nothing is too much");
         cache.put_group(position(1), Some(Arc::new(empty)));
-        assert_eq!(asked(), 0);
+        assert_eq!(queried(), 0);
         assert!(cache.frame(position(1)).is_some());
         cache.put_group(position(1), None);
-        assert_eq!([asked(), asked()], [GROUP_NEVER, GROUP_NEVER]);
+        assert_eq!([queried(), queried()], [GROUP_NEVER, GROUP_NEVER]);
         cache.remove_segment(1);
-        assert_eq!((asked(), cache.bytes()), (1, SLOT_BYTES));
+        assert_eq!((queried(), cache.bytes()), (1, SLOT_BYTES));
     }
 
     #[test]

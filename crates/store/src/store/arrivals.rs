@@ -338,11 +338,11 @@ fn read_blocks(
             columns.batch(&rows).map(Some)
         };
         let read = waiting.block.with_columns(rows_of).and_then(|read| {
-            let told = |error: ColumnError| match error.downcast::<SegmentError>() {
+            let store_error = |error: ColumnError| match error.downcast::<SegmentError>() {
                 Ok(error) => StoreError::from(*error),
                 Err(other) => unreachable!("columns of a segment have its errors: {other}"),
             };
-            read.map(|batch| batch.map_err(told)).transpose()
+            read.map(|batch| batch.map_err(store_error)).transpose()
         });
         match read {
             Ok(Some(batch)) => batch.into_iter().for_each(|batch| arrivals.add(Arc::new(batch))),
