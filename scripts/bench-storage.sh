@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures what is kept: size beside zstd, gzip and a log compressor, speed of sealing, write amplification, start-up and
+# Measures storage: size beside zstd, gzip and a log compressor, speed of sealing, write amplification, start-up and
 # memory with many segments. Prints Markdown; docs/benchmarks/storage.md holds one run. Nothing else should run meanwhile.
 #
 #   make bench-storage
 #   CORPORA=DIR make bench-storage     the size of each file DIR/**/*.log, instead of the excerpts in testdata/corpora
 #   BENCH_RAW_MB=1000                  size of the generated logs
 #   BENCH_PARTS="size speed"           some of: size speed grouping amplification startup memory
-#   BENCH_TIMES=3                      how often speeds are measured, in turn with their limit; medians are told
+#   BENCH_TIMES=3                      how often speeds are measured, in turn with their limit; the tables have medians
 #   BENCH_SEGMENTS=10000 BENCH_SEGMENT_MB=1 BENCH_BIG_SEGMENTS=100 BENCH_BIG_MB=1000 BENCH_BIG_LINE_BYTES=1000 BENCH_IMPORT_LINES=5000000
 set -euo pipefail
 cd "$(dirname "$0")/.."
