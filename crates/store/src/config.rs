@@ -16,8 +16,7 @@ pub(crate) const COMMIT_BYTES_MAX: u64 = {
     assert!(FRAME_BYTES_MAX > GROUP_BYTES_MAX);
     (FRAME_BYTES_MAX + BLOCK_BYTES) as u64
 };
-/// When so many bytes are queued, a group is written at once, without regard to the commit
-/// interval.
+/// When this many bytes are queued, a group is written at once, regardless of the commit interval.
 pub(crate) const GROUP_BYTES_FULL: usize = 8 << 20;
 /// Bytes by which a hot segment is preallocated at a time: large enough that extents stay long and
 /// syncs rarely change metadata, small enough that a store of a few lines does not take a gibibyte.
@@ -200,7 +199,7 @@ impl StoreConfig {
         self.segment_bytes_max.min(part).max(self.segment_bytes_min)
     }
 
-    /// The age at which a segment of so many bytes is closed, nanoseconds.
+    /// The age at which a segment of this size is closed, nanoseconds.
     pub(crate) fn closing_age_ns(&self, bytes: u64) -> i64 {
         let full = self.segment_bytes();
         if bytes >= full / LARGE_PARTS {

@@ -218,7 +218,7 @@ impl Ledger {
         self.save_row(segment);
     }
 
-    /// Writes what is left to write, when the store is closed.
+    /// Completes the pending writes, when the store is closed.
     pub(crate) fn close(&mut self) {
         self.remove_files();
         for segment in self.core.segments.hot() {

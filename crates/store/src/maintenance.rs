@@ -1,4 +1,4 @@
-//! The thread `store-ledger`, and what it does every few seconds.
+//! The thread `store-ledger`, and the maintenance that it runs every few seconds.
 
 use std::sync::Mutex;
 use std::time::Duration;

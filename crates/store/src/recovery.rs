@@ -110,7 +110,7 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-/// Whether the catalog says that only a part of the file counts.
+/// Whether, by the catalog, only a part of the file is valid.
 fn is_kept(state: RowState) -> bool {
     matches!(state, RowState::Kept | RowState::Damaged)
 }

@@ -1,5 +1,5 @@
-//! The segments of a store in memory: hot ones with everything that is known of their frames,
-//! sealed ones with their row.
+//! The segments of a store in memory: hot ones with the entries of their frames, sealed ones with
+//! their row.
 
 pub(crate) mod cache;
 pub(crate) mod departed;

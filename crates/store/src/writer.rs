@@ -435,7 +435,7 @@ impl Writer {
         self.core.signals.sealing.wake();
     }
 
-    /// Gives the active segment up as it is, after a failed write.
+    /// Abandons the active segment as it is, after a failed write.
     fn abandon(&mut self) {
         let Some(active) = self.active.take() else { return };
         write(&active.segment.index).state = RowState::Kept;

@@ -101,7 +101,7 @@ enum Source {
 enum Unit {
     /// Its records.
     Rows(Arc<Batch>),
-    /// A block as it is in its file.
+    /// A block as stored in its file.
     Block(Vec<u8>),
 }
 

@@ -179,7 +179,7 @@ impl Cache {
         slots.visit(key, Slot { kept, bytes }, self.bytes_max);
     }
 
-    /// What is cached under a key; else counts one more query that wanted it.
+    /// Returns the item that is cached under a key; otherwise counts one more query that wanted it.
     fn kept_or_queried(&self, key: Key) -> Kept {
         let mut slots = lock(&self.slots);
         match slots.visited.get_mut(&key).map(|slot| &mut slot.kept) {

@@ -1,4 +1,4 @@
-//! The segments of a store: which there are, their open files, and what of them is in memory.
+//! The segments of a store: their list, their open files, and the cache of their content.
 //!
 //! Handles of frames and blocks hold this table and nothing else of the store.
 

@@ -1,9 +1,9 @@
 //! Frames that other nodes built and sent: each is kept once, across crashes on both sides.
 //!
 //! The number of such a frame is in the header of the frame itself, so it becomes durable together
-//! with the lines. Which numbers are there is known from the header of a segment (all up to its
-//! creation) and the frames behind it. So there must always be a hot segment newer than any that is
-//! sealed or deleted, even an empty one.
+//! with the lines. The held numbers follow from the header of a segment (all up to its creation)
+//! and the frames behind it. So there must always be a hot segment newer than any that is sealed or
+//! deleted, even an empty one.
 //!
 //! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then. A
 //! node's own claims make no number held, so that no frame is acknowledged that is not there. A
@@ -29,12 +29,12 @@ use crate::error::StoreError;
 use crate::sync::lock;
 
 /// Most nodes that a store takes frames from, ever. Each needs an entry in every segment's header,
-/// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: the
-/// one seen first of those that sent nothing, else of those that were not seen for
-/// [`FORGET_NODE_NS`]; else the new node is refused.
+/// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: of the
+/// nodes that sent nothing, the one that was seen first; if there is none, of the nodes that were
+/// not seen for [`FORGET_NODE_NS`]. If there is none either, the new node is refused.
 pub const NODES_MAX: usize = 128;
-/// Ranges of numbers that are remembered of a node even when it says that it will not send them
-/// again: a connection that it gave up may still bring some.
+/// Ranges of numbers that are remembered of each node even after it announced that it will not send
+/// them again: a connection that it gave up may still bring some.
 const RANGES_KEPT: usize = 64;
 /// Starts of a node that a store may have missed. A node that claims more has a forged number,
 /// which would lock the real node out.
@@ -170,9 +170,9 @@ pub(crate) struct RemoteNodes {
 
 struct RemoteState {
     held: HeldNumbers,
-    /// Connections of each node, of those that have any.
+    /// Number of connections of each connected node.
     connected: HashMap<u32, usize>,
-    /// Nodes of which frames were taken since the start, durable or not.
+    /// Nodes that sent frames since the start, durable or not.
     brought: HashSet<u32>,
 }
 
