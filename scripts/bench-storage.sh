@@ -86,8 +86,8 @@ if wants speed; then
 echo
 echo "## Speed of sealing, one core"
 echo
-echo "Processor time of the thread, medians of $times. Seal: of lines that are parsed; each block is read again and compared while it is written."
-echo "Both: with parsing. Limit: the lines as they stand, in blocks of 2 MiB, through zstd -1 and back, and compared, in turn with sealing."
+echo "Processor time of the thread, medians of $times. Seal: lines that are already parsed; each block is read back and compared as it is written."
+echo "Both: parsing and sealing. Limit: the raw lines in blocks of 2 MiB, compressed with zstd -1, decompressed and compared, in turn with sealing."
 echo
 echo "| logs | raw MB | ratio | parse MB/s | seal MB/s | both MB/s | read back MB/s | limit MB/s | seal / limit |"
 echo "|---|---|---|---|---|---|---|---|---|"
@@ -160,9 +160,9 @@ printf '[store]\nreencode = false\nsegment_bytes_max = "128MiB"\n' >"$dir/logins
 serve "$dir/big"
 row() { echo "| $1 | $(memory VmRSS) | $(memory VmHWM) | $(($(metric loginson_store_cache_bytes) / 1048576)) |"; }
 echo
-echo "The server over them; of what is resident, the cache may hold 512 MiB:"
+echo "The server with these segments; up to 512 MiB of the resident memory are its cache:"
 echo
-echo "| after | resident MiB | most so far | of it the cache |"
+echo "| after | resident MiB | peak MiB | cache MiB |"
 echo "|---|---|---|---|"
 row "start"
 curl -s "http://$http/select/logsql/query" --data-urlencode 'query=request' -d limit=100 >/dev/null
