@@ -21,7 +21,7 @@ pub struct Reader {
     last: Option<(u64, u32)>,
     skipped: u64,
     /// Lines that were not there when the reader passed them, and that were reported as skipped.
-    told_gone: BTreeSet<usize>,
+    reported_gone: BTreeSet<usize>,
     pub acknowledged: BTreeSet<usize>,
     /// Whether the catalog may have lost its record of lines that were deleted.
     pub has_faults: bool,
@@ -31,7 +31,7 @@ impl Life {
     /// Continues to read, several times, until nothing comes.
     pub(super) fn follow(&mut self) {
         let times = self.rng.usize(1..8);
-        self.tell(format!("a reader goes on {times} times"));
+        self.tell(format!("a reader resumes {times} times"));
         for _ in 0..times {
             if !self.read_on() {
                 return;
@@ -81,7 +81,7 @@ impl Life {
                 cursor.through < sequence && sequence <= next.through
             };
             let unread = reader.acknowledged.difference(&reader.read).copied();
-            reader.told_gone.extend(unread.filter(passed));
+            reader.reported_gone.extend(unread.filter(passed));
         }
         reader.skipped += arrivals.skipped;
         reader.cursor = Some(next.to_string());
@@ -101,13 +101,13 @@ impl Life {
             let line = &self.truth.lines[*number];
             // Retention removed the file, the lines were reported as skipped, and then a power cut
             // undid the removal, which was not durable.
-            let came_back = self.reader.told_gone.contains(number);
+            let came_back = self.reader.reported_gone.contains(number);
             assert!(line.fate != Fate::Kept || came_back, "the reader missed {}", line.text());
             went += u64::from(!limits.is_named(line, now_ns));
         }
         let skipped = self.reader.skipped;
         if !self.reader.has_faults {
-            assert!(went <= skipped, "{went} lines went unread, {skipped} were told");
+            assert!(went <= skipped, "{went} lines went unread, {skipped} were reported");
         }
         self.coverage.lines_skipped += skipped;
     }
