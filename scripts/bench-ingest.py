@@ -406,14 +406,14 @@ def part_query(directory):
                         done = subprocess.run(command, capture_output=True, text=True)
                         (answers if done.returncode == 0 else errors).append(done.stdout + done.stderr)
 
-                asking = threading.Thread(target=query_until_stopped)
+                querying = threading.Thread(target=query_until_stopped)
                 if query:
-                    asking.start()
+                    querying.start()
                 sent = report(sender.communicate()[0].strip().splitlines()[-1])
                 server.wait_kept("syslog_tcp", inputs.lines * inputs.times + int(sent["lines"]))
                 stop.set()
                 if query:
-                    asking.join()
+                    querying.join()
                     if errors or not answers:
                         sys.exit(f"{len(answers)} answers; {errors[:1]}")
                 return sent["lines_per_s"]

@@ -374,7 +374,7 @@ def answer_of(query, text):
     return len(rows)
 
 
-def ask(mix, queries, peers, with_rg):
+def run_queries(mix, queries, peers, with_rg):
     """Runs each query RUNS times, in rounds; returns the times of each peer by query, and the answers."""
     times = {peer.name: collections.defaultdict(list) for peer in peers} | {"ripgrep": collections.defaultdict(list)}
     answers = {peer.name: {} for peer in peers}
@@ -412,7 +412,7 @@ def measure(name, directory, files):
         key = "+".join(peer.name for peer in peers)
         if with_rg:
             wait_quiet(*peers)
-        times, answers, others = ask(mix, queries, peers, with_rg)
+        times, answers, others = run_queries(mix, queries, peers, with_rg)
         result["others_cores"][f"{state} {key}"] = others
         for peer, found in times.items():
             if found:
