@@ -76,7 +76,7 @@ test-binary: build ## The release binary: its size, its page, and nothing of the
 test-parquet: test-bin ## Exported Parquet, read by DuckDB and pandas
 	@LOGINSON_BIN="$(TEST_BIN)" scripts/test-parquet.sh
 
-test-logcli: build ## The API of Grafana Loki, asked by the real logcli; needs Go, builds for minutes the first time
+test-logcli: build ## The API of Grafana Loki, queried by the real logcli; needs Go, builds for minutes the first time
 	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
 
 test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute
@@ -96,7 +96,7 @@ bench-ingest: build ## Measure every way in beside its limit, and write docs/ben
 	cargo build --release --locked -p loginson-collector -p loginson --examples
 	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-ingest.py
 
-bench-query: build ## Measure questions beside ripgrep, and write docs/benchmarks/query.md
+bench-query: build ## Measure queries beside ripgrep, and write docs/benchmarks/query.md
 	cargo build --release --locked -p loginson-collector --example tcp_limit
 	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-query.py
 

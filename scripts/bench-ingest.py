@@ -4,14 +4,14 @@
     make bench-ingest                                  everything; about 45 minutes, of which two parts take 10 each
     BENCH_PARTS="tcp udp" make bench-ingest            some parts; the tables of the others stay as they are
     BENCH_PAIRS=5 BENCH_SECONDS=60 make bench-ingest   more pairs; shorter long parts
-    BENCH_SHARES="0.08 0.15" BENCH_PARTS=sustained …   at which shares of the null sink it is seen whether all keeps up
+    BENCH_SHARES="0.08 0.15" BENCH_PARTS=sustained …   shares of the null sink at which lines are offered
 
-Each case runs in turn with its limit, BENCH_PAIRS times, on a machine on which nothing else should run; the tables give
-medians and their ratio. Sender and receiver share the machine. A run in which a line is missing, or is there twice, ends
-the benchmark: numbers of lost lines are worth nothing.
+Each case runs in turn with its limit, BENCH_PAIRS times. Nothing else should run on the machine, which sender and receiver share.
+The tables give medians and their ratio. A run in which a line is missing, or is there twice, ends the benchmark: a rate at which
+lines are lost is worth nothing.
 
-Standard library only. The programs it drives are Loginson itself and the examples of its crates; the page's table of each
-part stands between two marks, what people wrote around them is kept.
+Standard library only. The programs it drives are Loginson itself and the examples of its crates. The table of each part stands in
+the page between two comments; text around them is kept.
 """
 
 import http.client
@@ -29,9 +29,9 @@ import time
 from benchlib import BIN, PAIRS, ROOT, Server, cpu_s, example, finish, main, note, pairs, report, run, sampled, start, threads_cpu_s, wait_listening
 
 LONG_S = int(os.environ.get("BENCH_SECONDS", "600"))
-# The maximum that steadiness is measured at 80% of is what is taken in the second half of so many seconds.
+# Steadiness is measured at 80% of the maximum: the rate in the second half of this many seconds of unlimited sending.
 MAXIMUM_S = int(os.environ.get("BENCH_MAXIMUM_SECONDS", "90"))
-# Raw bytes of one short run: some seconds at the rates this is for.
+# Raw bytes of one short run: some seconds at the rates that are expected.
 RUN_BYTES = int(float(os.environ.get("BENCH_RUN_GB", "4")) * 1e9)
 FILE_BYTES = 64 << 20
 # The paper's range of line lengths, newline not counted.
@@ -48,7 +48,7 @@ WORDS = (
 
 
 def lines_of(line_bytes, directory):
-    """A file of syslog lines of exactly `line_bytes` bytes each, newline apart."""
+    """A file of syslog lines of exactly `line_bytes` bytes each, without the newline."""
     file = directory / f"lines-{line_bytes}.log"
     rng = random.Random(line_bytes)
     hosts = [f"h{i}" for i in range(10)] if line_bytes < 64 else [f"web-{i:02}.example.org" for i in range(40)]
@@ -81,7 +81,7 @@ class Input:
         with open(file, "rb") as content:
             self.lines = sum(chunk.count(b"\n") for chunk in iter(lambda: content.read(1 << 20), b""))
         self.times = max(1, round(RUN_BYTES / self.bytes))
-        # A limit on lines too: a run of the shortest ones would take a minute.
+        # Limits the number of lines, too: a run of the shortest lines would take a minute.
         self.times = max(1, min(self.times, round(60e6 / self.lines)))
 
     @property
@@ -107,7 +107,7 @@ def tcp_sink(inputs, connections=1):
 
 
 def tcp_durable(inputs, directory, connections=1, config=""):
-    """Until the last line is durable."""
+    """Lines per second, from the start of the sender until the last line is durable."""
 
     def case():
         with Server(directory, config=config) as server:
@@ -127,12 +127,12 @@ def tcp_durable(inputs, directory, connections=1, config=""):
     return case
 
 
-def rates_row(name, limit, ours, line_bytes, asked):
+def rates_row(name, limit, ours, line_bytes, target):
     gbit = ours * (line_bytes) * 8 / 1e9
-    return [name, f"{limit / 1e6:.2f} M lines/s", f"{ours / 1e6:.2f} M lines/s", f"{gbit:.1f}", f"{ours / limit:.2f}", asked]
+    return [name, f"{limit / 1e6:.2f} M lines/s", f"{ours / 1e6:.2f} M lines/s", f"{gbit:.1f}", f"{ours / limit:.2f}", target]
 
 
-RATES_HEAD = ["what", "limit", "Loginson", "Gbit/s", "ratio", "asked"]
+RATES_HEAD = ["what", "limit", "Loginson", "Gbit/s", "ratio", "target"]
 
 
 def part_tcp(directory):
@@ -165,7 +165,7 @@ def part_collector(directory):
         return finish(listening)["lines_per_s"]
 
     def null_node():
-        """With acknowledgements, checksums checked on both sides."""
+        """A store that acknowledges frames and keeps none; both sides check checksums."""
         store = subprocess.Popen([example("node_limit"), "null", "127.0.0.1:26517"], stdout=subprocess.DEVNULL)
         wait_listening(26517)
         listening = subprocess.Popen(
@@ -197,10 +197,10 @@ BUSY = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nw
 
 
 def part_udp(directory):
-    """Datagrams of mixed sizes of 50 sources, as fast as the sender can.
+    """Datagrams of mixed sizes from 50 sources, as fast as the sender can send.
 
-    The sender is slower where the other processors are not idle, whoever receives: so the sink is measured beside a
-    program that does nothing else than keep one busy, too, which gives way to all others.
+    The sender is slower where the other processors are not idle, whoever receives. So the sink is also measured beside a
+    program that only keeps one processor busy, at the lowest priority.
     """
     datagrams = 5_000_000
     sockets = min(4, os.cpu_count())
@@ -239,12 +239,12 @@ def part_udp(directory):
 
     limit, beside, rate = pairs(sink, sink_beside, ours)
 
-    def row(name, limit, asked):
+    def row(name, limit, target):
         rates = [f"{limit / 1e6:.3f} M/s", f"{rate / 1e6:.3f} M/s", f"{100 * statistics.median(lost):.1f} %"]
-        return [name, *rates, f"{rate / limit:.2f}", asked]
+        return [name, *rates, f"{rate / limit:.2f}", target]
 
     rows = [row("50 sources, mixed sizes", limit, "0.95"), row("the same, the sink beside a busy processor", beside, "")]
-    return ["datagrams", "null sink", "Loginson", "dropped by the kernel, all counted", "ratio", "asked"], rows
+    return ["datagrams", "null sink", "Loginson", "dropped by the kernel, all counted", "ratio", "target"], rows
 
 
 def certificate(directory):
@@ -366,7 +366,7 @@ def part_cpu(directory):
     inputs = Input(corpora(directory))
 
     def ours():
-        # Segments of a size that closes several in the run; the rest is sealed when it is closed at the age of 1 s.
+        # Segments are so small that several are closed in the run; the last is closed at the age of 1 s, and sealed then.
         with Server(directory, config='[store]\nsegment_bytes_max = "256MiB"\nsegment_age = "1s"\nreencode = false\n') as server:
             run(example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, inputs.times)
             server.wait_kept("syslog_tcp", inputs.lines * inputs.times)
@@ -376,11 +376,11 @@ def part_cpu(directory):
 
     theirs, spent = pairs(rsyslog(inputs, directory), ours)
     row = ["TCP, durable, parsed, summarised, sealed (rsyslog: written to a file)", f"{theirs:.2f} s/GB", f"{spent:.2f} s/GB"]
-    return ["CPU", "rsyslog", "Loginson", "ratio", "asked"], [[*row, f"{spent / theirs:.2f}", "0.25"]]
+    return ["CPU", "rsyslog", "Loginson", "ratio", "target"], [[*row, f"{spent / theirs:.2f}", "0.25"]]
 
 
 def part_query(directory):
-    """Writing at half of the maximal rate while one long query after the other reads everything."""
+    """Writing at half of the maximum rate while one long query after the other reads everything."""
     inputs = Input(corpora(directory))
     maximum = tcp_durable(inputs, directory)()
     rate, seconds = maximum / 2, 20
@@ -400,20 +400,20 @@ def part_query(directory):
 
                 answers, errors = [], []
 
-                def ask():
+                def query_until_stopped():
                     while not stop.is_set():
                         command = [BIN, "query", "--server", f"http://{server.address['http']}", query]
                         done = subprocess.run(command, capture_output=True, text=True)
                         (answers if done.returncode == 0 else errors).append(done.stdout + done.stderr)
 
-                asking = threading.Thread(target=ask)
+                querying = threading.Thread(target=query_until_stopped)
                 if query:
-                    asking.start()
+                    querying.start()
                 sent = report(sender.communicate()[0].strip().splitlines()[-1])
                 server.wait_kept("syslog_tcp", inputs.lines * inputs.times + int(sent["lines"]))
                 stop.set()
                 if query:
-                    asking.join()
+                    querying.join()
                     if errors or not answers:
                         sys.exit(f"{len(answers)} answers; {errors[:1]}")
                 return sent["lines_per_s"]
@@ -423,17 +423,17 @@ def part_query(directory):
 
     alone, beside = pairs(writing(""), writing("_line:~'[0-9]+x[a-z]+zz' | stats count() n"))
     row = [f"{alone / 1e6:.2f} M lines/s", f"{beside / 1e6:.2f} M lines/s", f"{beside / alone:.3f}", "0.98"]
-    return ["writing at half of the maximum", "without a query", "while a query reads", "ratio", "asked"], [["corpora", *row]]
+    return ["writing at half of the maximum", "without a query", "while a query reads", "ratio", "target"], [["corpora", *row]]
 
 
-# What the long parts run with: retention keeps the disk from filling, and what an idle machine would do is left out.
+# Settings of the long parts: retention keeps the disk from filling, and the work of idle time is left out.
 LONG_CONFIG = '[retention]\nbytes = "15GB"\n[store]\nreencode = false\n'
 KEPT_LINES = 'loginson_lines_kept_total{source="syslog_tcp"}'
 KEPT_BYTES = 'loginson_bytes_kept_total{source="syslog_tcp"}'
 
 
 def sending(server, inputs, rate, seconds):
-    """A sender of so many lines a second, 0 for as fast as they are taken."""
+    """Starts a sender of `rate` lines a second; 0: as fast as they are taken."""
     return subprocess.Popen(
         [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
         + ["--rate", f"{rate:.0f}", "--seconds", str(seconds)],
@@ -447,15 +447,15 @@ def sent_by(sender):
 
 
 def per_s(samples, column):
-    """How much a counter grew each second over these samples."""
+    """The growth of a counter per second over these samples."""
     return (samples[-1][column] - samples[0][column]) / (samples[-1][0] - samples[0][0])
 
 
 def part_sustained(directory):
-    """Parsing, summaries and sealing for LONG_S seconds at a rate: whether they keep up.
+    """Whether parsing, summaries and sealing keep up for LONG_S seconds at a rate.
 
-    They do when, in the second half, nothing holds the sender back and as many bytes are sealed as come, which have been
-    parsed then: of what is not, retention would delete the oldest in the end, so that the lag alone says too little.
+    They keep up when, in the second half, nothing holds the sender back and as many bytes are sealed, and so parsed before, as
+    arrive. The lag alone would not show this, because retention deletes the oldest lines, parsed or not.
     """
     inputs = Input(corpora(directory))
     limit = pairs(tcp_sink(inputs))[0]
@@ -495,11 +495,11 @@ def part_sustained(directory):
         note("    " + "; ".join(rows[-1]))
     head = ["with parsing, summaries and sealing", "parsed and sealed in the second half (of the null sink)"]
     head += ["not parsed, at each fifth", "closed and not sealed", "all done after the end", "of a processor, second half"]
-    return [*head, "keeps up", "asked"], rows
+    return [*head, "keeps up", "target"], rows
 
 
 def part_steady(directory):
-    """Lines per 100 ms at 80% of the maximum: of what is taken once sealing has as much to do as it will ever have."""
+    """Lines per 100 ms at 80% of the maximum, which is measured once sealing has as much to do as it will ever have."""
     inputs = Input(corpora(directory))
     with Server(directory, config=LONG_CONFIG) as server:
         sender = sending(server, inputs, 0, MAXIMUM_S)
@@ -521,17 +521,18 @@ def part_steady(directory):
     for a, b in zip(samples, samples[1:]):
         since = b[0] if b[1] > a[1] else since
         longest = max(longest, b[0] - since)
-    # What a second evens out is that frames become durable in groups, not that anything stood still.
+    # Frames become durable in groups, which averages over a second even out; a stall would still show in them.
     seconds = [per_s(samples[at : at + 11], 1) for at in range(0, len(samples) - 10, 10)]
     row = [f"{maximum / 1e6:.2f} M lines/s ({first / 1e6:.2f} at first)", f"{rate / 1e6:.2f} M lines/s for {LONG_S} s"]
     row += [f"{mean / 1e6:.2f} M lines/s", f"{100 * deviation / mean:.1f} %", f"{100 * statistics.pstdev(seconds) / mean:.1f} %"]
     row += [f"{longest * 1000:.0f} ms", "5 %, no stall of 1 s"]
-    head = ["maximum", "offered: 80% of it", "made durable", "standard deviation of 100 ms", "of 1 s", "longest stall", "asked"]
+    head = ["maximum", "offered: 80% of it", "made durable", "standard deviation of 100 ms", "of 1 s", "longest stall", "target"]
     return head, [row]
 
 
 def tail_of(server, reads):
-    """A live tail of everything; reads all of it, or nothing. Its `close` gives the lines that were shown, and skipped."""
+    """Opens a live tail of all lines, whose client reads all or nothing. Returns a function that closes it and returns its counts of
+    lines shown and skipped."""
     connection = http.client.HTTPConnection(*server.http)
     connection.request("GET", "/select/logsql/tail?query=*%20%7C%20fields%20_msg&start_offset=1ms")
     answer = connection.getresponse()
@@ -549,7 +550,7 @@ def tail_of(server, reads):
         thread.start()
 
     def close(lines):
-        """Waits until the tail accounts for so many lines, if it is read."""
+        """If the client reads, waits until the tail has shown or skipped `lines` lines. Then closes the tail."""
         while reads and sum(counts.values()) < lines:
             time.sleep(0.05)
         server.client.request("DELETE", f"/api/v1/queries/{answer.headers['X-Loginson-Query-Id']}")
@@ -562,7 +563,7 @@ def tail_of(server, reads):
 
 
 def part_tail(directory):
-    """As fast as lines can be made durable, beside a tail of all of them: one that reads, and one that does not."""
+    """The rate at which lines can be made durable beside a live tail of all lines, whose client reads or does not."""
     inputs = Input(corpora(directory))
     lines = inputs.lines * inputs.times
     shares = []
@@ -581,9 +582,9 @@ def part_tail(directory):
                 sender.wait()
                 counts = close(lines)
                 if tail == "read":
-                    # The rows of the summary are shown, or skipped, too.
+                    # The tail shows or skips the rows of the summary, too.
                     if sum(counts.values()) > lines + server.kept("internal"):
-                        sys.exit(f"{lines} lines came; the tail tells of {counts}")
+                        sys.exit(f"{lines} lines came; the tail accounts for {counts}")
                     shares.append(counts["shown"] / lines)
                 return rate
 
@@ -591,7 +592,7 @@ def part_tail(directory):
         return measure
 
     alone, read, unread = pairs(case(None), case("read"), case("not read"))
-    head = ["lines made durable, as fast as they can", "without a tail", "with a tail of all lines", "ratio", "shown to it, the rest told as skipped", "asked"]
+    head = ["lines made durable, as fast as they can", "without a tail", "with a tail of all lines", "ratio", "shown to it, the rest reported as skipped", "target"]
     rows = []
     for name, rate, shown in [
         ("its client reads (Python, on the same cores)", read, f"{100 * statistics.median(shares):.0f} %"),
@@ -602,7 +603,7 @@ def part_tail(directory):
 
 
 def memory_mib(server):
-    """Memory that the server has now."""
+    """Resident memory of the server now."""
     with open(f"/proc/{server.process.pid}/status") as status:
         return int(next(line for line in status if line.startswith("VmRSS:")).split()[1]) / 1024
 
@@ -615,12 +616,12 @@ def idle_share(server, seconds=10):
 
 
 def part_many(directory):
-    """Many idle connections, and many followed files: what they take, and what they leave to others."""
+    """Many idle connections, and many followed files: the memory and time they take, and the rate that another connection reaches."""
     count = int(os.environ.get("BENCH_MANY", "10000"))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < count + 1000:
         sys.exit(f"{count} connections need more open files than {hard}: ulimit -n {count + 1000}, or BENCH_MANY={hard - 1000}")
-    # The server, which is started from here, has the same.
+    # The server inherits this limit.
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     inputs = Input(lines_of(291, directory))
     rows = []
@@ -632,7 +633,7 @@ def part_many(directory):
         return time.monotonic() - began
 
     def quiet(server, before):
-        """Memory since before, and processor time: before the flood, which is still being sealed long after it."""
+        """Memory above `before`, and the share of a processor. Measured before the flood, which is still being sealed long after."""
         return [f"{memory_mib(server) - before:.0f} MiB", f"{100 * idle_share(server):.1f} %"]
 
     def row(what, cells, each, one, rate, alone):

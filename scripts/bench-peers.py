@@ -52,15 +52,15 @@ BYTES = float(os.environ.get("PEERS_GB", "1")) * 1e9
 SEED = int(os.environ.get("PEERS_SEED", "1"))
 RG_THREADS = os.environ.get("PEERS_RG_THREADS", "2")
 PAGE = ROOT / "docs/benchmarks/peers.md"
-# A request that brings JSON lines; one at a time, over one connection.
+# Size of a request with JSON lines. Requests are sent one at a time over one connection.
 BODY_BYTES = 16 << 20
-# After ingest: when queries are `new`, and when they are `default`.
+# Seconds after ingest at which the queries `new` and `default` begin.
 NEW_S, DEFAULT_S = 1, 60
-# A server is at rest when it used less of a core for so long; nothing is waited for longer than the last.
+# A server is at rest when it used less than REST_CORES for REST_S seconds. Nothing is awaited for longer than PATIENCE_S.
 REST_CORES, REST_S, PATIENCE_S = 0.03, 15, 1200
 # Smaller segments are not re-encoded.
 REENCODED_BYTES_MIN = 64 << 20
-# The machine is quiet while other processes use less of a core.
+# The machine is quiet while other processes use less than QUIET_CORES.
 QUIET_CORES, QUIET_PATIENCE_S = 0.1, 60
 # State of Loginson → the state of VictoriaLogs that it is compared with.
 STATES = {"new": "new", "default": "sealed", "sealed": "sealed"}
@@ -74,7 +74,7 @@ class Peer:
         self.connect()
 
     def connect(self):
-        """A new connection: servers close those that were idle for long."""
+        """Opens a new connection: servers close connections that were idle for long."""
         self.client = Client(self.address)
         self.client.get("/health")
 
@@ -100,7 +100,7 @@ class Peer:
         return size
 
     def wait_rest(self):
-        """Until it does next to nothing any more; false when that takes too long."""
+        """Waits until the server is at rest; false when that takes too long."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             before = self.cpu_s()
@@ -110,11 +110,11 @@ class Peer:
         return False
 
     def is_done(self):
-        """Whether it says that nothing waits to be done, if it says so at all."""
+        """Whether the server reports that no work is due. True for servers that do not report it."""
         return True
 
     def seal(self):
-        """Has lines written for good that would be later, if it makes that difference."""
+        """Makes the server write lines in their final form now, where it would do so later."""
 
 
 class Loginson(Peer):
@@ -128,7 +128,7 @@ class Loginson(Peer):
         return metrics["loginson_parse_lag_lines"] == 0 and metrics["loginson_seal_lag_bytes"] == 0
 
     def seal(self):
-        """Has the active segment sealed, as an hour would."""
+        """Seals the active segment, as its age would after an hour."""
         self.connect()
         status, answer = self.client.request("POST", "/api/v1/seal")
         if status >= 300:
@@ -150,7 +150,7 @@ def free_port():
 
 @contextlib.contextmanager
 def victorialogs(directory):
-    """With default settings, but for retention, addresses and the time zone that the lines have."""
+    """VictoriaLogs with default settings, except retention, addresses and the time zone of the lines."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="victorialogs.", dir=directory))
     port, syslog_port = free_port(), free_port()
     command = [VICTORIALOGS, f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={directory / 'data'}", "-retentionPeriod=100y"]
@@ -171,7 +171,7 @@ def victorialogs(directory):
 
 
 class Others:
-    """What other processes than ours use of the machine, from the construction on."""
+    """Measures the processor time that other processes use, since construction."""
 
     worst = 0.0
 
@@ -180,7 +180,7 @@ class Others:
         self.began, self.before = time.monotonic(), self.foreign_s()
 
     def foreign_s(self):
-        """CPU seconds of the machine less those of this process, its ended children, and the peers."""
+        """CPU seconds of the machine, less those of this process, its ended children, and the peers."""
         fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         own = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         return (sum(fields) - fields[3] - fields[4]) / TICKS - own - sum(peer.cpu_s() for peer in self.peers)
@@ -191,7 +191,7 @@ class Others:
 
 
 def wait_quiet(*peers):
-    """Until other processes use next to nothing, or patience ends; what they use."""
+    """Waits until other processes use next to nothing, or QUIET_PATIENCE_S is over; returns what they use."""
     deadline = time.monotonic() + QUIET_PATIENCE_S
     while True:
         others = Others(*peers)
@@ -204,7 +204,7 @@ def wait_quiet(*peers):
 
 
 def send(mix, port):
-    """All lines over one connection, from the page cache."""
+    """Sends all lines over one connection, from the page cache."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         for path in mix.files:
             with open(path, "rb") as file:
@@ -212,7 +212,7 @@ def send(mix, port):
 
 
 def bodies(mix):
-    """The lines in pieces of BODY_BYTES, which end with a line."""
+    """The lines in pieces of BODY_BYTES, cut at line ends."""
     for path in mix.files:
         with open(path, "rb") as file:
             while piece := file.read(BODY_BYTES):
@@ -230,9 +230,9 @@ def post(mix, address):
 
 
 def take(peer, mix):
-    """Sends all lines; seconds until all of them are counted."""
+    """Sends all lines; returns the seconds until all of them are counted."""
     for path in mix.files:
-        # The sender is not to wait for the disk.
+        # Loads the file into the page cache, so that the sender does not wait for the disk.
         subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)
     failed = []
 
@@ -260,7 +260,7 @@ def take(peer, mix):
 
 
 def ingest(peer, mix):
-    """Lines taken until nothing is left to do: times, CPU seconds, bytes on disk."""
+    """Ingests all lines and waits until no work is due; returns times, CPU seconds, bytes on disk."""
     others = [wait_quiet(peer)]
     watch = Others(peer)
     seconds = take(peer, mix)
@@ -293,7 +293,7 @@ def ingest(peer, mix):
 
 
 def rsyslog(mix, directory):
-    """The lines by TCP into a file, as bench.sh does; seconds, CPU seconds."""
+    """rsyslog takes the lines by TCP into a file, as in bench.sh; returns seconds and CPU seconds."""
     binary = shutil.which("rsyslogd", path=os.environ["PATH"] + ":/usr/sbin")
     if not binary or mix.is_json:
         return None
@@ -313,7 +313,7 @@ def rsyslog(mix, directory):
         wait_listening(port)
         began = time.monotonic()
         send(mix, port)
-        # It appends for a while after the last line; nothing new for a second is the end.
+        # rsyslog appends for a while after the last line was sent. It is done when its file has not grown for a second.
         size, changed = -1, time.monotonic()
         while time.monotonic() - changed < 1:
             time.sleep(0.05)
@@ -343,7 +343,7 @@ NONCE = nonces()
 
 
 def rg_count(mix, arguments):
-    """Lines that ripgrep counts."""
+    """The number of lines that ripgrep counts."""
     command = ["rg", "--no-config", "-j", RG_THREADS, "--no-filename", "-c", *arguments, *map(str, mix.files)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode > 1:
@@ -358,7 +358,7 @@ def timed(work):
 
 
 def answer_of(query, text):
-    """What of an answer has to be the same, whoever gives it."""
+    """The part of an answer in which the peers must agree."""
     rows = [json.loads(line) for line in text.splitlines() if line]
     if any("_error" in row for row in rows):
         return text
@@ -367,15 +367,15 @@ def answer_of(query, text):
     if query.kind == "groups":
         return sorted([row.get("app_name", ""), int(row["n"])] for row in rows)
     if query.kind == "hits":
-        # Which of the values with as many hits is the tenth, is open.
+        # Values with equal hits may be ordered in any way, so only the hits are compared.
         return sorted((int(row["hits"]) for row in rows), reverse=True)
     if query.kind == "times":
         return sorted(re.sub(r"\.?0*Z$", "Z", row["_time"]) if "." in row["_time"] else row["_time"] for row in rows)
     return len(rows)
 
 
-def ask(mix, queries, peers, with_rg):
-    """Each query RUNS times, in rounds: times of each peer by query, and the answers."""
+def run_queries(mix, queries, peers, with_rg):
+    """Runs each query RUNS times, in rounds; returns the times of each peer by query, and the answers."""
     times = {peer.name: collections.defaultdict(list) for peer in peers} | {"ripgrep": collections.defaultdict(list)}
     answers = {peer.name: {} for peer in peers}
     watch = Others(*peers)
@@ -395,7 +395,7 @@ def ask(mix, queries, peers, with_rg):
 
 
 def measure(name, directory, files):
-    """All numbers of a mix."""
+    """Measures all numbers of a mix."""
     note(f"{name}: making {BYTES / 1e9:g} GB; load average {os.getloadavg()[0]:.2f}")
     mix = peers_data.make(name, directory, files, BYTES, SEED)
     if mix is None:
@@ -412,7 +412,7 @@ def measure(name, directory, files):
         key = "+".join(peer.name for peer in peers)
         if with_rg:
             wait_quiet(*peers)
-        times, answers, others = ask(mix, queries, peers, with_rg)
+        times, answers, others = run_queries(mix, queries, peers, with_rg)
         result["others_cores"][f"{state} {key}"] = others
         for peer, found in times.items():
             if found:
@@ -441,7 +441,7 @@ def measure(name, directory, files):
     result["ingest"]["rsyslog"] = rsyslog(mix, directory)
     for path in mix.files:
         path.unlink()
-    # VictoriaLogs at rest is what every answer is compared with; ripgrep, where it can count the same.
+    # Every answer is compared with that of VictoriaLogs at rest, and with ripgrep where it can count the same.
     for query in queries:
         right = result["answers"]["sealed VictoriaLogs"][query.name]
         for key, answers in result["answers"].items():
@@ -473,7 +473,7 @@ def median(result, state, peer, query):
 
 
 def worst_and_mean(ratios):
-    """Cells of mix → ratio: the worst with its mix, and the geometric mean."""
+    """The cells for ratios by mix: the worst with its mix, and the geometric mean."""
     if not ratios:
         return ["", ""]
     name = max(ratios, key=ratios.get)
@@ -508,7 +508,7 @@ def query_table(results, state, peer_state):
 
 
 def ingest_tables(results):
-    """Time and CPU; size on disk."""
+    """The tables of time and CPU, and of size on disk."""
     cpu_head = ["mix", "lines", "Loginson, s", "VictoriaLogs, s", "ratio", "CPU s/GB: Loginson taken", "sealed"]
     cpu_head += ["VictoriaLogs taken", "at rest", "rsyslog"]
     disk_head = ["mix", "raw", "Loginson after 60 s", "at rest", "VictoriaLogs after 60 s", "at rest", "ratio after 60 s", "at rest"]
@@ -527,7 +527,7 @@ def ingest_tables(results):
 
 
 def write(results):
-    """Replaces the tables of the page, between their marks."""
+    """Replaces the tables of the page, between their comments."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     version = subprocess.run([BIN, "--version"], stdout=subprocess.PIPE, text=True).stdout.split()[1]
     chosen = {name: value for name, value in os.environ.items() if name.startswith("PEERS_") and name != "PEERS_OUT"}

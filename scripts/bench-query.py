@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Measures questions beside ripgrep over the raw file, and writes docs/benchmarks/query.md.
+"""Measures queries beside ripgrep over the raw file, and writes docs/benchmarks/query.md.
 
     make bench-query                                    everything: about half an hour and 8 GB of disk
-    BENCH_PARTS="questions" make bench-query            some parts; the tables of the others stay as they are
+    BENCH_PARTS="queries" make bench-query              some parts; the tables of the others stay as they are
     BENCH_LINES=1000000 BENCH_PAIRS=5 make bench-query  less data; more pairs
 
-The data are the excerpts in testdata/corpora, replayed as syslog by the project's own generator 100 lines a second of event
-time (12 applications, 13 hosts, 195 bytes a line). ripgrep reads the file from the page cache, one thread, as it does with one
-file. Each question is asked over HTTP on a kept connection, in turn with ripgrep, with the data in memory as ripgrep's file is, but
-never twice in the same words, since the server keeps answers; what it takes to ask again stands apart. Every count must be
-ripgrep's: a wrong answer ends the benchmark. Standard library only.
+The data are the excerpts in testdata/corpora, replayed as syslog by the project's own generator: 100 lines a second of event
+time, 12 applications, 13 hosts, 195 bytes a line. ripgrep reads the file from the page cache, with the one thread that it uses for
+one file. Queries go over HTTP on a kept connection, in turn with ripgrep, with the data in memory as ripgrep's file is. Every run
+uses a new query text, because the server caches what blocks counted; a column of its own repeats the query with that cache warm.
+Every count must be ripgrep's: a wrong answer ends the benchmark. Standard library only.
 """
 
 import http.client
@@ -31,12 +31,12 @@ from benchlib import BIN, PAIRS, ROOT, Client, Server, example, main, note, repo
 LINES = int(os.environ.get("BENCH_LINES", "10000000"))
 # Records of the study's historical data: 1,009 seconds × 23 machines × 17 services × 19 severities, cycled together.
 RECORDS = int(os.environ.get("BENCH_RECORDS", "7495861"))
-# The first event times: questions name them, so they must not depend on when this runs.
+# The first event time. Queries contain it, so it must not depend on when this runs.
 START_S = 1_750_000_000
 FRESH = "[store]\nreencode = false\n"
-# What stands in one line of all.
+# Each of these texts stands in exactly one line.
 NEEDLES = {"id": "blk_4203958203958203", "IP address": "203.0.113.77", "hash": "9e107d9d372bb6826bd81d3542a419d6"}
-# What waits to be sealed is sealed at once, and so is a part of a segment.
+# Segments are closed early, and sealed at once.
 FILLING = 'segment_age = "1s"\nbacklog_bytes_max = "1MiB"\n'
 
 
@@ -44,7 +44,7 @@ FILLING = 'segment_age = "1s"\nbacklog_bytes_max = "1MiB"\n'
 
 
 def corpora(directory):
-    """The raw file and its number of lines."""
+    """The raw file, made once."""
     file = directory / "lines.log"
     if not file.exists():
         note(f"  making {LINES} lines")
@@ -56,7 +56,7 @@ def corpora(directory):
         left = list(NEEDLES.values())
         with open(file, "wb") as out:
             while chunk := made.stdout.read(min(64 << 20, LINES * 40)):
-                # A needle behind the last whole line of each piece, until all are there.
+                # Put a needle behind the last whole line of each piece, until all are written.
                 whole = chunk.rfind(b"\n") + 1
                 out.write(chunk[:whole])
                 if left and whole:
@@ -87,7 +87,7 @@ def study(directory):
     return file
 
 
-# Values 0 and 1 once, 2, 6 and 7 twice, 3 and 5 four times, 4 three times.
+# Values 0 and 1 stand here once; 2, 6 and 7 twice; 4 three times; 3 and 5 four times.
 SEVERITIES = [0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5, 6, 6, 7, 7]
 
 
@@ -99,7 +99,7 @@ def filled(directory, name, file, lines, config):
         with Server(directory, config=config + FILLING, data=data) as server:
             run(example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1")
             server.wait_kept("syslog_tcp", lines)
-            # Rows of the summary go on coming, so some segment is always open.
+            # Rows of the summary keep coming, so there is always an active segment, and its lines are not sealed.
             while server.metrics()["loginson_store_sealed_raw_bytes"] < file.stat().st_size:
                 time.sleep(0.5)
     return data
@@ -109,7 +109,7 @@ def count_lines(file):
     return int(subprocess.run(["rg", "-c", "", file], stdout=subprocess.PIPE, check=True, text=True).stdout)
 
 
-# ---- asking ----------------------------------------------------------------------------------------------------------
+# ---- queries ---------------------------------------------------------------------------------------------------------
 
 
 def timed(work):
@@ -119,24 +119,24 @@ def timed(work):
 
 
 def rg(*arguments):
-    """Seconds, and what it counted."""
+    """Runs ripgrep; returns seconds and its count."""
     seconds, done = timed(lambda: subprocess.run(["rg", *map(str, arguments)], stdout=subprocess.PIPE, text=True))
     return seconds, int(done.stdout or 0)
 
 
 def numbers(answer):
-    """The rows of an answer, each line one."""
+    """The rows of an answer, one per line."""
     return [json.loads(line) for line in answer.splitlines()]
 
 
-# A name for the result that was not used before, so that no answer is one that the server kept.
+# Result names that were not used before, so that no answer comes from a cache of the server.
 NAMES = (f"n{number}" for number in itertools.count())
 
 
 def count_of(server, query, name=None):
-    """How many lines a filter selects; anew, unless it is asked under a name of before."""
+    """How many lines a filter selects. The caches of the server answer only if the `name` was used before."""
     name = name or next(NAMES)
-    return int(numbers(server.ask("/select/logsql/query", query=f"{query} | stats count() {name}"))[0][name])
+    return int(numbers(server.query("/select/logsql/query", query=f"{query} | stats count() {name}"))[0][name])
 
 
 def ms(seconds):
@@ -144,9 +144,9 @@ def ms(seconds):
 
 
 def counted():
-    """Questions that count lines: name, LogsQL, arguments of ripgrep, ratios asked for fresh and re-encoded data."""
+    """Queries that count lines: name, LogsQL, arguments of ripgrep, target ratios for fresh and re-encoded data."""
     address = r"\b[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\b"
-    questions = [
+    queries = [
         ("word `error`", "error", ["-c", "error"], 0.5, 0.08),
         ("phrase `Failed password`", '"Failed password"', ["-c", "Failed password"], 0.2, 0.2),
         ("regex with a literal", '~"Failed password for (root|admin)"', ["-c", "Failed password for (root|admin)"], 0.5, 0.5),
@@ -156,27 +156,27 @@ def counted():
         ("absent word", "xyzzyplugh", ["-c", "xyzzyplugh"], 0.03, 0.03),
     ]
     for name, word in NEEDLES.items():
-        questions.append((f"{name} in one line", f'"{word}"', ["-c", "-F", word], 0.03, 0.03))
-    return questions
+        queries.append((f"{name} in one line", f'"{word}"', ["-c", "-F", word], 0.03, 0.03))
+    return queries
 
 
 def right(name, query, ours, file, arguments):
-    """Whether our count is right: words are counted by ripgrep with -w, whatever it was timed with."""
+    """Fails unless our count is right. For words ripgrep counts with -w here, although it is timed without."""
     theirs = rg("-w", *arguments, file)[1] if query[0] not in "~*" else rg(*arguments, file)[1]
     if ours != theirs:
         sys.exit(f"{name}: {query} counted {ours}, rg {arguments} {theirs}")
 
 
-def part_questions(directory):
+def part_queries(directory):
     file = corpora(directory)
     data = filled(directory, "lines", file, LINES, FRESH)
     whole = lambda: rg("-c", "", file)
     rg("-c", "", file)
     rows = []
-    questions = counted()
+    queries = counted()
 
-    def ask(server, state):
-        for name, query, arguments, asked_fresh, asked_best in questions:
+    def measure(server, state):
+        for name, query, arguments, target_fresh, target_best in queries:
             ours, theirs, again = [], [], []
             right(name, query, count_of(server, query), file, arguments)
             for _ in range(PAIRS):
@@ -185,8 +185,8 @@ def part_questions(directory):
                 ours.append(timed(lambda: count_of(server, query, known))[0])
                 again.append(timed(lambda: count_of(server, query, known))[0])
             peer, own = statistics.median(theirs), statistics.median(ours)
-            asked = asked_fresh if state == "fresh" else asked_best
-            rows.append([name, state, ms(peer), ms(own), f"{own / peer:.3f}", asked or "", ms(statistics.median(again))])
+            target = target_fresh if state == "fresh" else target_best
+            rows.append([name, state, ms(peer), ms(own), f"{own / peer:.3f}", target or "", ms(statistics.median(again))])
             note(f"    {rows[-1]}")
         peer = statistics.median([whole()[0] for _ in range(PAIRS)])
         for name, path, query, limit in [
@@ -203,8 +203,8 @@ def part_questions(directory):
             for _ in range(max(PAIRS, 5)):
                 known = next(NAMES)
                 for times in (own, again):
-                    asking = lambda: server.ask(f"/select/logsql/{path}", query=query.replace("NAME", known), **parameters)
-                    seconds, answer = timed(asking)
+                    request = lambda: server.query(f"/select/logsql/{path}", query=query.replace("NAME", known), **parameters)
+                    seconds, answer = timed(request)
                     times.append(seconds)
                 if "count() NAME" in query:
                     total = sum(int(row[known]) for row in numbers(answer))
@@ -215,7 +215,7 @@ def part_questions(directory):
             note(f"    {rows[-1]}")
 
     with Server(directory, config=FRESH, data=data) as server:
-        ask(server, "fresh")
+        measure(server, "fresh")
     note("  waiting for all segments to be re-encoded")
     with Server(directory, data=data) as server:
         while True:
@@ -224,12 +224,12 @@ def part_questions(directory):
                 break
             time.sleep(1)
     with Server(directory, config=FRESH, data=data) as server:
-        ask(server, "re-encoded")
-    return ["question", "data", "ripgrep", "Loginson", "ratio", "asked", "the same again"], rows
+        measure(server, "re-encoded")
+    return ["query", "data", "ripgrep", "Loginson", "ratio", "target", "repeated"], rows
 
 
 def part_cold(directory):
-    """The first answer of a server that just started, with nothing of the data in the page cache."""
+    """The first answer of a server that just started, with none of the data in the page cache."""
     file = corpora(directory)
     data = filled(directory, "lines", file, LINES, FRESH)
     drop = "/proc/sys/vm/drop_caches"
@@ -255,7 +255,7 @@ def part_cold(directory):
 
 
 def part_values(directory):
-    """The most frequent of a million values, and a question that must not take the server's memory."""
+    """The most frequent of a million values, and a query that must not exhaust the server's memory."""
     file = directory / "sessions.log"
     lines = LINES // 5
     rng = random.Random(7)
@@ -268,13 +268,13 @@ def part_values(directory):
     data = filled(directory, "sessions", file, lines, FRESH)
     rows = []
     with Server(directory, config=FRESH, data=data) as server:
-        asked = lambda: numbers(server.ask("/select/logsql/query", query=f"* | top 10 by (session) hits as {next(NAMES)}"))
-        if len(asked()) != 10 or not asked()[0].get("session"):
-            sys.exit(f"no sessions: {asked()[:1]}")
+        top = lambda: numbers(server.query("/select/logsql/query", query=f"* | top 10 by (session) hits as {next(NAMES)}"))
+        if len(top()) != 10 or not top()[0].get("session"):
+            sys.exit(f"no sessions: {top()[:1]}")
         theirs, ours = [], []
         for _ in range(PAIRS):
             theirs.append(rg("-c", "", file)[0])
-            ours.append(timed(asked)[0])
+            ours.append(timed(top)[0])
         peer, own = statistics.median(theirs), statistics.median(ours)
         rows.append([f"top 10 of a field with a million values, {lines} lines", ms(peer), ms(own), f"{own / peer:.2f}", "1.0"])
         rows.append(all_different(server, lines))
@@ -282,11 +282,11 @@ def part_values(directory):
     shutil.rmtree(data)
     with Server(directory, config=FRESH, data=filled(directory, "lines", corpora(directory), LINES, FRESH)) as server:
         rows.append(all_different(server, LINES))
-    return ["what", "`rg -c ''`", "Loginson", "ratio", "asked"], rows
+    return ["what", "`rg -c ''`", "Loginson", "ratio", "target"], rows
 
 
 def all_different(server, lines):
-    """A question that groups by as many values as there are lines: it answers, or says which limit it met."""
+    """A query that groups by as many values as there are lines. The server answers it, or names the limit that it exceeds."""
     before = resident_mib(server)
     path = "/select/logsql/query?" + urllib.parse.urlencode({"query": "* | stats by (_line_id) count() n | stats count() n"})
     seconds, (_, answer) = timed(lambda: server.client.request("GET", path))
@@ -296,37 +296,37 @@ def all_different(server, lines):
 
 
 def resident_mib(server):
-    """The most memory so far."""
+    """The largest resident memory so far."""
     with open(f"/proc/{server.process.pid}/status") as status:
         return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) / 1024
 
 
 def part_study(directory):
-    """Historical and real-time questions of the 2015 study (docs: Hruby et al.), against what is known of its records."""
+    """Historical and real-time queries of the 2015 study (docs: Hruby et al.). Counts are compared with those of its records."""
     file = study(directory)
     names = json.loads((directory / "study.json").read_text())
     data = filled(directory, "study", file, RECORDS, FRESH)
     rng = random.Random(1)
     second = lambda i: f"_time:[{START_S + i}, {START_S + i + 1})"
-    questions = {"A": [], "B": [], "C": []}
+    queries = {"A": [], "B": [], "C": []}
     for _ in range(23):
         t, m, s = rng.randrange(1009), rng.randrange(23), rng.randrange(17)
         severity = rng.randrange(8)
         times = SEVERITIES.count(severity)
-        questions["A"].append((second(t), 7429))
-        questions["B"].append((f"{second(t)} hostname:={names['machines'][m]}", 323))
-        questions["C"].append((f"{second(t)} app_name:={names['services'][s]} severity:={severity}", 23 * times))
+        queries["A"].append((second(t), 7429))
+        queries["B"].append((f"{second(t)} hostname:={names['machines'][m]}", 323))
+        queries["C"].append((f"{second(t)} app_name:={names['services'][s]} severity:={severity}", 23 * times))
     rows = []
     with Server(directory, config=FRESH, data=data) as server:
-        for name, asked in [("A", "1 ms"), ("B", "1 ms"), ("C", "2 ms")]:
+        for name, target in [("A", "1 ms"), ("B", "1 ms"), ("C", "2 ms")]:
             first, again = [], []
             for times in range(30):
-                for query, expected in questions[name]:
+                for query, expected in queries[name]:
                     seconds, n = timed(lambda: count_of(server, query, name))
                     if n != expected and RECORDS == 7495861:
                         sys.exit(f"{query} counted {n}, not {expected}")
                     (again if times else first).append(seconds)
-            rows.append([f"query {name}, median of 23 × 30", ms(statistics.median(first)), ms(statistics.median(again)), asked])
+            rows.append([f"query {name}, median of 23 × 30", ms(statistics.median(first)), ms(statistics.median(again)), target])
         delays = []
         for turn in range(20):
             word = f"realtime{turn}x"
@@ -339,23 +339,23 @@ def part_study(directory):
                 pass
             delays.append(time.perf_counter() - began)
         rows.append(["10,000 lines found after the last was acknowledged", ms(delays[0]), ms(statistics.median(delays)), "10 ms"])
-    return ["what", "first time", "warm", "asked"], rows
+    return ["what", "first time", "warm", "target"], rows
 
 
 def part_beside(directory):
-    """Lines taken at half of the maximal rate, alone and while eight clients ask without pause."""
+    """Lines taken at half of the maximum rate, alone and while eight clients query without pause."""
     file = corpora(directory)
     data = filled(directory, "lines", file, LINES, FRESH)
     seconds = int(os.environ.get("BENCH_SECONDS", "30"))
     config = '[retention]\nbytes = "6GB"\n' + FRESH
-    # The sender is not to wait for the disk.
+    # Loads the file into the page cache, so that the sender does not wait for the disk.
     rg("-c", "", file)
     with Server(directory, config=config) as server:
         began = time.monotonic()
         run(example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1")
         server.wait_kept("syslog_tcp", LINES)
         maximum = LINES / (time.monotonic() - began)
-    questions = ["error | stats count() n", "* | stats by (app_name) count() n", '"Failed password" | stats by (hostname) count() n', "error | limit 100"]
+    queries = ["error | stats count() n", "* | stats by (app_name) count() n", '"Failed password" | stats by (hostname) count() n', "error | limit 100"]
 
     def case(clients):
         copy = directory / "beside"
@@ -369,15 +369,15 @@ def part_beside(directory):
             )
             stop, answers, slowest = threading.Event(), [0] * clients, [0.0] * clients
 
-            def ask(place):
+            def query_until_stopped(place):
                 client = Client(server.http)
                 while not stop.is_set():
-                    for query in questions:
-                        took, _ = timed(lambda: client.ask("/select/logsql/query", query=query))
+                    for query in queries:
+                        took, _ = timed(lambda: client.query("/select/logsql/query", query=query))
                         answers[place] += 1
                         slowest[place] = max(slowest[place], took)
 
-            threads = [threading.Thread(target=ask, args=(place,)) for place in range(clients)]
+            threads = [threading.Thread(target=query_until_stopped, args=(place,)) for place in range(clients)]
             for thread in threads:
                 thread.start()
             sent = report(sender.communicate()[0].strip().splitlines()[-1])
@@ -398,11 +398,11 @@ def part_beside(directory):
     ratio = statistics.median(beside) / statistics.median(alone)
     row = ["8 clients without pause", f"{statistics.median(alone) / 1e6:.2f} M lines/s", f"{statistics.median(beside) / 1e6:.2f} M lines/s"]
     row += [f"{ratio:.3f}", f"{min(fewest)}", ms(max(slowest)), "0.98, none starves"]
-    return ["lines taken at half of the maximum", "alone", "beside", "ratio", "fewest answers of a client", "slowest answer", "asked"], [row]
+    return ["lines taken at half of the maximum", "alone", "beside", "ratio", "fewest answers of a client", "slowest answer", "target"], [row]
 
 
 def part_cancel(directory):
-    """From the wish to cancel a query to its end, whatever it is doing: reading, sorting, counting, answering, writing rows."""
+    """Time from the request to cancel a query to its end, for each kind of work: reading, sorting, counting, answering, writing rows."""
     file = corpora(directory)
     data = filled(directory, "lines", file, LINES, FRESH)
     rng = random.Random(3)
@@ -417,7 +417,7 @@ def part_cancel(directory):
         ("writing rows in the background", "background", "* | fields _time, _msg"),
         ("finding the columns of CSV", "csv", "*"),
     ]
-    # None ends by itself while it is measured.
+    # These limits let no query end by itself while it is measured.
     limits = '[query]\nmemory_bytes_max = "4GiB"\nrun_max = "10m"\nresult_bytes_max = "8GiB"\nresult_bytes_total_max = "16GiB"\n'
     rows = []
     with Server(directory, config=FRESH + limits, data=data) as server:
@@ -431,19 +431,19 @@ def part_cancel(directory):
             path = {"query": "/select/logsql/query", "background": "/api/v1/queries"}.get(kind, "/api/v1/export")
             form = {"query": query} | ({"format": "csv" if kind == "csv" else "jsonl"} if path.endswith("export") else {})
 
-            def ask():
+            def send():
                 connection = http.client.HTTPConnection(*server.http)
                 connection.request("POST", path, urllib.parse.urlencode(form), {"Content-Type": "application/x-www-form-urlencoded"})
                 try:
                     answer = connection.getresponse()
                     held.wait() if kind == "export" else answer.read()
                 except (http.client.HTTPException, OSError):
-                    # An answer that is not complete breaks off.
+                    # The server breaks an incomplete answer off.
                     pass
                 connection.close()
 
             held = threading.Event()
-            thread = threading.Thread(target=ask)
+            thread = threading.Thread(target=send)
             thread.start()
             while not (found := [entry for entry in queries() if entry["id"] not in before and entry["state"] == "running"]):
                 if not thread.is_alive() and kind != "background":
@@ -462,7 +462,7 @@ def part_cancel(directory):
             thread.join()
             if kind == "background":
                 server.client.request("DELETE", entry)
-            # One that was done before says nothing.
+            # A query that ended before it was cancelled does not count.
             return took if state == "cancelled" else None
 
         for name, kind, query in cases:
@@ -472,18 +472,18 @@ def part_cancel(directory):
             else:
                 rows.append([name, "0", "ended before", "", "100 ms"])
             note(f"    {rows[-1]}")
-    return ["what it was doing", "times", "median", "longest", "asked"], rows
+    return ["what it was doing", "times", "median", "longest", "target"], rows
 
 
 PARTS = {
-    "questions": (part_questions, "Questions"),
+    "queries": (part_queries, "Queries"),
     "cold": (part_cold, "Cold"),
     "values": (part_values, "Many values"),
-    "study": (part_study, "Historical and real-time questions"),
-    "beside": (part_beside, "Questions beside ingest"),
+    "study": (part_study, "Historical and real-time queries"),
+    "beside": (part_beside, "Queries beside ingest"),
     "cancel": (part_cancel, "Time to cancel"),
 }
 
 if not shutil.which("rg"):
-    sys.exit("ripgrep is what questions are compared with; install it: apt-get install ripgrep")
+    sys.exit("queries are compared with ripgrep, which is missing; install it: apt-get install ripgrep")
 main(ROOT / "docs/benchmarks/query.md", "bench-query", PARTS)

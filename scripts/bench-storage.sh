@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures what is kept: size beside zstd, gzip and a log compressor, speed of sealing, write amplification, start-up and
+# Measures storage: size beside zstd, gzip and a log compressor, speed of sealing, write amplification, start-up and
 # memory with many segments. Prints Markdown; docs/benchmarks/storage.md holds one run. Nothing else should run meanwhile.
 #
 #   make bench-storage
 #   CORPORA=DIR make bench-storage     the size of each file DIR/**/*.log, instead of the excerpts in testdata/corpora
 #   BENCH_RAW_MB=1000                  size of the generated logs
 #   BENCH_PARTS="size speed"           some of: size speed grouping amplification startup memory
-#   BENCH_TIMES=3                      how often speeds are measured, in turn with their limit; medians are told
+#   BENCH_TIMES=3                      how often speeds are measured, in turn with their limit; the tables have medians
 #   BENCH_SEGMENTS=10000 BENCH_SEGMENT_MB=1 BENCH_BIG_SEGMENTS=100 BENCH_BIG_MB=1000 BENCH_BIG_LINE_BYTES=1000 BENCH_IMPORT_LINES=5000000
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -86,8 +86,8 @@ if wants speed; then
 echo
 echo "## Speed of sealing, one core"
 echo
-echo "Processor time of the thread, medians of $times. Seal: of lines that are parsed; each block is read again and compared while it is written."
-echo "Both: with parsing. Limit: the lines as they stand, in blocks of 2 MiB, through zstd -1 and back, and compared, in turn with sealing."
+echo "Processor time of the thread, medians of $times. Seal: lines that are already parsed; each block is read back and compared as it is written."
+echo "Both: parsing and sealing. Limit: the raw lines in blocks of 2 MiB, compressed with zstd -1, decompressed and compared, in turn with sealing."
 echo
 echo "| logs | raw MB | ratio | parse MB/s | seal MB/s | both MB/s | read back MB/s | limit MB/s | seal / limit |"
 echo "|---|---|---|---|---|---|---|---|---|"
@@ -160,9 +160,9 @@ printf '[store]\nreencode = false\nsegment_bytes_max = "128MiB"\n' >"$dir/logins
 serve "$dir/big"
 row() { echo "| $1 | $(memory VmRSS) | $(memory VmHWM) | $(($(metric loginson_store_cache_bytes) / 1048576)) |"; }
 echo
-echo "The server over them; of what is resident, the cache may hold 512 MiB:"
+echo "The server with these segments; up to 512 MiB of the resident memory are its cache:"
 echo
-echo "| after | resident MiB | most so far | of it the cache |"
+echo "| after | resident MiB | peak MiB | cache MiB |"
 echo "|---|---|---|---|"
 row "start"
 curl -s "http://$http/select/logsql/query" --data-urlencode 'query=request' -d limit=100 >/dev/null

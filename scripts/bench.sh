@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures one machine: ingest over TCP beside a null sink, import, restart, and questions beside grep.
+# Measures one machine: ingest over TCP beside a null sink, import, restart, and queries beside grep.
 # Prints a Markdown table; docs/benchmarks/one-machine.md holds one. Nothing else should run meanwhile.
 #
 #   make bench            everything, 3 pairs
@@ -65,7 +65,7 @@ peer() { # sets $peer_s and $peer_cpu
   until "$limit" send 127.0.0.1:26515 /dev/null >/dev/null 2>&1; do sleep 0.1; done
   began=$(now)
   "$limit" send 127.0.0.1:26515 "$dir/lines.log" "$times" >/dev/null &
-  # It appends for a while after the last line was sent; it is done when nothing has come for half a second.
+  # rsyslog appends for a while after the last line was sent. It is done when its file has not grown for half a second.
   local size=-1 last; last=$(now)
   while true; do
     sleep 0.1
@@ -132,7 +132,7 @@ import=$(since "$began")
 echo "| import of $lines lines, acknowledged durable | | $import s | |"
 wait_for loginson_parse_lag_lines 0
 
-ask() { # ask LABEL QUERY GREP_PATTERN
+query() { # query LABEL QUERY GREP_PATTERN
   local ours=() theirs=() count expected began
   for _ in $(seq 5); do
     began=$(now)
@@ -146,9 +146,9 @@ ask() { # ask LABEL QUERY GREP_PATTERN
   awk -v w="$1 ($count lines)" -v l="$(printf '%s\n' "${theirs[@]}" | median)" -v v="$(printf '%s\n' "${ours[@]}" | median)" \
     'BEGIN {printf "| %s | grep -c %.3f s | %.3f s | %.2f |\n", w, l, v, v/l}'
 }
-ask "count of all lines" '*' ''
-ask "substring Failed password" '_line:~"Failed password"' 'Failed password'
-ask "regex with alternatives" '_line:~"(authentication|connection) (failure|refused)"' '(authentication|connection) (failure|refused)'
+query "count of all lines" '*' ''
+query "substring Failed password" '_line:~"Failed password"' 'Failed password'
+query "regex with alternatives" '_line:~"(authentication|connection) (failure|refused)"' '(authentication|connection) (failure|refused)'
 
 stop -TERM
 start "$dir/data"

@@ -1,7 +1,7 @@
-"""What the benchmarks have in common: programs that are started, servers that are asked, and pages with tables.
+"""Shared code of the benchmarks: starts programs, sends requests to servers, and writes tables into pages.
 
-Each case runs in turn with its limit or peer, BENCH_PAIRS times, on a machine on which nothing else should run; the tables
-give medians and their ratio. A page's table of each part stands between two marks, what people wrote around them is kept.
+Each case runs in turn with its limit or peer, BENCH_PAIRS times. Nothing else should run on the machine. The tables give medians
+and their ratio. The table of each part stands in the page between two comments; text around them is kept.
 
     BENCH_PARTS="a b"    some parts; the tables of the others stay as they are
     BENCH_PAIRS=5        more pairs
@@ -38,7 +38,7 @@ def report(line):
 
 
 def run(*command, **kwargs):
-    """Runs an example to its end; what it reported last."""
+    """Runs an example to its end; returns its last report."""
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True, **kwargs)
     return report(done.stdout.strip().splitlines()[-1])
 
@@ -48,14 +48,14 @@ def example(name):
 
 
 def start(*command):
-    """Starts an example that listens; returns once it says where (its first line)."""
+    """Starts an example that listens; returns once it has printed its address (its first line)."""
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     process.first = process.stdout.readline()
     return process
 
 
 def finish(process):
-    """Waits for an example that ends by itself; what it reported last."""
+    """Waits for an example that ends by itself; returns its last report."""
     lines = [process.first, *process.stdout.read().splitlines()]
     if process.wait() != 0:
         sys.exit(f"{process.args} failed")
@@ -78,7 +78,7 @@ def cpu_s(pid):
 
 
 def threads_cpu_s(pid):
-    """The same of its threads that live, by name; those of one kind, which differ by a number, together."""
+    """CPU seconds of the live threads of a process, by name. Threads whose names differ only by a number are added up."""
     threads = {}
     for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
         try:
@@ -91,13 +91,13 @@ def threads_cpu_s(pid):
 
 
 class Client:
-    """Asks a server on a connection that is kept, so that what is timed is the answer. For one thread."""
+    """Sends requests on a connection that is kept, so that times do not include connecting. For one thread."""
 
     def __init__(self, address):
         self.connection = http.client.HTTPConnection(*address)
 
     def request(self, method, path, body=None):
-        """Status and body."""
+        """Sends a request; returns status and body."""
         if self.connection.sock is None:
             self.connection.connect()
             self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -111,12 +111,12 @@ class Client:
             sys.exit(f"{path}: {status} {body[:300]}")
         return body
 
-    def ask(self, path, **parameters):
+    def query(self, path, **parameters):
         return self.get(f"{path}?{urllib.parse.urlencode(parameters)}")
 
 
 class Server:
-    """Loginson on free ports, with an empty directory or with `data`, which is left as it is at the end."""
+    """Loginson on free ports, with an empty data directory, or with the directory `data`, which is not removed at the end."""
 
     def __init__(self, directory, *arguments, config="", command="serve", data=None):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="server.", dir=directory))
@@ -153,8 +153,8 @@ class Server:
     def get(self, path):
         return self.client.get(path)
 
-    def ask(self, path, **parameters):
-        return self.client.ask(path, **parameters)
+    def query(self, path, **parameters):
+        return self.client.query(path, **parameters)
 
     def metrics(self):
         samples = (line.rsplit(" ", 1) for line in self.get("/metrics").splitlines() if line[0] != "#")
@@ -171,7 +171,7 @@ class Server:
         return sum(value for name, value in self.metrics().items() if name.startswith(prefix))
 
     def wait_kept(self, source, lines, patience_s=120):
-        """Until so many lines are durable; the time it took."""
+        """Waits until `lines` lines are durable; returns the seconds it took. Fails when none became durable for `patience_s`."""
         began = last_change = time.monotonic()
         last = -1
         while (kept := self.kept(source)) < lines:
@@ -186,7 +186,7 @@ class Server:
         return time.monotonic() - began
 
     def wait_settled(self):
-        """Until everything is parsed and no closed segment waits for sealing."""
+        """Waits until everything is parsed and no closed segment waits to be sealed."""
         while True:
             metrics = self.metrics()
             if metrics["loginson_parse_lag_lines"] == 0 and metrics["loginson_seal_lag_bytes"] == 0:
@@ -198,7 +198,7 @@ class Server:
 
 
 def pairs(*cases):
-    """Runs the cases in turn, PAIRS times; the median of each."""
+    """Runs the cases in turn, PAIRS times; returns the median of each."""
     results = [[] for _ in cases]
     for number in range(PAIRS):
         for result, case in zip(results, cases):
@@ -212,7 +212,7 @@ def note(text):
 
 
 def sampled(server, seconds, step_s, *names):
-    """Samples metrics every `step_s`; rows of time and values. A value is that of some moment between question and answer."""
+    """Samples metrics every `step_s`; returns rows of time and values. The time is the middle between request and answer."""
     rows = []
     began = time.monotonic()
     while (now := time.monotonic()) - began < seconds:
@@ -228,14 +228,14 @@ def table(head, rows):
 
 
 def settings():
-    """What else was set for this run and bears on its numbers, as it is typed before the command."""
-    untold = ("BENCH_PARTS", "BENCH_PAIRS", "BENCH_DIR")
-    chosen = {name: value for name, value in os.environ.items() if name.startswith("BENCH_") and name not in untold}
+    """The settings of this run that influence its numbers, as they are typed before the command."""
+    omitted = ("BENCH_PARTS", "BENCH_PAIRS", "BENCH_DIR")
+    chosen = {name: value for name, value in os.environ.items() if name.startswith("BENCH_") and name not in omitted}
     return "".join(f"{name}={shlex.quote(value)} " for name, value in sorted(chosen.items()))
 
 
 def put(page_file, target, part, title, head, rows):
-    """Replaces the part's table in the page, between its marks; `make TARGET` makes it."""
+    """Replaces the table of a part in the page, between its two comments. The page names `make TARGET` as its command."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     version = subprocess.run([BIN, "--version"], stdout=subprocess.PIPE, text=True).stdout.split()[1]
     measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {PAIRS} pairs"
@@ -250,7 +250,7 @@ def put(page_file, target, part, title, head, rows):
 
 
 def main(page_file, target, parts):
-    """Runs the parts that are wanted, of `parts`: name → (function of a directory that gives head and rows, title)."""
+    """Runs the wanted parts. `parts` maps a name to (function of a directory that returns head and rows, title)."""
     wanted = os.environ.get("BENCH_PARTS", " ".join(parts)).split()
     unknown = [part for part in wanted if part not in parts]
     if unknown:

@@ -1,11 +1,11 @@
-//! How fast lines become durable, beside plain direct writes of the same bytes to the same file
-//! system.
+//! How fast lines become durable, compared with plain direct writes of the same bytes to the same
+//! file system.
 //!
 //! `cargo run --release -p loginson-store --example append_speed -- [DIRECTORY] [MEBIBYTES]`
 //!
-//! Both are done in turn, three times; what is read back is counted and compared before a time
-//! counts. Then the store is opened again, once closed properly and once as after a crash, to see
-//! what a restart takes.
+//! The two run in turn, three times; lines that are read back are counted and compared before a
+//! time counts. Then the store is opened again, once after a proper close and once as after a
+//! crash, to measure a restart.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

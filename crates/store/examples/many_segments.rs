@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release -p loginson-store --example many_segments DIR SEGMENTS MEGABYTES [LINE_BYTES]
 //!
-//! Makes a data directory DIR with so many sealed segments of so many megabytes of raw lines each,
-//! unless it is there; lines are of about 95 bytes, or of so many, the rest of them being calls of
-//! a stack trace; then opens it three times: without catalog, so that every footer is read; with
-//! it; and with it again. Prints the time of each, and the resident memory before and after.
+//! Makes a data directory DIR with SEGMENTS sealed segments of MEGABYTES of raw lines each, unless
+//! it exists. Lines have about 95 bytes, or LINE_BYTES, filled up with calls of a stack trace. Then
+//! opens the directory three times: without catalog, so that every footer is read, and twice with
+//! it. Prints the time of each, and the resident memory before and after.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
-//! How steadily frames are appended: lines per 100 ms, their mean, the standard deviation beside
-//! it, and the longest time in which nothing became durable.
+//! How steadily frames are appended: lines per 100 ms, with their mean and standard deviation, and
+//! the longest time in which nothing became durable.
 //!
 //! ```text
 //! cargo run --release -p loginson-store --example steady_append -- DIR [SECONDS] [LINES_PER_S] [LINE_BYTES]
 //! ```
 //!
 //! Appends frames of 1 MiB for 60 s, as fast as the store takes them, or at the given rate (80 % of
-//! the maximum shows how steady a busy system is). DIR is made, used, and must be empty. The
-//! background is not started and frames are not parsed: what stands out is the writer alone, its
-//! rolls included. Prints one line:
+//! the maximum shows how steady a busy system is). DIR is created and used; if it exists, it must
+//! be empty. The background is not started and frames are not parsed, so the numbers show the
+//! writer alone, its rolls included. Prints one line:
 //!
 //! ```text
 //! steady_append lines=… bytes=… seconds=… lines_per_s=… gbit_per_s=… per_100_ms_mean=… per_100_ms_cv=… gap_ms_max=…
@@ -36,7 +36,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Intervals at the start that do not count.
 const WARM_UP: usize = 10;
 
-/// What the writer's thread tells of what became durable.
+/// Counts of durable lines, which the writer's thread updates.
 struct Durable {
     start: Instant,
     /// Lines by interval.
@@ -130,7 +130,7 @@ fn main() {
     );
 }
 
-/// The argument at a place, or what it is without one.
+/// The argument at a place, or the default.
 fn argument<T: std::str::FromStr>(place: usize, default: T) -> T {
     match std::env::args().nth(place) {
         None => default,

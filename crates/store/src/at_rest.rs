@@ -1,9 +1,10 @@
-//! Inspects a data directory, or a backup, that no server has open, without changing a byte, except
-//! that SQLite rolls back a change of the catalog that a crash interrupted, as at every opening.
+//! Inspects a data directory, or a backup, that no server has open. No byte is changed, with one
+//! exception: SQLite rolls back a catalog transaction that a crash interrupted, as at every
+//! opening.
 //!
-//! The same files count as at a start of the store: rows marked for deletion and sources of a
-//! finished rewrite do not, and an unfinished rewrite does not. Damage that a start would repair is
-//! left as it is and listed in [`AtRest::notes`].
+//! The same files count as at a start of the store. Files whose row is marked for deletion, sources
+//! of a finished rewrite, and files of an unfinished rewrite are left out. Damage that a start
+//! would repair is left as it is and listed in [`AtRest::notes`].
 //!
 //! Left out: event times, pending deletions, and everything that writes.
 
@@ -56,7 +57,7 @@ impl SegmentKind {
     }
 }
 
-/// What the catalog says of a segment.
+/// The catalog row of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its state: `hot`, `rolled`, `sealed`, ….
@@ -65,9 +66,9 @@ pub struct Listed {
     pub file: String,
     /// Lines in it; outdated for a hot segment that was not closed.
     pub lines: u64,
-    /// Bytes of its lines with their newlines; outdated likewise.
+    /// Bytes of its lines with their newlines; outdated for a hot segment that was not closed.
     pub bytes_raw: u64,
-    /// First byte behind its frames; counts for the state `kept`.
+    /// Offset of the first byte behind its frames; bounds the valid part in the state `kept`.
     pub data_end: u64,
 }
 
@@ -87,12 +88,12 @@ pub struct RestSegment {
 }
 
 impl RestSegment {
-    /// Whether the catalog's counts of it are final.
+    /// Whether the catalog's counts of this segment are final.
     pub fn is_closed(&self) -> bool {
         self.listed.as_ref().is_some_and(|listed| listed.state != "hot")
     }
 
-    /// The valid length of its file; None for all of it.
+    /// The valid length of its file, bytes; None when the whole file is valid.
     pub fn limit(&self) -> Option<u64> {
         self.listed.as_ref().filter(|listed| listed.state == "kept").map(|listed| listed.data_end)
     }
@@ -104,7 +105,7 @@ pub struct AtRest {
     pub dir: PathBuf,
     /// Its segments, hot and sealed, by number.
     pub segments: Vec<RestSegment>,
-    /// Rows of the catalog whose file is not there: number and row.
+    /// Catalog rows whose file is missing: segment number and row.
     pub missing: Vec<(u64, Listed)>,
     /// Why the catalog could not be used, if it could not.
     pub catalog_fault: Option<StoreError>,
@@ -193,7 +194,8 @@ impl AtRest {
     }
 
     /// The frames of every hot segment, each frame once: a frame that was written again after a
-    /// failed write counts in the later file. A file that cannot be read comes with its error.
+    /// failed write counts in the later file. A file that cannot be read is returned with its
+    /// error.
     pub fn hot_contents(
         &self,
         disk: &dyn Disk,
@@ -220,8 +222,8 @@ impl AtRest {
     }
 }
 
-/// Takes the lock of a data directory. A backup has none, and a directory that cannot be written
-/// cannot be in use.
+/// Takes the lock of a data directory. None for a backup, which has no lock file, and for a
+/// directory that is not writable, since no server can have such a directory open.
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreError> {
     let path = dir.join("LOCK");
     if disk.file_bytes(&path).is_err() {
@@ -242,22 +244,22 @@ pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = dir.join(CATALOG_FILE);
     let copy = || {
         let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        // As a backup by SQLite's own interface, and without the pages that are not used.
+        // Makes a consistent copy, as SQLite's backup interface does, without unused pages.
         connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map(|_| ())
     };
     let file = path.display().to_string();
     copy().map_err(|source| StoreError::Catalog { file, source })
 }
 
-/// The rows of the catalog, by number; none when there is no catalog. Only columns are read that
+/// The rows of the catalog, by number; none when there is no catalog. Reads only the columns that
 /// every version of the tables has.
 fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, StoreError> {
     let path = dir.join(CATALOG_FILE);
     let Some(path) = disk.os_path(&path).filter(|path| path.exists()) else {
         return Ok(BTreeMap::new());
     };
-    // The journal has the change to be rolled back; a read-only connection could not even read
-    // then.
+    // A journal that is not empty holds a change to be rolled back. A read-only connection cannot
+    // roll it back, and cannot read the catalog before that is done.
     let interrupted =
         fs::metadata(path.with_file_name(JOURNAL_FILE)).is_ok_and(|file| file.len() > 0);
     let read = || {

@@ -1,4 +1,4 @@
-//! The work in the background: two threads, of which one works at a time, with helpers.
+//! Background work: two threads with helpers. Only one of the two works at a time.
 //!
 //! `store-seal` runs at the lowest priority: it gets the processor time that ingest and queries
 //! leave. A thread cannot raise its priority again without privileges, so when sealing must not
@@ -8,10 +8,10 @@
 //! is always done by `store-seal-now`: it holds a lock that other threads want, and must not lose
 //! the processor meanwhile.
 //!
-//! Unless it is urgent, the work pauses between steps while frames are queued for the disk, and as
-//! [`Throttle`] says. A panic in a step fails that rewrite, which is tried again later; the thread
-//! survives. Everything that must be remembered is in files and catalog, so the work resumes after
-//! a restart; only rewrites under way are begun again.
+//! Work that is not urgent pauses between steps: while frames are queued for the disk, and for as
+//! long as [`Throttle`] demands. A panic in a step fails that rewrite, which is tried again later;
+//! the thread survives. All state that must survive is in the files and the catalog, so the work
+//! resumes after a restart; only rewrites under way begin again.
 
 pub(crate) mod plan;
 pub(crate) mod pruning;
@@ -48,13 +48,13 @@ use crate::writer::Writer;
 
 /// How long a segment is left alone after its rewrite failed, milliseconds.
 const REST_MS: u64 = 60_000;
-/// Interval of looking for work that is due, when no signal comes.
+/// Interval at which the threads look for due work when no signal comes.
 const TICK: Duration = Duration::from_millis(500);
-/// While more than this part of the queue is full, the disk is left to ingest.
+/// While more than 1/`QUEUE_PARTS` of the queue is used, background work leaves the disk to ingest.
 const QUEUE_PARTS: usize = 4;
 /// Pause before the queue is looked at again: the writer takes all queued frames together.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
-/// Interval of looking whether more of the active segment can be sealed.
+/// Interval at which the threads check whether more of the active segment can be sealed.
 const TRAIL_TICK: Duration = Duration::from_millis(100);
 
 /// What one step did.
@@ -370,7 +370,7 @@ impl Background {
         matches!(self.work, Some(Work::Publish(_))) || self.trailing.can_publish(&self.core)
     }
 
-    /// Longest pause where there is nothing to do.
+    /// Longest pause while no work is due.
     fn tick(&self) -> Duration {
         if self.trailing.is_empty() { TICK } else { TRAIL_TICK }
     }
@@ -461,8 +461,8 @@ fn is_urgent(core: &StoreCore) -> bool {
     (low_disk || too_much) && plan::is_any_sealable(core, &HashMap::new())
 }
 
-/// Does one step, if the step is for this thread and need not wait; else says how long to pause
-/// before the next look.
+/// Does one step, if this thread is responsible for it and it need not wait. Otherwise returns how
+/// long to pause before the next look.
 fn turn(
     background: &Mutex<Background>,
     callbacks: &dyn StoreCallbacks,
@@ -502,7 +502,7 @@ pub(crate) fn run(
     for_urgent: bool,
 ) {
     placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
-    // Only `store-seal-now` itself competes with ingest; where the machine is full, each of its
+    // Only `store-seal-now` itself competes with ingest: while all processors are busy, each of its
     // helpers gets a quarter of a processor.
     helpers::set_role(if for_urgent { Role::UrgentHelper } else { Role::Background });
     let (mut seen, mut worked_at) = (0, Some(Instant::now()));

@@ -1,11 +1,10 @@
-//! What the store calls back into the program for: the store holds lines and does not know what is
-//! in them.
+//! Callbacks from the store into the program. The store keeps lines and does not interpret them.
 
 use std::sync::Arc;
 
 use record::{Batch, Frame};
 
-/// Parses and selects lines, and knows how busy the machine is. Given to
+/// Parses and selects lines, and reports how busy the machine is. Given to
 /// [`Store::start_background`]; methods may be called from several threads at once.
 ///
 /// [`Store::start_background`]: crate::Store::start_background
@@ -23,12 +22,12 @@ pub trait StoreCallbacks: Send + Sync {
         false
     }
 
-    /// Called by each thread that seals, and by its helpers, when it has had nothing to do for a
-    /// second: to give freed memory back to the system.
+    /// Called by each sealing thread, and by each of its helpers, after a second without work, to
+    /// return freed memory to the system.
     fn at_rest(&self) {}
 }
 
-/// Says of each row of a batch whether a filter selects it.
+/// Returns for each row of a batch whether the filter selects it.
 pub type RowSelector = Box<dyn Fn(&Arc<Batch>) -> Vec<bool> + Send + Sync>;
 
 /// A compiled filter of lines.

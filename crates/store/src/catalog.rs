@@ -1,14 +1,14 @@
 //! The catalog: one row for each segment, in SQLite, for start-up and for people with `sqlite3`;
 //! and the requested deletions.
 //!
-//! The catalog repeats what segment files say, so losing it loses nothing, except for two things:
-//! how much of a file counts that could not be closed properly (state `kept`), and which deletions
-//! and rules were applied to a segment. Deletions, and the identities of other nodes, are recorded
-//! here alone.
+//! The catalog repeats the content of segment files and can be rebuilt from them, with two
+//! exceptions: the valid length of a file that could not be closed properly (state `kept`), and
+//! which deletions and rules were applied to a segment. Deletions, and the identities of other
+//! nodes, are recorded only here.
 //!
-//! The journal is a rollback journal that is truncated: rows change a few times an hour and from
-//! one connection, so a write-ahead log would gain nothing, and would cost two more files, shared
-//! memory (none on network file systems), and a database that is not whole in one file when it is
+//! SQLite uses a rollback journal that is truncated. Rows change a few times an hour and from one
+//! connection, so a write-ahead log would gain nothing. It would cost two more files, shared memory
+//! (none on network file systems), and a database that is not complete in one file when it is
 //! copied.
 
 mod deletions;

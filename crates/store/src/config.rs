@@ -16,8 +16,7 @@ pub(crate) const COMMIT_BYTES_MAX: u64 = {
     assert!(FRAME_BYTES_MAX > GROUP_BYTES_MAX);
     (FRAME_BYTES_MAX + BLOCK_BYTES) as u64
 };
-/// When so many bytes are queued, a group is written at once, without regard to the commit
-/// interval.
+/// When this many bytes are queued, a group is written at once, regardless of the commit interval.
 pub(crate) const GROUP_BYTES_FULL: usize = 8 << 20;
 /// Bytes by which a hot segment is preallocated at a time: large enough that extents stay long and
 /// syncs rarely change metadata, small enough that a store of a few lines does not take a gibibyte.
@@ -31,7 +30,7 @@ pub(crate) const RETENTION_PARTS: u64 = 8;
 /// The oldest segments are deleted ahead of need, so that this part of the limit on bytes is free,
 /// but at most one step of [`PREALLOCATE_BYTES`].
 pub(crate) const ROOM_AHEAD_PARTS: u64 = 64;
-/// Frames handed to the parse stage at a time. It fetches more when it is done.
+/// Frames handed to the parse stage at a time. The stage fetches more when these are parsed.
 pub(crate) const COMMITTED_FRAMES_MAX: usize = 64;
 /// Hot segment files kept open for reading. Beyond this number the one opened first is closed, and
 /// reopened when it is read: a store of thousands of segments stays far from the limit on open
@@ -39,21 +38,22 @@ pub(crate) const COMMITTED_FRAMES_MAX: usize = 64;
 pub(crate) const OPEN_FILES_MAX: usize = 64;
 /// Interval of maintenance: limits on age are enforced, and failed work is tried again.
 pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 5_000;
-/// Interval at which the age of the active segment is looked at while no line arrives.
+/// Interval at which the age of the active segment is checked while no line arrives.
 pub(crate) const CLOSING_INTERVAL_MS: u64 = 1_000;
 
-/// A segment that holds at least this part of a full one is closed at a part of the age: lines come
-/// fast, and are searched fast only once they are sealed.
+/// A segment that holds at least 1/`LARGE_PARTS` of a full one is closed at 1/[`LARGE_AGE_PARTS`]
+/// of the configured age: lines arrive fast, and searching them is fast only once they are sealed.
 const LARGE_PARTS: u64 = 16;
-/// See [`LARGE_PARTS`]: the part of the age.
+/// Divisor of the closing age of such a segment, see [`LARGE_PARTS`].
 const LARGE_AGE_PARTS: i64 = 15;
-/// A segment that holds less than this part of a full one waits [`SMALL_AGES`] times as long. So
-/// few lines are searched fast unsealed, and a quiet system makes few files.
+/// A segment that holds less than 1/`SMALL_PARTS` of a full one is closed at [`SMALL_AGES`] times
+/// the configured age: so few lines are searched fast unsealed, and a quiet system makes few files.
 const SMALL_PARTS: u64 = 256;
-/// See [`SMALL_PARTS`].
+/// Multiplier of the closing age of such a segment, see [`SMALL_PARTS`].
 const SMALL_AGES: i64 = 120;
-/// Room for sealing: writing stops while this part of the largest unsealed segment is free beyond
-/// the reserve of the disk. Sealing may use it, since it gives space back.
+/// Room for sealing: frames are written only if 1/`SEAL_RESERVE_PARTS` of the largest unsealed
+/// segment stays free beyond the reserve of the disk. Sealing may use that room, since it gives
+/// space back.
 pub(crate) const SEAL_RESERVE_PARTS: u64 = 4;
 /// While the disk is full, rows of the summary, and the segment that records issued numbers, may
 /// use the reserve down to this part of it; sealing may use it down to [`SEAL_RESERVE_PARTS`].
@@ -103,8 +103,8 @@ pub struct StoreConfig {
     /// Time after which frames whose sender waits for an acknowledgement are given up while the
     /// disk is full or failing, milliseconds.
     pub unacknowledged_ms_max: u64,
-    /// Age since arrival at which lines are deleted, nanoseconds. Whole segments go, so it takes up
-    /// to an eighth longer. None: no limit.
+    /// Age since arrival at which lines are deleted, nanoseconds. Retention deletes whole segments,
+    /// so lines may stay up to an eighth longer. None: no limit.
     pub age_ns: Option<i64>,
     /// Bytes of all segment files; the oldest are deleted before more is taken. At least eight
     /// times `segment_bytes_min`. None: no limit. The catalog (a few hundred bytes a segment) is
@@ -114,12 +114,12 @@ pub struct StoreConfig {
     /// Rules that delete some lines earlier than `age_ns`, from sealed segments, where these lines
     /// are a large enough part of a segment to rewrite it.
     pub rules: Vec<RetentionRule>,
-    /// A segment is closed, and then sealed, when it has taken lines for longer than this,
-    /// nanoseconds, whenever they arrived at a collector. One that holds a sixteenth of a full one
-    /// is closed at a fifteenth of that age, one that holds less than a 256th at 120 times that
-    /// age.
+    /// Age at which a segment is closed, and then sealed, nanoseconds since it began to take lines;
+    /// when those lines arrived at a collector does not matter. A segment that holds a sixteenth of
+    /// a full one is closed at a fifteenth of this age, a segment that holds less than a 256th at
+    /// 120 times this age.
     pub segment_age_ns: i64,
-    /// The backlog, bytes of segments that are closed and parsed and not sealed, beyond which
+    /// The backlog (bytes of segments that are closed and parsed but not sealed) beyond which
     /// sealing stops giving way to ingest and queries.
     pub backlog_bytes_max: u64,
     /// Most bytes a second that the background reads and writes while ingest is busy, unless
@@ -199,7 +199,7 @@ impl StoreConfig {
         self.segment_bytes_max.min(part).max(self.segment_bytes_min)
     }
 
-    /// The age at which a segment of so many bytes is closed, nanoseconds.
+    /// The age at which a segment of this size is closed, nanoseconds.
     pub(crate) fn closing_age_ns(&self, bytes: u64) -> i64 {
         let full = self.segment_bytes();
         if bytes >= full / LARGE_PARTS {

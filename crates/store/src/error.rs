@@ -20,17 +20,17 @@ pub enum StoreError {
         /// The other process, if it is known.
         holder: Option<u32>,
     },
-    /// A setting cannot work.
+    /// A setting is invalid.
     #[error("{0}")]
     Config(String),
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// File or directory.
         path: PathBuf,
         /// The attempted operation.
         action: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// A segment cannot be read or written.
@@ -43,7 +43,7 @@ pub enum StoreError {
     Catalog {
         /// Its file.
         file: String,
-        /// Why not.
+        /// The cause.
         source: rusqlite::Error,
     },
     /// The catalog was written by a newer program.
@@ -58,14 +58,14 @@ pub enum StoreError {
         /// The version found.
         found: i64,
     },
-    /// A segment is where this program cannot read.
+    /// The file of a segment is at a location that this program does not support.
     #[error(
         "the catalog says that the file of segment {segment} is at '{location}', which this program does not reach"
     )]
     Location {
         /// Number of the segment.
         segment: u64,
-        /// Where it is.
+        /// Its location in the catalog.
         location: String,
     },
     /// The request is refused; the text says why.
@@ -76,7 +76,7 @@ pub enum StoreError {
     Unwritten {
         /// Lines in those frames.
         lines: u64,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
 }

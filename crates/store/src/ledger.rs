@@ -1,16 +1,16 @@
-//! The ledger of the store: which segment files exist, in catalog, indexes and on the disk. All of
-//! it is work that a frame need not wait for.
+//! The ledger of the store: keeps catalog, indexes and segment files in agreement. No frame waits
+//! for this work.
 //!
-//! The writer only appends, syncs, and creates a file when it needs one. It leaves the rest here,
-//! where the thread `store-ledger` does it ([`maintenance`](crate::maintenance)): catalog rows
-//! (several syncs each), indexes of closed segments, retention. Retention by bytes runs a little
-//! ahead, so that the writer finds room; the writer deletes by itself only when this thread is
-//! behind.
+//! The writer only appends, syncs, and creates a file when it needs one. The thread `store-ledger`
+//! ([`maintenance`](crate::maintenance)) does the rest: catalog rows (several syncs each), indexes
+//! of closed segments, retention. Retention by bytes runs a little ahead, so that the writer finds
+//! room; the writer itself deletes only when this thread is behind.
 //!
-//! After a crash before such work the files say more than the catalog, as after any failed write of
-//! the catalog: the next start believes the files.
+//! After a crash, or after a failed write of the catalog, the files may be newer than the catalog.
+//! The next start trusts the files.
 //!
-//! Nobody who holds the ledger waits for the writer ([`sync`](crate::sync) has the order of locks).
+//! A thread that holds the ledger never waits for the writer ([`sync`](crate::sync) has the order
+//! of locks).
 
 mod deletions;
 mod retention;
@@ -30,12 +30,12 @@ use crate::sync::{read, write};
 pub(crate) struct Ledger {
     pub(crate) core: Arc<StoreCore>,
     pub(crate) catalog: Catalog,
-    /// Whether a row could not be written. Then all rows are written at the next occasion.
+    /// Whether a row could not be written. Then the next write of a row writes all rows.
     pub(crate) catalog_stale: bool,
     /// Files of segments that left the list and could not be removed yet.
     removing: Vec<Removing>,
-    /// Removed files whose removal a power cut may still undo. Their rows stay in the catalog until
-    /// it cannot.
+    /// Removed files whose removal is not durable: a power cut may undo it. Their rows stay in the
+    /// catalog until the directory is synced.
     unsynced: Vec<Removing>,
 }
 
@@ -64,8 +64,8 @@ impl Ledger {
         for segment in hot {
             let index = read(&segment.index);
             let (closing, unlisted) = (index.closing, index.unlisted);
-            // A failed write left this file without frames. It goes once it is not the newest,
-            // which records where sequence numbers resume.
+            // A failed write left this file without frames. It is removed once it is no longer the
+            // newest, since the newest records where sequence numbers resume.
             let is_useless = index.state == RowState::Kept && index.frames.is_empty();
             drop(index);
             if is_useless && newest != Some(segment.id) {
@@ -111,9 +111,9 @@ impl Ledger {
         self.save(&segment.row());
     }
 
-    /// Writes the row of a listed segment; if this fails, all rows are written later. While rows
-    /// are missing no row is written alone: a sealed segment may not be in the catalog before its
-    /// sources are marked.
+    /// Writes the row of a listed segment; if this fails, all rows are written later. While any row
+    /// is missing, no row is written by itself: a sealed segment may not be in the catalog before
+    /// its sources are marked for deletion.
     pub(crate) fn save(&mut self, row: &SegmentRow) {
         if self.catalog_stale {
             self.refresh_catalog();
@@ -136,7 +136,7 @@ impl Ledger {
         }
     }
 
-    /// Whether any file waits for its removal, or any removal for being durable.
+    /// Whether any file still has to be removed, or any removal to become durable.
     pub(crate) fn is_removing(&self) -> bool {
         !self.removing.is_empty() || !self.unsynced.is_empty()
     }
@@ -174,8 +174,8 @@ impl Ledger {
     }
 
     /// Makes removals of files durable, then removes the rows of those segments. If the sync fails,
-    /// the files may reappear after a power cut: their rows stay, so that the next start knows
-    /// them, and the sync is tried again later.
+    /// the files may reappear after a power cut. So their rows stay for the next start, and the
+    /// sync is tried again later.
     pub(crate) fn removed(&mut self, files: impl IntoIterator<Item = Removing>) {
         self.unsynced.extend(files);
         let dir = self.core.config.segments_dir();
@@ -218,7 +218,7 @@ impl Ledger {
         self.save_row(segment);
     }
 
-    /// Writes what is left to write, when the store is closed.
+    /// Completes the pending writes, when the store is closed.
     pub(crate) fn close(&mut self) {
         self.remove_files();
         for segment in self.core.segments.hot() {

@@ -17,13 +17,12 @@
 //! - Only the holder of the writer's lock appends; only the holder of the ledger's lock closes,
 //!   replaces and removes files. [`sync`] has the order of all locks.
 //!
-//! The layers, each of which knows only those above it: `segments` (what is in memory of segment
-//! files), `unit` (handles by which they are read), `store_core` (the state that threads share),
+//! The layers, each of which depends only on those before it: `segments` (segment files as held in
+//! memory), `unit` (handles by which they are read), `store_core` (the state that threads share),
 //! `ledger`, `writer`, `background` (rewrites), `store` (the interface).
 //!
-//! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is
-//! in a line: records come from [`StoreCallbacks`], event times from the parse stage by
-//! [`Store::set_times`].
+//! Left out: the encoding of blocks and columns (`segment`), replication, and the content of lines:
+//! records come from [`StoreCallbacks`], event times from the parse stage by [`Store::set_times`].
 
 mod at_rest;
 mod background;

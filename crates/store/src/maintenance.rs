@@ -1,4 +1,4 @@
-//! The thread `store-ledger`, and what it does every few seconds.
+//! The thread `store-ledger`, and the maintenance that it runs every few seconds.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -23,9 +23,8 @@ pub(crate) fn run(core: &StoreCore, writer: &Mutex<Writer>, ledger: &Mutex<Ledge
     }
 }
 
-/// Closes the active segment if that is due, does the work that the writer left, and every few
-/// seconds the maintenance that is due.
-/// `maintain_ns` is when it is due next, monotonic nanoseconds.
+/// Closes the active segment if that is due, and does the work that the writer left to the ledger.
+/// When the periodic maintenance is due, at `maintain_ns` (monotonic nanoseconds), runs it, too.
 pub(crate) fn turn(
     core: &StoreCore,
     writer: &Mutex<Writer>,

@@ -1,14 +1,14 @@
-//! Opening a store: repairs hot segments after a crash. [`Directory`] has brought the list of files
-//! in order before.
+//! Opening a store: repairs hot segments after a crash. [`Directory`] has reconciled the list of
+//! files with the catalog before.
 //!
 //! | found | done |
 //! |---|---|
 //! | file without row | it is read and listed |
-//! | file that ends in a good index | the index is believed |
+//! | file that ends in a good index | the index is trusted |
 //! | other file | every frame is read and checked; damaged ones are left out |
 //! | torn bytes behind the last good frame | cut off: they were never acknowledged |
 //! | whole frames behind a damaged header | the file is kept as it is, `damaged`, and never sealed, with a warning |
-//! | file without a frame | removed, except the newest: it says which sequence numbers were given |
+//! | file without a frame | removed, except the newest: it records which sequence numbers were issued |
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
 pub(crate) mod directory;
@@ -110,7 +110,7 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-/// Whether the catalog says that only a part of the file counts.
+/// Whether, by the catalog, only a part of the file is valid.
 fn is_kept(state: RowState) -> bool {
     matches!(state, RowState::Kept | RowState::Damaged)
 }

@@ -1,5 +1,5 @@
-//! The segments of a store in memory: hot ones with everything that is known of their frames,
-//! sealed ones with their row.
+//! The segments of a store in memory: hot ones with the entries of their frames, sealed ones with
+//! their row.
 
 pub(crate) mod cache;
 pub(crate) mod departed;
@@ -24,7 +24,7 @@ use crate::sync::read;
 pub(crate) struct SegmentList {
     /// By id, which is the order of their frames.
     pub(crate) hot: Vec<Arc<HotSegment>>,
-    /// By id, which says nothing about the order of their lines.
+    /// By id, which is not the order of their lines.
     pub(crate) sealed: Vec<Arc<SealedSegment>>,
 }
 
@@ -124,8 +124,8 @@ impl AnySegment {
         self.is_closed() && self.received_ns().map_or(i64::MIN, |r| r.1) < oldest_ns
     }
 
-    /// The smallest sequence number that is not known from this file to be issued: all numbers
-    /// below it may have been.
+    /// The first sequence number that this file does not record as issued. All smaller numbers may
+    /// have been issued.
     pub(crate) fn sequence_known(&self, node: u32) -> u64 {
         let (of, next) = match self {
             AnySegment::Hot(hot) => (hot.node, hot.sequence_next),

@@ -1,4 +1,4 @@
-//! The store as its users see it.
+//! The public interface of the store.
 
 mod arrivals;
 mod background;
@@ -50,7 +50,7 @@ pub struct Store {
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
-/// Who does the steps of the writer and of the ledger.
+/// Which threads run the writer and the ledger.
 enum Workers {
     Threads {
         writer: JoinHandle<()>,
@@ -64,8 +64,8 @@ enum Workers {
 impl Store {
     /// Opens a data directory, creates it if it is missing, and recovers it after a crash.
     ///
-    /// Errors: another process holds the directory; a setting cannot work; a file cannot be read,
-    /// or was written by a newer version.
+    /// Errors: another process holds the directory; a setting is invalid; a file cannot be read, or
+    /// was written by a newer version.
     pub fn open(
         config: StoreConfig,
         disk: Arc<dyn Disk>,
@@ -127,8 +127,8 @@ impl Store {
         let ledger = Arc::new(Mutex::new(Ledger::new(core.clone(), catalog)));
         let mut writer =
             Writer { core: core.clone(), ledger: ledger.clone(), active, in_reserve: false };
-        // Before the first line is taken: a line of today would extend the life of lines that were
-        // written before a long stop.
+        // Before the first line is taken: in the same segment, new lines would delay the deletion
+        // of lines that were written before a long stop.
         writer.roll_expiring(core.clock.now_ns());
         let writer = Arc::new(Mutex::new(writer));
         let background = Background::new(core.clone(), writer.clone(), ledger.clone());
@@ -175,9 +175,9 @@ impl Store {
     /// Queues a frame, to be made durable together with others within some milliseconds. Blocks
     /// while the queue is full.
     ///
-    /// `on_durable` is called exactly once, also when an error is returned. A frame that has it is
-    /// given up with an error when the disk takes nothing for
-    /// [`StoreConfig::unacknowledged_ms_max`]. A frame without it waits without a limit, and so
+    /// `on_durable` is called exactly once, also when an error is returned. A frame with a callback
+    /// is given up with an error when the disk accepts nothing for
+    /// [`StoreConfig::unacknowledged_ms_max`]. A frame without one waits without a limit, and so
     /// does the caller that appends more.
     pub fn append(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), KeepError> {
         self.append_all(vec![(frame, on_durable)])

@@ -94,15 +94,15 @@ impl StoreCore {
         self.disk.space(&dir).map_err(SegmentError::io(&dir, "get free space"))
     }
 
-    /// Whether this segment may not go before a newer hot one records which frames of other nodes
-    /// are here.
+    /// Whether this segment must stay until a newer hot one records which frames of other nodes are
+    /// here.
     pub(crate) fn is_last_record_of_nodes(&self, segment: &AnySegment) -> bool {
         let AnySegment::Hot(hot) = segment else { return false };
         self.nodes.holds_any() && !self.segments.has_newer_hot(hot.id)
     }
 
-    /// Whether no other file records that the sequence numbers up to this segment's were issued, so
-    /// that another must be there before this one may go.
+    /// Whether no other file records that the sequence numbers up to this segment's were issued.
+    /// Then another record must exist before this segment may be deleted.
     pub(crate) fn is_last_record_of_numbers(&self, segment: &AnySegment) -> bool {
         self.is_last_record_of_nodes(segment)
             || !self.segments.records_numbers_without(segment, self.node)

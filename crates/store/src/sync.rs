@@ -7,8 +7,8 @@
 //!
 //! 1. `Store::background`: the rewrites under way.
 //! 2. [`Writer`](crate::writer::Writer): the active segment.
-//! 3. [`Ledger`](crate::ledger::Ledger): catalog, indexes, removals. Nobody who holds it waits for
-//!    the writer.
+//! 3. [`Ledger`](crate::ledger::Ledger): catalog, indexes, removals. A thread that holds it never
+//!    waits for the writer.
 //! 4. [`DeletionTable`](crate::store_core::deletions::DeletionTable),
 //!    [`RemoteNodes`](crate::store_core::nodes::RemoteNodes).
 //! 5. The list of [`SegmentTable`](crate::segments::table::SegmentTable).
@@ -17,8 +17,8 @@
 //! 8. Locks that are held for a few instructions and under which no other is taken: the queue,
 //!    sequence numbers, progress, write state, signals, expired ranges.
 //!
-//! A panic of one thread must not stop the others, so a poisoned lock is taken all the same: what
-//! these locks guard is consistent between statements.
+//! A panic of one thread must not stop the others, so a poisoned lock is taken all the same: the
+//! data behind these locks is consistent between statements.
 
 use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,

@@ -47,8 +47,8 @@ impl Unit {
         }
     }
 
-    /// Says for each set of words whether a line of the unit may have all of them in values of its
-    /// fields. None where this is not known without reading the lines.
+    /// Returns for each set of words whether a line of the unit may contain all of them in values
+    /// of its fields. None where this is not known without reading the lines.
     ///
     /// Errors: a file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {
@@ -75,8 +75,8 @@ impl Unit {
         }
     }
 
-    /// Segment, and index there of the frame or block. Comparing positions of segments of both
-    /// kinds says nothing about the order of lines.
+    /// Segment, and index there of the frame or block. Positions of segments of different kinds do
+    /// not give the order of lines.
     pub fn position(&self) -> Position {
         match self {
             Unit::Frame(frame) => frame.position(),
@@ -85,8 +85,8 @@ impl Unit {
     }
 }
 
-/// Refers to a block of a sealed segment. Cheap to clone. The block can be deleted all the same,
-/// but stays readable when its segment is rewritten.
+/// Refers to a block of a sealed segment. Cheap to clone. A handle does not protect the block from
+/// deletion; but the block stays readable when its segment is rewritten.
 #[derive(Clone)]
 pub struct BlockHandle {
     pub(crate) segments: Arc<SegmentTable>,
@@ -145,7 +145,7 @@ impl BlockHandle {
         }
     }
 
-    /// Calls `with` with the columns of the block. What is read of them is cached as long as there
+    /// Calls `with` with the columns of the block. Chunks that are read are cached as long as there
     /// is room. None when the block was deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
@@ -158,9 +158,9 @@ impl BlockHandle {
         Ok(Some(file.with_columns(self.block as usize, &read, with)?))
     }
 
-    /// Says for each set of words whether a line of the block may have all of them in values of its
-    /// fields. None where this is not known without reading the lines, or the block was deleted
-    /// meanwhile.
+    /// Returns for each set of words whether a line of the block may contain all of them in values
+    /// of its fields. None where this is not known without reading the lines, or the block was
+    /// deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {

@@ -116,8 +116,8 @@ fn wait_for_work(core: &StoreCore, timer: &CommitTimer) -> bool {
         }
         let failing = !core.write_state.is(&StoreState::Ok);
         let idle = waiting.frames.is_empty() && !failing;
-        // A sender that waits for an answer waits for the disk alone. Frames that come during the
-        // sync are the next group.
+        // A sender that waits for an answer should wait for the disk alone, not for the interval.
+        // Frames that come during the sync are the next group.
         let urgent = (waiting.bytes >= GROUP_BYTES_FULL || waiting.awaited > 0) && !failing;
         if !idle && (now_ns >= timer.commit_ns || urgent) {
             return false;
@@ -197,7 +197,8 @@ impl Writer {
         }
     }
 
-    /// Finds out whether the disk takes writes again, while no frame waits that would show it.
+    /// Tests whether the disk takes writes again, while the queue is empty and no frame would show
+    /// it.
     fn probe(&mut self) -> Result<(), SegmentError> {
         let bytes = PROBE_BYTES.min(self.segment_bytes());
         match &self.active {
@@ -341,7 +342,7 @@ impl Writer {
         active.file.preallocate(bytes)?;
         write(&active.segment.index).file_bytes = bytes;
         if self.core.config.bytes_max.is_some() {
-            // The ledger deletes ahead for the next time.
+            // The ledger deletes ahead, so that the next preallocation finds room.
             self.core.signals.ledger.wake();
         }
         Ok(())
@@ -434,7 +435,7 @@ impl Writer {
         self.core.signals.sealing.wake();
     }
 
-    /// Gives the active segment up as it is, after a failed write.
+    /// Abandons the active segment as it is, after a failed write.
     fn abandon(&mut self) {
         let Some(active) = self.active.take() else { return };
         write(&active.segment.index).state = RowState::Kept;
@@ -451,8 +452,9 @@ impl Writer {
         }
     }
 
-    /// Closes the active segment when it is old enough to be sealed. Lines may have waited at a
-    /// collector for days: they make no segment older than its file.
+    /// Closes the active segment when it is old enough to be sealed. Its age counts from its first
+    /// arrival, or from the creation of its file if that is later: lines may have waited at a
+    /// collector for days.
     pub(crate) fn roll_old(&mut self, now_ns: i64) {
         if !self.core.signals.sealing.is_attached() {
             return;

@@ -1,4 +1,5 @@
-//! Reading behind a cursor: hot, sealed, sealed meanwhile, overtaken, deleted.
+//! Reading behind a cursor: hot lines, sealed lines, lines sealed between two reads, frames that
+//! overtook others, deleted lines.
 
 mod common;
 
@@ -19,7 +20,7 @@ struct Bench {
     clock: Arc<ManualClock>,
     store: Option<Arc<Store>>,
     host: TestHost,
-    /// Of the catalog.
+    /// Keeps the directory of the catalog.
     _dir: tempfile::TempDir,
 }
 
@@ -60,7 +61,7 @@ impl Bench {
         Ok(frame.map(|frame| Arc::new(self.host.parse(frame))))
     }
 
-    /// Numbers of frames and places of lines behind a cursor, in one answer.
+    /// Number of its frame and place there, of each line behind a cursor, as one call returns them.
     fn read(&self, cursor: &mut ArrivalCursor, bytes_max: u64) -> (Vec<(u64, u32)>, u64) {
         let read = self.store().read_after(*cursor, bytes_max, &|handle| self.load(handle));
         let (arrivals, next) = read.unwrap();
@@ -93,12 +94,13 @@ fn a_number_that_is_on_its_way_is_waited_for() {
     assert_eq!(bench.frames(&mut cursor), [0; 0]);
     bench.append(numbers[0], 2);
     assert_eq!(bench.frames(&mut cursor), [1, 2, 3]);
-    // Sealed and not, the same.
+    // After sealing, the same frames are read.
     let mut again = bench.store().first_arrival();
     bench.seal();
     assert_eq!(bench.frames(&mut again), [1, 2, 3]);
     assert_eq!(again, cursor);
-    // The fourth does not come for long, and is passed; then it gets another number.
+    // Frame 4 does not come for a long time, so the reader passes its number. When frame 4 comes,
+    // it gets another number.
     let next = bench.store().next_sequence();
     bench.append(next, 1);
     assert_eq!(bench.frames(&mut cursor), [0; 0]);
@@ -106,7 +108,7 @@ fn a_number_that_is_on_its_way_is_waited_for() {
     assert_eq!(bench.frames(&mut cursor), [5]);
     bench.append(numbers[3], 1);
     assert_eq!(bench.frames(&mut cursor), [6]);
-    // A number for no frame keeps nobody waiting.
+    // A number that no frame gets does not hold readers up.
     assert_eq!(bench.store().mark(), 7);
     bench.append(bench.store().next_sequence(), 1);
     assert_eq!(bench.frames(&mut cursor), [8]);
@@ -153,7 +155,7 @@ fn lines_come_once_while_they_are_sealed_and_after_restarts() {
 }
 
 #[test]
-fn what_retention_deleted_is_told_once() {
+fn lines_that_retention_deleted_are_reported_once() {
     let mut bench = Bench::new();
     bench.config.age_ns = Some(1_000_000);
     bench.reopen();
@@ -172,7 +174,7 @@ fn what_retention_deleted_is_told_once() {
     assert_eq!(bench.read(&mut cursor, 1), (vec![], 0), "nothing is there to go on to");
     bench.reopen();
     bench.append(bench.store().next_sequence(), 1);
-    // Of the first segment a part was read; all of it is counted.
+    // A part of the first segment was read, but all of its lines are counted.
     assert_eq!(bench.read(&mut cursor, 1 << 20).1, 22);
     assert_eq!(bench.read(&mut cursor, 1 << 20), (vec![], 0));
     assert_eq!(bench.read(&mut fresh, 1 << 20).1, 22);

@@ -1,5 +1,5 @@
-//! A store on a real disk: what goes in comes out, also after it was closed, killed, or opened
-//! twice.
+//! A store on a real disk: lines that go in come out again, also after it was closed or killed, and
+//! while a second instance tries to open it.
 
 mod common;
 
@@ -85,7 +85,7 @@ fn segments_roll_and_event_times_are_kept_with_them() {
         store.set_times(handle.position(), (time, time + 5));
     }
     assert_eq!(store.first_unparsed(), frames[11].position());
-    // Unparsed first, then the newest of those that overlap.
+    // Unparsed units first, then the newest of those that overlap the range.
     let units = store.snapshot((50, 70)).unwrap();
     let found: Vec<u64> = units.iter().map(sequence).collect();
     let expected: Vec<u64> = (13..=25).rev().chain([7, 6, 5]).collect();
@@ -112,13 +112,13 @@ fn a_segment_has_no_more_frames_than_it_may() {
         store.stats().segments
     };
     assert_eq!([add(1), add(1), add(1), add(1)], [1, 1, 1, 2]);
-    // Those that come together are parted.
+    // Frames of one group commit are split over several segments.
     assert_eq!([add(2), add(7)], [2, 5]);
     assert_eq!(all(&store).len(), 13);
 }
 
 #[test]
-fn second_instance_is_told_who_has_the_directory() {
+fn second_instance_learns_who_has_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let (disk, clock) = real();
     let config = config(dir.path());
@@ -160,7 +160,7 @@ fn parse_stage_wakes_when_a_frame_becomes_durable() {
         let waiter = scope.spawn(|| store.wait_committed(Position::START, Duration::from_secs(60)));
         append(&store, vec![frame_at(store.next_sequence(), 1, 10, 5)]);
         assert_eq!(waiter.join().unwrap().len(), 1);
-        // Closing wakes too.
+        // Closing the store wakes waiters, too.
         let after = Position { segment: 1, frame: 0 };
         let waiter = scope.spawn({
             let store = &store;
@@ -172,7 +172,7 @@ fn parse_stage_wakes_when_a_frame_becomes_durable() {
 }
 
 #[test]
-fn a_frame_that_is_asked_for_words_again_and_again_gets_a_filter() {
+fn a_frame_whose_words_are_queried_repeatedly_gets_a_filter() {
     let dir = tempfile::tempdir().unwrap();
     let (disk, clock) = real();
     let store = open(&config(dir.path()), &disk, &clock);

@@ -20,7 +20,7 @@ struct Setup {
 impl Setup {
     fn new() -> Self {
         let mut config = config("/data");
-        // The clock stands still while the store tries again.
+        // The clock stands still while the store tries to write again.
         config.retry_ms = 0;
         Setup { disk: SimDisk::new(1), clock: Arc::new(ManualClock::new(1)), config }
     }
@@ -49,13 +49,13 @@ fn frame(store: &Store) -> Frame {
 const FILE: &str = "/data/segments/1.hot";
 
 #[test]
-fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
+fn full_disk_refuses_who_waits_keeps_the_rest_and_resumes_by_itself() {
     let mut setup = Setup::new();
     setup.config.unacknowledged_ms_max = 10_000;
     let (store, _) = setup.open();
     assert!(append(&store, vec![frame(&store)])[0].is_ok());
     setup.disk.set_capacity(setup.disk.used_bytes());
-    // What is preallocated is filled; then no more fits.
+    // The preallocated space is filled first; then nothing more fits.
     let (sender, receiver) = mpsc::channel();
     let queue = |store: &Store| {
         let sender = sender.clone();
@@ -83,8 +83,8 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
     assert_eq!(store.refusal(), Some(KeepError::DiskFull));
     assert!(!store.has_room(), "whoever must not block does not come now");
     assert_eq!(store.stats().state, StoreState::DiskFull);
-    // A frame of lines that nobody sends again stays; one with a waiter is given up once its time
-    // is over.
+    // A frame of lines that nobody sends again stays. A frame whose sender waits is given up once
+    // its time is over.
     let (kept, fate_of_kept) = mpsc::channel();
     let done: record::OnDurable = Box::new(move |result| kept.send(result).unwrap());
     store.append_patiently(frame(&store), done).unwrap();
@@ -94,7 +94,7 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
     assert_eq!(receiver.recv().unwrap(), Err(KeepError::DiskFull));
     assert_eq!(store.stats().frames, taken);
     assert!(fate_of_kept.try_recv().is_err(), "it still waits");
-    // Room again.
+    // There is room again.
     setup.disk.set_capacity(1 << 40);
     assert!(append(&store, vec![frame(&store)])[0].is_ok());
     assert_eq!(fate_of_kept.recv().unwrap(), Ok(()));
@@ -112,13 +112,13 @@ fn full_disk_keeps_the_reserve_free() {
         (setup.config.disk_free_bytes_min, setup.config.unacknowledged_ms_max) = (100 << 20, 0);
         let (store, _) = setup.open();
         let frame = frame(&store);
-        // A segment for one frame needs header, frame and index: what is asked for before it is
-        // made.
+        // A segment for one frame needs header, frame and index; this space is checked before the
+        // file is created.
         let needed = 4096 + frame.bytes().len() as i64 + 128;
         setup.disk.set_capacity(((100 << 20) + needed + spare) as u64);
         let made = append(&store, vec![frame]);
-        // The file grows by blocks, so that the exact fit is refused one step later, never past the
-        // reserve.
+        // The file grows by blocks, so that even the exact fit may be refused one step later; the
+        // reserve is never used.
         assert!(good || made == [Err(KeepError::DiskFull)]);
         let free = store.disk_space().unwrap().free_bytes;
         assert!(free >= 100 << 20, "{free} bytes free with {spare} spare");
@@ -155,8 +155,8 @@ fn a_disk_that_only_fails_is_reported_with_file_and_cause() {
     let Err(KeepError::Failed(text)) = &results[0] else { panic!("{results:?}") };
     assert!(text.contains("/data/segments/") && text.contains("sync"), "{text}");
     setup.disk.clear_faults();
-    // A frame that comes while the last failing attempt is made would be given up with it: no
-    // patience is set.
+    // A frame that comes during the last failing attempt would be given up with it, since
+    // `unacknowledged_ms_max` is 0.
     while store.refusal().is_some() {
         std::thread::yield_now();
     }
@@ -170,7 +170,7 @@ fn a_file_that_was_left_by_a_failed_sync_of_the_directory_is_durable_after_the_n
         for skip in 0..3 {
             let mut setup = Setup::new();
             (setup.disk, setup.config.unacknowledged_ms_max) = (SimDisk::new(seed), 0);
-            // One attempt, and that with a new segment: the clock stands still.
+            // The store makes one attempt only, with a new segment, since the clock stands still.
             setup.config.retry_ms = 1000;
             let (store, _) = setup.open();
             for (operation, skip) in [(Operation::SyncDir, 0), (Operation::Remove, skip)] {
@@ -218,7 +218,7 @@ fn each_cut_keeps_all_frames_before_it() {
             torn > 0,
             "cut at {cut}"
         );
-        // And the store goes on.
+        // The store continues to take frames.
         assert!(append(&store, vec![frame(&store)])[0].is_ok());
         drop(store);
         assert_eq!(all(&setup.open().0).len(), expected + 1, "cut at {cut}");
@@ -230,7 +230,8 @@ fn each_flipped_byte_is_found_and_costs_no_other_frame() {
     let whole = Setup::filled(4).disk.contents(Path::new(FILE)).unwrap();
     let ends = frame_ends(&whole);
     let first = ends[0] - 4096;
-    // In the file header, in the header and body of the second frame, in the body of the last.
+    // Flips are in the file header, in header and body of the second frame, and in the body of the
+    // last.
     let second = 4096 + first;
     let flips =
         (0..4096).step_by(509).chain(second..second + 64).chain([second + 70, ends[3] - 20]);
@@ -249,7 +250,7 @@ fn each_flipped_byte_is_found_and_costs_no_other_frame() {
                 assert_eq!(found, [1, 2, 3, 4], "{flip}");
                 assert!(text.contains("1.hot at byte"), "{text}");
             }
-            // The next frame could only be guessed; the bytes stay in the file.
+            // The start of the next frame could only be guessed; the bytes stay in the file.
             _ if flip < second + 64 => {
                 assert_eq!(found, [1], "{flip}");
                 assert!(text.contains(&format!("1.hot at byte {second}: ")), "{text}");
@@ -260,7 +261,7 @@ fn each_flipped_byte_is_found_and_costs_no_other_frame() {
                 assert_eq!(found, [1, 3, 4], "{flip}");
                 assert!(text.contains(&format!("1.hot at byte {second}: ")), "{text}");
             }
-            // As a torn last write.
+            // The last frame is dropped like a torn last write.
             _ => assert_eq!(found, [1, 2, 3], "{flip}"),
         }
         assert!(append(&store, vec![frame(&store)])[0].is_ok());
@@ -288,7 +289,7 @@ fn damage_in_a_rolled_segment_is_an_error_when_read() {
     assert!(error.contains("1.hot at byte 4096: checksum of the frame's body is"), "{error}");
     assert!(handles[1].read_frame().unwrap().is_some());
     drop(store);
-    // A damaged index costs a scan.
+    // A damaged index only costs a scan.
     let end = bytes.len();
     bytes[5000] ^= 1;
     bytes[end - 100] ^= 1;

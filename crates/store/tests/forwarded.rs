@@ -1,5 +1,5 @@
-//! Frames of other nodes: which of them are there is known after every end, also when the segments
-//! that held them are sealed or gone.
+//! Frames of other nodes: the store knows which of them it holds after every kind of end, also when
+//! the segments that held them are sealed or deleted.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn numbers_are_known_after_a_restart_and_lines_have_ids_of_their_own() {
     let store = open(&config, &disk, &clock);
     store.admit(&identity(1, 1), 1).unwrap();
     forward(&store, 1..=4);
-    // A jump over more than the low half of a number tells.
+    // A jump that the low half of a number cannot resolve.
     let far = 9 << 32;
     store.admit(&identity(1, 1), far).unwrap();
     forward(&store, [far, far + 2]);
@@ -122,7 +122,7 @@ fn copies_and_namesakes_are_refused() {
     assert!(matches!(admit(other), Err(NodeRefusal::Taken(NODE))));
     let own = NodeIdentity { node: store.node(), ..identity(1, 1) };
     assert!(matches!(admit(own), Err(NodeRefusal::Taken(_))));
-    // The same when it is away, and brought frames.
+    // The same holds when the node is disconnected and has sent frames.
     forward(&store, [1]);
     (0..3).for_each(|_| store.leave(NODE));
     assert!(matches!(admit(identity(1, 8)), Err(NodeRefusal::Copy(NODE))));
@@ -138,7 +138,7 @@ fn a_forged_count_of_starts_locks_nobody_out() {
         admitted.is_ok().then(|| store.leave(NODE));
         admitted
     };
-    // Who brings nothing binds nobody.
+    // A node that sent no frame does not restrict others.
     come(u64::MAX, 1).unwrap();
     come(5, 2).unwrap();
     store.admit(&identity(5, 2), 1).unwrap();
@@ -180,10 +180,10 @@ fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
     };
     store.admit(&identity(1, 1), 1).unwrap();
     forward(&store, [1]);
-    // Any number of invented ids.
+    // Nodes that send nothing may come with any number of ids.
     (1_000_000..1_000_300).for_each(|node| come(node).unwrap());
     assert_eq!(held(&store), [(1, 1)]);
-    // With frames of each, the store is full, and says so.
+    // Once frames of each node are there, the store refuses further nodes.
     let bring = |node: u32| {
         store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();
         let (sender, receiver) = mpsc::channel();
@@ -197,8 +197,8 @@ fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
     manual.advance_ns(29 * DAY_NS);
     come(2_000_001).unwrap();
     assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
-    // Long after, those make place that are away; not the one that is connected, nor the one seen
-    // lately.
+    // After a long time, nodes that are away give up their places; the connected node and the one
+    // that was seen lately do not.
     manual.advance_ns(2 * DAY_NS);
     for node in 3_000_000..3_000_000 + NODES_MAX as u32 - 2 {
         store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();

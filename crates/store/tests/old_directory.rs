@@ -1,10 +1,10 @@
-//! A data directory that the program before this one wrote is opened, read, and written on.
+//! A data directory that the previous version wrote is opened, read, and written to.
 //!
-//! The fixture was written with that program (catalog version 4, hot segments and frames of version
-//! 1, sealed segments of version 4) by `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store
-//! --test old_directory`, and is never written again: frames of the store's own and of another
-//! node, of which some are sealed, some are in a closed hot segment, and some in one that was being
-//! written when the process ended.
+//! The fixture was written by that version (catalog version 4, hot segments and frames of version
+//! 1, sealed segments of version 4) with `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store
+//! --test old_directory`, and is never written again. It has frames of the store's own and of
+//! another node: some are sealed, some are in a closed hot segment, and some are in a segment that
+//! was active when the process ended.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn own(store: &Store) {
 }
 
 /// Own frames 1, 4, 6, 9 and the frames 1 to 5 of another node: 1 to 3 are sealed, 4 to 6 closed, 7
-/// to 9 were being written.
+/// to 9 in the active segment.
 fn write() {
     let dir = fixture();
     std::fs::create_dir_all(&dir).unwrap();

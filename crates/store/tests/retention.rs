@@ -19,7 +19,7 @@ fn setup(config: &StoreConfig) -> (SimDisk, Arc<Store>) {
     (disk, store)
 }
 
-/// Opens what is on the disk at `now_ns`.
+/// Opens the store that is on the disk at `now_ns`.
 fn start(config: &StoreConfig, disk: Arc<dyn Disk>, now_ns: i64) -> Arc<Store> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(now_ns));
     open(config, &disk, &clock)
@@ -114,8 +114,8 @@ fn bytes_on_disk_never_exceed_the_limit() {
     assert_eq!(left, (oldest..=200).collect::<Vec<_>>(), "the newest are kept");
 }
 
-/// A disk on which somebody reads right behind the removal of a file, before the store hears of its
-/// end.
+/// A disk on which a reader reads right after a file is removed, before the removal returns to the
+/// store.
 struct Slow {
     disk: SimDisk,
     reader: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -186,7 +186,7 @@ fn who_reads_while_a_segment_is_deleted_finds_nothing_and_no_fault() {
         }
         add(&store, 1_900);
         drop(store);
-        // Nothing is open from here on.
+        // No file is open from here on.
         let slow = Arc::new(Slow { disk, reader: OnceLock::new() });
         let store = start(&config, slow.clone(), 0);
         let whole = (i64::MIN, i64::MAX);
@@ -211,7 +211,7 @@ fn who_reads_while_a_segment_is_deleted_finds_nothing_and_no_fault() {
         let found = std::mem::take(&mut *found.lock().unwrap());
         let [(kept, units)] = &found[..] else { panic!("removed once: {found:?}") };
         match sealed {
-            // It is still listed when its file is gone, and has no blocks then.
+            // The segment is still listed when its file is gone, and has no blocks then.
             true => assert_eq!(units.as_ref().unwrap(), &1),
             false => assert_eq!(kept.as_ref().unwrap(), &Some(false)),
         }
@@ -245,7 +245,7 @@ fn an_empty_segment_that_must_stay_keeps_no_old_lines() {
     store.run_retention(1_900);
     assert_eq!(sequences(&store), [1], "the disk does not delete it");
     assert_eq!(store.stats().segments, 2, "one without lines says which numbers were given");
-    // Nothing can be written after the next start: no other segment can take the place of the empty
+    // No write succeeds after the next start, so no other segment can take the place of the empty
     // one.
     drop(store);
     let store = start(&config, Arc::new(disk.clone()), 0);
@@ -283,7 +283,7 @@ fn a_segment_whose_removal_was_not_made_durable_does_not_come_back() {
         disk.fail(Fault { operation: Operation::SyncDir, skip: 0, times: u64::MAX, errno: 5 });
         store.run_retention(1_901);
         assert_eq!(sequences(&store), [2]);
-        // The power goes before it succeeds.
+        // The power is cut before the removal succeeds.
         disk.crash();
         drop(store);
         disk.restart();

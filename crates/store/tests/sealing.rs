@@ -1,4 +1,4 @@
-//! The life of a segment: sealed, merged, searched, rewritten; nothing lost, nothing twice, also
+//! The life of a segment: sealed, merged, searched, rewritten. No line is lost or kept twice, also
 //! across restarts.
 
 mod common;
@@ -15,7 +15,7 @@ use store::{
     StoreConfig, Unit,
 };
 
-/// How long a segment is left alone that could not be rewritten.
+/// Time for which a segment is left alone after a failed rewrite, nanoseconds.
 const REST_NS: i64 = 61_000_000_000;
 
 struct Bench {
@@ -58,7 +58,7 @@ impl Bench {
         self.store.segments().iter().map(|s| s.state).collect()
     }
 
-    /// Closes and opens; or cuts the power.
+    /// Closes and opens the store if `orderly`; otherwise cuts the power and opens it.
     fn restart(&mut self, orderly: bool) {
         if orderly {
             self.store.close().unwrap();
@@ -75,7 +75,7 @@ impl Bench {
     }
 }
 
-/// A host that counts the bytes of the lines it parses.
+/// A host that counts the bytes of the lines that it parses.
 struct Counting {
     host: TestHost,
     bytes: AtomicU64,
@@ -118,7 +118,7 @@ fn a_step_reads_no_more_however_many_threads_there_are() {
         }
         assert_eq!(bench.states(), [SegmentState::Sealed]);
         assert!(sum > 15 * FRAME_BYTES, "all is read: {sum}");
-        // As much as it may, and the frame that goes beyond.
+        // The most that a step may read, and one frame beyond.
         let units = if threads == 1 { 1 } else { (4 * threads as u64).min(7) };
         assert!(most > (units - 1) * FRAME_BYTES, "{threads} threads read {most}");
         assert!(most <= units * FRAME_BYTES, "{threads} threads read {most}");
@@ -175,7 +175,7 @@ fn several_threads_seal_and_merge_as_one_does() {
         work(&bench.store, &bench.host);
         let stats = bench.store.stats();
         assert_eq!(stats.sealing.failures, 0);
-        // Each store has an id of its own.
+        // Each store has an id of its own, so ids are replaced before lines are compared.
         let named = |mut line: (LineId, i64, i64, Vec<u8>)| {
             assert_eq!(std::mem::take(&mut line.0.node), bench.store.node());
             line
@@ -212,8 +212,8 @@ fn what_the_limit_on_bytes_will_soon_delete_is_not_sealed_first() {
         assert_eq!(lines(&bench.store, &bench.host).len(), 8_000);
         order
     };
-    // Of about 100 kB each: while the oldest is sealed, four times as much may come in, and it
-    // would be deleted.
+    // Each segment has about 100 kB. While the oldest is sealed, four times as much may come in,
+    // and the limit would delete that segment.
     assert_eq!(order(Some(1_000_000)), [8, 7, 6, 1, 2, 3, 4, 5]);
     assert_eq!(order(Some(100_000_000)), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(order(None), [1, 2, 3, 4, 5, 6, 7, 8]);
@@ -238,7 +238,7 @@ fn only_what_is_closed_parsed_and_counted_is_sealed() {
     assert_eq!(bench.states(), [SegmentState::Sealed; 2]);
 }
 
-/// Appends a frame of 100 kB to the segment that is written, parsed and, if so, counted.
+/// Appends a frame of 100 kB to the active segment and parses it; settles it if `counted`.
 fn append_frame(bench: &Bench, counted: bool) {
     let frame = frame_at(bench.store.next_sequence(), 1_000, 100, bench.clock.now_ns());
     assert!(append(&bench.store, vec![frame])[0].is_ok());
@@ -265,7 +265,7 @@ fn a_segment_is_sealed_while_it_is_written() {
     bench.store.roll();
     assert_eq!(work(&bench.store, &bench.host), 1, "it is whole");
     assert_eq!(bench.states(), [SegmentState::Rolled], "its lines are not counted");
-    // The next one does not wait for that.
+    // The next segment does not wait for the first to be published.
     append_frame(&bench, false);
     assert!(work(&bench.store, &bench.host) > 0);
     assert_eq!(bench.files(), ["1.hot", "2.sealing", "3.hot", "4.sealing"]);
@@ -337,7 +337,7 @@ fn a_segment_that_memory_does_not_hold_is_not_trailed() {
 fn new_lines_do_not_go_into_a_file_that_is_older_than_what_was_sealed() {
     let mut bench = Bench::new(|_| ());
     append_frame(&bench, true);
-    // As it is where it could not be closed: without an index.
+    // The state of a file that could not be closed: it has no index.
     let old = Path::new("/data/segments/1.hot");
     let unclosed = bench.disk.contents(old).unwrap();
     bench.store.roll();
@@ -362,7 +362,7 @@ fn no_rewrite_begins_before_the_file_of_an_abandoned_one_is_gone_for_good() {
     bench.disk.fail(Fault { operation: Operation::SyncDir, skip: 0, times: u64::MAX, errno: 5 });
     work(&bench.store, &bench.host);
     assert_eq!((bench.files(), bench.store.stats().sealing.failures), (vec!["1.hot".into()], 1));
-    // A power cut may bring it back as long as the directory cannot be synced.
+    // A power cut may bring the file back as long as the directory cannot be synced.
     bench.clock.advance_ns(REST_NS);
     while bench.store.background_step(&bench.host) == Step::Worked {
         assert_eq!(bench.files(), ["1.hot"]);
@@ -480,7 +480,7 @@ fn segments_are_encoded_again_once_when_idle() {
 }
 
 #[test]
-fn a_damaged_segment_stays_as_it_is_and_is_told() {
+fn a_damaged_segment_stays_as_it_is_and_is_reported() {
     let mut bench = Bench::new(|_| {});
     bench.segment(1_000);
     bench.segment(1_000);
@@ -519,7 +519,7 @@ fn a_damaged_segment_stays_as_it_is_and_is_told() {
 fn lines_that_come_after_a_deletion_stay_when_frames_before_it_were_lost() {
     let mut bench = Bench::new(|_| {});
     bench.segment(100);
-    // Numbers of frames that never reach the disk.
+    // These numbers are of frames that never reach the disk.
     let lost = (0..3).map(|_| bench.store.next_sequence().1).max().unwrap();
     bench.store.delete_lines("-7").unwrap();
     bench.restart(false);
@@ -541,7 +541,7 @@ fn lines_are_deleted_by_filter_wherever_they_are_and_across_restarts() {
     let frames = vec![frame_at(bench.store.next_sequence(), 100, 100, now_ns)];
     assert!(append(&bench.store, frames)[0].is_ok());
     let before = lines(&bench.store, &bench.host);
-    // "1-7", "1-70" and so on, "11-7" none: sequences are 1 to 5.
+    // Selects "1-7", "1-70" and so on, and no "11-7": sequences are 1 to 5.
     let deletion = bench.store.delete_lines("1-7").unwrap();
     let unknown = bench.store.delete_lines("").unwrap();
     let cancelled = bench.store.delete_lines("2-").unwrap();
@@ -552,7 +552,7 @@ fn lines_are_deleted_by_filter_wherever_they_are_and_across_restarts() {
     bench.restart(false);
     let (found, progress) = bench.store.deletions()[0].clone();
     assert_eq!((found.state, progress.segments_left), (DeletionState::Running, 3));
-    // Lines that come later are not meant.
+    // Lines that come later are not deleted.
     let later = frame_at((bench.store.node(), 1_000), 100, 100, now_ns);
     assert!(append(&bench.store, vec![later])[0].is_ok());
     bench.store.roll();
@@ -671,7 +671,8 @@ fn ten_thousand_sealed_segments_open_without_being_read() {
     bench.segment(10);
     work(&bench.store, &bench.host);
     bench.store.close().unwrap();
-    // The same file under ten thousand names; only the catalog and the lengths are looked at.
+    // Hard links give the same file ten thousand names. Opening looks at the catalog and the
+    // lengths only.
     let dir = Path::new("/data/segments");
     for id in 10..10_010 {
         let to = dir.join(format!("{id}.sealed"));

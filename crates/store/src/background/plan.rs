@@ -21,9 +21,9 @@
 //! there are two, and on quiet systems three. With s = 1/15, as measured on syslog, that is
 //! 1 + (1 + 1 + 1/2)/15 = 1.17, 1.23 and 1.30; with s = 1/10, 1.25, 1.35 and 1.45.
 //!
-//! **Files.** Whatever sizes segments have when they are sealed, and however old the store is,
-//! there are fewer than 60 files beside four for each full segment's worth of lines: a test merges
-//! thousands of each kind.
+//! **Files.** Whatever the sizes of sealed segments and the age of the store, there are fewer than
+//! 60 files plus four for each full segment's worth of lines: a test merges thousands of segments
+//! of each size.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,14 +47,13 @@ const MERGE_FILES_MAX: usize = 256;
 const MERGE_GROWTH_MIN: u64 = 8;
 /// Bytes that may arrive while a segment is sealed, as a multiple of its own.
 const INGEST_WHILE_SEALING: u64 = 4;
-/// A segment smaller than this part of a full one is re-encoded only when it is old: it will be
-/// merged before.
+/// A segment smaller than 1/`REENCODE_PARTS` of a full one is re-encoded only when it is old: it
+/// will be merged before.
 const REENCODE_PARTS: u64 = 16;
-/// Age of a small segment from which on it is re-encoded all the same, nanoseconds after its last
-/// line.
+/// Age at which a small segment is re-encoded all the same, nanoseconds after its last line.
 const REENCODE_AGE_NS: i64 = 7 * 24 * 3_600_000_000_000;
 
-/// The active segment is sealed while it is written when it holds this part of a full one.
+/// The active segment is sealed while it is written, once it holds 1/`TRAILED_PARTS` of a full one.
 const TRAILED_PARTS: u64 = 64;
 
 /// A piece of work.
@@ -115,9 +114,9 @@ pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
 /// The hot segment to be sealed next: the oldest sealable one; or the youngest, if the limit on
 /// bytes would delete the oldest meanwhile.
 ///
-/// Where lines arrive faster than they can be sealed, the oldest segment is about to be deleted:
-/// sealing it would be wasted, again and again. The youngest stays long once it is sealed and
-/// small, and the more such segments there are, the longer all of them stay.
+/// Where lines arrive faster than they can be sealed, the oldest segment is about to be deleted, so
+/// sealing it would be wasted work every time. The youngest segment stays long once it is sealed
+/// and small. The more such segments there are, the longer all of them stay.
 fn to_be_sealed(core: &StoreCore, now: &PlanInput<'_>) -> Option<Arc<HotSegment>> {
     let mut candidates = sealable(core, now.resting);
     candidates.retain(|hot| !now.trailed.contains(&hot.id));
@@ -172,8 +171,8 @@ pub(crate) fn is_any_sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> 
 /// as it is.
 ///
 /// A segment that was left after a failed write may hold, behind its last valid frame, frames that
-/// a later segment holds, too. Only the catalog, and the later hot file, tell them apart; so no
-/// later segment is sealed before it.
+/// a later segment holds, too. Only the catalog, and the later hot file, tell them apart. So no
+/// later segment is sealed before this one.
 fn sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
     let settled = core.progress.settled();
     let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
@@ -251,7 +250,7 @@ pub(crate) fn rules_stamp(rules: &[RetentionRule]) -> u64 {
     if rules.is_empty() { 0 } else { hash.max(1) }
 }
 
-/// What merging needs to know of a segment.
+/// The properties of a segment that decide about merging.
 #[derive(Clone, Copy)]
 struct Part {
     bytes: u64,

@@ -13,8 +13,9 @@ use crate::store_core::StoreCore;
 use crate::store_core::deletions::DeletionState;
 use crate::sync::lock;
 
-/// A rule is carried out on a segment when its lines are at least this part of the segment's bytes;
-/// else they stay until the whole segment goes. For lines that must go there are deletions.
+/// A retention rule rewrites a segment when the lines that it selects are at least 1/`WORTH_PARTS`
+/// of the segment's bytes. Otherwise they stay until the whole segment is deleted. For lines that
+/// must go there are deletions.
 const WORTH_PARTS: u64 = 8;
 
 /// The compiled filters of lines to be deleted, and the number of lines that each has selected.
@@ -52,7 +53,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Whether a segment of `bytes_raw` is to be rewritten for these.
+    /// Whether these findings justify rewriting a segment of `bytes_raw` bytes of lines.
     pub(crate) fn are_worth(&self, bytes_raw: u64) -> bool {
         self.deleted > 0 || (self.ruled_bytes > 0 && self.ruled_bytes >= bytes_raw / WORTH_PARTS)
     }
@@ -92,7 +93,7 @@ impl Pruning {
         let received = |source: &AnySegment| source.received_ns();
         let newest =
             sources.iter().filter_map(received).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        // The active segment still gets lines that are younger than a rule says.
+        // An active segment still takes newer lines, so no rule is due for all of its lines.
         let newest = newest.filter(|_| sources.iter().all(AnySegment::is_closed));
         let rules = due_rules(&core.config.rules, newest, now_ns);
         for rule in &rules {
@@ -113,8 +114,8 @@ impl Pruning {
         self.filters.iter().any(overlaps)
     }
 
-    /// Says of each row whether it is deleted; None: no row is. Each row is counted for the first
-    /// filter that selects it.
+    /// Returns for each row whether it is deleted; None when no row is. Each row is counted for the
+    /// first filter that selects it.
     pub(crate) fn select(
         &mut self,
         batch: &Arc<Batch>,

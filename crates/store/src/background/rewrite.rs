@@ -1,4 +1,4 @@
-//! One rewrite: lines of some segments, without those that are to go, into one new sealed segment.
+//! One rewrite: lines of some segments, without those to be deleted, into one new sealed segment.
 //!
 //! Sealing, merging, deleting lines and re-encoding are all rewrites. A rewrite goes in steps of a
 //! few frames or blocks, so that its driver can stop between any two. The active segment can be
@@ -10,10 +10,11 @@
 //! ```
 //!
 //! A crash before the transaction leaves the sources, and perhaps a `.sealed` file that names them,
-//! which counts then. A crash behind it leaves rows marked for deletion, which the next start
-//! completes. While a replaced file cannot be removed, its segment is not rewritten again and no
-//! other rewrite begins, because a file names only its own sources. Snapshots see the sources or
-//! the new segment, never both; older ones read on from the open files of the sources.
+//! which then replaces them. A crash after it leaves rows marked for deletion; the next start
+//! completes that deletion. While a replaced file cannot be removed, its segment is not rewritten
+//! again and no other rewrite begins, because a file names only its own sources. Snapshots see the
+//! sources or the new segment, never both; older snapshots continue to read the open files of the
+//! sources.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -42,17 +43,16 @@ use crate::store_core::counters::add;
 use crate::sync::{lock, read};
 use crate::writer::Writer;
 
-/// A sealed segment is assumed to take at most this part of its raw bytes when room is looked for.
-/// Logs take a tenth; where lines cannot be compressed, the disk reports it and the rewrite is
-/// tried again later.
+/// The room that is looked for is 1/`ROOM_PARTS` of the raw bytes. Logs take a tenth when sealed;
+/// lines that cannot be compressed may fill the disk, and then the rewrite is tried again later.
 const ROOM_PARTS: u64 = 4;
-/// Where full segments are small, a merge copies the blocks of a source that has at least this part
-/// of one.
+/// Where full segments are small, a merge copies the blocks of a source that holds at least
+/// 1/`COPIED_PARTS` of a full one.
 const COPIED_PARTS: u64 = 8;
 /// Room for everything but lines.
 const ROOM_BYTES: u64 = 64 << 10;
-/// Frames or blocks that each thread reads in a step, where several threads do: they wait for each
-/// other at its end.
+/// Frames or blocks that each thread reads in a step, where several threads do. The threads wait
+/// for each other at the end of the step.
 const UNITS_EACH: usize = 4;
 /// Bytes of lines that are read in a step, apart from the last unit: whatever the number of
 /// threads, a step takes no more memory.
@@ -101,7 +101,7 @@ enum Source {
 enum Unit {
     /// Its records.
     Rows(Arc<Batch>),
-    /// A block as it is in its file.
+    /// A block as stored in its file.
     Block(Vec<u8>),
 }
 
@@ -168,7 +168,7 @@ pub(crate) enum RewriteError {
     Target(StoreError),
     /// A source was deleted meanwhile, so the rewrite is void.
     Overtaken,
-    /// A bug: code that got its lines panicked.
+    /// A bug: the code that processed its lines panicked.
     Panicked,
 }
 
@@ -252,9 +252,9 @@ impl Rewrite {
         Ok(rewrite)
     }
 
-    /// Has a merge copy the blocks of its sources where that gives the same as writing their lines
-    /// again: where no line is deleted, and where a source has so many bytes of lines that its
-    /// blocks are of full size.
+    /// Makes a merge copy the blocks of a source where the result is the same as writing its lines
+    /// again: no line is deleted, and the source has so many bytes of lines that its blocks are of
+    /// full size.
     fn copy_where_possible(&mut self, writer: &SealedWriter, bytes_min: u64) {
         if self.purpose != Purpose::Merge {
             return;
@@ -297,7 +297,7 @@ impl Rewrite {
             }
         }
         if self.purpose == Purpose::Trail {
-            // Its source grows.
+            // The source grows, and with it the room that the new file may take.
             self.keep_room(room_bytes(&[self.sources[source].segment()]));
         }
         Ok(Stepped::Worked)
@@ -330,7 +330,8 @@ impl Rewrite {
             .all(|(place, source)| source.units() == Some(if place == first { from } else { 0 }))
     }
 
-    /// What is needed of a unit, and the bytes that were read from the disk for it.
+    /// Loads what the rewrite needs of a unit; also returns the bytes that were read from the disk
+    /// for it.
     fn load(
         &self,
         (source, place): (usize, usize),

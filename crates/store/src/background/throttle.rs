@@ -1,12 +1,11 @@
 //! Limits the rate at which the background reads and writes while lines arrive.
 //!
-//! A disk does not know which of its users must not wait. Where its scheduler ignores priorities
-//! (most NVMe disks have no scheduler), a rewrite at full speed delays the syncs of ingest. So
-//! while ingest is busy the background keeps to a rate: after each step it pauses until as much
-//! time has passed since the beginning of the step as its bytes take at that rate. It is not held
-//! back while nothing arrives, nor when it must not wait
-//! ([`Role::Urgent`](platform::placement::Role::Urgent)); bytes of urgent work are not charged
-//! later.
+//! Where the scheduler of a disk ignores priorities (most NVMe disks have no scheduler), a rewrite
+//! at full speed delays the syncs of ingest. So while ingest is busy the background keeps to a
+//! rate: after each step it pauses until as much time has passed since the beginning of the step as
+//! its bytes take at that rate. The background is not held back while nothing arrives, nor when it
+//! must not wait ([`Role::Urgent`](platform::placement::Role::Urgent)); bytes of urgent work are
+//! not charged later.
 //!
 //! Left out: bursts. A step is a frame or a chunk of some tens of MiB, so the rate holds over a
 //! second, not over less.
@@ -87,7 +86,7 @@ mod tests {
     #[test]
     fn the_time_that_a_step_took_counts() {
         let mut throttle = Throttle::new(Some(100 << 20));
-        // While twice as much comes in as makes ingest busy.
+        // Ingest runs at twice the rate from which it counts as busy.
         let pause_ns = |throttle: &mut Throttle, now_ns| {
             throttle.pause_ns(now_ns, 2 * now_ns / S * BUSY_BYTES_PER_S)
         };
@@ -99,7 +98,7 @@ mod tests {
             assert_eq!(pause_ns(&mut throttle, now_ns + S / 4), S / 4);
             now_ns += S / 2;
         }
-        // In a step slower than the rate: it does not wait, and nothing is saved up for later.
+        // A step slower than the rate: no pause follows, and nothing is saved up for later.
         throttle.charge(50 << 20, now_ns, false);
         now_ns += 3 * S;
         assert_eq!(pause_ns(&mut throttle, now_ns), 0);

@@ -22,7 +22,7 @@ use crate::store_core::StoreCore;
 
 /// Part of a full segment that is sealed at a time: enough work for several threads.
 const STEP_PARTS: u64 = 64;
-/// Files in this state at most, complete or not. With so many, no further segment is trailed.
+/// Most files in this state, complete or not. At this number, no further segment is trailed.
 const REWRITES_MAX: usize = 8;
 
 /// Rewrites of segments that were active when the rewrite began, by age. All but the last are

@@ -14,7 +14,7 @@ pub(crate) enum RowState {
     Hot,
     /// Closed.
     Rolled,
-    /// Closed as it was, because a write failed; never written again.
+    /// Closed without an index, because a write failed; never written again.
     Kept,
     /// Closed as it was, because it holds more than can be read; neither written nor sealed.
     Damaged,

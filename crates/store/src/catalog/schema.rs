@@ -93,8 +93,8 @@ const V4: &str = "
     ALTER TABLE segments ADD COLUMN bytes_own INTEGER;
 ";
 
-/// The frames in a sealed segment, by node; null where the file is of a version that does not say.
-/// And the location of its file.
+/// The frames in a sealed segment, by node; null where the version of the file does not record
+/// them. Also the location of its file.
 const V5: &str = "
     ALTER TABLE segments ADD COLUMN numbers TEXT;
     ALTER TABLE segments ADD COLUMN location TEXT NOT NULL DEFAULT 'local';

@@ -24,7 +24,7 @@ impl Ledger {
         if let Some(deletion) = self.core.deletions.count(id, lines)
             && let Err(error) = self.catalog.save_deletion(&deletion)
         {
-            // The number is for people; the next one that is written includes it.
+            // The number is for people; the next write includes these lines.
             tracing::warn!("{error}");
         }
     }

@@ -1,9 +1,9 @@
 //! Deletes whole segments, the oldest first, by the limits on age and bytes.
 //!
-//! A row is marked before its file is removed, and removed after it: a crash in between leaves a
-//! mark that the next start completes, and never lines that reappear. One file always stays that
-//! records which sequence numbers were issued, so that none is issued again after everything else
-//! is deleted.
+//! A row is marked before its file is removed, and removed after it. So a crash in between leaves a
+//! marked row, which the next start completes, and lines never reappear. One file that records
+//! which sequence numbers were issued always stays, so that none is issued again after everything
+//! else is deleted.
 
 use super::{Ledger, Removing};
 use crate::catalog::{RowState, SegmentRow};

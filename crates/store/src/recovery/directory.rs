@@ -5,11 +5,11 @@
 //! |---|---|
 //! | row marked for deletion | its file is removed, then the row |
 //! | `.sealing` | removed: a rewrite that was not finished, whose sources are there |
-//! | `.sealed` of the length that its row says | believed, without reading it |
-//! | other `.sealed` | its footer is read; the row is made of it |
-//! | `.sealed` whose footer cannot be read, and that is not listed | set aside under another name, with a warning: its sources are there unless the catalog was lost too |
-//! | `.sealed` whose footer cannot be read, and that is listed | as before, listed with what the row says, with a warning |
-//! | file that a `.sealed` without row names as a source | removed, with its row: the step to the catalog was not done |
+//! | `.sealed` whose length is that of its row | trusted without reading it |
+//! | other `.sealed` | its footer is read; the row is made from it |
+//! | `.sealed` whose footer cannot be read, and that is not listed | quarantined under another name, with a warning: its sources are there unless the catalog was lost too |
+//! | `.sealed` whose footer cannot be read, and that is listed | stays listed by its row, with a warning |
+//! | file that a `.sealed` without row names as a source | removed, with its row: the catalog step of the rewrite was not done |
 //! | other row without file | the row is removed, with a warning |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,7 @@ impl Directory<'_> {
         Ok((segments, replaced))
     }
 
-    /// Quarantines a file, by a name that is none of a store's.
+    /// Quarantines a file: renames it, so that the store no longer takes it for a segment.
     fn set_aside(
         &self,
         path: &std::path::Path,
@@ -184,8 +184,8 @@ impl Directory<'_> {
             let path = self.dir.join(name);
             self.disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
         }
-        // Also when nothing was removed: after a failed sync before this start, files that are
-        // found may not be durable, and new lines go into one of them.
+        // The directory is synced even when nothing was removed. If a sync failed before this
+        // start, files that are found may not be durable, and new lines go into one of them.
         self.disk.sync_dir(&self.dir).map_err(StoreError::io(&self.dir, "sync"))
     }
 }

@@ -4,14 +4,15 @@
 //! frame. Three quarters of the budget may hold what arrived last, by position in the store:
 //! queries over new lines never read the disk, whatever else is queried, and blocks of sealed
 //! segments never evict a hot frame. The rest of the budget, at least a quarter of it and all that
-//! hot frames leave, holds what queries read back from disk. Once it is full, only one newcomer in
-//! [`NEWCOMER_CHANCE`] comes in, for a random other slot: a scan over more than fits finds a part
-//! of it again the next time (evicting by last use, it would find nothing), and what is queried
-//! again and again gets in. An item larger than its part of the budget is not cached. The footers
-//! of sealed files are kept elsewhere, and their bytes come out of this rest, too.
+//! hot frames leave, holds what queries read back from disk. Once this part is full, only one in
+//! [`NEWCOMER_CHANCE`] new items is admitted, in place of a random other one. So a scan over more
+//! than fits finds some of it cached the next time (with eviction by last use it would find
+//! nothing), and items that are queried again and again get in. An item larger than its part of the
+//! budget is not cached. Footers of sealed files are kept elsewhere, but their bytes count against
+//! this part of the budget, too.
 //!
-//! Of sealed blocks the cache keeps the chunks that were read, not the records made of them: a
-//! query reads some columns, searching those again costs little once they are decompressed, and
+//! Of sealed blocks the cache keeps the chunks that were read, not the records made of them. A
+//! query reads only some columns, searching them again costs little once they are decompressed, and
 //! records are four times as large.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +23,7 @@ use record::{Batch, Frame};
 use crate::position::Position;
 use crate::sync::lock;
 
-/// Once there is no room, one in so many of the frames that queries read from disk replaces
+/// Once there is no room, one in this many of the items that queries read from disk replaces
 /// another.
 const NEWCOMER_CHANCE: usize = 8;
 
@@ -47,19 +48,19 @@ enum Kept {
     Queried(u32),
 }
 
-/// What the cache knows of the words of a frame.
+/// The cached words of a frame.
 pub(crate) enum FrameWords {
     /// Their filter.
     Filter(Arc<Vec<u8>>),
-    /// Nothing; the number of queries that wanted it, including this one.
+    /// No filter; the number of queries that wanted it, including this one.
     Queried(u32),
 }
 
-/// What the cache knows of the records of a group.
+/// The cached records of a group.
 pub(crate) enum GroupState {
     /// They are merged into one batch.
     Made(Arc<Batch>),
-    /// They are not; the number of queries that wanted them, including this one.
+    /// They are not merged; the number of queries that wanted them, including this one.
     Queried(u32),
 }
 
@@ -178,7 +179,7 @@ impl Cache {
         slots.visit(key, Slot { kept, bytes }, self.bytes_max);
     }
 
-    /// What is cached under a key; else counts one more query that wanted it.
+    /// Returns the item that is cached under a key; otherwise counts one more query that wanted it.
     fn kept_or_queried(&self, key: Key) -> Kept {
         let mut slots = lock(&self.slots);
         match slots.visited.get_mut(&key).map(|slot| &mut slot.kept) {
@@ -360,38 +361,38 @@ mod tests {
     }
 
     #[test]
-    fn questions_for_words_are_counted_until_there_is_a_filter() {
+    fn queries_for_words_are_counted_until_there_is_a_filter() {
         let cache = Cache::new(10_000);
         cache.put_frame(position(1), frame(1));
-        let asked = |frame| match cache.words(position(frame), FILTER) {
+        let queried = |frame| match cache.words(position(frame), FILTER) {
             FrameWords::Queried(times) => times,
             FrameWords::Filter(filter) => filter.len() as u32 * 100,
         };
-        assert_eq!([asked(1), asked(1), asked(2), asked(1)], [1, 2, 1, 3]);
+        assert_eq!([queried(1), queried(1), queried(2), queried(1)], [1, 2, 1, 3]);
         assert!(cache.frame(position(1)).is_some() && cache.chunk(position(1), FILTER).is_none());
         cache.put_chunk(position(1), FILTER, vec![7; 2].into());
-        assert_eq!([asked(1), asked(1), asked(2)], [200, 200, 2]);
+        assert_eq!([queried(1), queried(1), queried(2)], [200, 200, 2]);
         cache.remove_segment(1);
-        assert_eq!((asked(1), cache.bytes()), (1, SLOT_BYTES));
+        assert_eq!((queried(1), cache.bytes()), (1, SLOT_BYTES));
     }
 
     #[test]
     fn groups_stand_beside_their_first_frame() {
         let cache = Cache::new(100_000);
         cache.put_frame(position(1), frame(1));
-        let asked = || match cache.group(position(1)) {
+        let queried = || match cache.group(position(1)) {
             GroupState::Queried(times) => times,
             GroupState::Made(batch) => batch.len() as u32 * 100,
         };
-        assert_eq!([asked(), asked()], [1, 2]);
+        assert_eq!([queried(), queried()], [1, 2]);
         let empty = Batch::merged(&[]).expect("nothing is too much");
         cache.put_group(position(1), Some(Arc::new(empty)));
-        assert_eq!(asked(), 0);
+        assert_eq!(queried(), 0);
         assert!(cache.frame(position(1)).is_some());
         cache.put_group(position(1), None);
-        assert_eq!([asked(), asked()], [GROUP_NEVER, GROUP_NEVER]);
+        assert_eq!([queried(), queried()], [GROUP_NEVER, GROUP_NEVER]);
         cache.remove_segment(1);
-        assert_eq!((asked(), cache.bytes()), (1, SLOT_BYTES));
+        assert_eq!((queried(), cache.bytes()), (1, SLOT_BYTES));
     }
 
     #[test]

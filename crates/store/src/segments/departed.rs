@@ -1,11 +1,12 @@
-//! Lines that retention deleted with their segments, remembered for readers that had not read them.
+//! Lines that retention deleted with their segments, remembered for readers that had not read them
+//! yet.
 
 use std::sync::Mutex;
 
 use crate::sync::lock;
 
 /// Ranges of deleted lines that are remembered. Beyond this number the oldest two become one, so
-/// that a reader may be told of more skipped lines than there were.
+/// that a reader may get too high a count of skipped lines.
 pub(crate) const DEPARTED_MAX: usize = 1_000;
 
 /// Lines that retention deleted with one segment, or with several.

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub(crate) enum Fate {
     /// The segment is listed, and its file is there.
     Listed = 0,
-    /// Another segment has its lines now. Handles go on reading the old file, which is kept open
+    /// Another segment has its lines now. Handles continue to read the old file, which is kept open
     /// for them.
     Replaced = 1,
     /// Its lines are deleted. Handles find nothing.
     Deleted = 2,
-    /// Its file is being removed, which takes a while. What can still be read counts; if the disk
-    /// refuses the removal, the segment is listed again.
+    /// Its file is being removed, which takes a while. Lines that can still be read are valid. If
+    /// the disk refuses the removal, the segment is listed again.
     Deleting = 3,
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum FileKind {
     Sealing,
 }
 
-/// The kind and number of a file by its name; None when the name is none of a store's.
+/// The kind and number of a file by its name; None when the store gives no file such a name.
 pub(crate) fn file_kind(name: &str) -> Option<(FileKind, u64)> {
     let (id, extension) = name.split_once('.')?;
     let kind = match extension {

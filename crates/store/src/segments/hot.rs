@@ -1,4 +1,4 @@
-//! Hot segments in memory: what is known of their frames, and of the state of their files.
+//! Hot segments in memory: the entries of their frames, and the state of their files.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};

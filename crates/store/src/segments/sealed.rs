@@ -26,10 +26,10 @@ use crate::sync::lock;
 
 /// Sealed files kept open with their footers.
 const FILES_OPEN_MAX: usize = 256;
-/// Bytes of footers in memory: some hundred for each block, and 24 for each count, of which a
-/// segment of millions of lines may have a million. Beyond either limit a random one is closed, and
-/// read again on demand: a query over a larger store finds some of them again, where evicting by
-/// last use would find none.
+/// Largest memory of footers, bytes: some hundred for each block, and 24 for each count, of which a
+/// segment of millions of lines may have a million. Beyond either limit a random file is closed,
+/// and opened again on demand. So a query over a larger store finds some files open; evicting by
+/// last use, it would find none.
 const FOOTER_BYTES_MAX: usize = 128 << 20;
 /// Footers take at most this part of the cache, which [lends](crate::segments::cache::Cache::lend)
 /// it.
@@ -47,7 +47,7 @@ pub(crate) struct SealedSegment {
     pub(crate) own: Own,
     pub(crate) bytes_disk: u64,
     pub(crate) sequence: Option<(u64, u64)>,
-    /// The frames that its lines came in, by their names on every machine.
+    /// The frames that its lines came in: ranges of sequence numbers, by node.
     pub(crate) numbers: Vec<NodeNumbers>,
     pub(crate) sequence_next: u64,
     pub(crate) received_ns: Option<(i64, i64)>,
@@ -183,8 +183,8 @@ impl SealedFiles {
         SealedFiles { footer_bytes_max, open: Mutex::default() }
     }
 
-    /// A segment's file with its footer, from memory or opened now. The `cache` is told how many
-    /// bytes footers take.
+    /// A segment's file with its footer, from memory or opened now. Sets the bytes that footers
+    /// take out of the budget of `cache`.
     pub(crate) fn get(
         &self,
         segment: &SealedSegment,
@@ -197,7 +197,8 @@ impl SealedFiles {
         if let Some(file) = lock(&self.open).files.get(&segment.id) {
             return Ok(file.clone());
         }
-        // Without the lock, so that others are not held up; at worst the footer is read twice.
+        // Opened without the lock, so that others are not held up; at worst the footer is read
+        // twice.
         let file = match SealedFile::open(disk, &segment.path) {
             Ok(file) => Arc::new(file),
             // The segment was replaced just now.

@@ -1,4 +1,4 @@
-//! The segments of a store: which there are, their open files, and what of them is in memory.
+//! The segments of a store: their list, their open files, and the cache of their content.
 //!
 //! Handles of frames and blocks hold this table and nothing else of the store.
 
@@ -77,12 +77,12 @@ impl SegmentTable {
         read(&self.list).hot.last().is_some_and(|newest| newest.id > id)
     }
 
-    /// Whether another file than that of `segment` records that the sequence numbers which this one
-    /// records were issued.
+    /// Whether another file records as issued all sequence numbers that the file of `segment`
+    /// records.
     pub(crate) fn records_numbers_without(&self, segment: &AnySegment, node: u32) -> bool {
         let known = segment.sequence_known(node);
         let list = read(&self.list);
-        // The newest hot one mostly knows.
+        // Usually the newest hot segment records them.
         let hot = list.hot.iter().rev().cloned().map(AnySegment::Hot);
         let mut all = hot.chain(list.sealed.iter().rev().cloned().map(AnySegment::Sealed));
         all.any(|s| s.id() != segment.id() && s.sequence_known(node) >= known)

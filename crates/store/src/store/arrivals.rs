@@ -10,9 +10,9 @@
 //! positions there. Lines that retention deleted before they were read are
 //! [reported](Arrivals::skipped).
 //!
-//! Left out: lines that a deletion or a retention rule took out of a segment, which users want
-//! gone; and frames that were refused, and are found all the same after a crash behind a failed
-//! write: readers may have passed them.
+//! Left out: lines that a deletion or a retention rule removed from a segment, since users want
+//! them gone; and frames that were refused but are found after a crash that followed a failed
+//! write, since readers may have passed their numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -141,9 +141,10 @@ impl Store {
         ArrivalCursor { node: self.core.node, through: 0 }
     }
 
-    /// The lines behind a cursor, hot and sealed, in the order of arrival: those of at least one
-    /// frame, and of further ones up to about `bytes_max` bytes. And the cursor to resume with,
-    /// which is the same when there is nothing yet. `load` reads and parses frames of hot segments.
+    /// Reads the lines behind a cursor, hot and sealed, in the order of arrival: those of at least
+    /// one frame, and of further ones up to about `bytes_max` bytes. Also returns the cursor to
+    /// resume with, which is unchanged when there is nothing yet. `load` reads and parses frames of
+    /// hot segments.
     ///
     /// Errors: the cursor is of another store; a segment cannot be read, the text names file and
     /// byte. Then the cursor has not moved.
@@ -180,15 +181,16 @@ impl Store {
         });
     }
 
-    /// One attempt to read; None when a segment was deleted meanwhile, and it is to be repeated.
-    /// Else the lines, and the number through which they go.
+    /// One attempt to read. Returns the lines and the number through which they go; None when a
+    /// segment was deleted meanwhile, and the attempt must be repeated.
     fn try_read(
         &self,
         after: u64,
         bytes_max: u64,
         load: LoadFrame<'_>,
     ) -> Result<Option<(Arrivals, u64)>, StoreError> {
-        // Before the list is copied: frames that are decided by then are in the list, or gone.
+        // Taken before the list is copied: frames that are decided by now are in the list, or
+        // deleted.
         let before = self.core.numbers.decided(self.core.clock.monotonic_ns());
         let segments = self.core.segments.list();
         let frames = self.frames_after(&segments, after, before);
@@ -309,9 +311,9 @@ fn read_blocks(
     before: u64,
     bytes_max: u64,
 ) -> Result<Option<(Arrivals, u64)>, StoreError> {
-    // Blocks of one stretch of arrival overlap. So all blocks are read that have lines of the first
-    // frame, and as many more as there is room for. Everything before the first block that is not
-    // read is complete then.
+    // Blocks of one stretch of arrival overlap. So all blocks that have lines of the first frame
+    // are read, and as many more as there is room for. Then everything before the first unread
+    // block is complete.
     let (mut taken, mut bytes) = (0, 0);
     for waiting in blocks {
         if taken > 0 && waiting.first > blocks[0].first && bytes >= bytes_max {
@@ -336,11 +338,11 @@ fn read_blocks(
             columns.batch(&rows).map(Some)
         };
         let read = waiting.block.with_columns(rows_of).and_then(|read| {
-            let told = |error: ColumnError| match error.downcast::<SegmentError>() {
+            let store_error = |error: ColumnError| match error.downcast::<SegmentError>() {
                 Ok(error) => StoreError::from(*error),
                 Err(other) => unreachable!("columns of a segment have its errors: {other}"),
             };
-            read.map(|batch| batch.map_err(told)).transpose()
+            read.map(|batch| batch.map_err(store_error)).transpose()
         });
         match read {
             Ok(Some(batch)) => batch.into_iter().for_each(|batch| arrivals.add(Arc::new(batch))),

@@ -101,8 +101,8 @@ impl Store {
 
     /// As [`segments`](Self::segments), and no file is written, replaced or removed while `work`
     /// runs: for making hard links, which are a consistent copy then. Senders wait meanwhile, so
-    /// `work` must take milliseconds only. The file of a hot segment grows on afterwards; only
-    /// `data_end` bytes of it count.
+    /// `work` must take milliseconds only. The file of a hot segment continues to grow afterwards;
+    /// only `data_end` bytes of it count.
     pub fn freeze<R>(&self, work: impl FnOnce(&[SegmentInfo]) -> R) -> R {
         let _writer = lock(&self.writer);
         let mut ledger = lock(&self.ledger);

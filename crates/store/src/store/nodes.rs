@@ -12,8 +12,8 @@ use record::KeepError;
 use record::OnDurable;
 
 impl Store {
-    /// Admits another node, or says why not. `first` is the least number that it may still send:
-    /// its earlier numbers are with other stores, or were never used.
+    /// Admits another node, or returns why it is refused. `first` is the least number that it may
+    /// still send: its earlier numbers are with other stores, or were never used.
     pub fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<(), NodeRefusal> {
         let node = identity.node;
         if node == self.core.node || node == 0 {
@@ -93,9 +93,9 @@ impl Store {
         self.core.nodes.held(node)
     }
 
-    /// Queues a frame of another node that was [admitted](Self::admit); its sequence is its number
-    /// on the way from there. The caller makes sure that no frame comes twice; [`held`](Self::held)
-    /// has the numbers of durable ones. Waits for room as
+    /// Queues a frame of another node that was [admitted](Self::admit). Its sequence is the number
+    /// that identifies the frame between that node and this store. The caller makes sure that no
+    /// frame comes twice; [`held`](Self::held) has the numbers of durable ones. Waits for room as
     /// [`append_patiently`](Self::append_patiently) does.
     pub fn append_forwarded(
         &self,

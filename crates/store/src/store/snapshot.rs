@@ -18,9 +18,9 @@ use crate::unit::frame::{CommittedFrame, FrameHandle};
 use crate::unit::group::{FrameGroup, groups_of};
 use crate::unit::{BlockHandle, Unit};
 
-/// How far frames that are on their way may be behind the greatest durable number. A frame that
-/// more than this many others overtake between its numbering and the disk would be taken for a
-/// durable one.
+/// Largest distance between the number of a frame that is on its way and the greatest durable
+/// number. A frame that more than this many others overtake between its numbering and the disk
+/// would be taken for a durable one.
 const OVERTAKEN_MAX: u64 = 1_024;
 
 /// Which frames were durable at one moment.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted while running.
+/// The counters of a running store.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) lines_expired: AtomicU64,

@@ -186,7 +186,7 @@ impl DeletionTable {
         Some(deletion.clone())
     }
 
-    /// Sets the note of all running deletions that a segment concerns, which cannot be searched.
+    /// Sets the note of all running deletions that concern a segment that cannot be searched.
     pub(crate) fn note_unsearched(&self, segment: &AnySegment, note: &str) {
         let mut rows = lock(&self.rows);
         for deletion in rows.iter_mut().filter(|d| d.is_running() && d.concerns(segment)) {

@@ -1,22 +1,22 @@
 //! Frames that other nodes built and sent: each is kept once, across crashes on both sides.
 //!
 //! The number of such a frame is in the header of the frame itself, so it becomes durable together
-//! with the lines. Which numbers are there is known from the header of a segment (all up to its
-//! creation) and the frames behind it. So there must always be a hot segment newer than any that is
-//! sealed or deleted, even an empty one.
+//! with the lines. The held numbers follow from the header of a segment (all up to its creation)
+//! and the frames behind it. So there must always be a hot segment newer than any that is sealed or
+//! deleted, even an empty one.
 //!
-//! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then;
-//! what a node says about its numbers makes none held, so that no frame is acknowledged that is not
-//! there. A held number stays held, with one exception: of a node with many gaps, the lowest ranges
-//! are forgotten that the node says it will not send again.
+//! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then. A
+//! node's own claims make no number held, so that no frame is acknowledged that is not there. A
+//! held number stays held, with one exception: of a node with many gaps, the store forgets the
+//! lowest ranges that the node says it will not send again.
 //!
-//! A node that sent no frame takes up nothing: any other node that needs a place gets its, and may
-//! have its id. A node that sent frames keeps its place as long as it may come back for them:
+//! A node that sent no frame reserves nothing: any other node that needs a place may take its
+//! place, and its id. A node that sent frames keeps its place as long as it may come back for them:
 //! [`FORGET_NODE_NS`] after it was last seen. If it comes back later still, frames that it had sent
 //! and that were not acknowledged may be kept twice; none is lost.
 //!
 //! The identity of a node is recorded in the catalog alone. When the catalog is lost, numbers are
-//! still known, and only a copy of a node's directory would go unnoticed.
+//! still known from the segments, but a copy of a node's directory is no longer detected.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -29,12 +29,12 @@ use crate::error::StoreError;
 use crate::sync::lock;
 
 /// Most nodes that a store takes frames from, ever. Each needs an entry in every segment's header,
-/// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: the
-/// one seen first of those that sent nothing, else of those that were not seen for
-/// [`FORGET_NODE_NS`]; else the new node is refused.
+/// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: of the
+/// nodes that sent nothing, the one that was seen first; if there is none, of the nodes that were
+/// not seen for [`FORGET_NODE_NS`]. If there is none either, the new node is refused.
 pub const NODES_MAX: usize = 128;
-/// Ranges of numbers that are remembered of a node even when it says that it will not send them
-/// again: a connection that it gave up may still bring some.
+/// Ranges of numbers that are remembered of each node even after it announced that it will not send
+/// them again: a connection that it gave up may still bring some.
 const RANGES_KEPT: usize = 64;
 /// Starts of a node that a store may have missed. A node that claims more has a forged number,
 /// which would lock the real node out.
@@ -42,8 +42,8 @@ pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
 /// After this time without a connection a node may be forgotten: what it would send again is long
 /// acknowledged, or given up.
 pub(crate) const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
-/// Numbers must not jump further than the low half of a number can tell. After a larger jump a new
-/// segment records where they are.
+/// Largest jump of numbers that can be resolved from the low half of a number. After a larger jump
+/// a new segment records where the numbers are.
 const JUMP_MAX: u64 = 1 << 30;
 
 /// The identity that another node claims.
@@ -100,8 +100,8 @@ pub(crate) struct NodeRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldNumbers {
     nodes: BTreeMap<u32, Numbers>,
-    /// Of nodes whose numbers are further from the greatest held one than their low half tells: the
-    /// last of their numbers.
+    /// The last number of each node whose numbers are too far from its greatest held one to be
+    /// resolved from their low half.
     bases: BTreeMap<u32, u64>,
 }
 
@@ -163,16 +163,16 @@ impl HeldNumbers {
     }
 }
 
-/// What a store knows of other nodes, besides their rows in the catalog.
+/// State about other nodes, besides their rows in the catalog.
 pub(crate) struct RemoteNodes {
     state: Mutex<RemoteState>,
 }
 
 struct RemoteState {
     held: HeldNumbers,
-    /// Connections of each node, of those that have any.
+    /// Number of connections of each connected node.
     connected: HashMap<u32, usize>,
-    /// Nodes of which frames were taken since the start, durable or not.
+    /// Nodes that sent frames since the start, durable or not.
     brought: HashSet<u32>,
 }
 
@@ -221,7 +221,7 @@ impl RemoteNodes {
         *lock(&self.state).connected.entry(node).or_default() += 1;
     }
 
-    /// Counts a connection less; returns whether it was the node's last.
+    /// Counts one connection less; returns whether it was the node's last.
     pub(crate) fn disconnect(&self, node: u32) -> bool {
         let mut state = lock(&self.state);
         let Some(connections) = state.connected.get_mut(&node) else { return false };
@@ -233,8 +233,8 @@ impl RemoteNodes {
         lock(&self.state).connected.contains_key(&node)
     }
 
-    /// Whether no frame came of a node that is not connected: then the store need not remember
-    /// anything of it.
+    /// Whether a node is not connected and no frame of it came, so that the store need not remember
+    /// it.
     pub(crate) fn is_empty_and_away(&self, node: u32) -> bool {
         lock(&self.state).is_empty_and_away(node)
     }
@@ -266,7 +266,8 @@ impl RemoteNodes {
     }
 }
 
-/// The numbers held by segments, the oldest first: ranges of its header, and frames, of each.
+/// The numbers held by segments, which come in order from the oldest: of each segment the ranges in
+/// its header, then its frames.
 pub(crate) fn recover_held<'a>(
     segments: impl Iterator<Item = (&'a [Held], &'a [FrameEntry])>,
 ) -> HeldNumbers {

@@ -34,8 +34,8 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// Calls `look` now and after each change, until it returns a value. The argument says whether
-    /// `timeout` is over; then `look` must return one.
+    /// Calls `look` now and after each change, until it returns a value. The argument is true once
+    /// `timeout` is over; then `look` must return a value.
     pub(crate) fn wait_for<T>(
         &self,
         timeout: Duration,

@@ -1,5 +1,5 @@
-//! Sequence numbers of frames: which are issued, and up to which number it is decided of each
-//! whether its frame is there.
+//! Sequence numbers of frames: which are issued, and up to which number it is decided whether each
+//! frame will be stored.
 //!
 //! A number is issued when a frame is made, some time before the frame is durable, so frames become
 //! durable in another order than that of their numbers. A reader in the order of numbers, which
@@ -102,7 +102,7 @@ impl SequenceNumbers {
         OpenNumber { numbers: self.clone(), number }
     }
 
-    /// The first number of which it is not decided whether its frame will be there.
+    /// The first number for which it is not decided whether its frame will be stored.
     pub(crate) fn decided(&self, now_ns: u64) -> u64 {
         let mut state = lock(&self.state);
         state.forget_overdue(now_ns);

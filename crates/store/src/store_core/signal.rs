@@ -58,7 +58,7 @@ impl Signal {
     }
 }
 
-/// A [`Signal`] with what the writer and the sealing threads tell each other.
+/// A [`Signal`] with the flags by which the writer and the sealing threads coordinate.
 #[derive(Default)]
 pub(crate) struct SealingSignal {
     pub(crate) signal: Signal,

@@ -10,7 +10,7 @@ use record::KeepError;
 /// Whether a store takes lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StoreState {
-    /// It does.
+    /// The store takes lines.
     #[default]
     Ok,
     /// The disk is full; frames in the queue are tried again every second.

@@ -22,8 +22,8 @@ const FILTER_LINES_MIN: u64 = 64;
 /// are sealed.
 const FILTER_QUERIES: u32 = 16;
 
-/// Refers to a durable frame. Cheap to clone. The frame can be deleted all the same, but stays
-/// readable when its segment is sealed.
+/// Refers to a durable frame. Cheap to clone. A handle does not protect the frame from deletion;
+/// but the frame stays readable when its segment is sealed.
 #[derive(Clone)]
 pub struct FrameHandle {
     pub(crate) segments: Arc<SegmentTable>,
@@ -102,11 +102,11 @@ impl FrameHandle {
         self.segments.keep(self.segment.id, &self.segment.fate, put)
     }
 
-    /// Says for each set of words whether a line of the frame may have all of them in values of its
-    /// fields. None where this is not known without looking at the lines.
+    /// Returns for each set of words whether a line of the frame may contain all of them in values
+    /// of its fields. None where this is not known without reading the lines.
     ///
     /// A frame in memory gets a word filter once enough queries wanted one: a client that looks up
-    /// one key after the other then finds each without a search of all unsealed lines.
+    /// one key after the other then finds each without searching all unsealed lines.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
         let (position, lines) = (self.position(), self.lines());
         let (segments, segment) = (&self.segments, &self.segment);

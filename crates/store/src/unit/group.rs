@@ -1,11 +1,11 @@
-//! Groups of small neighbouring frames of a hot segment, which queries read as one: a log of single
-//! requests makes a frame of each, and a query over ten thousand of them would spend its time on
-//! the fixed cost of each frame.
+//! Groups of small neighbouring frames of a hot segment, which queries read as one. A client that
+//! sends one line per request makes a frame of each, and a query over ten thousand such frames
+//! would spend its time on the fixed cost of each frame.
 //!
 //! Groups depend on the frames alone, from the first of the segment on, and do not change when
-//! frames are appended: the last frames, which later ones may join, are in no group. A group that
-//! [`GROUP_QUERIES`] queries met is handed out; its reader merges the records and caches them,
-//! beside those of the frames.
+//! frames are appended: the last frames, which later ones may join, are in no group. Once
+//! [`GROUP_QUERIES`] queries have met a group, it is handed out; its reader merges the records and
+//! caches them, in addition to those of the frames.
 //!
 //! Left out: groups across segments, and frames that are not parsed yet, with all frames behind
 //! them.
@@ -91,8 +91,8 @@ impl FrameGroup {
         self.batch = batch;
     }
 
-    /// Says for each set of words whether a line of the group may have all of them in values of its
-    /// fields, as [`FrameHandle::may_contain`].
+    /// Returns for each set of words whether a line of the group may contain all of them in values
+    /// of its fields, as [`FrameHandle::may_contain`].
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
         let (position, number) = (self.position(), GROUP_FILTER);
         let (segments, segment) = (&self.segments, &self.segment);
@@ -215,11 +215,11 @@ mod tests {
         assert!(groups(&ones[..GROUP_FRAMES], None).is_empty());
         assert_eq!(groups(&ones[..GROUP_FRAMES + 1], None), [(0, GROUP_FRAMES)]);
         assert_eq!(groups(&ones, None), [(0, GROUP_FRAMES)]);
-        // Large frames are in none, and end one.
+        // Large frames are in no group, and end the group before them.
         let large = FRAME_LINES_MAX + 1;
         assert_eq!(groups(&[1, 1, large, 1, large, large, 1, 1, 1, large], None), [(0, 2), (6, 9)]);
         assert_eq!(groups(&[FRAME_LINES_MAX; 10], None), [(0, 8)]);
-        // Nothing behind a frame that is not parsed is in one.
+        // No frame behind an unparsed frame is in a group.
         assert_eq!(groups(&[1, 1, large, 1, 1, large], Some(3)), [(0, 2)]);
         assert!(groups(&[], None).is_empty());
     }

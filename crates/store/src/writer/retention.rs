@@ -8,7 +8,7 @@ use crate::sync::{lock, read};
 impl Writer {
     /// Prepares for retention at `now_ns`, nanoseconds since 1970 UTC: closes the active segment
     /// when its lines will soon be too old, and creates a new one when only segments that are about
-    /// to go record which sequence numbers were issued.
+    /// to be deleted record which sequence numbers were issued.
     pub(crate) fn prepare_retention(&mut self, now_ns: i64) {
         let Some(age_ns) = self.core.config.age_ns else { return };
         self.roll_expiring(now_ns);

@@ -11,7 +11,8 @@ use record::{
 };
 use store::{FrameHandle, LineFilter, Position, Step, Store, StoreCallbacks, StoreConfig, Unit};
 
-/// A frame of `lines` lines that say their sequence and place, each padded to `line_bytes`.
+/// A frame of `lines` lines. Each line contains its sequence and place, and is padded to
+/// `line_bytes`.
 pub fn frame_at(id: (u32, u64), lines: u32, line_bytes: usize, received_ns: i64) -> Frame {
     let mut builder = FrameBuilder::new();
     let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, None);
@@ -23,7 +24,7 @@ pub fn frame_at(id: (u32, u64), lines: u32, line_bytes: usize, received_ns: i64)
     builder.finish(id.0, id.1).expect("has lines")
 }
 
-/// Settings without pauses, so that a test on a manual clock goes on.
+/// Settings without pauses, so that a test on a manual clock does not hang.
 pub fn config(dir: impl Into<PathBuf>) -> StoreConfig {
     StoreConfig {
         segment_bytes_max: 1 << 20,
@@ -38,7 +39,7 @@ pub fn open(config: &StoreConfig, disk: &Arc<dyn Disk>, clock: &Arc<dyn Clock>) 
     Store::open(config.clone(), disk.clone(), clock.clone()).expect("opens").0
 }
 
-/// Appends frames together and waits for what becomes of each.
+/// Appends frames together and waits for the result of each.
 pub fn append(store: &Store, frames: Vec<Frame>) -> Vec<Result<(), KeepError>> {
     let count = frames.len();
     let (sender, receiver) = mpsc::channel();
@@ -72,7 +73,8 @@ pub fn sequences(store: &Store) -> Vec<u64> {
     all(store).iter().map(FrameHandle::sequence).collect()
 }
 
-/// A host whose filters select the lines that contain their text; the empty one is not understood.
+/// A host whose filters select the lines that contain their text. The empty text is an invalid
+/// filter.
 pub struct TestHost {
     parser: std::sync::Mutex<Parser>,
     pub idle: std::sync::atomic::AtomicBool,
@@ -108,7 +110,7 @@ impl StoreCallbacks for TestHost {
     }
 }
 
-/// Parses all frames that are not parsed, and says that all are counted.
+/// Parses all frames that are not parsed, and marks them as settled.
 pub fn parse_all(store: &Store, host: &TestHost) {
     for frame in all(store) {
         let batch = host.parse(frame.read_frame().expect("reads").expect("is there"));
@@ -117,7 +119,7 @@ pub fn parse_all(store: &Store, host: &TestHost) {
     }
 }
 
-/// Works until nothing is to be done; returns the steps it took.
+/// Runs background steps until no work is due; returns the number of steps.
 pub fn work(store: &Store, host: &TestHost) -> usize {
     let mut steps = 0;
     while store.background_step(host) == Step::Worked {
@@ -127,7 +129,7 @@ pub fn work(store: &Store, host: &TestHost) -> usize {
     steps
 }
 
-/// All lines of units: name, event time, arrival, raw bytes; by name. Each is asserted to be there
+/// All lines of units, sorted by id: id, event time, arrival, raw bytes. Asserts that each is there
 /// once.
 pub fn lines_of(units: &[Unit], host: &TestHost) -> Vec<(LineId, i64, i64, Vec<u8>)> {
     let mut lines = Vec::new();

@@ -9,7 +9,7 @@ use platform::SimDisk;
 /// The catalog's file, and copies of it from before.
 pub struct CatalogFile {
     path: PathBuf,
-    /// As it was when the power was cut: what a process does to it afterwards never happened.
+    /// The file when the power was cut. Changes that the process makes afterwards are lost.
     at_crash: Arc<Mutex<Option<Vec<u8>>>>,
     older: Option<Vec<u8>>,
 }
@@ -23,12 +23,13 @@ impl CatalogFile {
         CatalogFile { path, at_crash, older: None }
     }
 
-    /// Takes a copy, which a later crash may bring back: an operator restored it, or its disk lied.
+    /// Takes a copy, which a later crash may bring back, as if an operator had restored it or its
+    /// disk had lost writes.
     pub fn copy(&mut self) {
         self.older = read(&self.path);
     }
 
-    /// Leaves what a crash leaves; says what that was.
+    /// Leaves the file in a state that a crash can leave; returns which state that is.
     pub fn restart(&mut self, rng: &mut fastrand::Rng) -> &'static str {
         let at_crash = self.at_crash.lock().unwrap().take();
         let older = self.older.take();
@@ -49,7 +50,8 @@ impl CatalogFile {
     }
 }
 
-/// The file between two transactions; none in one, which a history with one thread never sees.
+/// The file between two transactions. None within a transaction, which a history with one thread
+/// never sees.
 fn read(path: &Path) -> Option<Vec<u8>> {
     let journal = std::fs::metadata(path.with_extension("sqlite-journal"));
     if journal.is_ok_and(|journal| journal.len() > 0) {

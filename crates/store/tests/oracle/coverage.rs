@@ -1,6 +1,6 @@
-//! What all histories together came to.
+//! What all histories reached together.
 
-/// What histories came to, so that a run that reaches nothing is found.
+/// Counts of what the histories reached, so that a run that no longer tests something is noticed.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     pub lines: u64,
@@ -56,7 +56,7 @@ impl Coverage {
         }
     }
 
-    /// Everything that a history can come to was come to.
+    /// Asserts that the histories reached everything they can reach.
     pub fn check(mut self) {
         for (name, count) in self.each() {
             assert!(*count > 10, "only {count} {name}: the histories are not what they were");

@@ -1,4 +1,4 @@
-//! One history: what happens, and in which order. What must hold is in [`checks`].
+//! One history: which operations happen, and in which order. [`checks`] has what must hold.
 
 mod checks;
 mod following;
@@ -22,16 +22,17 @@ use super::truth::{Fate, Limits, Line, Truth};
 
 const DIR: &str = "/data";
 const STEPS: usize = 14;
-/// Long beside what passes during appends, so that only a jump of the clock makes anything too old.
+/// Long compared with the time that appends take, so that only a jump of the clock makes lines too
+/// old.
 const AGE_NS: i64 = 1_000_000_000_000;
-/// How long the background leaves a segment alone that could not be rewritten.
+/// Time for which the background leaves a segment alone after a failed rewrite.
 const REST_NS: i64 = 61_000_000_000;
 
 pub struct Life {
     seed: u64,
     rng: fastrand::Rng,
     disk: SimDisk,
-    /// The same disk, for a store that is not to share the catalog.
+    /// The same disk, for a store that must not share the catalog.
     bare_disk: SimDisk,
     catalog: Option<CatalogFile>,
     os_dir: PathBuf,
@@ -43,17 +44,18 @@ pub struct Life {
     snapshots: Vec<Snapshot>,
     backups: Vec<Backup>,
     deletions: Vec<Asked>,
-    /// Lines that the store counted as expired or deleted since it was opened, as far as compared.
+    /// Lines that the store counted as expired or deleted since it was opened, up to the last
+    /// comparison.
     counted: u64,
-    /// Those that it counted as expired.
+    /// The part of them that it counted as expired.
     expired: u64,
-    /// Whether it was opened since the last comparison: what went in the life before was counted
-    /// there.
+    /// Whether the store was opened since the last comparison. Its counts then lack lines that went
+    /// before.
     reopened: bool,
-    /// Whether a file could not be removed since the store was opened, so that more may be there
-    /// than is wanted.
+    /// Whether a file could not be removed since the store was opened. Then more bytes may be on
+    /// disk than the limit allows.
     removal_failed: bool,
-    /// What it said of its files when it was opened.
+    /// The warnings of the last opening.
     warnings: Vec<String>,
     reader: following::Reader,
     story: Vec<String>,
@@ -66,16 +68,16 @@ struct Snapshot {
     numbers: BTreeSet<usize>,
 }
 
-/// A directory that must show exactly these lines.
+/// A backup that must contain exactly these lines.
 struct Backup {
     dir: PathBuf,
     numbers: BTreeSet<usize>,
-    /// Of the files that it has copies of: frames that a power cut tore before they were
-    /// acknowledged.
+    /// Warnings that opening the backup may give, since it has copies of these files: frames that a
+    /// power cut tore before they were acknowledged.
     warnings: Vec<String>,
 }
 
-/// A deletion that was asked for, and the lines it must delete.
+/// A deletion that was requested, and the lines that it must delete.
 struct Asked {
     id: u64,
     numbers: Vec<usize>,
@@ -136,7 +138,7 @@ impl Life {
         }
     }
 
-    /// Lives through it; returns what was reached, and what happened.
+    /// Runs the history; returns the coverage and the story.
     pub fn live(mut self) -> (Coverage, String) {
         self.open();
         for _ in 0..STEPS {
@@ -159,7 +161,7 @@ impl Life {
         Limits { age_ns: *age_ns, bytes_max: *bytes_max, rules: rules.clone() }
     }
 
-    /// A step, with or without an accident, and a look at everything afterwards.
+    /// Does one step, with or without a fault, and compares everything afterwards.
     fn step(&mut self) {
         let accident = self.rng.u8(..8);
         match accident {
@@ -275,7 +277,7 @@ impl Life {
         self.coverage.lines += numbers.iter().map(|&n| u64::from(n)).sum::<u64>();
     }
 
-    /// A frame of new lines, which are noted as not acknowledged.
+    /// A frame of new lines, which are recorded as not acknowledged.
     fn frame(&mut self) -> Frame {
         self.clock.advance_ns(1 + self.rng.i64(0..1_000));
         let received_ns = self.clock.now_ns();
@@ -297,7 +299,7 @@ impl Life {
         builder.finish(node, sequence).expect("has lines")
     }
 
-    /// Parses some of the frames that are not parsed, and says that they are counted.
+    /// Parses some of the frames that are not parsed, and marks them as settled.
     fn parse(&mut self) {
         let count = self.rng.usize(1..40);
         self.tell(format!("parse {count} frames"));
@@ -310,7 +312,7 @@ impl Life {
             store.set_times(handle.position(), batch.time_range_ns());
             handle.put(batch);
         }
-        // What was parsed before a restart is counted again.
+        // Frames that were parsed before a restart are settled again.
         let parsed = store.first_unparsed();
         for handle in frames.iter().filter(|h| h.position() <= parsed) {
             store.set_settled(handle.position());
@@ -335,8 +337,8 @@ impl Life {
         self.coverage.crashes_in_rewrites += u64::from(self.disk.is_crashed() && taken > 0);
     }
 
-    /// Some small segments, sealed, so that there is something to merge; or one, sealed while it is
-    /// written.
+    /// Makes some small sealed segments, so that there is something to merge; or one segment that
+    /// is sealed while it is written.
     fn fill(&mut self) {
         let closes = self.rng.bool();
         for _ in 0..self.rng.usize(2..10) {
@@ -353,7 +355,8 @@ impl Life {
         let ns = self.rng.i64(0..AGE_NS * 3 / 4);
         self.tell(format!("{ns} ns pass, retention"));
         self.clock.advance_ns(ns);
-        // One that says which numbers were given must find room before the last other one goes.
+        // A segment that records which sequence numbers were issued needs room before the last
+        // other one is deleted.
         let free_bytes = self.disk.space(Path::new(DIR)).map_or(0, |space| space.free_bytes);
         let has_room = free_bytes >= HEADER_BYTES as u64 + index_bytes(1);
         let healthy = self.disk.is_healthy() && !self.removal_failed && has_room;
@@ -396,12 +399,12 @@ impl Life {
         self.snapshots.push(Snapshot { units, numbers });
     }
 
-    /// Second names of sealed files and copies of hot ones, while nothing is written.
+    /// Makes a backup while nothing is written: hard links of sealed files and copies of hot ones.
     fn back_up(&mut self) {
         let dir = PathBuf::from(format!("/backup{}", self.story.len()));
         let segments_dir = dir.join("segments");
         let disk = self.disk.clone();
-        // What retention by bytes is about to delete is gone before the look.
+        // Lines that retention by bytes is about to delete are deleted before they are compared.
         self.store().writer_step();
         let Ok(shown) = self.show() else { return };
         let done = self.store().freeze(|segments| -> std::io::Result<()> {
@@ -448,7 +451,7 @@ impl Life {
         self.disk.crash();
         self.coverage.crashes += 1;
         self.forget_handles();
-        // A process that lost its disk; what it still says is of no account.
+        // The process has lost its disk, so the result of closing does not matter.
         let _ = self.store.take().expect("open").close();
         match process_only {
             true => self.disk.restart_process(),
@@ -462,16 +465,16 @@ impl Life {
         self.tell(format!("{cause}; catalog: {what}"));
         if what != "as it was" {
             self.reader.has_faults = true;
-            // Deletions stood in it.
+            // The deletions were recorded in the catalog only.
             self.deletions.clear();
         }
         self.coverage.catalogs_lost += u64::from(what == "lost");
         self.coverage.catalogs_old += u64::from(what == "old");
-        // A file whose removal could not be made durable may be there again, and only this catalog
-        // would have said that it goes.
+        // A file whose removal could not be made durable may be there again. Only the lost catalog
+        // recorded that it was to be deleted.
         let may_return = self.removal_failed && what != "as it was";
         self.open();
-        // What is read after a failed sync may still be lost when the power goes.
+        // Lines that are read after a failed sync may still be lost in a power cut.
         if !process_only {
             let shown = self.show().expect("the disk is fine");
             self.truth.keep_what_was_found(&shown, may_return);
@@ -515,7 +518,7 @@ impl Life {
         }
     }
 
-    /// After the last step everything can be finished, and is the same then.
+    /// After the last step, finishes all work, and asserts that the lines are the same then.
     fn end(&mut self) {
         self.tell("the end");
         self.reopen();
@@ -554,7 +557,7 @@ impl Life {
     }
 }
 
-/// Settings in which little is much, drawn for a history.
+/// Settings with small limits, drawn for each history.
 fn config(rng: &mut fastrand::Rng) -> StoreConfig {
     let segment_bytes_max = 16 << rng.u8(10..13);
     let one_in = |rng: &mut fastrand::Rng, n| rng.u8(..n) == 0;
@@ -565,7 +568,7 @@ fn config(rng: &mut fastrand::Rng) -> StoreConfig {
     StoreConfig {
         segment_bytes_max,
         segment_bytes_min: 4 << 10,
-        // The clock stands still while the store tries again.
+        // The clock stands still while the store tries to write again.
         unacknowledged_ms_max: 0,
         retry_ms: 0,
         commit_interval_ms: 0,

@@ -1,11 +1,11 @@
-//! Lines for the histories: each says its number, so that it is known wherever it turns up, and has
-//! a mark that filters select.
+//! Lines for the histories. Each contains its number, so that it is recognized wherever it turns
+//! up, and a mark that filters select.
 
 /// Marks of lines. A filter of `@a` selects every fifth line or so.
 pub const MARKS: [&str; 5] = ["@a", "@b", "@c", "@d", "@e"];
 
-/// A line of one of the kinds that are stored differently: with a head or without, as JSON, of
-/// several lines, of bytes that are no text; short and long, alike and not.
+/// A line of one of the kinds that are stored differently: with a header or without, as JSON, of
+/// several lines, of bytes that are no text; short and long, similar to others and not.
 pub fn line(number: usize, mark: &str, rng: &mut fastrand::Rng) -> Vec<u8> {
     let (host, app, small) = (rng.u8(..3), rng.u8(..3), rng.u32(..1000));
     let text = match rng.u8(..8) {
@@ -42,7 +42,7 @@ fn noise(number: usize, mark: &str, rng: &mut fastrand::Rng) -> Vec<u8> {
     bytes
 }
 
-/// The number that a line says. None: it is none of ours.
+/// The number that a line contains; None when the histories did not make the line.
 pub fn number_of(line: &[u8]) -> Option<usize> {
     let mut parts = line.split(|&b| b == b'#');
     std::str::from_utf8(parts.nth(1)?).ok()?.parse().ok()

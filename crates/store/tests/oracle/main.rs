@@ -1,14 +1,15 @@
-//! Whole histories of a store on a disk that lies, beside a vector of lines.
+//! Whole histories of a store on a faulty simulated disk, compared with a reference model: a vector
+//! of lines.
 //!
-//! Each seed makes a history of some kilobytes: lines come, are parsed, rolled, sealed, merged,
-//! encoded again, deleted by filter and by every kind of retention, asked for by words, backed up
-//! by links, read through snapshots that are older than what happened since; operations fail, the
-//! disk fills up, the power is cut at any change of the disk, the process is killed; the catalog is
-//! lost, or as old as any backup of it. After each step the store must show every acknowledged line
-//! that may not be gone, once, unchanged, and no other.
+//! Each seed makes a history of some kilobytes. Lines come, are parsed, sealed, merged, re-encoded,
+//! deleted by filters and by every kind of retention, looked up by words, backed up by hard links,
+//! and read through older snapshots. Operations fail, the disk fills up, the power is cut at any
+//! change of the disk, the process is killed, and the catalog is lost or replaced by an older copy.
+//! After each step the store must show every acknowledged line that may not be gone, once and
+//! unchanged, and no other.
 //!
-//! A history has one thread, so a seed does the same again: `LOGINSON_SEED=17 cargo test -p
-//! loginson-store --test oracle` repeats one, and says what happened. `LOGINSON_HISTORIES=1000000`
+//! A history has one thread, so a seed gives the same history again. `LOGINSON_SEED=17 cargo test
+//! -p loginson-store --test oracle` repeats one and prints its steps. `LOGINSON_HISTORIES=1000000`
 //! makes a long run, from that seed on.
 //!
 //! Left out: races between threads, and damaged files.
@@ -31,7 +32,7 @@ use life::Life;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// As many as take two minutes of two cores. `make test-long` runs many more.
+/// As many as take two minutes on two cores. `make test-long` runs many more.
 const HISTORIES: u64 = 10_000;
 
 #[test]

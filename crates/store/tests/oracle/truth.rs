@@ -1,4 +1,4 @@
-//! The reference model of the store: a vector of lines, and what must be true of each.
+//! The reference model of the store: a vector of lines, with what must hold for each.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use store::RetentionRule;
 
 use super::lines::number_of;
 
-/// What is known of a line.
+/// What must hold for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Not acknowledged: may be there or not, its frame as a whole.
+    /// Not acknowledged: its frame may be there as a whole or not at all.
     Unknown,
-    /// Acknowledged, or seen after a crash: must be there, unless it may go.
+    /// Acknowledged, or seen after a crash: must be there, unless a limit or deletion covers it.
     Kept,
     /// Deleted: must not come back.
     Gone,
@@ -24,7 +24,7 @@ pub struct Line {
     pub id: LineId,
     pub received_ns: i64,
     pub fate: Fate,
-    /// Whether a deletion that covers it was asked for.
+    /// Whether a deletion that covers it was requested.
     pub asked: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Shown {
     pub raw: Vec<u8>,
 }
 
-/// Why lines may go by themselves.
+/// The limits by which lines may be deleted without a request.
 pub struct Limits {
     pub age_ns: Option<i64>,
     pub bytes_max: Option<u64>,
@@ -48,9 +48,9 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Compares what is shown with what must be; what may be gone and is, is gone from then on.
-    /// Returns how many lines went, and how many of them no filter names: they can only have left
-    /// with their segments.
+    /// Compares the lines that the store shows with those that must be there. A line that may be
+    /// deleted and is missing counts as gone from then on. Returns how many lines went, and how
+    /// many of these no filter selects: they can only have been deleted with their segments.
     pub fn compare(&mut self, shown: &[Shown], limits: &Limits, now_ns: i64) -> (u64, u64) {
         let shown = self.by_number(shown);
         let mut went: Vec<usize> = Vec::new();
@@ -74,7 +74,8 @@ impl Truth {
         (went.len() as u64, with_segments as u64)
     }
 
-    /// After a restart: what was never acknowledged and is there, stays. So does what `may_return`.
+    /// After a restart: lines that were never acknowledged and are there must stay. So must lines
+    /// that had gone, if `may_return`; without it, they must not be there.
     pub fn keep_what_was_found(&mut self, shown: &[Shown], may_return: bool) {
         for number in self.by_number(shown).into_keys() {
             let fate = &mut self.lines[number].fate;
@@ -83,7 +84,7 @@ impl Truth {
         }
     }
 
-    /// Each line as it was sent, and once.
+    /// The lines by number. Asserts that each is unchanged and there once.
     fn by_number<'a>(&self, shown: &'a [Shown]) -> BTreeMap<usize, &'a Shown> {
         let mut numbers = BTreeMap::new();
         for line in shown {
@@ -98,7 +99,7 @@ impl Truth {
         numbers
     }
 
-    /// The limit on bytes deletes from the oldest on.
+    /// Asserts that the limit on bytes deletes from the oldest line on.
     fn check_order_of_leaving(&self, went: &[usize], limits: &Limits, now_ns: i64) {
         let for_bytes = |number: &&usize| !limits.otherwise(&self.lines[**number], now_ns);
         let Some(&last) = went.iter().rev().find(for_bytes) else { return };
@@ -107,7 +108,7 @@ impl Truth {
         assert_eq!(stayed, None, "line {last} went, an older one stayed");
     }
 
-    /// A frame that was not acknowledged is there as a whole or not at all.
+    /// Asserts that a frame that was not acknowledged is there as a whole or not at all.
     fn check_frames(&self, shown: &BTreeMap<usize, &Shown>, limits: &Limits, now_ns: i64) {
         let numbers: Vec<usize> = (0..self.lines.len()).collect();
         let frames = numbers.chunk_by(|&a, &b| {
@@ -143,13 +144,13 @@ impl Limits {
         self.bytes_max.is_some() || self.otherwise(line, now_ns)
     }
 
-    /// Whether it may for another reason than the limit on bytes.
+    /// Whether a line may be deleted for another reason than the limit on bytes.
     fn otherwise(&self, line: &Line, now_ns: i64) -> bool {
         self.is_named(line, now_ns)
             || self.age_ns.is_some_and(|age_ns| line.is_older(age_ns, now_ns))
     }
 
-    /// Whether a filter names it: that of a deletion, or of a rule.
+    /// Whether the filter of a deletion or of a rule selects a line.
     pub fn is_named(&self, line: &Line, now_ns: i64) -> bool {
         let names =
             |rule: &RetentionRule| rule.filter == line.mark && line.is_older(rule.age_ns, now_ns);

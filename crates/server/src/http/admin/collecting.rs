@@ -184,8 +184,8 @@ fn forwarding(status: &ForwardStatus, out: &mut Text) {
         out.one(name, kind, help, &[], value);
     };
     one("loginson_spool_bytes", "gauge", "Bytes of frames that wait on disk.", spool.bytes);
-    one("loginson_spool_bytes_max", "gauge", "Limit of those bytes.", spool.bytes_max);
-    one("loginson_spool_lines", "gauge", "Lines in those frames.", spool.lines);
+    one("loginson_spool_bytes_max", "gauge", "Limit of the spool's bytes.", spool.bytes_max);
+    one("loginson_spool_lines", "gauge", "Lines of frames that wait on disk.", spool.lines);
     one(
         "loginson_spool_lines_damaged_total",
         "counter",
@@ -207,7 +207,7 @@ fn forwarding(status: &ForwardStatus, out: &mut Text) {
     one(
         "loginson_forward_threads_failed_total",
         "counter",
-        "Threads that send or spool frames and failed because of a bug; they restart after a second.",
+        "Threads that send or spool frames and panicked because of a bug; they restart after a second.",
         status.threads_failed,
     );
     let mut each = |name: &str, kind: &str, help: &str, value: fn(&StoreStatus) -> u64| {

@@ -64,7 +64,7 @@ fn text(app: &App) -> String {
         out.one(
             "loginson_stage_panics_total",
             "counter",
-            "Panics of the stages parse and summary that no frame caused, because of a bug; the stages restart.",
+            "Panics of the stages parse and summary outside frames, because of a bug; the stages restart.",
             &[],
             pipeline.stages.panics(),
         );
@@ -125,7 +125,7 @@ pub fn files(totals: collector::file::FileTotals, out: &mut Text) {
         (
             "loginson_files_checkpoint_errors_total",
             "counter",
-            "Failed writes of the checkpoint: how far files are read.",
+            "Failed writes of the checkpoint, which records how far files are read.",
             totals.checkpoints_failed,
         ),
     ] {
@@ -152,7 +152,7 @@ pub fn process(started_ns: i64, out: &mut Text) {
     );
     let (open, most) = open_files::now();
     out.one("process_open_fds", "gauge", "Files and connections that are open.", &[], open);
-    out.one("process_max_fds", "gauge", "Most that may be open.", &[], most);
+    out.one("process_max_fds", "gauge", "Limit of open files and connections.", &[], most);
 }
 
 /// Clients of HTTP.
@@ -302,7 +302,7 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     each(
         "loginson_source_threads_failed_total",
         "counter",
-        "Threads of sources that ended because of a bug.",
+        "Threads of sources that panicked because of a bug; they restart.",
         |c| c.threads_failed,
     );
     let mut by_reason = |name: &str, help: &str, value: fn(DropCounts) -> u64| {
@@ -349,7 +349,7 @@ fn tls(status: &TlsStatus, out: &mut Text) {
     out.one(
         "loginson_tls_reload_failures_total",
         "counter",
-        "Times that they could not be reloaded, so that the old ones stayed in use.",
+        "Times that certificate files could not be reloaded, so that the old ones stayed in use.",
         &[],
         status.reload_failures,
     );
@@ -395,7 +395,7 @@ fn queries(app: &App, out: &mut Text) {
     out.one(
         "loginson_tail_lines_skipped_total",
         "counter",
-        "Lines that live tails missed, as their clients were told, because they read too slowly.",
+        "Lines that live tails skipped because their clients read too slowly.",
         &[],
         app.tail_lines_skipped.load(Relaxed),
     );
@@ -525,7 +525,7 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     out.one(
         "loginson_store_commit_latency_seconds_max",
         "gauge",
-        "The longest such time since the start.",
+        "The longest commit latency since the start.",
         &[],
         longest,
     );

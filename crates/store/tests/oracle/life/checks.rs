@@ -1,4 +1,4 @@
-//! What must hold: the store beside what was written down, after each step and at the end.
+//! Invariants: compares the store with the reference model, after each step and at the end.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::lines::number_of;
 use crate::truth::{Fate, Shown};
 
 impl Life {
-    /// Everything that must hold between two steps.
+    /// Checks everything that must hold between two steps.
     pub(super) fn compare(&mut self) {
         let shown = self.show().expect("the disk is fine");
         let (limits, now_ns) = (self.limits(), self.clock.now_ns());
@@ -22,8 +22,8 @@ impl Life {
         let stats = self.store().stats();
         assert_eq!(stats.lines, shown.len() as u64, "lines by the statistics");
         let counted = stats.lines_expired + stats.sealing.lines_deleted;
-        // Lines of frames that were refused, and found after a failed write, are counted when they
-        // go, too.
+        // Lines of refused frames that are found after a failed write are counted, too, when they
+        // are deleted.
         let unknown = self.truth.lines.iter().any(|line| line.fate == Fate::Unknown);
         if !unknown && !std::mem::take(&mut self.reopened) {
             assert!(went <= counted - self.counted, "{went} lines went, {counted} were counted");
@@ -38,7 +38,7 @@ impl Life {
         self.check_deletions();
     }
 
-    /// What was asked to be deleted is gone once the store says so.
+    /// Asserts that the lines of a deletion are gone once the store reports it as done.
     fn check_deletions(&mut self) {
         let states = self.store().deletions();
         let is_done = |asked: &Asked| {
@@ -59,7 +59,7 @@ impl Life {
         }
     }
 
-    /// What is older than the limit on age by more than the span of a segment is gone.
+    /// Asserts that lines are gone that exceed the limit on age by more than the span of a segment.
     pub(super) fn check_age(&mut self) {
         let Some(age_ns) = self.config.age_ns else { return };
         let Ok(shown) = self.show() else { return };
@@ -69,7 +69,7 @@ impl Life {
         }
     }
 
-    /// What an earlier snapshot shows now: what was there then, but for what was deleted since.
+    /// Asserts that an earlier snapshot still shows all its lines, except those deleted since.
     pub(super) fn read_snapshot(&mut self) {
         if self.snapshots.is_empty() {
             return;
@@ -87,7 +87,7 @@ impl Life {
         self.coverage.snapshots_read += 1;
     }
 
-    /// A line by its name.
+    /// Looks a line up by its id.
     pub(super) fn look_up(&mut self) {
         if self.truth.lines.is_empty() {
             return;
@@ -108,7 +108,7 @@ impl Life {
         }
     }
 
-    /// No word of a line is missing in the filter of its block.
+    /// Asserts that the filter of a block contains each word of a line of it.
     pub(super) fn ask_for_words(&mut self) {
         let Ok(units) = self.store().snapshot((i64::MIN, i64::MAX)) else { return };
         for unit in &units {
@@ -129,7 +129,7 @@ impl Life {
         }
     }
 
-    /// No file is left over, and each sealed one is whole.
+    /// Asserts that no file is left over, and that each sealed one is complete.
     pub(super) fn check_files(&self) {
         let segments = self.store().segments();
         let mut listed: Vec<String> = segments
@@ -169,7 +169,7 @@ impl Life {
         self.coverage.backups_read += 1;
     }
 
-    /// All lines, by the store.
+    /// All lines that the store shows.
     pub(super) fn show(&self) -> Result<Vec<Shown>, String> {
         let units = self.store().snapshot((i64::MIN, i64::MAX)).map_err(|e| e.to_string())?;
         self.read(&units)

@@ -1,5 +1,5 @@
-//! A reader that goes on behind a cursor: each acknowledged line comes to it once, in the order of
-//! arrival, or is told to be gone.
+//! A reader that resumes behind its cursor: each acknowledged line comes to it once, in the order
+//! of arrival, or is reported as skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use super::Life;
 use crate::lines::number_of;
 use crate::truth::Fate;
 
-/// What a reader knows, over all restarts.
+/// The state of a reader, kept over all restarts.
 #[derive(Default)]
 pub struct Reader {
-    /// As text, as it would be stored.
+    /// The cursor as text, as a client would store it.
     cursor: Option<String>,
     read: BTreeSet<usize>,
-    /// Number of frame and place of the last line.
+    /// The last line: number of its frame, place there.
     last: Option<(u64, u32)>,
     skipped: u64,
-    /// Lines that were not there when the reader passed them, and of which it was told.
-    told_gone: BTreeSet<usize>,
+    /// Lines that were not there when the reader passed them, and that were reported as skipped.
+    reported_gone: BTreeSet<usize>,
     pub acknowledged: BTreeSet<usize>,
-    /// Whether the catalog may have lost what it was told of lines that went.
+    /// Whether the catalog may have lost its record of lines that were deleted.
     pub has_faults: bool,
 }
 
 impl Life {
-    /// Reads on, some times; whether anything came.
+    /// Continues to read, several times, until nothing comes.
     pub(super) fn follow(&mut self) {
         let times = self.rng.usize(1..8);
-        self.tell(format!("a reader goes on {times} times"));
+        self.tell(format!("a reader resumes {times} times"));
         for _ in 0..times {
             if !self.read_on() {
                 return;
@@ -46,7 +46,8 @@ impl Life {
             Some(text) => text.parse().expect("as it was written"),
             None => store.first_arrival(),
         };
-        // Of a store without a line, only the catalog knows the id.
+        // While the store has no line, only the catalog records its id: losing the catalog changes
+        // the id.
         let cursor = if cursor.through == 0 { store.first_arrival() } else { cursor };
         let load = |handle: &FrameHandle| -> Result<Option<Arc<Batch>>, StoreError> {
             if let Some(batch) = handle.cached() {
@@ -55,7 +56,7 @@ impl Life {
             let frame = handle.read_frame()?;
             Ok(frame.map(|frame| Arc::new(store::StoreCallbacks::parse(&self.host, frame))))
         };
-        // The disk may be about to fail.
+        // The read may fail: faults of the disk may be armed.
         let Ok((arrivals, next)) = store.read_after(cursor, bytes_max, &load) else { return false };
         assert!(next >= cursor, "{next} after {cursor}");
         let lines: Vec<(u64, u32, usize)> = arrivals
@@ -80,7 +81,7 @@ impl Life {
                 cursor.through < sequence && sequence <= next.through
             };
             let unread = reader.acknowledged.difference(&reader.read).copied();
-            reader.told_gone.extend(unread.filter(passed));
+            reader.reported_gone.extend(unread.filter(passed));
         }
         reader.skipped += arrivals.skipped;
         reader.cursor = Some(next.to_string());
@@ -91,21 +92,22 @@ impl Life {
         while self.read_on() {}
     }
 
-    /// Nothing that is there was passed over, and what went was told.
+    /// Asserts that the reader passed no line that is there, and that all lines that went were
+    /// reported.
     pub(super) fn check_what_was_read(&mut self) {
         let (limits, now_ns) = (self.limits(), platform::Clock::now_ns(&*self.clock));
         let mut went = 0;
         for number in self.reader.acknowledged.difference(&self.reader.read) {
             let line = &self.truth.lines[*number];
-            // Retention removed the file, the reader was told, and a power cut undid the removal,
-            // which nothing had made durable.
-            let came_back = self.reader.told_gone.contains(number);
+            // Retention removed the file, the lines were reported as skipped, and then a power cut
+            // undid the removal, which was not durable.
+            let came_back = self.reader.reported_gone.contains(number);
             assert!(line.fate != Fate::Kept || came_back, "the reader missed {}", line.text());
             went += u64::from(!limits.is_named(line, now_ns));
         }
         let skipped = self.reader.skipped;
         if !self.reader.has_faults {
-            assert!(went <= skipped, "{went} lines went unread, {skipped} were told");
+            assert!(went <= skipped, "{went} lines went unread, {skipped} were reported");
         }
         self.coverage.lines_skipped += skipped;
     }
