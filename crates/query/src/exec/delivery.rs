@@ -80,7 +80,8 @@ impl<'a> Delivery<'a> {
     }
 
     /// Called before the rows of a unit whose oldest line is at `unit_oldest_ns`. In order of time,
-    /// sends the held rows that are older. Does nothing for other orders.
+    /// sends the held rows that are older, and breaks when no further unit is
+    /// wanted. None for other orders.
     pub fn before_unit(
         &mut self,
         unit_oldest_ns: i64,
