@@ -47,7 +47,7 @@ impl Rows {
         self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
     }
 
-    /// Bytes that row `index` takes as a line of JSON: a lower bound, exact where it is large.
+    /// Bytes to reserve for row `index` as a line of JSON; close to exact where that is large.
     pub fn text_bytes(&self, index: usize, scratch: &mut Scratch) -> usize {
         self.block.text_bytes(index, &self.include, scratch)
     }

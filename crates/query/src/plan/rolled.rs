@@ -1,13 +1,13 @@
 //! Queries that count lines by time and one or two fields: `level:error | stats by (_time:1m)
 //! count()`, `top 10 by (hostname)`, `app_name:=nginx | stats by (level) count()`.
 //!
-//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment whose counts tell the lines
-//! in the range of times from the others is not opened then: for each count a row is made that
-//! stands for its lines, and goes through the filter and into the first pipe, which adds up as many
-//! lines. Without a field, a unit whose times are all in one bucket is not opened either.
+//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment is not opened if its counts
+//! separate the lines in the time range from the others. Each count becomes a row that stands for
+//! its lines. The row goes through the filter into the first pipe, which counts it as that many
+//! lines. Without a field, a unit whose times all fall into one bucket is not opened either.
 //!
-//! Left out: queries that tell more fields apart, or such of which no counts are kept; they look at
-//! columns ([`crate::plan::counting`]).
+//! Left out: queries by more fields, or by fields for which no counts are kept; these read columns
+//! ([`crate::plan::counting`]).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,16 +24,16 @@ use crate::source::{Grouped, ScanUnit, TimeRange};
 use crate::syntax::query::Query;
 use crate::time::write_time;
 
-/// Fields of a query of the kind.
+/// Fields of such a query.
 const FIELDS_MAX: usize = 2;
-/// Room for a value, which may be longer: a time, to the second.
+/// Room for an average value: a time, to the second. Values may be longer.
 const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
 
-/// A query of the kind.
+/// A query that can be answered from the counts of segments.
 pub(crate) struct Rolled {
     fields: Vec<String>,
     bucket_ns: Option<(i64, i64)>,
-    /// Without tests of the time, which all rows pass.
+    /// The filter without tests of the time, which all rows pass.
     selector: Selector,
 }
 
@@ -42,15 +42,15 @@ pub(crate) struct Rolled {
 pub(crate) struct Weighted {
     /// The rows.
     pub block: Block,
-    /// Lines that each stands for.
+    /// Number of lines that each row stands for.
     pub lines: Vec<u64>,
-    /// The time of each, nanoseconds since 1970 UTC, as its text says; none where that is not
-    /// known.
+    /// The time of each row, nanoseconds since 1970 UTC, equal to its time as text; none where the
+    /// times are not known.
     pub times_ns: Vec<i64>,
 }
 
 impl Rolled {
-    /// None when the query is of another kind.
+    /// None when the query needs more than such counts.
     pub fn of(query: &Query) -> Option<Rolled> {
         let CountedBy { fields, bucket_ns, .. } = CountedBy::of(query.pipes().first())?;
         let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
@@ -65,8 +65,8 @@ impl Rolled {
         Some(Rolled { fields, bucket_ns, selector: Selector::new(&filter) })
     }
 
-    /// Calls `each` with the rows of every segment that is counted, those that the filter selects.
-    /// Returns the units of these; the others stay.
+    /// Calls `each` with the selected rows of every segment that can be counted. Removes the units
+    /// of these segments from `units` and returns them.
     pub fn count_segments(
         &self,
         units: &mut Vec<Box<dyn ScanUnit>>,
@@ -110,7 +110,7 @@ impl Rolled {
         Ok(known)
     }
 
-    /// A row that stands for all lines of a unit, if the query does not tell them apart.
+    /// A row that stands for all lines of a unit. None if the query may distinguish these lines.
     pub fn count_unit(
         &self,
         unit: &dyn ScanUnit,
@@ -131,14 +131,14 @@ impl Rolled {
     }
 }
 
-/// Whether all its event times are known to be in the range.
+/// Whether all event times of the unit are known to be in the range.
 fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
     let times = unit.time_range_ns();
     times.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest))
 }
 
 impl Weighted {
-    /// A row without fields that stands for so many lines.
+    /// A row without fields that stands for `lines` lines.
     pub fn of_lines(lines: u64) -> Weighted {
         let block = Block::Made(vec![MadeRow::default()]);
         Weighted { block, lines: vec![lines], times_ns: Vec::new() }
@@ -153,7 +153,7 @@ impl Weighted {
     }
 }
 
-/// Rows under construction.
+/// Rows that are being built.
 struct Rows<'r> {
     rolled: &'r Rolled,
     time: Option<Arc<str>>,
@@ -194,7 +194,7 @@ impl<'r> Rows<'r> {
         self.lines.push(lines);
     }
 
-    /// Takes the rows that the filter selects, and drops the others.
+    /// Takes out the rows that the filter selects, and drops the others.
     fn take_selected(&mut self, scratch: &mut Scratch) -> Weighted {
         let mut block = Block::Made(std::mem::take(&mut self.rows));
         let mut bits = Bitmap::full(block.len());
@@ -211,7 +211,7 @@ impl<'r> Rows<'r> {
     }
 }
 
-/// The filter without the ranges of time that every row has to be in.
+/// The filter without the time ranges that every row must be in.
 pub(crate) fn without_time(filter: &Filter) -> Filter {
     match filter {
         Filter::Time(_) => Filter::All,
@@ -228,7 +228,7 @@ pub(crate) fn without_time(filter: &Filter) -> Filter {
     }
 }
 
-/// Adds the fields that a filter looks at; none when it looks at the time.
+/// Adds the fields that a filter tests; none when it tests the time.
 pub(crate) fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
     match filter {
         Filter::All => Some(()),
