@@ -44,8 +44,8 @@ pub(crate) struct Weighted {
     pub block: Block,
     /// Number of lines that each row stands for.
     pub lines: Vec<u64>,
-    /// The time of each row, nanoseconds since 1970 UTC, equal to its time as text; none where the
-    /// times are not known.
+    /// The time of each row, nanoseconds since 1970 UTC, equal to its time as text; empty where
+    /// the times are not known.
     pub times_ns: Vec<i64>,
 }
 
