@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use crate::{Context, Limits};
 
-    /// The old allocation is there until its bytes are copied: both together keep to the limit.
+    /// The old allocation exists until its bytes are copied: both together stay within the limit.
     #[test]
     fn what_is_copied_while_a_row_grows_is_counted() {
         let limit = 16 << 20;

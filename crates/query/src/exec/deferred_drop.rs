@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// Says on which thread it is dropped, and stays until it may go.
+    /// Sends the id of the thread that drops it, and blocks that thread until it is released.
     struct Told(mpsc::Sender<ThreadId>, Option<mpsc::Receiver<()>>);
 
     impl Drop for Told {

@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(budget.held(), 8 << 20);
         assert!(matches!(first.take(3 << 20), Err(RunError::MemoryLimit(_))));
         first.give_back(3 << 20);
-        // Three quarters of the budget are for queries.
+        // Queries may use three quarters of the budget.
         let mut second = meter(10 << 20, &budget);
         second.take(4 << 20).unwrap();
         assert!(matches!(second.take(1 << 20), Err(RunError::Budget(_))));
@@ -281,12 +281,12 @@ mod tests {
             bytes.extend_from_slice(&piece);
             fits += piece.len();
             assert!(buffer.bytes.capacity() <= buffer.counted.max(UNCOUNTED_BYTES_MAX));
-            // While it grows, the allocation before and the one after are both there.
+            // While the buffer grows, the old and the new allocation both exist.
             let moved = if buffer.bytes.capacity() > before { before } else { 0 };
             assert!(moved + buffer.bytes.capacity() <= 4 << 20);
             before = buffer.bytes.capacity();
         }
-        // Two and a half times as much is there while it grows by half.
+        // Growing by half needs two and a half times the old capacity.
         assert!(fits > (4 << 20) / 3, "{fits}");
     }
 }

@@ -258,7 +258,7 @@ mod tests {
     use crate::testing::{Memory, batch, record};
     use crate::{Context, Limits, Query, run};
 
-    /// Text of each row, and its key when it was the last of a piece.
+    /// The text of each row, with its key where the row was the last of a block.
     fn read(
         source: &Memory,
         order: TimeOrder,
@@ -314,7 +314,7 @@ mod tests {
             let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
             let expected: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
             prop_assert_eq!(&names, &expected);
-            // Going on behind any piece gives the rest.
+            // Resuming behind any block gives the rest.
             let pieces: Vec<usize> = (0..found.len()).filter(|&at| found[at].1.is_some()).collect();
             if !pieces.is_empty() {
                 let at = pieces[cut.index(pieces.len())];

@@ -13,10 +13,10 @@
 //! finds through a channel of its own. The pipes, which see all rows, therefore need no locks, and
 //! a thread is ahead by [`AHEAD_UNITS`] at most.
 //!
-//! The memory of units that are being read, or wait to be handed on, counts as memory of the query
-//! ([`Held`]): raw lines, and the records made of them. Whether the query may continue is checked
-//! before each unit and, within the columns of a unit, after some bytes ([`Pulse`]). Left out:
-//! avoiding the few units per thread that are read for nothing when the query ends early.
+//! The memory of units that are being read, or wait to be handed on, is reported with the memory of
+//! the query ([`Held`]): raw lines, and the records made of them. Whether the query may continue is
+//! checked before each unit and, within the columns of a unit, after some bytes ([`Pulse`]). Left
+//! out: avoiding the few units per thread that are read for nothing when the query ends early.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

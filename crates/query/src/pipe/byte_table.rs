@@ -393,7 +393,7 @@ mod tests {
             .collect();
         for round in 0..3 {
             for key in &keys {
-                // The empty one comes twice.
+                // The empty key occurs twice.
                 let hash = hash_of(key);
                 *table.entry(hash, key, &mut meter).unwrap().0 += 1;
                 assert!(*table.get_mut(hash, key).unwrap() > round);
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(short_of(&text), 0);
     }
 
-    /// A table with so many strings, half of them long; each has its number.
+    /// A table with a string for each number, half of the strings long.
     fn numbered(numbers: std::ops::Range<u64>, meter: &mut Meter) -> ByteTable {
         let mut table = ByteTable::default();
         for number in numbers {

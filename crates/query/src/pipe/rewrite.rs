@@ -402,7 +402,7 @@ mod tests {
         };
         assert_eq!(inside("aé".as_bytes()), [false, false, true, false]);
         assert_eq!(inside("😀".as_bytes()), [false, true, true, true, false]);
-        // Bytes that are no UTF-8 are by themselves.
+        // Bytes that are not UTF-8 count as single characters.
         assert_eq!(inside(b"\x80\xc3a\xe2\x82"), [false; 6]);
     }
 

@@ -237,7 +237,8 @@ mod tests {
     fn rows_by_number() {
         let records: Vec<Record> = (0..1_000).map(|i| record(i, &[("a", "x")])).collect();
         check_pipe(&records, "sample 1 | stats count() n", &["n=1000"]);
-        // One in a hundred of a thousand; none, or more than a hundred, would be a wonder.
+        // One in a hundred of 1,000 rows: no row, or more than a hundred, is practically
+        // impossible.
         check_pipe(
             &records,
             "sample 100 | stats count() n | filter n:range[1, 100] | fields none",

@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_the_reference() {
-        // As `xxhsum -H1` gives them.
+        // Expected values from `xxhsum -H1`.
         assert_eq!(xxh64(b""), 0xef46_db37_51d8_e999);
         assert_eq!(xxh64(b"a"), 0xd24e_c4f1_a98c_6e5b);
         assert_eq!(xxh64(b"abc"), 0x44bc_2cf5_ad77_0999);

@@ -323,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// It may have more than it should, never less.
+        /// The set may contain fields that are not needed, but never lacks one that is.
         #[test]
         fn no_needed_field_is_missing(all in any::<bool>(), steps in prop::collection::vec(any_step(), 0..8)) {
             let mut set = if all { FieldSet::all() } else { FieldSet::none() };

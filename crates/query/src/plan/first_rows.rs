@@ -18,7 +18,7 @@ pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
             None => return None,
         }
     }
-    // A limit says nothing about rows that are brought into another order afterwards.
+    // A limit does not bound the rows needed if they are put into another order afterwards.
     let limit = context.limit.filter(|_| context.order.is_none())?;
     Some(skipped.saturating_add(context.offset as u64).saturating_add(limit as u64))
 }

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::syntax::query::Query;
 
-    /// A unit with these words only.
+    /// A unit that holds only these words.
     struct Words(&'static [&'static str]);
 
     impl ScanUnit for Words {
@@ -244,7 +244,7 @@ mod tests {
         check("a !(x or b)", &[false, true, false]);
         check("_time:5m x or level:>5 !*:x", &[true, false, true]);
         check("_line:q !x", &[true]);
-        // The unit is left out as a whole.
+        // The whole unit is skipped, so no test is ruled out.
         check("x", &[]);
     }
 

@@ -205,7 +205,7 @@ mod tests {
         };
         assert_eq!(needles(&either(NEEDLES_MAX)).unwrap().0.len(), NEEDLES_MAX);
         assert_eq!(needles(&either(NEEDLES_MAX + 1)), None);
-        // Another part of the filter gives a needle.
+        // Another part of the filter has a needle.
         let both = format!("({}) rare", either(NEEDLES_MAX + 1));
         assert_eq!(needles(&both), Some((vec!["rare".to_owned()], false)));
         let long = needles(&"a".repeat(NEEDLE_BYTES_MAX + 1)).unwrap();

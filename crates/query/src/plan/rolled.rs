@@ -272,7 +272,7 @@ mod tests {
         check("!level:error | top 3 by (level)", Some((&["level"], None)));
         check("* | stats count() a, count() if (level:error) b", Some((&["level"], None)));
         check("* | stats by (_time:1s, a) count()", Some((&["a"], Some(1_000_000_000))));
-        // Of which no counts are kept: the source says so.
+        // Segments keep no counts of these fields, but only the source can tell.
         check("error | stats by (level) count()", Some((&["_msg", "level"], None)));
         check("level:error | stats by (hostname) count()", Some((&["hostname", "level"], None)));
         check("* | stats by (level, hostname) count()", Some((&["hostname", "level"], None)));

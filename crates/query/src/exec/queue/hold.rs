@@ -15,7 +15,7 @@ use super::{Shared, State};
 #[derive(Debug, Default)]
 pub(super) struct Held {
     /// The query was paused since its last check.
-    asked: AtomicBool,
+    pause_requested: AtomicBool,
     /// The query was paused for longer than the limit.
     expired: AtomicBool,
     times: Mutex<Times>,
@@ -36,22 +36,22 @@ impl Held {
     /// Tells the query to pause at its next check.
     pub fn ask(&self) {
         self.times().since.get_or_insert_with(Instant::now);
-        self.asked.store(true, Relaxed);
+        self.pause_requested.store(true, Relaxed);
     }
 
     /// The query begins to run: earlier pauses do not count.
     pub fn run(&self) {
         *self.times() = Times::default();
-        self.asked.store(false, Relaxed);
+        self.pause_requested.store(false, Relaxed);
     }
 
     /// Ends the present pause.
-    fn go_on(&self) {
+    fn end_pause(&self) {
         let mut times = self.times();
         if let Some(since) = times.since.take() {
             times.total += since.elapsed();
         }
-        self.asked.store(false, Relaxed);
+        self.pause_requested.store(false, Relaxed);
     }
 
     /// Total time of pauses up to an instant.
@@ -89,7 +89,7 @@ impl Hold {
     #[inline]
     pub fn pass(&self, cancelled: &AtomicBool) {
         if let Some(inside) = &self.0
-            && inside.held.asked.load(Relaxed)
+            && inside.held.pause_requested.load(Relaxed)
         {
             inside.wait(cancelled);
         }
@@ -131,6 +131,6 @@ impl Inside {
                 _ => break,
             };
         }
-        self.held.go_on();
+        self.held.end_pause();
     }
 }

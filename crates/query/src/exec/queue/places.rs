@@ -207,7 +207,7 @@ mod tests {
         Resume(usize),
     }
 
-    /// The same rules as a list that is walked through: in the order of the line.
+    /// Reference model: a list in the order of the line, scanned from its start.
     #[derive(Default)]
     struct Naive(Vec<(u64, Class, State)>);
 
@@ -304,7 +304,7 @@ mod tests {
         let entered: Vec<bool> = (1..=7).map(|id| places.enter(id, Class::Interactive)).collect();
         assert_eq!(entered, [true, true, true, true, true, false, false]);
         assert_eq!((places.position(5), places.position(1)), (Some(3), None));
-        // One that is paused still counts, as it will want its place again.
+        // A paused query counts as waiting, because it will need a place again.
         assert!(places.pause(1) && !places.pause(1));
         assert_eq!(places.state(3), Some(State::Running));
         assert!(!places.enter(8, Class::Interactive));

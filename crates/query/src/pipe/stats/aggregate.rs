@@ -380,8 +380,8 @@ mod tests {
     use crate::testing::{Memory, Record, collect, record};
     use crate::{Context, Limits, Query, RunError};
 
-    /// What functions keep of many long values counts as memory of the query; what they do not keep
-    /// does not.
+    /// Long values that functions keep count as memory of the query; values they do not keep do
+    /// not.
     #[test]
     fn what_is_kept_is_limited() {
         let values: Vec<String> = (0..500).map(|i| format!("{i:0>100}x")).collect();
@@ -414,8 +414,8 @@ mod tests {
         {
             assert!(run(function, 400).is_ok(), "{function}");
         }
-        // It looks at long values, and keeps none. If it could not look, it would count a row as
-        // empty.
+        // The function reads long values, but keeps none. Were the value unreadable, its row would
+        // count as empty.
         let long = "x".repeat(200_000);
         let source = Memory::of(&[record(1, &[("_msg", &long), ("n", "1")])]);
         let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };

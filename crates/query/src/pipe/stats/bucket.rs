@@ -218,7 +218,7 @@ mod tests {
         check("month offset -2h", "2026-02-01T01:00:00Z", "2026-01-01T02:00:00Z", 31.0);
         check("month offset 2h", "2026-01-31T22:00:00Z", "2026-01-31T22:00:00Z", 28.0);
         check("year", "2024-07-01T00:00:00Z", "2024-01-01T00:00:00Z", 366.0);
-        // The first year that 64 bits of nanoseconds reach begins before them.
+        // The first year within 64 bits of nanoseconds begins before the least representable time.
         let year = parse(&mut Cursor::new("YEAR", 0)).unwrap();
         assert_eq!(year.start_ns(i64::MIN + 1), Some(i64::MIN));
     }

@@ -4,7 +4,7 @@
 //! [`FieldsFunction`]; it needs no code for parsing, writing or comparing. A function with other
 //! arguments implements [`Call`] and has an [`OwnFunction`] in the table.
 //!
-//! [`super::aggregate`] defines how a function runs. Its states are created once per query.
+//! [`super::aggregate`] defines how a function runs. Its loop is selected once per block of rows.
 
 use std::any::Any;
 use std::fmt;
@@ -75,7 +75,8 @@ pub(super) trait Call: CallNode + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// Whether the function counts all rows or values.
+    /// Whether the result is a count without a limit, and so identical for any order of rows; a sum,
+    /// in contrast, may be rounded differently.
     fn only_counts(&self) -> bool {
         false
     }

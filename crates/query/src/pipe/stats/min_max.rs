@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn equal_numbers_have_an_order_too() {
-        // So it does not matter which is read first, by which thread.
+        // The result then does not depend on which value is read first, or by which thread.
         let values = ["1.0", "1", "1e0", "01", "1B", "1ns"];
         for (better, expected) in [(LEAST, "01"), (GREATEST, "1ns")] {
             for first in 0..values.len() {

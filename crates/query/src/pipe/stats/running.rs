@@ -338,7 +338,7 @@ impl Functions {
     }
 
     /// Sets the present results in a row.
-    fn tell(&mut self, row: &mut MadeRow, meter: &mut Meter) -> Result<(), RunError> {
+    fn write_results(&mut self, row: &mut MadeRow, meter: &mut Meter) -> Result<(), RunError> {
         for (name, states) in &mut self.states {
             self.text.clear();
             if states.text_bytes(self.group) <= VALUE_BYTES_MAX {
@@ -407,7 +407,7 @@ impl Processor for RunningRows {
                     row = functions.add(row, next.meter())?;
                 }
                 let before = row.memory_bytes();
-                functions.tell(&mut row, next.meter())?;
+                functions.write_results(&mut row, next.meter())?;
                 held += row.memory_bytes().saturating_sub(before);
                 held_now = held_now.saturating_add(row.memory_bytes());
                 out.push(row);
