@@ -75,8 +75,8 @@ pub(super) trait Call: CallNode + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// Whether the result is a count without a limit, and so identical for any order of rows; a sum,
-    /// in contrast, may be rounded differently.
+    /// Whether the result is a count without a limit, and so identical for any order of rows. The
+    /// rounding of a sum, in contrast, depends on the order.
     fn only_counts(&self) -> bool {
         false
     }
