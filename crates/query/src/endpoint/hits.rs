@@ -28,7 +28,7 @@ pub struct HitsRequest {
     pub step_ns: i64,
     /// Shift of the buckets, nanoseconds: the negative of the offset of a zone.
     pub offset_ns: i64,
-    /// One series for each combination of values of these fields.
+    /// Each combination of values of these fields makes a series.
     pub fields: Vec<String>,
     /// Series kept, those with the most rows; the others are added up in one series without fields.
     pub fields_limit: Option<usize>,

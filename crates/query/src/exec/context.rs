@@ -14,7 +14,7 @@ use crate::source::{SourceError, TimeRange};
 #[cfg(doc)]
 use crate::syntax::query::Query;
 
-/// What a query may use up.
+/// Resources that a query may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Time from start to end. Beyond it the query fails with [`RunError::TimeLimit`].
@@ -94,7 +94,7 @@ pub struct Context {
     pub include: Vec<String>,
     /// Filter for the lines that the query may see, whatever it selects. See [`Query::restricted`].
     pub restriction: Option<Arc<Filter>>,
-    /// What the query may use.
+    /// Resources that the query may use.
     pub limits: Limits,
     /// Counts the memory of the query and of whatever assembles its answer.
     pub account: Arc<Account>,
@@ -145,22 +145,22 @@ impl Default for Context {
 /// Why a query ended early. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Somebody cancelled it.
+    /// The query was cancelled.
     #[error("the query was cancelled")]
     Cancelled,
-    /// It took too long.
+    /// The query exceeded its time limit.
     #[error(
         "the query took longer than {0} s; narrow its time range or filter, or raise its timeout or \
          query.run_max"
     )]
     TimeLimit(f64),
-    /// It collected too much.
+    /// The query exceeded its memory limit.
     #[error(
         "the query needs more than {0} bytes of memory; narrow its time range, group by fewer values or add \
          a limit, or raise query.memory_bytes_max"
     )]
     MemoryLimit(u64),
-    /// All queries, tails and inserts together collected too much.
+    /// All queries, tails and inserts together exceeded the memory budget.
     #[error("{0}")]
     Budget(Exhausted),
     /// Pipes gave rows too many fields.
@@ -168,7 +168,7 @@ pub enum RunError {
         "the pipes of the query give rows more than {0} fields; let them copy or unpack fewer fields"
     )]
     FieldLimit(usize),
-    /// It has too many result rows.
+    /// The query has too many result rows.
     #[error(
         "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
     )]

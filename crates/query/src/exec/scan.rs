@@ -58,7 +58,7 @@ fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
     lacking.count().max(UNITS_ALONE).min(units.len())
 }
 
-/// What a unit gives to a query.
+/// The result of reading a unit.
 pub(crate) enum Found {
     /// The unit holds no line in the time range.
     Outside,
@@ -74,7 +74,7 @@ pub(crate) enum Found {
     Lines(Option<Block>, u64),
 }
 
-/// What is read from each unit.
+/// Reads units for one plan.
 pub(crate) struct Scan<'q> {
     plan: &'q Plan<'q>,
     range: TimeRange,

@@ -67,7 +67,7 @@ pub(crate) enum Mode {
 /// How the partial states of an operator are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Merges {
-    /// They cannot be merged: one operator must see all rows.
+    /// States cannot be merged: one operator must see all rows.
     Never,
     /// The result equals that of one operator if each state is of a contiguous range of the rows,
     /// and the states are merged in the order of the ranges.

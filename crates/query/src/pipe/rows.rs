@@ -26,7 +26,7 @@ use crate::syntax::error::ParseError;
 /// The `sample` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// One row in this many passes, on average; at least 1.
+    /// On average one of this many rows passes; at least 1.
     pub one_in: u64,
 }
 

@@ -19,9 +19,9 @@ use crate::syntax::cursor::quote;
 pub struct Phrase {
     /// The text.
     pub text: String,
-    /// Whether the text starts a word of the value.
+    /// Whether the text must begin at the start of a word of the value.
     pub whole_start: bool,
-    /// Whether the text ends a word of the value.
+    /// Whether the text must end at the end of a word of the value.
     pub whole_end: bool,
 }
 

@@ -209,7 +209,7 @@ impl Queue {
         inner.entries.iter().rev().map(|(&id, entry)| entry.info(id, &inner.places)).collect()
     }
 
-    /// One query.
+    /// The entry of a query; none when it is not listed.
     pub fn get(&self, id: u64) -> Option<QueryInfo> {
         let inner = self.shared.lock();
         inner.entries.get(&id).map(|entry| entry.info(id, &inner.places))
