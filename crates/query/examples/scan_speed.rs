@@ -1,9 +1,9 @@
-//! How fast queries go over lines in memory: `cargo run --release -p loginson-query --example
+//! Measures how fast queries read lines in memory: `cargo run --release -p loginson-query --example
 //! scan_speed`.
 //!
-//! About a million syslog-like lines are made once; each query is run a few times and the median
-//! counts. A wrong count fails the measurement. Counting newlines with memchr over the same bytes
-//! is the limit to compare with.
+//! About a million syslog-like lines are made once. Each query runs a few times; the median is
+//! reported. A wrong count fails the measurement. The lower bound to compare with is counting
+//! newlines with memchr over the same bytes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn main() {
         let found = report(text, bytes, || answer(&query, &source, counts));
         assert_eq!(found, expected, "{text}");
     }
-    // The newest rows, as the page asks for them.
+    // The newest rows, as the user interface reads them.
     let query = Query::parse("error", 0).expect("a query");
     let context = Context { limit: Some(1_000), ..Context::default() };
     let started = Instant::now();
@@ -150,7 +150,7 @@ fn batches() -> Vec<Arc<Batch>> {
     batches
 }
 
-/// A batch whose fields are the words of the line, without the parser.
+/// A batch whose fields are the words of the line, made without the parser.
 fn batch(
     frame: &mut FrameBuilder,
     parts: &[[(&'static str, String); 7]],

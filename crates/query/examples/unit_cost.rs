@@ -1,10 +1,10 @@
-//! What a question costs that reads no line: `cargo run --release -p loginson-query --example
+//! Measures the cost of queries that read no line: `cargo run --release -p loginson-query --example
 //! unit_cost`.
 //!
 //! A source of [`UNITS`] units in [`SEGMENTS`] segments, whose lines cannot be read, answers
-//! questions from counts of its segments and from the words of its units. Each question is asked
-//! [`RUNS`] times; what is shown is the median, whole and by unit. A wrong answer fails the
-//! measurement. Under `valgrind --tool=callgrind` it tells what the time goes to.
+//! queries from the counts of its segments and the words of its units. Each query runs [`RUNS`]
+//! times; the median is reported, in total and per unit. A wrong answer fails the measurement.
+//! `valgrind --tool=callgrind` shows where the time goes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -95,17 +95,17 @@ impl ScanUnit for Unit {
 
 fn main() {
     let all = UNITS * LINES_OF_UNIT;
-    ask("* | stats count() n", all);
-    ask("* | stats by (level) count() n", all);
-    ask("* | stats by (_time:1m) count() n", all);
-    ask("level:error | stats count() n", all / LEVELS.len() as u64);
-    ask("absent | stats count() n", 0);
+    measure("* | stats count() n", all);
+    measure("* | stats by (level) count() n", all);
+    measure("* | stats by (_time:1m) count() n", all);
+    measure("level:error | stats count() n", all / LEVELS.len() as u64);
+    measure("absent | stats count() n", 0);
     let many: Vec<String> = (0..1_000).map(|i| format!("id{i}")).collect();
-    ask(&format!("id:in({}) | stats count() n", many.join(",")), 0);
+    measure(&format!("id:in({}) | stats count() n", many.join(",")), 0);
 }
 
-/// Asks for lines by the name of `n`, of which all rows together have to have so many.
-fn ask(text: &str, expected: u64) {
+/// Runs a query and reports its median time. The field `n` of all rows must add up to `expected`.
+fn measure(text: &str, expected: u64) {
     let query = Query::parse(text, 0).expect("a query");
     let mut times: Vec<Duration> = (0..RUNS)
         .map(|_| {

@@ -1,16 +1,15 @@
-//! Rows on their way through the pipes: still lines of a batch, or made by a pipe.
+//! Blocks of rows on their way through the pipes: lines of a batch, or rows made by a pipe.
 //!
-//! Lines are not copied: a block of lines is a batch, the places of its rows, a layout that says
-//! what `fields`, `rename` and their like did to the columns, and the columns that pipes computed
-//! ([`Values`]). Made rows carry their own bytes. What is behind a name, only this module knows:
-//! others ask [`Block::column`] once a block, then [`Block::value`] for each row.
+//! Lines are not copied. A block of lines consists of a batch, the indexes of its rows, a layout
+//! that records what `fields`, `rename` and similar pipes did to the columns, and the columns that
+//! pipes computed ([`Values`]). Made rows hold their own bytes. Only this module resolves names:
+//! callers get a [`Block::column`] once per block, then a [`Block::value`] for each row.
 //!
-//! Names of computed fields belong to a line that brings them: `_line:=x` looks at what the line
-//! brings, and at the line itself where it brings nothing of that name. Only what a client asks to
-//! be included is computed in any case.
+//! A field that a line brings takes precedence over a computed field of the same name: `_line:=x`
+//! tests the field of the line, and the line itself only where it has no such field. Fields that a
+//! client includes are always computed.
 //!
-//! A field that is not there and an empty one are the same, as in VictoriaLogs; empty fields are
-//! not shown.
+//! A missing field equals an empty one, as in VictoriaLogs; empty fields are not shown.
 
 mod change;
 mod computed;
@@ -38,27 +37,28 @@ use layout::Layout;
 pub(crate) use made::MadeRow;
 pub(crate) use row_fields::RowFields;
 
-/// Computed fields that are shown only when asked for: the arrival, the line as it was sent, and
+/// Computed fields that are shown only on request: the arrival time, the line as it was sent, and
 /// its id.
 pub(crate) const HIDDEN: [&str; 3] = ["_received", LINE, LINE_ID];
 /// The line as it was sent.
 pub(crate) const LINE: &str = "_line";
 /// The id of a line.
 pub(crate) const LINE_ID: &str = "_line_id";
-/// As [`LINE`], in filters that look at the line itself whatever it brings. No field has that name.
+/// As [`LINE`], for filters that test the line itself even if it brings a field `_line`. No field
+/// can have this name.
 pub const RAW_LINE: &str = "_line\0";
 
-/// Rows of a block that are sent on at once: bounds what waits between scan and client.
+/// Rows of a block that is sent on: bounds the rows that wait between scan and client.
 pub(crate) const BLOCK_ROWS_MAX: usize = 1_024;
 
-/// Computed fields of a line beside its stream: times and an id.
+/// Bytes of the computed fields of a line besides its stream: times and an id.
 const LINE_TEXT_BYTES: usize = 256;
-/// Bytes that JSON needs for one, at most: `\u0001`.
+/// Bytes of the longest JSON escape for one byte: `\u0001`.
 const ESCAPED_BYTES_MAX: usize = 6;
-/// Text of a row that is not worth counting.
+/// Text of a row up to which an upper bound is returned instead of counting.
 const TEXT_BYTES_FEW: usize = 256 << 10;
 
-/// Rows, of one kind.
+/// Rows of one kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
     Lines(Lines),
@@ -69,18 +69,18 @@ pub(crate) enum Block {
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     pub batch: Arc<Batch>,
-    /// Places in the batch.
+    /// Indexes of the rows in the batch.
     pub rows: Vec<u32>,
-    /// None: all fields as they are.
+    /// None: all fields, unchanged.
     layout: Option<Arc<Layout>>,
-    /// What pipes computed; the layout says under which names.
+    /// Computed columns; the layout has their names.
     values: Vec<Values>,
 }
 
-/// What is called with name, value and whether it is hidden, for the fields of a row.
+/// Called with name, value and whether the field is hidden, for each field of a row.
 pub(crate) type Each<'a> = &'a mut dyn FnMut(&Arc<str>, &[u8], bool);
 
-/// Where the values of a name come from, in one block.
+/// The source of the values of a name, in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column<'n> {
     Absent,
@@ -90,15 +90,15 @@ pub(crate) enum Column<'n> {
     Raw,
     Id,
     Stream,
-    /// A field, and what is computed for rows without it.
+    /// A field, and the value computed for rows without it.
     Brought(FieldId, Hidden),
     /// A column that a pipe computed for lines.
     Computed(u32),
-    /// A field of made rows.
+    /// A field of made rows, by its name.
     Made(&'n str),
 }
 
-/// A computed field that is shown only when asked for.
+/// A computed field that is shown only on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hidden {
     Received,
@@ -126,7 +126,7 @@ impl Hidden {
 }
 
 impl<'n> Column<'n> {
-    /// The field of a batch with that name, without any layout.
+    /// The field of a batch with this name, without a layout.
     pub fn of_batch(batch: &Batch, name: &str) -> Column<'n> {
         match name {
             "_time" => return Column::Time,
@@ -143,7 +143,7 @@ impl<'n> Column<'n> {
     }
 }
 
-/// Memory for values that have to be made, used again for each row.
+/// Buffers for values that must be computed, reused for each row.
 #[derive(Default, Debug)]
 pub struct Scratch {
     text: String,
@@ -152,12 +152,12 @@ pub struct Scratch {
 }
 
 impl Lines {
-    /// Lines at these places of a batch, with all their fields.
+    /// The lines at these indexes of a batch, with all their fields.
     pub fn new(batch: Arc<Batch>, rows: Vec<u32>) -> Lines {
         Lines { batch, rows, layout: None, values: Vec::new() }
     }
 
-    /// Whether no pipe has changed what the lines have.
+    /// Whether no pipe has changed the columns.
     pub fn is_plain(&self) -> bool {
         self.layout.is_none()
     }
@@ -218,7 +218,7 @@ impl Block {
         }
     }
 
-    /// Where the values of `name` come from.
+    /// The source of the values of `name`.
     pub fn column<'n>(&self, name: &'n str) -> Column<'n> {
         match self {
             Block::Lines(Lines { batch, layout: None, .. }) => Column::of_batch(batch, name),
@@ -244,7 +244,7 @@ impl Block {
         }
     }
 
-    /// The value of a column as an instant, if it is one.
+    /// The value of a column as an instant, if it is one, nanoseconds since 1970 UTC.
     pub fn time_ns(&self, column: Column<'_>, row: usize, scratch: &mut Scratch) -> Option<i64> {
         if let Block::Lines(lines) = self {
             let place = lines.rows[row] as usize;
@@ -254,11 +254,11 @@ impl Block {
                 _ => {}
             }
         }
-        // Only full times: what a log says is not relative to when it is asked.
+        // Only full timestamps count: a time in a log is not relative to the time of the query.
         parse_timestamp(self.value(column, row, scratch))
     }
 
-    /// The rows in `selected`.
+    /// Keeps the rows in `selected`.
     pub fn retain(&mut self, selected: &Bitmap) {
         if selected.is_full() {
             return;
@@ -275,7 +275,7 @@ impl Block {
         }
     }
 
-    /// The rows at `picks`, each as often as it is named.
+    /// Copies the rows at `picks`, each as often as it occurs there.
     pub fn repeat(&self, picks: &[u32]) -> Block {
         match self {
             Block::Lines(lines) => Block::Lines(Lines {
@@ -305,7 +305,7 @@ impl Block {
         }
     }
 
-    /// Takes the rows behind the first `count` out, as a block of their own.
+    /// Keeps the first `count` rows, and returns the others as a new block.
     pub fn split_off(&mut self, count: usize) -> Block {
         match self {
             Block::Lines(lines) => {
@@ -321,7 +321,7 @@ impl Block {
         }
     }
 
-    /// Takes it apart into blocks of at most `rows_max` rows.
+    /// Splits the block into blocks of at most `rows_max` rows.
     pub fn into_parts(self, rows_max: usize) -> Vec<Block> {
         match self {
             block if block.len() <= rows_max => vec![block],
@@ -346,8 +346,8 @@ impl Block {
         }
     }
 
-    /// Applies what a pipe does to the columns. Gives the memory that was counted for that and is
-    /// still counted, without that of the names.
+    /// Applies the change that a pipe makes to the columns. Returns the memory that was counted for
+    /// it and stays counted, without the memory of names.
     pub fn change(
         &mut self,
         change: &Change,
@@ -370,7 +370,7 @@ impl Block {
         }
     }
 
-    /// What orders lines by time: event time and id of the line that row `row` is. None for made
+    /// The key that orders lines by time: event time and id of the line in row `row`. None for made
     /// rows.
     pub fn line_key(&self, row: usize) -> Option<(i64, LineId)> {
         match self {
@@ -382,8 +382,7 @@ impl Block {
         }
     }
 
-    /// Sequence number of the frame of the line that row `row` is, where it is kept. None for made
-    /// rows.
+    /// Sequence number of the frame of the line in row `row`, where it is kept. None for made rows.
     pub fn line_sequence(&self, row: usize) -> Option<u64> {
         match self {
             Block::Lines(lines) => Some(lines.batch.row(lines.rows[row] as usize).sequence()),
@@ -391,8 +390,8 @@ impl Block {
         }
     }
 
-    /// Calls `each` with name and value of the visible fields of a row that are not empty, in
-    /// order, then with those of the hidden fields that are named in `include`.
+    /// Calls `each` with name and value of each visible field of a row that is not empty, in order,
+    /// then of the hidden fields that `include` names.
     pub fn visit(&self, row: usize, include: &[String], scratch: &mut Scratch, each: Each<'_>) {
         match self {
             Block::Lines(lines) => lines.visit(row, include, scratch, each),
@@ -400,8 +399,8 @@ impl Block {
         }
     }
 
-    /// A copy of a row that does not need the batch any more, with the hidden fields of `include`.
-    /// Its memory is counted.
+    /// Copies a row, with the hidden fields of `include`, so that it no longer needs the batch. The
+    /// memory of the copy is counted.
     pub fn copy_row(
         &self,
         row: usize,
@@ -412,7 +411,7 @@ impl Block {
         MadeRow::copy_without(&[], meter, |each| self.visit(row, include, scratch, each))
     }
 
-    /// Bytes that a copy of a row takes in [`Block::repeat`]: lines are not copied.
+    /// Bytes that one copy of a row takes in [`Block::repeat`]; lines are not copied.
     pub fn row_bytes(&self, row: usize) -> usize {
         match self {
             Block::Lines(_) => size_of::<u32>(),
@@ -420,7 +419,7 @@ impl Block {
         }
     }
 
-    /// At most so many bytes of text are shown of a row; exact where that is much.
+    /// Bytes of a row as text: an upper bound where that is small, else counted.
     pub fn text_bytes(&self, row: usize, include: &[String], scratch: &mut Scratch) -> usize {
         let (fields, bytes) = match self {
             Block::Lines(lines) => {
@@ -480,8 +479,7 @@ impl Lines {
             }
             return;
         };
-        // The fields that the row has, in the order of the layout, without looking for those it has
-        // not.
+        // Visits only the fields that the row has, in the order of the layout.
         let mut places = std::mem::take(&mut scratch.places);
         places.clear();
         places.extend(layout.others.iter().map(|&at| (at, u32::from(u16::MAX) + 1)));
@@ -507,12 +505,12 @@ impl Lines {
     }
 }
 
-/// Whether a field is shown by another way than as one of the line's.
+/// Whether the value of the field is computed, whatever the line brings.
 fn is_computed(name: &str) -> bool {
     matches!(name, "_time" | "_stream")
 }
 
-/// Whether what is computed takes the place of what the line brings.
+/// Whether the client's request replaces the line's own field by the computed one.
 fn is_included(name: &str, include: &[String]) -> bool {
     !include.is_empty() && Hidden::of(name).is_some() && include.iter().any(|i| i == name)
 }
@@ -523,7 +521,7 @@ struct CommonNames {
     hidden: [(Arc<str>, Column<'static>); 3],
 }
 
-/// Names of computed fields, so that rows do not each make their own.
+/// Names of computed fields, shared by all rows.
 fn common_names() -> &'static CommonNames {
     static NAMES: std::sync::LazyLock<CommonNames> = std::sync::LazyLock::new(|| CommonNames {
         time: "_time".into(),

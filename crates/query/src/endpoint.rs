@@ -1,11 +1,10 @@
-//! What the endpoints beside `query` ask: histograms, facets, names and values of fields, series of
-//! numbers. One pass over the data each; answers are plain structures, values as text (bytes that
-//! are not UTF-8 are shown as U+FFFD). Their memory is counted with that of the query, in the
+//! The endpoints besides `query`: histograms, facets, names and values of fields, series of
+//! numbers. Each takes one pass over the data. Answers are plain structures with values as text
+//! (bytes that are not UTF-8 become U+FFFD). Their memory counts as memory of the query, in the
 //! account of its context, which the caller keeps as long as the answer.
 //!
-//! They look at the rows of the whole query, its pipes included. Only `hits` leaves out the first
-//! pipe behind which rows have no time of a line any more, and those behind it, as VictoriaLogs
-//! does.
+//! All use the rows of the whole query, its pipes included. Only `hits` stops before the first pipe
+//! whose rows no longer have the time of a line, as VictoriaLogs does.
 
 mod hits;
 mod stats;
@@ -22,11 +21,11 @@ use crate::syntax::query::Query;
 pub use hits::{HitsRequest, HitsSeries, hits};
 pub use stats::{StatsQuery, StatsRow};
 
-/// Name of a field with a number of rows that is no field of a line, so that a field "hits" can be
-/// asked for.
+/// Name for the number of rows. It cannot be the name of a field, so that a field "hits" can be
+/// grouped by.
 const HITS: &str = "hits\0";
 
-/// Bytes of a row whose room is used again for the next.
+/// Bytes up to which the buffer for a row is kept for the next row.
 const ROW_BYTES_KEPT: usize = 64 << 10;
 
 /// A value with the number of rows that have it.
@@ -34,7 +33,7 @@ const ROW_BYTES_KEPT: usize = 64 << 10;
 pub struct ValueHits {
     /// The value, or the name of a field.
     pub value: String,
-    /// Rows.
+    /// Number of rows.
     pub hits: u64,
 }
 
@@ -80,13 +79,13 @@ pub fn field_names(
 ) -> Result<Vec<ValueHits>, RunError> {
     let query = query.with_pipe(FieldNames.into());
     let mut names = value_hits(&query, source, context, ["name", "hits"], filter, None)?;
-    // They come by name, which stays the order of those with as many rows.
+    // The names arrive sorted; a stable sort keeps that order for names with equal hits.
     names.sort_by_key(|name| std::cmp::Reverse(name.hits));
     Ok(names)
 }
 
-/// The values of `field` in the rows of `query`, most frequent first, those that contain `filter`,
-/// and of these the first `limit`.
+/// The values of `field` in the rows of `query` that contain `filter`, most frequent first, at most
+/// `limit`.
 pub fn field_values(
     query: &Query,
     source: &dyn Source,
@@ -131,16 +130,15 @@ fn value_hits(
     Ok(found)
 }
 
-/// Memory of a text that is kept, about.
+/// Approximate memory of a text that is kept.
 fn text_bytes(text: &String) -> usize {
     text.capacity() + TEXT_BYTES
 }
 
-/// Memory of a text beside its bytes, about: what an allocator rounds up.
+/// Approximate memory of a text besides its bytes: the rounding of the allocator.
 const TEXT_BYTES: usize = 16;
 
-/// Runs `query` and calls `each` with the values of `columns` in every row, and with what counts
-/// memory.
+/// Runs `query` and calls `each` with the values of `columns` in every row, and with the meter.
 fn with_rows(
     query: &Query,
     source: &dyn Source,
@@ -154,7 +152,7 @@ fn with_rows(
     let mut meter = Meter::new(&context);
     let mut failed = None;
     let mut one = |rows: &Rows, index: usize| {
-        // The row itself is there twice for a moment.
+        // The row exists twice for a moment.
         let bytes = columns.iter().map(|name| rows.get(index, name, &mut scratch).len()).sum();
         meter.take(bytes)?;
         for (name, value) in columns.iter().zip(&mut row) {
@@ -180,20 +178,20 @@ fn with_rows(
     failed.map_or(Ok(()), Err)
 }
 
-/// A number that a pipe of ours wrote.
+/// Parses a number that one of our pipes wrote.
 fn number(text: &str) -> u64 {
     text.parse().expect("counts are written as digits")
 }
 
 impl Query {
-    /// The query with one pipe more.
+    /// The query with one more pipe at its end.
     fn with_pipe(&self, pipe: Pipe) -> Query {
         let mut query = self.clone();
         query.pipes.push(pipe);
         query
     }
 
-    /// Takes away the first pipe that leaves rows without their time, and all behind it.
+    /// Removes the first pipe whose rows lose the time of their line, and all pipes behind it.
     fn keep_timed(&mut self) {
         let timed = |pipe: &mut Pipe| {
             if let Some(union) = pipe.get_mut::<Union>() {
@@ -211,16 +209,16 @@ impl Query {
     }
 }
 
-/// What names a stream in 48 hexadecimal digits, the tenant 0 before 128 bits: as long as the ids
-/// of VictoriaLogs. The bits are two hashes of the stream as text, so it is the same everywhere.
+/// The id of a stream: 48 hexadecimal digits, the tenant 0 before 128 bits, as long as the ids of
+/// VictoriaLogs. The bits are two hashes of the text of the stream, so they are the same on every
+/// node.
 pub fn stream_id(stream: &str) -> String {
     let first = xxh64(stream.as_bytes());
     let second = xxh64(format!("{first:016x}{stream}").as_bytes());
     format!("{:016x}{first:016x}{second:016x}", 0)
 }
 
-/// The names of the fields that streams are made of, most frequent first, those that contain
-/// `filter`.
+/// The names of the fields of streams that contain `filter`, most frequent first.
 pub fn stream_field_names(
     query: &Query,
     source: &dyn Source,
@@ -231,8 +229,7 @@ pub fn stream_field_names(
     Ok(sum_hits(tags.into_iter().map(|(name, _, hits)| (name, hits)), filter))
 }
 
-/// The values of one of the fields that streams are made of, most frequent first, those that
-/// contain `filter`, and of these the first `limit`.
+/// The values of one field of streams that contain `filter`, most frequent first, at most `limit`.
 pub fn stream_field_values(
     query: &Query,
     source: &dyn Source,
@@ -248,7 +245,7 @@ pub fn stream_field_values(
     Ok(found)
 }
 
-/// Name, value and rows of a field of a stream.
+/// Name and value of a field of a stream, and the number of rows.
 type Tag = (String, String, u64);
 
 /// The fields of each stream.
@@ -261,7 +258,7 @@ fn stream_tags(
     let mut meter = Meter::new(context);
     let mut tags = Vec::new();
     for stream in streams {
-        // Each is in two lists for a moment, and its text twice.
+        // Each field is in two lists for a moment, and its text exists twice.
         let count = stream.value.matches('=').count();
         meter.take(2 * (stream.value.len() + count * (size_of::<Tag>() + 2 * TEXT_BYTES)))?;
         let parsed = parse_stream(&stream.value).into_iter();
@@ -270,7 +267,7 @@ fn stream_tags(
     Ok(tags)
 }
 
-/// Takes `{a="b",c="d"}` apart; what is written otherwise ends it.
+/// Parses `{a="b",c="d"}`; stops at the first syntax error.
 fn parse_stream(text: &str) -> Vec<(String, String)> {
     let mut tags = Vec::new();
     let mut rest = text.strip_prefix('{').unwrap_or_default();
@@ -292,7 +289,7 @@ fn sum_hits(found: impl Iterator<Item = (String, u64)>, filter: &str) -> Vec<Val
     }
     let mut sums: Vec<ValueHits> =
         sums.into_iter().map(|(value, hits)| ValueHits { value, hits }).collect();
-    // They stand by value, which stays the order of those with as many rows.
+    // The values are sorted; a stable sort keeps that order for values with equal hits.
     sums.sort_by_key(|sum| std::cmp::Reverse(sum.hits));
     sums
 }

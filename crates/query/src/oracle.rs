@@ -1,4 +1,4 @@
-//! The engine against a naive evaluator over maps: random records, random queries.
+//! Compares the engine with a naive evaluator over maps, on random records and random queries.
 
 mod filters;
 mod stats;
@@ -22,7 +22,7 @@ use crate::{
     Uniq, Unroll, ValueNumber,
 };
 
-/// A row, as the naive evaluator has it: empty values are not in it.
+/// A row of the naive evaluator: without empty values.
 type Row = BTreeMap<String, String>;
 
 fn value<'r>(row: &'r Row, name: &str) -> &'r str {
@@ -95,7 +95,7 @@ fn row_of(names: &[String], values: &[String]) -> Row {
     row
 }
 
-/// `range_s`: length of the time that the query looks at, if it has a beginning and an end.
+/// `range_s`: length of the time range of the query, seconds; none without beginning or end.
 fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
     if let Some(change) = pipe.get::<Change>() {
         rows.iter_mut().for_each(|row| apply_change(change, row));
@@ -277,9 +277,9 @@ fn is_selected(condition: &Option<Filter>, row: &Row) -> bool {
     condition.as_ref().is_none_or(|filter| selects(filter, row))
 }
 
-/// All records as rows, in the order in which the engine reads them when no order is asked for.
+/// All records as rows, in the order in which the engine reads them by default.
 fn naive_rows(source: &Memory) -> Vec<Row> {
-    // Loginson's own lines are not named by any of these queries.
+    // None of these queries names the type of Loginson's own lines.
     let sent = source.batches.iter().filter(|batch| !batch.is_internal());
     let mut batches: Vec<_> = sent.collect();
     if source.known {
@@ -314,7 +314,7 @@ fn check(query: &Query, source: &Memory) {
         expected.sort();
     }
     let limits = Limits { threads: 1 + source.batches.len() % 3, ..Limits::default() };
-    // The second time, some answers are known.
+    // The second run finds answers in the cache.
     for _ in 0..2 {
         let context = Context { limits, ..Context::default() };
         let (rows, outcome) = collect(query, source, &context);
@@ -417,7 +417,7 @@ fn any_change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Pipes that compute fields of each row, and those that take arrays apart.
+/// Pipes that compute fields of each row, and pipes that unroll arrays.
 fn any_computing() -> impl Strategy<Value = Pipe> {
     let condition = prop::option::of(any_filter()).boxed();
     let overwrite = (any::<bool>(), any::<bool>())
@@ -527,7 +527,7 @@ proptest! {
         check(&query, &source);
     }
 
-    /// Such questions are answered from the counts of segments where there are some.
+    /// Counts of segments answer such queries where there are segments.
     #[test]
     fn counts_by_time_and_one_field_agree(
         filter in any_level_filter(),

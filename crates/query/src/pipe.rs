@@ -1,6 +1,6 @@
-//! Pipes: what a query does with the rows it selected. A pipe is an [`Operator`], and a file of its
-//! own: what it is, what is said of it to users, how it is parsed and written, which fields it
-//! needs, and how it runs.
+//! Pipes: the steps of a query behind its filter. A pipe is an [`Operator`] with a file of its own,
+//! which holds its arguments, its documentation for users, how it is parsed and written, which
+//! fields it needs, and how it runs.
 //!
 //! A new pipe is a new file and its line in [`TABLE`]; see "A pipe" in CONTRIBUTING.md.
 
@@ -158,7 +158,7 @@ static TABLE: &[&Registration] = &[
 static NAMES: LazyLock<Vec<&str>> =
     LazyLock::new(|| TABLE.iter().map(|entry| entry.doc.name).collect());
 
-/// What users are told of each pipe.
+/// The documentation of each pipe for users.
 pub fn pipe_documentation() -> impl Iterator<Item = &'static Documentation> {
     TABLE.iter().map(|entry| &entry.doc)
 }
@@ -196,20 +196,20 @@ impl Pipe {
         Pipe(Box::new(operator))
     }
 
-    /// The pipe as one of a kind, such as [`Stats`], if it is one.
+    /// The pipe as the operator `T`, such as [`Stats`]; none if it is another operator.
     pub fn get<T: Any>(&self) -> Option<&T> {
         let operator: &dyn Any = &*self.0;
         operator.downcast_ref()
     }
 
-    /// As [`Pipe::get`], to be changed.
+    /// As [`Pipe::get`], mutable.
     pub fn get_mut<T: Any>(&mut self) -> Option<&mut T> {
         let operator: &mut dyn Any = &mut *self.0;
         operator.downcast_mut()
     }
 
-    /// Whether it looks at each row by itself, and leaves the order of time: what the newest rows
-    /// of a query can go through.
+    /// Whether the pipe handles each row by itself and keeps the order of time, so that the newest
+    /// rows of a query can pass through it.
     pub fn is_row_wise(&self) -> bool {
         self.0.mode() == Mode::RowWise
     }
@@ -222,7 +222,7 @@ impl Pipe {
         self.0.merges()
     }
 
-    /// What users are told of it.
+    /// The documentation of the pipe for users.
     pub fn documentation(&self) -> &'static Documentation {
         let written = self.to_string();
         let name = written.split(|c: char| !is_word_char(c)).next().unwrap_or_default();
@@ -230,12 +230,12 @@ impl Pipe {
         &entry.expect("each pipe is written with a name of the table").doc
     }
 
-    /// What tells the partial states of this pipe from those of others.
+    /// Distinguishes the partial states of this pipe from those of other pipes.
     fn fingerprint(&self) -> u64 {
         xxh64(self.to_string().as_bytes())
     }
 
-    /// Writes the partial state of a stage of this pipe.
+    /// Encodes the partial state of a stage of this pipe.
     pub(crate) fn encode(
         &self,
         stage: &dyn Processor,
@@ -246,7 +246,7 @@ impl Pipe {
         Ok(encoder.finish())
     }
 
-    /// A stage with the partial state that another one of this pipe wrote.
+    /// Decodes a partial state of this pipe into a new stage.
     pub(crate) fn decode(
         &self,
         bytes: &[u8],
@@ -316,24 +316,24 @@ impl Pipe {
         self.0.follow_names(shown, is_range)
     }
 
-    /// The fields that rows must have for it, when those that it hands on are to have `wanted`.
+    /// The fields that rows need before the pipe, if the rows behind it must have `wanted`.
     pub(crate) fn needed_fields(&self, wanted: FieldSet) -> FieldSet {
         self.0.needed_fields(wanted)
     }
 
-    /// What runs it; `carried` are hidden fields that copies of rows keep.
+    /// The stage that runs the pipe; `carried` are hidden fields that copies of rows keep.
     pub(crate) fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
         self.0.processor(carried)
     }
 }
 
-/// Reads what stands between two `|`: mostly one pipe.
+/// Parses the text between two `|`; usually one pipe.
 pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
     let position = cursor.position();
     let name = cursor.peek_word(false).to_ascii_lowercase();
     let is_sign = name.starts_with(|c: char| !is_word_char(c));
     if is_sign || cursor.behind_word() == Some(':') && !NAMES.contains(&name.as_str()) {
-        // The word `filter` may be left out.
+        // The word `filter` is optional.
         return (select::FILTER.parse)(cursor);
     }
     if stats::is_function(&name) {
@@ -345,7 +345,7 @@ pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseErr
         cursor.eat_keyword(&name);
         return (entry.parse)(cursor);
     }
-    // Grouping may come without the word `stats` too.
+    // The word `stats` is optional before a grouping too.
     if name.is_empty() && cursor.peek() == Some('(') {
         return (stats::STATS.parse)(cursor);
     }
@@ -361,7 +361,7 @@ pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseErr
     }
 }
 
-/// Reads the fields that make tuples; one that is named twice counts once.
+/// Parses the fields that form tuples; a repeated field counts once.
 pub(crate) fn parse_by(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
     let mut by = parse_names(cursor)?;
     let mut known = HashSet::with_capacity(by.len());
@@ -369,7 +369,7 @@ pub(crate) fn parse_by(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseErro
     Ok(by)
 }
 
-/// Reads `(a, "b")`, or `a, "b"` without the parentheses.
+/// Parses `(a, "b")`, or `a, "b"` without the parentheses.
 pub(crate) fn parse_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
     let mut names = Vec::new();
     let parentheses = cursor.eat('(');

@@ -1,4 +1,4 @@
-//! A source of records for tests: fields are set by hand, no parser is needed.
+//! A source of records for tests: records set their fields directly, without a parser.
 
 mod columns;
 
@@ -26,7 +26,7 @@ pub(crate) fn batch(sequence: u64, records: &[Record]) -> Arc<Batch> {
     batch_of(Transport::Http, sequence, records)
 }
 
-/// The same of lines that came in some way.
+/// As [`batch`], for lines that came by this transport.
 pub(crate) fn batch_of(transport: Transport, sequence: u64, records: &[Record]) -> Arc<Batch> {
     let mut frame = FrameBuilder::new();
     let origin = Origin::new(transport, Format::Auto, None);
@@ -52,15 +52,15 @@ pub(crate) fn batch_of(transport: Transport, sequence: u64, records: &[Record]) 
     Arc::new(builder.finish())
 }
 
-/// A source over batches; `known` says whether units tell their range of times.
+/// A source over batches; `known` selects whether units report their time range.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub batches: Vec<Arc<Batch>>,
     pub known: bool,
-    /// How many batches are a segment that keeps counts; none: no segments.
+    /// Number of batches per segment, which keeps counts; none: no segments.
     pub segment_batches: Option<usize>,
-    /// Whether units are read by columns, and in which form; where units are in segments, answers
-    /// are kept too.
+    /// Form of the columns by which units are read; none: no columns. Units in segments also cache
+    /// answers.
     pub columns: Option<usize>,
     pub answers: Answers,
 }
@@ -87,7 +87,7 @@ struct Unit {
     known: bool,
     columns: Option<usize>,
     key: Option<UnitKey>,
-    /// Number and batches.
+    /// Number of the segment, and its batches.
     segment: Option<(u64, Vec<Arc<Batch>>)>,
 }
 
@@ -144,7 +144,7 @@ impl ScanUnit for Unit {
         Ok(rows.map(|rows| SomeLines { batch: self.batch.clone(), rows }))
     }
 
-    /// Exact about texts, so that tests are ruled out as often as can be.
+    /// Exact about texts, so that as many tests as possible are ruled out.
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         if self.columns.is_none() {
             return Ok(None);
@@ -211,8 +211,8 @@ pub(crate) fn collect(
     (rows, outcome)
 }
 
-/// The rows of a query over records, each as `name=value` joined by spaces, without `_time` and
-/// `_stream` unless `all`.
+/// The rows of a query over records, each as `name=value` pairs joined by spaces, without `_time`
+/// and `_stream` unless `all`.
 pub(crate) fn rows_of(text: &str, records: &[Record]) -> Vec<String> {
     let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"));
     let (rows, outcome) = collect(&query, &Memory::of(records), &Context::default());

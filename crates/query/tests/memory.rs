@@ -1,6 +1,6 @@
-//! Measures what queries take of the allocator: every pipe, stats function and endpoint over a huge
-//! line, many values and many fields stays within the limit of the query and a fixed slack. The
-//! allocator of this test counts. Limit, slack and data are small, so that all of it takes seconds;
+//! Measures the allocations of queries: with every pipe, stats function and endpoint over a huge
+//! line, many values and many fields, a query stays within its limit and a fixed slack. The
+//! allocator of this test counts. Limit, slack and data are small, so that the test takes seconds;
 //! the data is several times as large as limit and slack together.
 
 #![allow(unsafe_code)]
@@ -14,7 +14,7 @@ use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Facets, HitsRequest, Limits, Query, RunError, StatsQuery};
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
-/// Bytes that this thread holds, and the most since the last reset.
+/// Bytes that this thread holds, and their maximum since the last reset.
 struct Counting;
 
 thread_local! {
@@ -23,15 +23,14 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // A thread that ends has no place for it any more, and nobody asks.
+    // A thread that ends has no counter any more; its bytes do not matter.
     let _ = HELD.try_with(|held| {
         held.set(held.get() + bytes);
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
     });
 }
 
-// SAFETY: all calls are handed on to the allocator of the system as they are; counting allocates
-// nothing.
+// SAFETY: all calls are passed unchanged to the system allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -49,17 +48,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a query may collect here.
+/// Memory limit of the queries in this test.
 const LIMIT_BYTES: u64 = 512 << 10;
-/// What may be held beside: the longest value that a pipe makes of the huge line, while it grows
-/// and once more where it goes, what is not counted because it is little, and what vectors and
-/// tables have room for beyond what is counted.
+/// Bytes that a query may hold beyond its limit: the longest value that a pipe makes of the huge
+/// line, once while it grows and once in the next pipe; small allocations that are not counted; and
+/// room that vectors and tables reserve beyond what is counted.
 const SLACK_BYTES: usize = 2 << 20;
-/// The huge line. A hundred copies of it are far beyond limit and slack.
+/// Length of the huge line. A hundred copies of it far exceed limit and slack.
 const LINE_BYTES: usize = 128 << 10;
 const COPIES: usize = 100;
-/// Lines whose values are all different: their values alone are larger than the limit, and each is
-/// kept with more beside.
+/// Lines with all different values: the values alone exceed the limit, and each is kept together
+/// with further bytes.
 const LINES: usize = 25_000;
 
 struct Memory(Vec<Arc<Batch>>);
@@ -154,7 +153,7 @@ fn context() -> Context {
     Context { limits, ..Context::default() }
 }
 
-/// Runs `work`, and says whether it stayed within limit and slack.
+/// Runs `work`, and returns a failure if it exceeded limit and slack.
 fn check(name: &str, work: impl FnOnce() -> Result<(), RunError>) -> Option<String> {
     let before = HELD.get();
     PEAK.set(before);
@@ -176,7 +175,7 @@ fn run(text: &str, source: &Memory, context: &Context) -> Result<(), RunError> {
     query::run(&query, source, context, &mut |_| ControlFlow::Continue(())).map(drop)
 }
 
-/// For each pipe, what stands behind its `|`; `{f}` is a field, `{c}` many.
+/// For each pipe, texts behind the `|`; `{f}` is a field, `{c}` many fields.
 const PIPES: &[(&str, &[&str])] = &[
     ("fields", &["fields {c} | sort by (n)"]),
     ("delete", &["delete n | sort by (_msg)"]),
@@ -273,7 +272,7 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
     ("json_values", &["{c}", "", "n"]),
 ];
 
-/// Names that the parser knows at a place where it expects one of them.
+/// Names that the parser accepts behind `text`.
 fn known_after(text: &str) -> Vec<String> {
     let names = Query::parse(text, 0).expect_err("something is missing").expected;
     let is_name = |name: &String| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
@@ -286,7 +285,8 @@ fn all_copies() -> (String, String) {
     (format!("copy {}", copies.join(", ")), names.join(", "))
 }
 
-/// The query of a template over each source, without and with copies of its largest field.
+/// Calls `each` with the query of a template over each source, without and with copies of its
+/// largest field.
 fn each_text(template: &str, mut each: impl FnMut(String)) {
     let (copy, names) = all_copies();
     let repeated = vec!["_msg"; COPIES].join(", ");
@@ -302,7 +302,7 @@ fn check_all(templates: impl Iterator<Item = String>) {
     for template in templates {
         for (kind, source) in &sources {
             each_text(&template, |text| {
-                // Grouping by the same field twice is an error of the query.
+                // Grouping by the same field twice is an error.
                 if Query::parse(&text, 0).is_ok() {
                     let name = format!("{kind}: {template}");
                     failed.extend(check(&name, || run(&text, source, &context())));
@@ -386,8 +386,8 @@ fn every_endpoint_stays_within_its_limit() {
                 let context = Context { limit: Some(100), ..context.clone() };
                 run(&text, &source, &context)
             });
-            // Each time that the memory is full of rows that come first, what is left is read
-            // again. So not all are asked for.
+            // The rest is read again each time the memory is full of earlier rows, so the limit
+            // keeps the number of passes small.
             check("ordered", &|context| {
                 let (order, limit) = (Some(Default::default()), Some(1_000));
                 run(&text, &source, &Context { order, limit, ..context.clone() })

@@ -1,49 +1,50 @@
-//! What pipes do to the columns of rows: keep, drop, rename, copy.
+//! Changes that pipes make to the columns of rows: keep, drop, rename, copy.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::exec::{Meter, RunError};
 
-/// Fields that rows may have behind a pipe that copies or unpacks some. With more the query ends
-/// with an error: `copy a* as b*` doubles them, and a few such pipes would fill any memory.
+/// Fields that rows may have behind a pipe that copies or unpacks fields. Beyond it the query
+/// fails: `copy a* as b*` doubles the fields, and a few such pipes would exhaust any memory.
 pub(crate) const FIELDS_MAX: usize = 1 << 17;
-/// Bytes of the names that one pair of `rename` or `copy` makes; with more, the same.
+/// Bytes of the new names of one pair of `rename` or `copy`. Beyond it the query fails as well.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 
 /// Columns of a row up to which the memory of a change is not counted.
 const UNCOUNTED_COLUMNS_MAX: usize = 1 << 10;
-/// Memory of a name in a set of names, about.
+/// Approximate memory of a name in a set of names.
 const SET_BYTES: usize = 48;
-/// Memory of a new name beside its bytes, about: its header, and its place in [`NewNames`].
+/// Approximate memory of a new name besides its bytes: its header, and its entry in [`NewNames`].
 const NEW_NAME_BYTES: usize = 128;
 
-/// The query's rows would have more than [`FIELDS_MAX`] fields, or too long names.
+/// The rows of the query would have more than [`FIELDS_MAX`] fields, or too long names.
 const TOO_MANY: RunError = RunError::FieldLimit(FIELDS_MAX);
 
-/// What a pipe does to the columns of rows.
+/// A change to the columns of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Only these, in this order.
+    /// Only the matching fields, in this order.
     Keep(Vec<NamePattern>),
-    /// All but these.
+    /// All but the matching fields.
     Drop(Vec<NamePattern>),
-    /// New names: from, to. Both are names, or both beginnings of names.
+    /// New names: from, to. Both are names, or both are beginnings of names.
     Rename(Vec<(NamePattern, NamePattern)>),
-    /// The same value under one more name: from, to. Both are names, or both beginnings of names.
+    /// The same value under another name as well: from, to. Both are names, or both are beginnings
+    /// of names.
     Copy(Vec<(NamePattern, NamePattern)>),
 }
 
-/// A field name, or all that begin with one.
+/// A field name, or the beginning of field names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern {
     /// The name or its beginning.
     pub name: String,
-    /// Whether it is only the beginning.
+    /// Whether `name` is only a beginning.
     pub prefix: bool,
 }
 
-/// Many patterns: names are found by their hash, only the beginnings one after the other.
+/// Many patterns: names are looked up by hash, only beginnings are compared one after the other.
 pub(crate) struct Patterns<'p> {
     names: HashSet<&'p str, foldhash::fast::RandomState>,
     prefixes: Vec<&'p str>,
@@ -73,12 +74,12 @@ impl NamePattern {
         NamePattern { name: name.to_owned(), prefix: false }
     }
 
-    /// Whether the name is this one, or begins so.
+    /// Whether a field name equals `self.name`, or begins with it if it is a prefix.
     pub fn matches(&self, name: &str) -> bool {
         if self.prefix { name.starts_with(&self.name) } else { name == self.name }
     }
 
-    /// The name that a field gets whose name matches this, when the pattern `to` replaces it.
+    /// The new name of a field that this pattern matches, when `to` replaces the pattern.
     pub(crate) fn replaced(&self, name: &str, to: &NamePattern) -> String {
         if self.prefix {
             format!("{}{}", to.name, &name[self.name.len()..])
@@ -88,7 +89,7 @@ impl NamePattern {
     }
 }
 
-/// A column as [`Change`] sees it.
+/// A column, as far as [`Change`] needs it.
 pub(super) trait Named: Clone {
     fn name(&self) -> &Arc<str>;
     fn set_name(&mut self, name: Arc<str>);
@@ -96,13 +97,13 @@ pub(super) trait Named: Clone {
     fn set_hidden(&mut self, hidden: bool);
 }
 
-/// The names that a change makes: each is made once, and all rows share it. Pipes behind the change
+/// The names that a change makes. Each is made once and shared by all rows. Pipes behind the change
 /// may keep rows until the query ends, long after their block. So the names stay counted until
-/// then, unless they are given back.
+/// then, unless their memory is given back.
 #[derive(Default)]
 pub(crate) struct NewNames {
-    /// The new name by the place of the pair and the old name; without an old name where the pair
-    /// has no beginnings.
+    /// The new name by the index of the pair and the old name. Pairs of full names have no old
+    /// name.
     names: HashMap<(usize, Option<Arc<str>>), Arc<str>, foldhash::fast::RandomState>,
     counted: usize,
 }
@@ -126,15 +127,16 @@ impl NewNames {
         Ok(name)
     }
 
-    /// Gives the memory of the names back, when no row has them any more.
+    /// Returns the memory of the names, once no row has them any more.
     pub fn give_back(self, meter: &mut Meter) {
         meter.give_back(self.counted);
     }
 }
 
 impl Change {
-    /// Hidden columns come along until they are named, so that what the client included is still
-    /// there. Gives the memory that was counted for the work, and is still counted.
+    /// Applies `change` to the columns. Hidden columns are kept until they are named, so that the
+    /// client gets those it included. Returns the memory that was counted for the work and stays
+    /// counted.
     pub(super) fn apply<C: Named>(
         &self,
         columns: &mut Vec<C>,
@@ -179,7 +181,7 @@ impl Change {
     }
 }
 
-/// The pairs that change anything, with their places.
+/// The pairs that change anything, with their indexes.
 fn numbered(
     pairs: &[(NamePattern, NamePattern)],
 ) -> impl Iterator<Item = (usize, &NamePattern, &NamePattern)> {
@@ -187,8 +189,8 @@ fn numbered(
     pairs.map(|(place, (from, to))| (place, from, to))
 }
 
-/// Memory that is taken to change so many columns, about: they are there twice, and their names are
-/// in a table.
+/// Approximate memory for changing this many columns: columns exist twice, and their names are in a
+/// table.
 pub(super) fn work_bytes<C>(columns: usize) -> usize {
     match columns > UNCOUNTED_COLUMNS_MAX {
         true => columns * (2 * size_of::<C>() + SET_BYTES),
@@ -196,7 +198,7 @@ pub(super) fn work_bytes<C>(columns: usize) -> usize {
     }
 }
 
-/// Whether the names that a pair makes are few enough bytes.
+/// Whether the new names of a pair are within [`NAMES_BYTES_MAX`].
 fn names_fit<C: Named>(
     from: &NamePattern,
     to: &NamePattern,
@@ -212,7 +214,7 @@ fn names_fit<C: Named>(
 
 fn keep<C: Named>(patterns: &[NamePattern], columns: &mut Vec<C>) {
     let mut old: Vec<Option<C>> = columns.drain(..).map(Some).collect();
-    // The first of a name counts: hidden ones come last. So places are noted from behind.
+    // The first column of a name counts, as hidden ones come last; collecting backwards keeps it.
     let by_name: HashMap<Arc<str>, usize, foldhash::fast::RandomState> = (old.iter().enumerate())
         .rev()
         .filter_map(|(i, c)| Some((c.as_ref()?.name().clone(), i)))
@@ -234,10 +236,10 @@ fn keep<C: Named>(patterns: &[NamePattern], columns: &mut Vec<C>) {
     columns.extend(old.into_iter().flatten().filter(|c| c.hidden()));
 }
 
-/// A pair of names or of beginnings of names, and its place among those of its pipe.
+/// A pair of names or of beginnings of names, and its index among the pairs of its pipe.
 type Pair<'p> = (usize, &'p NamePattern, &'p NamePattern);
 
-/// All names at once: a new name may be the old one of another column.
+/// Renames all columns at once: a new name may be the old name of another column.
 fn rename<C: Named>(
     pair: Pair<'_>,
     renamed: Vec<bool>,
@@ -283,7 +285,7 @@ fn copy<C: Named>(
     Ok(())
 }
 
-/// Whether a pair makes that name. A single name is taken from its column though no other gets it.
+/// Whether a pair makes this name. A single name is taken from its column even if no other gets it.
 fn is_new(
     name: &Arc<str>,
     to: &NamePattern,
@@ -292,7 +294,8 @@ fn is_new(
     new_names.contains(name) || !to.prefix && **name == *to.name
 }
 
-/// Which columns a pattern means: the first with a name, or all visible ones whose names begin so.
+/// The columns that a pattern selects: the first of the name, or all visible ones with the
+/// beginning.
 fn selected<C: Named>(pattern: &NamePattern, columns: &[C]) -> Vec<bool> {
     let first = columns.iter().position(|c| **c.name() == *pattern.name);
     let selects = |(at, c): (usize, &C)| match pattern.prefix {

@@ -1,11 +1,11 @@
-//! Columns that pipes compute: one buffer of bytes a column, and for each row where its value is.
+//! Columns that pipes compute: one buffer of bytes per column, and the span of each row's value.
 //!
-//! A pipe fills [`Computed`] row by row and adds it to the block ([`Computed::add_to`]); rows that
-//! got no value keep the one they had under that name. Lines are not copied for that, and a block
-//! that is narrowed afterwards keeps the buffers.
+//! A pipe fills [`Computed`] row by row and adds it to the block ([`Computed::add_to`]). Rows
+//! without a new value keep their old value of that name. Lines are not copied for this, and a
+//! block that loses rows later keeps the buffers.
 //!
-//! Limits: a value is at most [`VALUE_BYTES_MAX`], and a block for which columns are computed at
-//! most [`COMPUTED_ROWS_MAX`] rows, so that a column stays below 4 GiB.
+//! Limits: a value has at most [`VALUE_BYTES_MAX`] bytes, and a block for which columns are
+//! computed at most [`COMPUTED_ROWS_MAX`] rows. A column therefore stays below 4 GiB.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,13 @@ use std::sync::Arc;
 use super::{Block, Column, Layout, Scratch};
 use crate::exec::{Meter, RunError};
 
-/// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a
-/// pipe that puts a field twice into itself would otherwise fill any memory in a few steps.
+/// Longest value that a pipe makes, in bytes. A query that makes a longer one fails: a pipe that
+/// puts a field twice into itself would otherwise exhaust any memory in a few steps.
 pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// Most rows of a block for which columns are computed; larger ones are taken apart.
+/// Most rows of a block for which columns are computed; larger blocks are split.
 pub(crate) const COMPUTED_ROWS_MAX: usize = 128;
-/// Bytes of new values of a column of one block, beyond which it is as for a value that is too
-/// long.
+/// Bytes of new values in one column of a block. Beyond it the query fails as for a too long value.
 const COLUMN_BYTES_MAX: usize = 2 << 30;
 
 /// A pipe made a value longer than [`VALUE_BYTES_MAX`].
@@ -44,7 +43,7 @@ impl Values {
         &self.bytes[begin as usize..end as usize]
     }
 
-    /// The rows at `picks`, each as often as it is named.
+    /// Copies the rows at `picks`, each as often as it occurs there.
     pub fn repeat(&self, picks: &[u32]) -> Values {
         let spans = picks.iter().map(|&row| self.spans[row as usize]).collect();
         Values { bytes: self.bytes.clone(), spans }
@@ -61,21 +60,21 @@ impl Values {
         self.spans.drain(..from.min(self.spans.len()));
     }
 
-    /// `count` rows from `from` on.
+    /// Copies `count` rows from `from` on.
     pub fn part(&self, from: usize, count: usize) -> Values {
         Values { bytes: self.bytes.clone(), spans: self.spans[from..][..count].to_vec() }
     }
 
-    /// Takes the rows from `at` on out.
+    /// Splits off the rows from `at` on.
     pub fn split_off(&mut self, at: usize) -> Values {
         Values { bytes: self.bytes.clone(), spans: self.spans.split_off(at) }
     }
 }
 
-/// In the place of a span: the row has no value yet.
+/// Marks a row that has no value yet.
 const UNSET: Span = (u32::MAX, u32::MAX);
 
-/// Columns on their way, for the rows of one block.
+/// Columns that are being computed for the rows of one block.
 #[derive(Debug)]
 pub(crate) struct Computed {
     rows: usize,
@@ -92,12 +91,12 @@ struct NewColumn {
 }
 
 impl Computed {
-    /// Columns for that many rows.
+    /// Columns for `rows` rows.
     pub fn new(rows: usize) -> Computed {
         Computed { rows, columns: Vec::new(), memory_bytes: 0, places: HashMap::default() }
     }
 
-    /// The number of the column called `name`, which is made if it is not there.
+    /// The index of the column called `name`, which is created if it is missing.
     pub fn column(&mut self, name: &str) -> usize {
         if let Some(&column) = self.places.get(name) {
             return column;
@@ -109,7 +108,7 @@ impl Computed {
         self.columns.len() - 1
     }
 
-    /// Gives a row a value: what `write` appends. The last one counts.
+    /// Sets the value of a row to what `write` appends. A later value replaces an earlier one.
     pub fn set_with(
         &mut self,
         column: usize,
@@ -127,7 +126,7 @@ impl Computed {
         Ok(())
     }
 
-    /// The value that a row got.
+    /// The new value of a row, if any.
     pub fn get(&self, column: usize, row: usize) -> Option<&[u8]> {
         let NewColumn { bytes, spans, .. } = &self.columns[column];
         let (begin, end) = spans[row];
@@ -139,13 +138,13 @@ impl Computed {
         self.memory_bytes
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// Adds the columns to a block of as many rows, in place of those that have their names. Gives
-    /// the memory that this took and that was counted, beside [`Computed::memory_bytes`].
+    /// Adds the columns to a block of as many rows; they replace columns of the same names. Returns
+    /// the memory that was counted for this, besides [`Computed::memory_bytes`].
     pub fn add_to(
         mut self,
         block: &mut Block,
@@ -195,8 +194,7 @@ impl Computed {
         Ok(more)
     }
 
-    /// Rows of lines that got no value get the one they had. Gives the memory that was counted for
-    /// these.
+    /// Fills in the old values of lines that got no new value. Returns the memory counted for them.
     fn keep_old(
         &mut self,
         block: &Block,
@@ -230,7 +228,7 @@ impl Computed {
 }
 
 fn span(begin: usize, end: usize) -> Span {
-    // New values end at the limit of a column, and those that are kept are of few rows.
+    // New values end within the limit of a column, and old values come from few rows.
     let place = |at: usize| u32::try_from(at).expect("the values of a column stay below 4 GiB");
     (place(begin), place(end))
 }

@@ -1,5 +1,5 @@
-//! Which columns a block of lines shows, and under which names: what `fields`, `rename` and their
-//! like did.
+//! The columns that a block of lines shows, and their names, after `fields`, `rename` and similar
+//! pipes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::{Column, Hidden, common_names, is_computed};
 use crate::exec::{Meter, RunError};
 use crate::filter::MSG;
 
-/// The columns of a block of lines after pipes changed them.
+/// The columns of a block of lines after pipes have changed them.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(super) columns: Vec<LayoutColumn>,
-    /// Place in `columns` by number of the field; `u32::MAX` when it is not shown.
+    /// Index in `columns` by field id; `u32::MAX` for fields that are not shown.
     pub(super) by_field: Vec<u32>,
-    /// Places of columns that are computed, or copies of a field.
+    /// Indexes of columns that are computed, or copies of a field.
     pub(super) others: Vec<u32>,
 }
 
@@ -90,7 +90,7 @@ impl Layout {
         Layout { columns, by_field, others }
     }
 
-    /// The layout after a pipe changed it, and the memory that is counted for it.
+    /// The layout after a change by a pipe, and the memory counted for it.
     pub fn changed(
         &self,
         change: &Change,
@@ -102,8 +102,8 @@ impl Layout {
         Ok((Layout::new(columns, self.by_field.len()), counted))
     }
 
-    /// The layout with columns that take the place of visible ones with their names, or come behind
-    /// these; and the memory that is counted for it.
+    /// The layout with additional columns, which replace visible columns of the same names or come
+    /// behind these; and the memory counted for it.
     pub fn with(
         &self,
         added: impl ExactSizeIterator<Item = (Arc<str>, Column<'static>)>,
@@ -113,7 +113,7 @@ impl Layout {
         meter.take(counted)?;
         let mut columns = self.columns.clone();
         let mut visible = columns.iter().filter(|c| !c.hidden).count();
-        // Hidden ones are last, so that a visible one of the same name is found first.
+        // Hidden columns come last, so that a visible column of the same name is found first.
         columns.sort_by_key(|c| c.hidden);
         let mut places: HashMap<Arc<str>, usize, foldhash::fast::RandomState> =
             columns[..visible].iter().enumerate().map(|(i, c)| (c.name.clone(), i)).collect();

@@ -1,4 +1,4 @@
-//! Rows with bytes of their own.
+//! Rows that hold their own bytes.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use super::change::{Change, Named, NewNames};
 use crate::exec::{Meter, RunError};
 use crate::pipe::{Decoder, Encoder};
 
-/// Bytes and fields of a row that are counted when it is there, not while it grows.
+/// Bytes and fields of a row up to which its memory is counted once at the end, not while it grows.
 const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
 const UNCOUNTED_FIELDS_MAX: usize = 1 << 10;
 
-/// Bytes of the values of a row: places in them have 32 bits. Beyond, the query ends with an error.
+/// Bytes of the values of a row, since offsets have 32 bits. Beyond it the query fails.
 pub(crate) const ROW_BYTES_MAX: usize = 2 << 30;
 
 /// A row that a pipe made, or a copy of a line.
@@ -46,14 +46,14 @@ impl Named for MadeField {
 }
 
 impl MadeRow {
-    /// Makes room for so many fields and bytes of values more.
+    /// Reserves room for more fields and more bytes of values.
     pub fn reserve(&mut self, fields: usize, bytes: usize) {
         self.fields.reserve_exact(fields);
         self.bytes.reserve_exact(bytes);
     }
 
-    /// A copy of the fields that `visit` shows, without those named `without`. Its
-    /// [`MadeRow::memory_bytes`] are counted while it grows, and stay counted.
+    /// Copies the fields that `visit` shows, without those named in `without`. The
+    /// [`MadeRow::memory_bytes`] are counted while the row grows, and stay counted.
     pub fn copy_without(
         without: &[String],
         meter: &mut Meter,
@@ -83,7 +83,8 @@ impl MadeRow {
         Ok(copy)
     }
 
-    /// Writes it: how many fields, then each with its name, whether it is hidden, and its value.
+    /// Encodes the row: the number of fields, then each with its name, whether it is hidden, and
+    /// its value.
     pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.fields.len() as u64)?;
         self.fields.iter().try_for_each(|field| {
@@ -93,7 +94,7 @@ impl MadeRow {
         })
     }
 
-    /// Reads what [`MadeRow::encode`] wrote; its memory is counted as by [`MadeRow::copy_without`].
+    /// Decodes a row of [`MadeRow::encode`]; its memory is counted as in [`MadeRow::copy_without`].
     pub fn decode(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<MadeRow, RunError> {
         let fields = from.length(2 * size_of::<u32>() + 1)?;
         let mut names = meter.clone();
@@ -109,8 +110,8 @@ impl MadeRow {
         result.map(|()| row)
     }
 
-    /// Makes room for a value more, which is counted where it is not little; `counted` is how much
-    /// is so far.
+    /// Makes room for one more value, and counts it unless it is small; `counted` is the number of
+    /// bytes counted so far.
     #[inline]
     pub fn make_room(
         &mut self,
@@ -132,15 +133,16 @@ impl MadeRow {
             meter.take(bytes - *counted)?;
             *counted = bytes;
         }
-        // By a quarter: appended value by value, each byte is copied a few times only.
+        // Growing by a quarter means that appending value by value copies each byte only a few
+        // times.
         if needed > self.bytes.capacity() {
             self.grow(needed + needed / 4, meter)?;
         }
         Ok(())
     }
 
-    /// Moves the values to a larger allocation. The old one, which is there until all is copied, is
-    /// counted meanwhile; the caller has counted the new one.
+    /// Moves the values to a larger allocation, which the caller has counted. The old one exists
+    /// until all is copied and is counted meanwhile.
     fn grow(&mut self, capacity: usize, meter: &mut Meter) -> Result<(), RunError> {
         let old = self.bytes.capacity();
         meter.take(old)?;
@@ -154,12 +156,12 @@ impl MadeRow {
         self.fields.iter().map(|field| (&field.name, self.value(field)))
     }
 
-    /// Gives each field another name.
+    /// Renames each field.
     pub fn rename(&mut self, mut name: impl FnMut(&str) -> Arc<str>) {
         self.fields.iter_mut().for_each(|field| field.name = name(&field.name));
     }
 
-    /// Changes which fields there are. Gives the memory that was counted for what the row grew by.
+    /// Applies a change to the fields. Returns the memory counted for the growth of the row.
     pub fn change(
         &mut self,
         change: &Change,
@@ -177,14 +179,14 @@ impl MadeRow {
         Ok(more)
     }
 
-    /// Gives a field a value, behind the other visible ones if it was not there.
+    /// Sets the value of a field; a new field comes behind the other visible ones.
     pub fn set(&mut self, name: &Arc<str>, value: &[u8]) {
         let (at, length) = (self.bytes.len() as u32, value.len() as u32);
         self.bytes.extend_from_slice(value);
         match self.fields.iter_mut().find(|f| !f.hidden && *f.name == **name) {
             Some(field) => (field.at, field.length) = (at, length),
             None => {
-                // Hidden ones are last, so that a visible one of the same name is found first.
+                // Hidden fields come last, so that a visible field of the same name is found first.
                 self.fields.sort_by_key(|f| f.hidden);
                 let place = self.fields.partition_point(|f| !f.hidden);
                 let field = MadeField { name: name.clone(), at, length, hidden: false };
@@ -193,7 +195,7 @@ impl MadeRow {
         }
     }
 
-    /// The same as [`MadeRow::set`], counted before.
+    /// As [`MadeRow::set`], after counting the memory.
     pub fn set_counted(
         &mut self,
         name: &Arc<str>,
@@ -215,7 +217,7 @@ impl MadeRow {
         meter.take(self.memory_bytes().saturating_sub(counted.max(before)))
     }
 
-    /// The same as [`MadeRow::set`], for values that may be too long together.
+    /// As [`MadeRow::set`], for values that may together exceed [`ROW_BYTES_MAX`].
     pub fn set_within(&mut self, name: &Arc<str>, value: &[u8]) -> Result<(), RunError> {
         if self.bytes.len() + value.len() > ROW_BYTES_MAX {
             return Err(RunError::RowBytesLimit(ROW_BYTES_MAX));
@@ -224,19 +226,19 @@ impl MadeRow {
         Ok(())
     }
 
-    /// Adds a field behind the others.
+    /// Appends a field.
     pub fn push(&mut self, name: Arc<str>, value: &[u8]) {
         let (at, length) = (self.bytes.len() as u32, value.len() as u32);
         self.bytes.extend_from_slice(value);
         self.fields.push(MadeField { name, at, length, hidden: false });
     }
 
-    /// The value of a field; empty when there is none.
+    /// The value of a field; empty when the row does not have it.
     pub fn get(&self, name: &str) -> &[u8] {
         self.fields.iter().find(|f| *f.name == *name).map_or(&[], |f| self.value(f))
     }
 
-    /// The value of a field that is there, empty or not.
+    /// The value of a field that the row has, even if it is empty.
     pub fn stored(&self, name: &str) -> Option<&[u8]> {
         self.fields.iter().find(|f| *f.name == *name).map(|f| self.value(f))
     }
@@ -255,7 +257,7 @@ impl MadeRow {
         }
     }
 
-    /// Fields, and bytes of their values, of which several may be the same.
+    /// Number of fields, and bytes of their values; shared bytes count for each field.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.fields.len(), self.bytes.len())
     }
@@ -271,7 +273,7 @@ mod tests {
     use super::*;
     use crate::{Context, Limits};
 
-    /// The old allocation is there until its bytes are copied: both together keep to the limit.
+    /// The old allocation exists until its bytes are copied: both together stay within the limit.
     #[test]
     fn what_is_copied_while_a_row_grows_is_counted() {
         let limit = 16 << 20;

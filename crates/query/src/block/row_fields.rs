@@ -1,5 +1,5 @@
-//! The fields of one row in an order that does not depend on how its line is kept: a hot line has
-//! its fields as they were sent, a sealed one as its columns stand. Texts that hold a whole row
+//! The fields of one row in an order that does not depend on storage: a hot line has its fields as
+//! they were sent, a sealed one in the order of its columns. Texts that hold a whole row
 //! (`pack_json`, `row_any`) must not change by sealing.
 
 use std::ops::Range;
@@ -15,13 +15,12 @@ pub(crate) struct RowFields {
 }
 
 impl RowFields {
-    /// The rank of a field where nothing says in which order fields are wanted: time, stream and
-    /// message first.
+    /// The rank of a field by default: time, stream and message come first.
     pub fn usual_rank(name: &str) -> usize {
         ["_time", "_stream", MSG].iter().position(|first| *first == name).unwrap_or(3)
     }
 
-    /// Takes all fields out.
+    /// Removes all fields.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.fields.clear();
@@ -32,7 +31,7 @@ impl RowFields {
         self.bytes.len()
     }
 
-    /// Adds a field. Those of lower rank come first, those of the same rank by their names.
+    /// Adds a field. Fields of lower rank come first; fields of the same rank are sorted by name.
     pub fn add(&mut self, rank: usize, name: &str, value: &[u8]) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(name.as_bytes());

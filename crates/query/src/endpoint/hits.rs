@@ -1,4 +1,4 @@
-//! Rows over time: what the histogram shows.
+//! Rows over time: the data of the histogram.
 
 use std::collections::HashMap;
 
@@ -10,38 +10,39 @@ use crate::source::{Source, TimeRange};
 use crate::syntax::query::Query;
 use crate::time::parse_time;
 
-/// Points of all series up to which buckets without rows are shown too. Beyond, a short step over a
-/// long time would make an answer of zeros: these buckets are left out.
+/// Points of all series up to which empty buckets are included. Beyond it they are left out,
+/// because a short step over a long time would make an answer of zeros.
 const POINTS_MAX: i128 = 100_000;
-/// Memory of a name and its value beside their bytes, about.
+/// Approximate memory of a name and its value besides their bytes.
 const VALUE_BYTES: usize = size_of::<(String, String)>() + 32;
-/// Memory of a series beside its values and buckets, about: the list and the table of series have
-/// room for as many again.
+/// Approximate memory of a series besides its values and buckets. Doubled, because the list and the
+/// table of series may have reserved room for as many again.
 const SERIES_BYTES: usize = 2 * (size_of::<HitsSeries>() + size_of::<(Box<[u8]>, usize)>()) + 96;
-/// Memory of a bucket of a series, about.
+/// Approximate memory of a bucket of a series.
 const BUCKET_BYTES: usize = 2 * (size_of::<i64>() + size_of::<u64>());
 
-/// What the histogram is to be like.
+/// Parameters of the histogram.
 #[derive(Clone, Debug)]
 pub struct HitsRequest {
     /// Length of a bucket, nanoseconds; positive.
     pub step_ns: i64,
     /// Shift of the buckets, nanoseconds: the negative of the offset of a zone.
     pub offset_ns: i64,
-    /// One series for each tuple of values of these.
+    /// Each combination of values of these fields makes a series.
     pub fields: Vec<String>,
-    /// Series kept, those with most hits; the others are added up in one without fields.
+    /// Series kept, those with the most rows; the others are added up in one series without fields.
     pub fields_limit: Option<usize>,
-    /// Whether buckets without rows are shown too, as long as there are not too many points.
+    /// Whether empty buckets are included, as long as there are at most 100,000 points in total.
     pub empty_buckets: bool,
 }
 
-/// Rows over time of one tuple of values.
+/// Rows over time of one combination of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HitsSeries {
-    /// Names and values; empty for the rest beyond [`HitsRequest::fields_limit`].
+    /// Names and values; empty for the series that adds up those beyond
+    /// [`HitsRequest::fields_limit`].
     pub fields: Vec<(String, String)>,
-    /// Beginnings of the buckets, in order, nanoseconds since 1970 UTC.
+    /// Start times of the buckets, ascending, nanoseconds since 1970 UTC.
     pub timestamps_ns: Vec<i64>,
     /// Rows of each bucket.
     pub values: Vec<u64>,
@@ -49,7 +50,7 @@ pub struct HitsSeries {
     pub total: u64,
 }
 
-/// Rows of `query` over time; the series with most rows first, the rest last.
+/// Counts the rows of `query` over time. Series with most rows come first, the added-up rest last.
 pub fn hits(
     query: &Query,
     source: &dyn Source,
@@ -59,7 +60,7 @@ pub fn hits(
     let HitsRequest { step_ns, offset_ns, fields, fields_limit, empty_buckets } = request;
     assert!(*step_ns > 0, "the length of buckets is positive");
     let bucket = Bucket::Time { step_ns: *step_ns, offset_ns: *offset_ns };
-    // A field that is named twice, or the time, makes no more series.
+    // A repeated field, or the time, distinguishes no more series.
     let mut names: Vec<&str> = Vec::with_capacity(fields.len());
     for name in fields {
         if name != "_time" && !names.contains(&name.as_str()) {
@@ -81,7 +82,7 @@ pub fn hits(
     let mut key = Buffer::default();
     with_rows(&query, source, context, &columns, |row, meter| {
         let (time_and_hits, values) = row.split_at(2);
-        // Rows come in the order of time; made rows may have none.
+        // Rows come in order of time; rows that a pipe made may have no time.
         let Some(time) = parse_time(&time_and_hits[0], 0) else { return Ok(()) };
         let hits = number(&time_and_hits[1]);
         key.clear(meter);
@@ -91,7 +92,7 @@ pub fn hits(
         let place = match places.get(key.bytes()) {
             Some(&place) => place,
             None => {
-                // The values, once in the key and once in the series.
+                // The values are stored in the key and in the series.
                 let bytes = 2 * key.bytes().len() + names_bytes + SERIES_BYTES;
                 meter.take(bytes)?;
                 let fields = names.iter().map(|&name| name.to_owned()).zip(values.iter().cloned());
@@ -125,8 +126,8 @@ pub fn hits(
     Ok(series)
 }
 
-/// The first and the last bucket of the range of times, or as far as that has no end, of all
-/// series; none when there would be more than [`POINTS_MAX`] points.
+/// The first and the last bucket of the time range; where the range has no bound, those of all
+/// series. None where there would be more than [`POINTS_MAX`] points.
 fn bucket_starts(
     series: &[HitsSeries],
     range: TimeRange,
@@ -147,14 +148,14 @@ fn bucket_starts(
 }
 
 impl HitsSeries {
-    /// Adds the buckets without rows between two, both included.
+    /// Adds the empty buckets from `first_ns` to `last_ns`, both included.
     fn fill(&mut self, first_ns: i64, last_ns: i64, step_ns: i64) {
         let known: Vec<(i64, u64)> =
             self.timestamps_ns.drain(..).zip(self.values.drain(..)).collect();
         let mut known = known.into_iter().peekable();
         let mut next = Some(first_ns);
         while let Some(at) = next.filter(|&at| at <= last_ns) {
-            // Lines before the first bucket are none, but a query may make its own times.
+            // No line is before the first bucket, but the query may compute times itself.
             while let Some(before) = known.next_if(|(time_ns, _)| *time_ns < at) {
                 self.push(before);
             }
@@ -170,7 +171,7 @@ impl HitsSeries {
         self.values.push(hits);
     }
 
-    /// Adds rows of a bucket, and says whether it is a new one; buckets come in order.
+    /// Adds rows to a bucket, and returns whether the bucket is new. Buckets must come in order.
     fn add(&mut self, time_ns: i64, hits: u64) -> bool {
         self.total += hits;
         if self.timestamps_ns.last() == Some(&time_ns) {

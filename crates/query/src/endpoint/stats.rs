@@ -1,9 +1,9 @@
-//! Numbers as Prometheus shows them: labels, time and values of a query that ends in `stats`.
+//! Numbers in the shape of Prometheus: labels, times and values of a query that ends in `stats`.
 //!
-//! Behind the last `stats` stand pipes whose effect on names is known without rows: which fields
-//! are labels and which are numbers, is settled before the query runs, as VictoriaLogs does it.
-//! With a step, rows are grouped by time in each `stats`, in place of what the query says of
-//! `_time`, and sorted and selected within each step.
+//! Pipes may follow the last `stats` only if their effect on field names is known without rows.
+//! Which fields are labels and which are numbers is therefore decided before the query runs, as in
+//! VictoriaLogs. With a step, each `stats` groups rows by time, in place of its own grouping by
+//! `_time`, and rows are sorted and selected within each step.
 
 use super::with_rows;
 use crate::exec::{Context, RunError};
@@ -14,7 +14,8 @@ use crate::syntax::error::ParseError;
 use crate::syntax::query::Query;
 use crate::time::parse_time;
 
-/// A query that ends in `stats`, apart from what computes, names, sorts and selects its rows.
+/// A query that ends in `stats`, possibly followed by pipes that compute, rename, sort or select
+/// rows.
 #[derive(Clone, Debug)]
 pub struct StatsQuery {
     query: Query,
@@ -23,24 +24,24 @@ pub struct StatsQuery {
     timed: bool,
 }
 
-/// Memory of a name and its value beside their bytes, about.
+/// Approximate memory of a name and its value besides their bytes.
 const PAIR_BYTES: usize = size_of::<(String, String)>() + 32;
 
 /// A row of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsRow {
-    /// Names and values of what groups the rows, without empty values, and with a step without the
-    /// time.
+    /// Names and values of the fields that group the rows. Empty values are left out, and with a
+    /// step the time.
     pub labels: Vec<(String, String)>,
-    /// Beginning of the step, nanoseconds since 1970 UTC, when there is one.
+    /// Start of the step, nanoseconds since 1970 UTC; none without a step.
     pub time_ns: Option<i64>,
-    /// Names and values of the numbers; a value is empty when there is none.
+    /// Names and values of the numbers; a value is empty where the row has none.
     pub values: Vec<(String, String)>,
 }
 
 impl StatsQuery {
-    /// Takes a query apart. With `step`, (length, shift) in nanoseconds, rows are grouped by time
-    /// too.
+    /// Prepares a query. With `step`, (length, shift) in nanoseconds, rows are grouped by time too.
+    /// An error where the query does not end in `stats`, or a pipe behind it is not supported.
     pub fn new(query: &Query, step: Option<(i64, i64)>) -> Result<StatsQuery, ParseError> {
         let mut query = query.clone();
         let text = query.to_string();
@@ -96,12 +97,12 @@ impl StatsQuery {
         Ok(StatsQuery { query, labels, functions, timed: step.is_some() })
     }
 
-    /// The query that is run.
+    /// The query that runs.
     pub fn query(&self) -> &Query {
         &self.query
     }
 
-    /// Names of what groups the rows, with a step without the time.
+    /// Names of the fields that group the rows; with a step without the time.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }

@@ -1,13 +1,13 @@
-//! Answers about units that never change, kept for the next time the same is asked: what a
-//! dashboard asks each minute is counted once.
+//! Cache of per-unit answers for immutable units, so that a query that a dashboard repeats every
+//! minute counts each unit once.
 //!
-//! Kept is what a unit gives to a query that counts: a few rows with the number of lines they stand
-//! for. Its key is the unit and what is asked, without the range of times; so it is used only where
-//! all lines of the unit are in the range. A segment that is rewritten or deleted has no units any
-//! more, so what is kept of it is not asked for again, and goes when its turn comes.
+//! An entry holds what one unit gave to a counting query: a few rows, each with the number of lines
+//! it stands for. The key is the unit and the text of the query without its time range. An entry is
+//! therefore used only when all lines of the unit lie in the range. Rewriting or deleting a segment
+//! removes its units; their entries are never looked up again and are evicted in order of age.
 //!
-//! Limits: bytes of all, the oldest go first; bytes of one, a larger one is not kept; different
-//! queries, beyond which all are forgotten.
+//! Limits: total bytes (the oldest entries are evicted first), bytes per entry (a larger answer is
+//! not cached), and number of distinct queries (beyond it the cache is cleared).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,17 +15,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::plan::rolled::Weighted;
 use crate::source::UnitKey;
 
-/// Memory of one answer. A larger one is found again each time.
+/// Memory of one answer. A larger answer is not cached and is computed again each time.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Different queries. With one more, all that is kept is dropped.
+/// Distinct queries. One more clears the whole cache.
 const QUERIES_MAX: usize = 1_024;
-/// Memory of an entry beside its rows, about.
+/// Approximate memory of an entry besides its rows.
 const ENTRY_BYTES: usize = 200;
 
-/// The number of a query.
+/// Identifies the text of a query within the cache.
 type QueryNumber = u32;
 
-/// Answers of a store, bounded in memory. Shared by all queries.
+/// The answers cached for one store, bounded in memory and shared by all queries.
 #[derive(Debug)]
 pub struct Answers {
     bytes_max: usize,
@@ -35,27 +35,27 @@ pub struct Answers {
 #[derive(Debug, Default)]
 struct Kept {
     queries: HashMap<String, QueryNumber>,
-    /// Never used again, so that an answer of a query that was forgotten is not taken for
-    /// another's.
+    /// Numbers are never reused: an answer of a forgotten query must not be taken for that of
+    /// another.
     number_next: QueryNumber,
     answers: HashMap<(UnitKey, QueryNumber), (Arc<Weighted>, usize), foldhash::fast::RandomState>,
-    /// Keys in the order in which they came.
+    /// Keys in order of insertion.
     order: VecDeque<(UnitKey, QueryNumber)>,
     bytes: usize,
 }
 
 impl Answers {
-    /// Room for answers of so many bytes.
+    /// Creates a cache for at most `bytes_max` bytes of answers.
     pub fn new(bytes_max: usize) -> Answers {
         Answers { bytes_max, kept: Mutex::default() }
     }
 
-    /// Memory held, about, in bytes.
+    /// Approximate memory held, in bytes.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
-    /// The number of what a query asks of units.
+    /// The number for the text of a query, assigned at its first use.
     pub(crate) fn number_of(&self, text: &str) -> QueryNumber {
         let mut kept = self.lock();
         if let Some(&query) = kept.queries.get(text) {
@@ -70,7 +70,7 @@ impl Answers {
         query
     }
 
-    /// What is kept of each of some units.
+    /// The cached answers of `units`, if any.
     pub(crate) fn get_all(
         &self,
         units: impl Iterator<Item = Option<UnitKey>>,
@@ -89,7 +89,7 @@ impl Answers {
         let mut kept = self.lock();
         let key = (unit, query);
         if kept.answers.insert(key, (answer, bytes)).is_some() {
-            // Two queries found out the same at the same time.
+            // Two threads computed the same answer at the same time.
             return;
         }
         kept.order.push_back(key);

@@ -1,4 +1,4 @@
-//! What a run is given beside the query, how far it is, and why it may end early.
+//! What the caller passes to a run besides the query, how far the run is, and why it may end early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use crate::source::{SourceError, TimeRange};
 #[cfg(doc)]
 use crate::syntax::query::Query;
 
-/// What a query may use up.
+/// Resources that a query may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Time from start to end. Beyond it the query fails with [`RunError::TimeLimit`].
@@ -39,12 +39,12 @@ impl Default for Limits {
     }
 }
 
-/// How far a query is; shared with the list of queries.
+/// Progress of a query; shared with the list of queries.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Units that the time range left to read; 0 until that is known.
+    /// Units left by the time range; 0 until they are listed.
     pub units_planned: AtomicU64,
-    /// Units read or found to be unnecessary.
+    /// Units that were read or skipped.
     pub units_done: AtomicU64,
     /// Bytes of raw lines in the planned units.
     pub bytes_planned: AtomicU64,
@@ -54,7 +54,7 @@ pub struct Progress {
     pub lines_scanned: AtomicU64,
     /// Rows sent to the client.
     pub rows: AtomicU64,
-    /// Memory held now by pipes, and by the units that are looked at, in bytes.
+    /// Memory held now by pipes and by the units being read, in bytes.
     pub memory_bytes: AtomicU64,
 }
 
@@ -65,7 +65,7 @@ impl Progress {
         if planned == 0 { 0.0 } else { (done as f64 / planned as f64).min(1.0) }
     }
 
-    /// Takes the numbers of an entry that was listed before.
+    /// Sets the numbers to those of a query that was listed before.
     pub(crate) fn restore(&self, info: &QueryInfo) {
         self.units_planned.store(info.blocks_planned, Relaxed);
         self.units_done.store(info.blocks_done, Relaxed);
@@ -76,45 +76,46 @@ impl Progress {
     }
 }
 
-/// What a run of a query is given beside its text.
+/// The arguments of a run besides the query.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Event times to look at; the query's own `_time` narrows it further.
+    /// Range of event times; the query's own `_time` narrows it further.
     pub range: TimeRange,
-    /// Send the newest so many rows only; or the first so many when a pipe makes the rows.
+    /// Send only this many rows: the newest lines, or the first rows where a pipe makes the rows.
     pub limit: Option<usize>,
-    /// Rows to leave out before that.
+    /// Rows to skip before `limit` applies.
     pub offset: usize,
-    /// Read the oldest units first. A limit then gives the rows that are read first.
+    /// Read the oldest units first. A limit then keeps the rows that are read first.
     pub oldest_first: bool,
-    /// Send rows in the order of time, the oldest first; a limit then gives the oldest. Where a
-    /// pipe makes rows of its own, the oldest units are read first, and nothing else of it counts.
+    /// Send rows in order of time, the oldest first; a limit then keeps the oldest. Where a pipe
+    /// makes rows of its own, this only makes the oldest units be read first.
     pub order: Option<TimeOrder>,
     /// Computed fields to add to rows that are lines: `_line_id`, `_line`, `_received`.
     pub include: Vec<String>,
-    /// Which lines the query may see, whatever it asks for. See [`Query::restricted`].
+    /// Filter for the lines that the query may see, whatever it selects. See [`Query::restricted`].
     pub restriction: Option<Arc<Filter>>,
-    /// What the query may use up.
+    /// Resources that the query may use.
     pub limits: Limits,
-    /// What its memory is counted in, with that of what answers it.
+    /// Counts the memory of the query and of whatever assembles its answer.
     pub account: Arc<Account>,
-    /// Where to count.
+    /// Receives the progress.
     pub progress: Arc<Progress>,
-    /// Set by others to end the query.
+    /// Set by others to cancel the query.
     pub cancelled: Arc<AtomicBool>,
-    /// By which others pause the query.
+    /// Lets others pause the query.
     pub hold: Hold,
 }
 
 impl Context {
-    /// Whether a query that began at `started` may go on. Waits while it is paused.
+    /// Checks that a query that began at `started` may continue: not cancelled, within its time
+    /// limit. Blocks while the query is paused.
     pub fn check(&self, started: Instant) -> Result<(), RunError> {
         self.hold.pass(&self.cancelled);
         if self.cancelled.load(Relaxed) {
             return Err(RunError::Cancelled);
         }
         let (run_time, elapsed) = (self.limits.run_time, started.elapsed());
-        // How long it was paused is asked, with a lock, only when it matters.
+        // The pause time is read, under a lock, only once it can change the outcome.
         match elapsed > run_time && elapsed.saturating_sub(self.hold.held()) > run_time {
             true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
             false => Ok(()),
@@ -141,25 +142,25 @@ impl Default for Context {
     }
 }
 
-/// Why a query ended before it was done. The text is for the user.
+/// Why a query ended early. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Somebody cancelled it.
+    /// The query was cancelled.
     #[error("the query was cancelled")]
     Cancelled,
-    /// It took too long.
+    /// The query exceeded its time limit.
     #[error(
         "the query took longer than {0} s; narrow its time range or filter, or raise its timeout or \
          query.run_max"
     )]
     TimeLimit(f64),
-    /// It collected too much.
+    /// The query exceeded its memory limit.
     #[error(
         "the query needs more than {0} bytes of memory; narrow its time range, group by fewer values or add \
          a limit, or raise query.memory_bytes_max"
     )]
     MemoryLimit(u64),
-    /// All queries, tails and inserts together collected too much.
+    /// All queries, tails and inserts together exceeded the memory budget.
     #[error("{0}")]
     Budget(Exhausted),
     /// Pipes gave rows too many fields.
@@ -167,7 +168,7 @@ pub enum RunError {
         "the pipes of the query give rows more than {0} fields; let them copy or unpack fewer fields"
     )]
     FieldLimit(usize),
-    /// It has too many results.
+    /// The query has too many result rows.
     #[error(
         "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
     )]
@@ -188,10 +189,10 @@ pub enum RunError {
         "a row of the query has more than {0} bytes; let its pipes copy or put together fewer or shorter fields"
     )]
     RowBytesLimit(usize),
-    /// What another process collected cannot be used.
+    /// A partial state from another process cannot be used.
     #[error("a partial result cannot be used: {0}")]
     PartialState(&'static str),
-    /// What had the place in the queue was no query, and could not be done.
+    /// A task that is not a query, but held a place in the queue, failed.
     #[error("{0}")]
     Failed(String),
     /// The store could not be read.

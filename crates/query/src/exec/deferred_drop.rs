@@ -1,18 +1,17 @@
-//! Deferred drop: gives memory back after a query has ended, on another thread.
+//! Deferred drop: frees the memory of an ended query on another thread.
 //!
-//! Who cancels a query waits for its end. Millions of rows or values that it collected take a good
-//! part of a second to free one by one: that happens on a thread of its own, after the query is
-//! over.
+//! A client that cancels a query waits for its end. Freeing millions of collected rows or values
+//! takes a good part of a second, so a separate thread does it after the query has ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Fewer bytes are given back on the spot, in a few milliseconds.
+/// Less than this is freed on the calling thread, which takes a few milliseconds.
 const DEFERRED_BYTES_MIN: u64 = 4 << 20;
-/// Threads that do so at the same time. Beyond, a query gives its memory back before it is over.
+/// Threads that free memory at the same time. Beyond it a query frees its memory before it ends.
 const THREADS_MAX: usize = 4;
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// One of the threads, while this is there.
+/// Counts one running thread until it is dropped.
 struct Turn(&'static AtomicUsize);
 
 impl Turn {
@@ -28,7 +27,7 @@ impl Drop for Turn {
     }
 }
 
-/// Drops what holds about so many bytes, without waiting for it where they are many.
+/// Drops `collected`, which holds about `bytes`; on another thread if that is large.
 pub(super) fn drop_deferred<T: Send + 'static>(collected: T, bytes: u64) {
     drop_by(&THREADS, collected, bytes);
 }
@@ -42,7 +41,7 @@ fn drop_by<T: Send + 'static>(threads: &'static AtomicUsize, collected: T, bytes
         drop(collected);
         drop(turn);
     };
-    // Without a thread, it was dropped here.
+    // If no thread could be started, `collected` has been dropped here.
     let _ = std::thread::Builder::new().name("query-drop".to_owned()).spawn(work);
 }
 
@@ -53,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// Says on which thread it is dropped, and stays until it may go.
+    /// Sends the id of the thread that drops it, and blocks that thread until it is released.
     struct Told(mpsc::Sender<ThreadId>, Option<mpsc::Receiver<()>>);
 
     impl Drop for Told {

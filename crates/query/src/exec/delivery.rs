@@ -1,4 +1,4 @@
-//! Where rows go behind the last pipe: to the client as they come, or brought into an order first.
+//! Delivers rows behind the last pipe: to the client as they come, or after they have been ordered.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::rows::Rows;
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
 use crate::plan::Order;
 
-/// In which order rows go to the client, with the rows that are held for that.
+/// The order in which rows go to the client, with the rows held for it.
 enum Sink {
     Stream,
     Newest(Newest),
@@ -23,7 +23,7 @@ enum Sink {
 pub(crate) struct Delivery<'a> {
     out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
     sink: Sink,
-    /// Rows to leave out, and to send after that, unless the newest are wanted.
+    /// Rows to skip, and to send after those, unless only the newest rows are wanted.
     skip: usize,
     left: usize,
     include: Arc<[String]>,
@@ -31,7 +31,7 @@ pub(crate) struct Delivery<'a> {
 }
 
 impl<'a> Delivery<'a> {
-    /// To `out`, in an order.
+    /// Delivers to `out`, in the order of the plan.
     pub fn new(
         order: &Order,
         context: &Context,
@@ -70,7 +70,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Rows older than that are not needed any more.
+    /// Rows older than this are no longer needed.
     pub fn oldest_wanted_ns(&self) -> i64 {
         match &self.sink {
             Sink::Newest(newest) => newest.oldest_wanted_ns(),
@@ -79,8 +79,9 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Before the rows of a unit come that is no older than `unit_oldest_ns`: sends those that are
-    /// older, where rows are brought into the order of time. None where they are not.
+    /// Called before the rows of a unit whose oldest line is at `unit_oldest_ns`. In order of time,
+    /// sends the held rows that are older, and breaks when no further unit is
+    /// wanted. None for other orders.
     pub fn before_unit(
         &mut self,
         unit_oldest_ns: i64,
@@ -93,8 +94,8 @@ impl<'a> Delivery<'a> {
         Some(self.send_older(unit_oldest_ns, task))
     }
 
-    /// Sends the rows that are held to be brought into order and are older than an instant; all of
-    /// them for the last.
+    /// Sends the held rows that are older than an instant, or all of them at the end. Only for rows
+    /// in order of time.
     pub fn send_older(
         &mut self,
         before_ns: i64,
@@ -111,7 +112,7 @@ impl<'a> Delivery<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether the units are to be read once more, for rows that could not be held.
+    /// Whether the units must be read once more, for rows that could not be held.
     pub fn next_pass(&mut self) -> bool {
         match &mut self.sink {
             Sink::Ordered(ordered) => ordered.next_pass(),
@@ -119,7 +120,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Sends what offset and limit leave of rows; `last_key` is that of the last one.
+    /// Sends the rows that offset and limit leave; `last_key` is the key of the last row.
     fn send_wanted(
         &mut self,
         mut block: Block,
@@ -148,7 +149,7 @@ impl<'a> Delivery<'a> {
         let mut rest = block;
         while !rest.is_empty() {
             task.execution.check()?;
-            // Rows in order are few already, and the key is that of the last.
+            // Ordered rows arrive in small blocks already, and the key is that of the last row.
             let behind =
                 rest.split_off(if last_key.is_some() { rest.len() } else { BLOCK_ROWS_MAX });
             let count = rest.len() as u64;
@@ -171,7 +172,7 @@ impl<'a> Delivery<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Sends what is still held; no more rows come.
+    /// Sends the rows that are still held, after the last row has arrived.
     pub fn finish(&mut self, task: &mut Task<'_>) -> Result<(), RunError> {
         if let Sink::Newest(newest) = &mut self.sink {
             let mut rows = newest.take();
@@ -181,7 +182,7 @@ impl<'a> Delivery<'a> {
         Ok(())
     }
 
-    /// What is held, to be dropped.
+    /// The held rows, for a deferred drop.
     pub fn into_held(self) -> impl Send + 'static {
         self.sink
     }

@@ -1,5 +1,5 @@
-//! What runs share: the execution context of a query, the task of one of its threads, and what a
-//! stage sees of the stages behind it.
+//! State that runs share: the execution context of a query, the task of one of its threads, and the
+//! view that a stage has of the stages behind it.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,33 +25,33 @@ pub(crate) struct ExecutionContext<'a> {
     pub context: &'a Context,
     /// When the outermost query began.
     pub started: Instant,
-    /// Counts the memory of all of them.
+    /// Counts the memory of all these queries.
     pub meter: Meter,
 }
 
 impl ExecutionContext<'_> {
-    /// Whether the query may go on.
+    /// Checks that the query may continue.
     pub fn check(&self) -> Result<(), RunError> {
         self.context.check(self.started)
     }
 }
 
-/// What one thread does for a query.
+/// The work of one thread for a query.
 #[derive(Clone)]
 pub(crate) struct Task<'a> {
     pub execution: ExecutionContext<'a>,
-    /// Event times that the query looks at.
+    /// Event times that the query reads.
     pub range: TimeRange,
-    /// Whose lines it looks at.
+    /// Whose lines the query reads.
     pub whose: Whose,
-    /// What this thread did.
+    /// Counts what this thread did.
     pub outcome: Outcome,
-    /// The place of the unit whose rows come.
+    /// Index of the unit whose rows are being handed on.
     pub unit: usize,
 }
 
 impl<'a> Task<'a> {
-    /// Of a plan, after so many lines that were read for queries inside its filters.
+    /// Starts a task for a plan. `lines_before`: lines already read for queries inside its filters.
     pub fn new(plan: &Plan<'_>, execution: &ExecutionContext<'a>, lines_before: u64) -> Task<'a> {
         Task {
             execution: execution.clone(),
@@ -62,7 +62,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Notes a unit that is done, and how many of its lines were looked at or counted.
+    /// Records that a unit is done, and how many of its lines were read or counted.
     pub fn pass(&mut self, unit: &dyn ScanUnit, lines: u64) {
         let progress = &self.execution.context.progress;
         progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
@@ -71,11 +71,12 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Called with rows of a query inside another one, and what is behind the pipe that runs it.
+/// Called with the rows of a query inside another one, and with the stages behind the pipe that
+/// runs it.
 pub(crate) type EachBlock<'e> =
     &'e mut dyn FnMut(Block, &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError>;
 
-/// The stages behind a pipe, and where rows go behind the last one.
+/// The stages behind a pipe, and the delivery behind the last one.
 pub(crate) struct Next<'a, 'r> {
     pub rest: &'a mut [Box<dyn Processor>],
     pub task: &'a mut Task<'r>,
@@ -84,14 +85,14 @@ pub(crate) struct Next<'a, 'r> {
 }
 
 impl<'r> Next<'_, 'r> {
-    /// The first of these stages, with what is behind it.
+    /// The first of these stages, and the stages behind it.
     fn split(&mut self) -> Option<(&mut Box<dyn Processor>, Next<'_, 'r>)> {
         let (stage, rest) = self.rest.split_first_mut()?;
         let delivery = self.delivery.as_deref_mut();
         Some((stage, Next { rest, task: self.task, delivery }))
     }
 
-    /// Hands rows on. Break: nobody wants more.
+    /// Passes rows to the next stage. Break: no more rows are wanted.
     pub fn push(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
         if block.is_empty() {
             return Ok(ControlFlow::Continue(()));
@@ -103,7 +104,7 @@ impl<'r> Next<'_, 'r> {
         delivery.take(block, self.task)
     }
 
-    /// Takes what a unit gave to the first stage. None: the unit was gone.
+    /// Passes what a unit gave to the first stage. None: the unit was deleted.
     pub fn take(
         &mut self,
         place: usize,
@@ -141,38 +142,38 @@ impl<'r> Next<'_, 'r> {
         Ok(Some(flow))
     }
 
-    /// Sends rows that stand for many lines to the first stage.
+    /// Passes rows that stand for many lines to the first stage.
     pub fn push_weighted(&mut self, rows: &Weighted) -> Result<(), RunError> {
         let (stage, mut next) = self.split().expect("it has a pipe that counts");
         stage.push_weighted(rows, &mut next)
     }
 
-    /// Whether what takes the rows that are handed on gives the very same for any order of them.
+    /// Whether the receiver of these rows gives identical results for any order of them.
     pub fn takes_any_order(&self) -> bool {
         self.rest.first().is_some_and(|stage| stage.takes_any_order())
     }
 
-    /// The place of the unit that the rows come from, among those that are read.
+    /// Index of the unit that the rows come from, among the units that are read.
     pub fn unit(&self) -> usize {
         self.task.unit
     }
 
-    /// Event times that the query looks at.
+    /// Event times that the query reads.
     pub fn range(&self) -> TimeRange {
         self.task.range
     }
 
-    /// Whose lines the query looks at.
+    /// Whose lines the query reads.
     pub fn whose(&self) -> Whose {
         self.task.whose
     }
 
-    /// Where lines come from.
+    /// The source of the lines.
     pub fn source(&self) -> &dyn Source {
         self.task.execution.source
     }
 
-    /// Runs a query inside this one, and calls `each` with its rows until it breaks.
+    /// Runs a query inside this one, and calls `each` with its rows until `each` breaks.
     pub fn run_query(&mut self, query: &Query, each: EachBlock<'_>) -> Result<(), RunError> {
         let execution = self.task.execution.clone();
         let mut failed = None;
@@ -188,17 +189,17 @@ impl<'r> Next<'_, 'r> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// What several threads need that work for the query in parallel.
+    /// What threads need to work for the query in parallel.
     pub fn sharing(&self) -> Sharing<'_> {
         Sharing { execution: self.task.execution.clone() }
     }
 
-    /// What counts the memory.
+    /// Counts the memory of the query.
     pub fn meter(&mut self) -> &mut Meter {
         &mut self.task.execution.meter
     }
 
-    /// Whether the query may go on.
+    /// Checks that the query may continue.
     pub fn check(&self) -> Result<(), RunError> {
         self.task.execution.check()
     }

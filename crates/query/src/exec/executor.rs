@@ -1,4 +1,4 @@
-//! Carries out a plan: units of the source through the filter and the pipes to the client.
+//! Carries out a plan: passes units of the source through the filter and the pipes to the client.
 
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
@@ -16,8 +16,8 @@ use crate::plan::Plan;
 use crate::plan::rolled::Weighted;
 use crate::source::ScanUnit;
 
-/// Runs a plan in an execution context and calls `out` with its rows. `lines_before`: lines that
-/// were read for queries inside its filters.
+/// Runs a plan in an execution context and calls `out` with its rows. `lines_before`: lines already
+/// read for queries inside its filters.
 pub(super) fn execute(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
@@ -31,7 +31,7 @@ pub(super) fn execute(
         Ok(()) => Ok(executor.task.outcome),
         Err(error) => {
             let Executor { task, delivery, stages, .. } = executor;
-            // The meter goes last: what it counts is there until then.
+            // The meter is dropped last: the memory it counts exists until then.
             let held = task.execution.meter.held();
             drop_deferred((stages, delivery.into_held(), task.execution.meter), held);
             Err(error)
@@ -39,8 +39,8 @@ pub(super) fn execute(
     }
 }
 
-/// Runs the first part of a plan: up to the stage at `place`, which has collected what it needs
-/// then.
+/// Runs the first part of a plan, up to the stage at index `place`, and returns that stage with
+/// what it collected.
 pub(super) fn collect(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
@@ -53,13 +53,13 @@ pub(super) fn collect(
     stages.truncate(place + 1);
     let mut executor = Executor { plan, task, delivery, stages };
     executor.scan()?;
-    // Pipes before it are row-wise, and have nothing to end with.
+    // All stages before it are row-wise and have no rows left to hand on.
     let stage = executor.stages.pop().expect("it is the last");
     Ok((stage, executor.task.outcome))
 }
 
-/// Runs the second part of a plan: merges what was collected for the stage at `place`, and runs
-/// what is behind.
+/// Runs the second part of a plan: merges the partial states for the stage at index `place`, and
+/// runs the stages behind it.
 pub(super) fn finish_merged(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
@@ -79,7 +79,7 @@ pub(super) fn finish_merged(
     Ok(executor.task.outcome)
 }
 
-/// A plan that is carried out.
+/// A plan that is being executed.
 struct Executor<'a, 'q> {
     plan: &'a Plan<'q>,
     task: Task<'a>,
@@ -88,13 +88,13 @@ struct Executor<'a, 'q> {
 }
 
 impl<'a> Executor<'a, '_> {
-    /// All stages, with what is behind them.
+    /// All stages, with the delivery behind them.
     fn chain(&mut self) -> Next<'_, 'a> {
         let rest = &mut self.stages[..];
         Next { rest, task: &mut self.task, delivery: Some(&mut self.delivery) }
     }
 
-    /// Reads, and sends what the stages make of it.
+    /// Reads the units and passes their rows through the stages.
     fn work(&mut self) -> Result<(), RunError> {
         if self.task.execution.context.limit != Some(0) {
             self.scan()?;
@@ -102,7 +102,7 @@ impl<'a> Executor<'a, '_> {
         self.finish()
     }
 
-    /// Lets the stages end one after the other, and sends the last rows.
+    /// Finishes the stages one after the other, and sends the last rows.
     fn finish(&mut self) -> Result<(), RunError> {
         for place in 0..self.stages.len() {
             if self.task.outcome.stopped {
@@ -115,25 +115,27 @@ impl<'a> Executor<'a, '_> {
         self.delivery.finish(&mut self.task)
     }
 
-    /// Lines that are older are not needed any more.
+    /// Lines older than this are no longer needed.
     fn oldest_wanted_ns(&self) -> i64 {
         let newest = self.plan.newest_at.and_then(|place| self.stages.get(place));
         let wanted = newest.map_or(i64::MIN, |stage| stage.oldest_wanted_ns());
         self.delivery.oldest_wanted_ns().max(wanted)
     }
 
-    /// The units that the plan leaves to be read, in the order in which they are.
+    /// The units that the plan leaves to be read, in the order of reading.
     fn units(&self) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
         let execution = &self.task.execution;
         let mut range = self.plan.range;
         range.start_ns = range.start_ns.max(self.delivery.oldest_wanted_ns());
         let mut units = execution.source.units(range, self.plan.whose)?;
         if self.plan.oldest_first {
-            // They come newest first; so those of the same time are in the order of their arrival.
+            // The source lists the newest first; reversed, units of the same time are in order of
+            // arrival.
             units.reverse();
             units.sort_by_key(|unit| oldest_ns(&**unit));
         } else {
-            // So that the newest rows are found soon; unknown ones could be the newest.
+            // Finds the newest rows early. Units of unknown time go first: they could hold the
+            // newest.
             units.sort_by_key(|unit| Reverse(newest_ns(&**unit)));
         }
         let progress = &execution.context.progress;
@@ -180,7 +182,7 @@ impl<'a> Executor<'a, '_> {
         }
     }
 
-    /// Reads `units` once, and takes what they give in their order.
+    /// Reads `units` once, and processes their results in order.
     fn scan_units(&mut self, scan: &Scan<'_>, units: &[Box<dyn ScanUnit>]) -> Result<(), RunError> {
         let ExecutionContext { context, started, .. } = self.task.execution;
         scan.run(
@@ -208,8 +210,8 @@ impl<'a> Executor<'a, '_> {
         )
     }
 
-    /// Reads the units by several threads, each of which collects for itself; what the others
-    /// collected is merged into the stage at `place`.
+    /// Reads the units on several threads, each of which collects for itself. What the other
+    /// threads collected is then merged into the stage at index `place`.
     fn gather(
         &mut self,
         scan: &Scan<'_>,
@@ -242,7 +244,7 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
-    /// Merges what another stage of the same pipe collected into the one at `place`.
+    /// Merges the state of another stage of the same pipe into the stage at index `place`.
     fn merge(&mut self, place: usize, other: &mut dyn Processor) -> Result<(), RunError> {
         let collected = other.collected().expect("it is of the same pipe");
         let mut next = Next { rest: &mut [], task: &mut self.task, delivery: None };
@@ -250,17 +252,17 @@ impl<'a> Executor<'a, '_> {
     }
 }
 
-/// The earliest event time of a unit; one that is not known could be any.
+/// The earliest event time of a unit; the lowest possible value if it is unknown.
 fn oldest_ns(unit: &dyn ScanUnit) -> i64 {
     unit.time_range_ns().map_or(i64::MIN, |(oldest, _)| oldest)
 }
 
-/// The latest event time of a unit; one that is not known could be any.
+/// The latest event time of a unit; the highest possible value if it is unknown.
 fn newest_ns(unit: &dyn ScanUnit) -> i64 {
     unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest)
 }
 
-/// The query's own thread, where several collect.
+/// The query's own thread, where several threads collect.
 struct Own<'t, 'a> {
     task: &'t mut Task<'a>,
     stages: &'t mut [Box<dyn Processor>],
@@ -277,7 +279,7 @@ impl Worker for Own<'_, '_> {
     }
 }
 
-/// Another thread: it has the pipes up to the one that collects.
+/// Another thread, with its own copy of the pipes up to the one that collects.
 struct Gatherer<'a> {
     stages: Vec<Box<dyn Processor>>,
     task: Task<'a>,

@@ -1,9 +1,10 @@
-//! The memory of a run: what pipes collect, which is limited for each query, and what units take
-//! while they are looked at, which is bounded by threads and size of a block: with a low limit no
-//! block could be read otherwise. Both come out of the budget of the process.
+//! The memory of a run. Pipes collect memory, which is limited per query. Units take memory while
+//! they are read, which is bounded by the number of threads and the size of a block; it is outside
+//! the limit of the query, since a low limit would otherwise prevent reading any block. Both come
+//! out of the budget of the process.
 //!
-//! Memory is counted before it is taken. Where its size is only known while it grows, as of a key
-//! of many values or of a row's JSON, a [`Buffer`] counts it piece by piece.
+//! Memory is counted before it is allocated. Where the size is known only while it grows (a key of
+//! many values, the JSON of a row), a [`Buffer`] counts it piece by piece.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,25 +13,25 @@ use platform::memory::{Budget, PIECE_BYTES, Purpose};
 
 use super::context::{Context, Progress, RunError};
 
-/// Bytes that a buffer may have before they are counted: so much may be held beside the limit for
-/// each of a query's threads and pipes.
+/// Bytes that a buffer may hold uncounted. Each thread and pipe of a query may exceed the limit by
+/// this much.
 const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
 
-/// What a query holds, with all queries inside it and what answers it.
+/// The memory of a query, of all queries inside it, and of whatever assembles the answer.
 #[derive(Debug)]
 pub struct Account {
-    /// Of pipes and answers.
+    /// Bytes held by pipes and answers.
     held: AtomicU64,
-    /// Of units that are being looked at.
+    /// Bytes of units that are being read.
     in_units: AtomicU64,
-    /// Taken out of the budget; at least the sum of both, but for moments.
+    /// Bytes reserved from the budget; at least the sum of the two above, except for short moments.
     reserved: AtomicU64,
     budget: Arc<Budget>,
     purpose: Purpose,
 }
 
 impl Account {
-    /// Nothing yet, out of a budget.
+    /// An account that holds nothing yet and reserves from `budget`.
     pub fn new(budget: &Arc<Budget>, purpose: Purpose) -> Arc<Account> {
         Arc::new(Account {
             held: AtomicU64::new(0),
@@ -41,7 +42,7 @@ impl Account {
         })
     }
 
-    /// Sees to it that what is held is taken out of the budget.
+    /// Reserves from the budget what is held beyond the present reservation.
     #[inline]
     fn cover(&self) -> Result<(), RunError> {
         let needed = self.held.load(Relaxed) + self.in_units.load(Relaxed);
@@ -65,7 +66,7 @@ impl Account {
         }
     }
 
-    /// Gives back to the budget what is held no more, unless it is little.
+    /// Returns to the budget what is no longer held, unless that is little.
     #[inline]
     fn release(&self) {
         let needed = self.held.load(Relaxed) + self.in_units.load(Relaxed);
@@ -98,7 +99,7 @@ impl Drop for Account {
     }
 }
 
-/// Counts the memory that a query holds, on all its threads and with all queries inside it.
+/// Counts the memory that a query holds on all its threads, including all queries inside it.
 #[derive(Clone)]
 pub struct Meter {
     account: Arc<Account>,
@@ -116,8 +117,8 @@ impl Meter {
         }
     }
 
-    /// Counts memory that is about to be taken. After an error it counts as taken, until the query
-    /// ends.
+    /// Counts memory that is about to be allocated. After an error the bytes stay counted until the
+    /// query ends.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> Result<(), RunError> {
         let held = self.account.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
@@ -128,7 +129,7 @@ impl Meter {
         self.account.cover()
     }
 
-    /// Memory that is counted now, bytes, without that of units.
+    /// Bytes counted now, without those of units.
     pub fn held(&self) -> u64 {
         self.account.held.load(Relaxed)
     }
@@ -137,7 +138,7 @@ impl Meter {
         self.progress.memory_bytes.store(held + self.account.in_units.load(Relaxed), Relaxed);
     }
 
-    /// Counts memory that was given back.
+    /// Counts memory that was freed.
     pub fn give_back(&mut self, bytes: usize) {
         let less = |held: u64| Some(held.saturating_sub(bytes as u64));
         let held = self.account.held.fetch_update(Relaxed, Relaxed, less).unwrap_or_default();
@@ -146,7 +147,7 @@ impl Meter {
     }
 }
 
-/// Memory of a unit that is being looked at; counted as long as this is there.
+/// The memory of a unit that is being read; counted until this value is dropped.
 #[derive(Default)]
 pub(crate) struct Held {
     meter: Option<Meter>,
@@ -154,7 +155,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Counts more of it.
+    /// Counts more bytes for this unit.
     pub fn add(&mut self, meter: &Meter, bytes: usize) -> Result<(), RunError> {
         self.bytes += bytes;
         meter.account.in_units.fetch_add(bytes as u64, Relaxed);
@@ -174,9 +175,9 @@ impl Drop for Held {
     }
 }
 
-/// Bytes that are put together, as the key of a row, in a buffer that is used again. They are
-/// counted while they grow, beyond the first [`UNCOUNTED_BYTES_MAX`]; as long as the buffer is
-/// there.
+/// Assembles bytes, such as the key of a row, in a buffer that is reused. Its bytes are counted
+/// while they grow beyond the first [`UNCOUNTED_BYTES_MAX`], and stay counted until the buffer is
+/// dropped.
 #[derive(Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -184,7 +185,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Empties it. It keeps its room, unless that is large.
+    /// Empties the buffer. It keeps its allocation, unless that is large.
     #[inline]
     pub fn clear(&mut self, meter: &mut Meter) {
         self.bytes.clear();
@@ -194,7 +195,7 @@ impl Buffer {
         }
     }
 
-    /// Makes room for so many bytes more, and gives what they can be appended to.
+    /// Makes room for `more` bytes, and returns the vector to append them to.
     #[inline]
     pub fn room(&mut self, more: usize, meter: &mut Meter) -> Result<&mut Vec<u8>, RunError> {
         let needed = self.bytes.len() + more;
@@ -209,11 +210,11 @@ impl Buffer {
         if needed <= self.counted && needed <= self.bytes.capacity() {
             return Ok(());
         }
-        // It grows by half, so that appending piece by piece copies each byte a few times only.
+        // Growing by half means that appending piece by piece copies each byte only a few times.
         let capacity = needed.max(self.bytes.capacity() + self.bytes.capacity() / 2);
         meter.take(capacity.saturating_sub(self.counted))?;
         self.counted = self.counted.max(capacity);
-        // The old allocation is there until its bytes are copied.
+        // The old allocation exists until its bytes are copied.
         let old = self.bytes.capacity();
         meter.take(old)?;
         self.bytes.reserve_exact(capacity - self.bytes.len());
@@ -221,13 +222,13 @@ impl Buffer {
         Ok(())
     }
 
-    /// What was put together.
+    /// The assembled bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Takes the bytes out, with how many are counted for them.
+    /// Takes the bytes out, with the number of bytes that are counted for them.
     pub fn into_bytes(self) -> (Vec<u8>, usize) {
         (self.bytes, self.counted)
     }
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(budget.held(), 8 << 20);
         assert!(matches!(first.take(3 << 20), Err(RunError::MemoryLimit(_))));
         first.give_back(3 << 20);
-        // Three quarters of the budget are for queries.
+        // Queries may use three quarters of the budget.
         let mut second = meter(10 << 20, &budget);
         second.take(4 << 20).unwrap();
         assert!(matches!(second.take(1 << 20), Err(RunError::Budget(_))));
@@ -280,12 +281,12 @@ mod tests {
             bytes.extend_from_slice(&piece);
             fits += piece.len();
             assert!(buffer.bytes.capacity() <= buffer.counted.max(UNCOUNTED_BYTES_MAX));
-            // While it grows, the allocation before and the one after are both there.
+            // While the buffer grows, the old and the new allocation both exist.
             let moved = if buffer.bytes.capacity() > before { before } else { 0 };
             assert!(moved + buffer.bytes.capacity() <= 4 << 20);
             before = buffer.bytes.capacity();
         }
-        // Two and a half times as much is there while it grows by half.
+        // Growing by half needs two and a half times the old capacity.
         assert!(fits > (4 << 20) / 3, "{fits}");
     }
 }

@@ -1,22 +1,23 @@
-//! Runs a query: units of the source through the filter and the pipes to the client.
+//! Runs a query: passes units of the source through the filter and the pipes to the client.
 //!
-//! Units are read and filtered newest first by some threads ([`scan`]), and the query's own thread
-//! pushes blocks of rows through the chain of pipes. With a limit and no pipe that makes rows of
-//! its own, the newest rows come, newest first, and units that cannot hold newer ones are not read.
-//! Without a limit rows are sent on unit by unit, in bounded memory.
+//! Several threads read and filter units, newest first ([`scan`]). The query's own thread pushes
+//! blocks of rows through the chain of pipes. With a limit and no pipe that makes rows of its own,
+//! the client gets the newest rows, newest first, and units that cannot hold newer rows are not
+//! read. Without a limit, rows are sent unit by unit, in bounded memory.
 //!
-//! Where the first pipe that collects rows can be merged with another of its kind, each thread has
-//! one of its own, and the pipes before it, and they are merged when all units are read.
+//! Where the first collecting pipe can be merged with another instance of itself, each thread has
+//! its own instance, with its own copies of the pipes before it. The instances are merged after all
+//! units have been read.
 //!
-//! In the order of time, rows come oldest first, line by line, and can be gone on behind any of
+//! In order of time, rows come oldest first, line by line, and reading can resume behind any of
 //! them ([`ordered`]).
 //!
-//! All of that is decided in the [plan](crate::plan) of the query; here it is carried out
-//! ([`executor`]), in an [execution context](execution).
+//! The [plan](crate::plan) of the query decides all of that. The [`executor`] carries it out, in an
+//! [execution context](execution).
 //!
-//! Limits: time, memory of what the pipes collect, rows sent. They and cancelling are checked
-//! before each unit, within the columns of one, and at least every [`CHECK_ROWS`] rows that a pipe
-//! holds or sends.
+//! Limits: time, memory collected by the pipes, rows sent. The limits and cancellation are checked
+//! before each unit, within the columns of a unit, and at least every [`CHECK_ROWS`] rows that a
+//! pipe holds or sends.
 
 pub(crate) mod answers;
 mod context;
@@ -57,21 +58,21 @@ pub(crate) use parallel::{in_parallel, with_helpers};
 pub use partial::{PartialState, run_merged, run_partial};
 pub use rows::Rows;
 
-/// Rows between two looks at the clock and at whether the query is cancelled.
+/// Rows between two checks of the time limit and of cancellation.
 pub const CHECK_ROWS: usize = 4_096;
 
-/// What a query did.
+/// Counts what a query did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Rows sent.
     pub rows: u64,
     /// Lines read.
     pub lines_scanned: u64,
-    /// Units that were not read because they hold none of the words asked for.
+    /// Units that were skipped because they hold none of the words that the filter needs.
     pub units_skipped: u64,
     /// Units that retention deleted while the query ran.
     pub units_gone: u64,
-    /// The client wanted no more.
+    /// The client stopped the query.
     pub stopped: bool,
 }
 
@@ -90,9 +91,8 @@ pub fn run(
     run_in(query, &execution, out)
 }
 
-/// Says what [`run`] would do with the same arguments, without reading lines: of the store, only
-/// the units are listed. Queries inside its filters are not run, so the plan is that without their
-/// values.
+/// Describes what [`run`] would do with the same arguments, without reading lines: only the units
+/// of the store are listed. Queries inside the filters are not run, so the plan lacks their values.
 pub fn explain(
     query: &Query,
     source: &dyn Source,
@@ -105,26 +105,26 @@ pub fn explain(
     Explanation::new(&Plan::new(query, context, whose), source, context)
 }
 
-/// The query with the filter that the context has for it, if it has one.
+/// The query with the restriction of the context added; none where the context has no restriction.
 fn restricted(query: &Query, context: &Context) -> Result<Option<Query>, RunError> {
     let restricted = context.restriction.as_deref().map(|to| query.restricted(to)).transpose();
     restricted.map_err(|error| RunError::Failed(error.message))
 }
 
-/// Runs a query that is inside another one, over the same range of times and within what is left of
-/// the other's time and memory. All its rows are given, however many.
+/// Runs a query that is inside another one, over the same time range and within the time and memory
+/// that the outer query has left. All its rows are given, without a limit.
 fn run_within(
     query: &Query,
     outer: &ExecutionContext<'_>,
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
-    // What the outer query's options say holds for those inside it too.
+    // The options of the outer query hold for the queries inside it too.
     let applied = query.options().applied_to(outer.context);
     let context = Context {
         limit: None,
         offset: 0,
         limits: Limits { rows_max: u64::MAX, ..applied.limits },
-        // How far it is, says nothing of the query that people see.
+        // The list of queries shows the progress of the outer query only.
         progress: Arc::default(),
         ..applied
     };
@@ -136,7 +136,7 @@ fn run_in(
     execution: &ExecutionContext<'_>,
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
-    // What a query inside its filter gives names nothing.
+    // The values that queries inside the filter give do not count as named types.
     let whose = query.filter().whose();
     let (query, lines_before) = subquery::fill(query, execution)?;
     let plan = Plan::new(&query, execution.context, whose);

@@ -1,7 +1,7 @@
-//! The newest rows of a query, newest first: what `limit` means to a user of logs.
+//! The newest rows of a query, newest first: the meaning of `limit` for lines.
 //!
-//! Rows are in order of event time, then of arrival (line id), so that the answer is the same
-//! whichever unit was read first. At most twice the limit of copied rows is held.
+//! Rows are ordered by event time, then by arrival (line id), so that the answer does not depend on
+//! the order in which units are read. At most twice the limit of copied rows is held.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,7 @@ use crate::exec::{Meter, RunError};
 pub(crate) struct Newest {
     limit: usize,
     rows: Vec<Entry>,
-    /// Only rows newer than this get in, once there are enough.
+    /// Once enough rows are held, only newer rows than this are taken.
     threshold: Option<(i64, LineId)>,
 }
 
@@ -23,7 +23,7 @@ struct Entry {
     row: MadeRow,
 }
 
-/// Rows collected before the oldest are thrown away again, beside the limit.
+/// Rows held beyond the limit before the oldest are dropped.
 const SPARE_ROWS: usize = 1_024;
 
 impl Newest {
@@ -31,13 +31,12 @@ impl Newest {
         Newest { limit, rows: Vec::new(), threshold: None }
     }
 
-    /// Rows older than that cannot get in any more.
+    /// Rows older than this can no longer be taken.
     pub fn oldest_wanted_ns(&self) -> i64 {
         self.threshold.map_or(i64::MIN, |(time_ns, _)| time_ns)
     }
 
-    /// Adds those rows of a block of lines that are new enough, with the hidden fields of
-    /// `include`.
+    /// Takes the rows of a block of lines that are new enough, with the hidden fields of `include`.
     pub fn add(
         &mut self,
         block: &Block,
@@ -45,7 +44,8 @@ impl Newest {
         meter: &mut Meter,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        // Mostly lines are in order of time: from behind, few rows get in only to be thrown away.
+        // Lines are mostly in order of time: going backwards, few rows are taken only to be
+        // dropped.
         for row in (0..block.len()).rev() {
             let key = block.line_key(row).expect("row-wise pipes hand lines on as lines");
             if self.threshold.is_some_and(|threshold| key <= threshold) {
@@ -63,7 +63,7 @@ impl Newest {
         Ok(())
     }
 
-    /// Keeps the newest `limit` rows; they are more than those.
+    /// Keeps the newest `limit` rows. More than `limit` rows must be held.
     fn trim(&mut self, meter: &mut Meter) {
         if self.limit == 0 || self.rows.is_empty() {
             return;

@@ -1,17 +1,18 @@
-//! Rows in the order of event time, the oldest first, to go on from any of them: what exports and
-//! background queries read.
+//! Delivers rows in order of event time, the oldest first, so that reading can resume behind any of
+//! them. Exports and background queries use this order.
 //!
-//! A row's place in that order is its [`RowKey`]: event time, then line id, which no other line
-//! has. Which lines belong to an answer is fixed by a [`LineSet`], so that an answer that is read
-//! in several parts, on different days, misses nothing and has nothing twice, although lines arrive
-//! meanwhile with whatever event time.
+//! The position of a row in that order is its [`RowKey`]: event time, then line id, which is
+//! unique. A [`LineSet`] fixes which lines belong to an answer. An answer that is read in several
+//! parts, on different days, therefore neither misses nor repeats a line, although lines with any
+//! event time arrive meanwhile.
 //!
-//! Units come by their earliest time and overlap; rows are held until no unit can hold an older
-//! one. At most [`HELD_BYTES_MAX`] are: beyond, the newest half is dropped, and the units that held
-//! it are read once more in a further pass, behind what was sent. So memory is bounded whatever the
-//! units look like, each pass sends some, and where units overlap little there is one pass.
+//! Units come by their earliest time and overlap, so rows are held until no unit can hold an older
+//! one. At most [`HELD_BYTES_MAX`] are held. Beyond it the newest half is dropped, and a further
+//! pass reads the units of the dropped rows once more, behind the rows already sent. Memory is
+//! therefore bounded whatever the units look like, and each pass sends some rows. Where units
+//! overlap little, one pass is enough.
 //!
-//! Left out: order for queries whose pipes make rows of their own; they come as the pipes give
+//! Left out: order for queries whose pipes make rows of their own; these come as the pipes give
 //! them.
 
 use std::cmp::Reverse;
@@ -22,15 +23,14 @@ use record::LineId;
 use crate::block::{Block, MadeRow, Scratch};
 use crate::exec::{Meter, RunError};
 
-/// Bytes of rows that are held to bring them into order. Beyond, the units that overlap are read in
-/// several passes.
+/// Bytes of rows held to bring them into order. Beyond it, overlapping units are read in several
+/// passes.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of rows that are taken out at once, but for the last line's.
+/// Bytes of rows taken out at once. The rows of the last line may exceed it.
 const TAKEN_BYTES_MAX: usize = 4 << 20;
 
-/// Where a row stands in the order of time: event time (nanoseconds since 1970 UTC), then the
-/// line's id.
+/// Position of a row in the order of time: event time (nanoseconds since 1970 UTC), then line id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     /// Event time, nanoseconds since 1970 UTC.
@@ -39,36 +39,36 @@ pub struct RowKey {
     pub id: LineId,
 }
 
-/// Which lines were in the store at one moment: those of all frames up to a sequence number of that
-/// store, but some.
+/// The lines that were in the store at one moment: those of all frames up to a sequence number of
+/// that store, except the missing ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineSet {
-    /// The greatest number of a frame that was there.
+    /// The greatest sequence number that was in the store.
     pub through: u64,
-    /// Numbers below it that were not, in order: their frames were still on their way.
+    /// Smaller sequence numbers that were not, in order: their frames were still on their way.
     pub missing: Vec<u64>,
 }
 
 impl LineSet {
-    /// Whether the lines of a frame belong to it.
+    /// Whether the lines of a frame belong to the set.
     pub fn contains(&self, sequence: u64) -> bool {
         sequence <= self.through && self.missing.binary_search(&sequence).is_err()
     }
 }
 
-/// What is asked of an answer in the order of time. By default all lines.
+/// Which lines an answer in order of time covers. By default all lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimeOrder {
     /// Only rows behind this one.
     pub after: Option<RowKey>,
-    /// Only lines that were not in the store then.
+    /// Only lines that were not in the store at that moment.
     pub since: Option<LineSet>,
-    /// Only lines that were in the store then.
+    /// Only lines that were in the store at that moment.
     pub within: Option<LineSet>,
 }
 
 impl TimeOrder {
-    /// Whether a row is wanted, whose line came in the frame of that sequence number.
+    /// Whether the row with this key is wanted; its line came in the frame numbered `sequence`.
     fn wants(&self, key: RowKey, sequence: u64) -> bool {
         self.after.is_none_or(|after| key > after)
             && self.within.as_ref().is_none_or(|set| set.contains(sequence))
@@ -78,7 +78,7 @@ impl TimeOrder {
 
 struct Held {
     key: RowKey,
-    /// Rows of one line stay in the order in which pipes made them.
+    /// Keeps the rows of one line in the order in which pipes made them.
     place: u64,
     row: MadeRow,
 }
@@ -109,7 +109,7 @@ impl Ord for Held {
 /// Brings rows into order.
 pub(crate) struct Ordered {
     order: TimeOrder,
-    /// Rows from here on are left to the next pass.
+    /// Rows from this key on are left to the next pass.
     before: Option<RowKey>,
     /// The last row that was taken out.
     sent: Option<RowKey>,
@@ -120,7 +120,8 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    /// For rows as `order` wants them; `memory_bytes_max` is what the query may use.
+    /// Prepares for rows as `order` wants them; `memory_bytes_max` is the memory limit of the
+    /// query.
     pub fn new(order: TimeOrder, memory_bytes_max: u64) -> Ordered {
         let memory_bytes_max = usize::try_from(memory_bytes_max).unwrap_or(usize::MAX);
         Ordered {
@@ -134,17 +135,17 @@ impl Ordered {
         }
     }
 
-    /// Rows that are older are not wanted.
+    /// Older rows are not wanted.
     pub fn oldest_wanted_ns(&self) -> i64 {
         self.order.after.map_or(i64::MIN, |key| key.time_ns)
     }
 
-    /// Rows that are newer are not wanted in this pass.
+    /// Newer rows are not wanted in this pass.
     pub fn newest_wanted_ns(&self) -> i64 {
         self.before.map_or(i64::MAX, |key| key.time_ns)
     }
 
-    /// Takes the rows of a block that are wanted, with the hidden fields of `include`.
+    /// Takes the wanted rows of a block, with the hidden fields of `include`.
     pub fn add(
         &mut self,
         block: &Block,
@@ -173,7 +174,7 @@ impl Ordered {
         Ok(())
     }
 
-    /// Drops the newer half of what is held, but not all, and leaves it to the next pass.
+    /// Drops the newer half of the held rows, but never all, and leaves it to the next pass.
     fn drop_newest(&mut self, meter: &mut Meter) {
         let mut rows: Vec<Held> = std::mem::take(&mut self.held).into_iter().map(|r| r.0).collect();
         rows.sort_unstable();
@@ -182,7 +183,7 @@ impl Ordered {
             bytes += cost(&held.row);
             bytes > self.held_bytes_max / 2
         });
-        // All rows of a line are sent in one pass; and one line at least is.
+        // All rows of a line are sent in one pass, and each pass sends at least one line.
         let first = rows[0].key;
         let cut = half.map_or(rows.len(), |half| {
             let key = rows[half].key.max(RowKey { time_ns: first.time_ns, id: next(first.id) });
@@ -198,8 +199,8 @@ impl Ordered {
         self.held = rows.into_iter().map(Reverse).collect();
     }
 
-    /// Takes out up to about `count` rows, and not many bytes, older than an instant, in order,
-    /// whole lines; and the last one's key.
+    /// Takes out, in order, rows that are older than an instant: about `count` rows, up to
+    /// [`TAKEN_BYTES_MAX`] bytes, always whole lines. Returns the rows and the key of the last one.
     pub fn take(
         &mut self,
         before_ns: i64,
@@ -227,7 +228,7 @@ impl Ordered {
         last.map(|key| (rows, key))
     }
 
-    /// Whether rows were left to a further pass, which begins herewith.
+    /// Begins the next pass, and returns whether rows were left to it.
     pub fn next_pass(&mut self) -> bool {
         assert!(self.held.is_empty(), "all rows of a pass are sent before the next");
         let left = self.before.take().is_some();
@@ -257,7 +258,7 @@ mod tests {
     use crate::testing::{Memory, batch, record};
     use crate::{Context, Limits, Query, run};
 
-    /// Text of each row, and its key when it was the last of a piece.
+    /// The text of each row, with its key where the row was the last of a block.
     fn read(
         source: &Memory,
         order: TimeOrder,
@@ -313,7 +314,7 @@ mod tests {
             let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
             let expected: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
             prop_assert_eq!(&names, &expected);
-            // Going on behind any piece gives the rest.
+            // Resuming behind any block gives the rest.
             let pieces: Vec<usize> = (0..found.len()).filter(|&at| found[at].1.is_some()).collect();
             if !pieces.is_empty() {
                 let at = pieces[cut.index(pieces.len())];

@@ -1,14 +1,16 @@
-//! A query in two parts: what is collected where lines are, and what is made of that where the
-//! answer is given.
+//! Runs a query in two parts: one part collects where the lines are, the other makes the answer
+//! from what was collected.
 //!
-//! Row-wise pipes and the first that collects run on each side that has lines ([`run_partial`]);
-//! what they collected is sent as bytes. Where the answer is given, these are merged, and the rest
-//! of the pipes runs ([`run_merged`]). Not every query can be taken apart so: its first pipe that
-//! is not row-wise has to collect what is merged in any order, and its filters may have no queries
-//! inside, which would have to be answered first by all sides.
+//! The row-wise pipes and the first collecting pipe run on each side that has lines
+//! ([`run_partial`]). Each side sends its partial state as bytes. The side that gives the answer
+//! merges these states and runs the remaining pipes ([`run_merged`]). Not every query can be split
+//! like this. Its first pipe that is not row-wise must have partial states that can be merged in
+//! any order. Its filters must not have queries inside, because all sides would have to answer
+//! those first.
 //!
-//! Rows with equal keys of `sort` come in the order of the units and rows of their sides, of which
-//! several have the same places; sums of numbers with fractions may be rounded otherwise.
+//! Differences from an undivided run: rows with equal keys of `sort` come in the order of units and
+//! rows within their sides, and positions on several sides may be equal; sums of numbers with
+//! fractions may be rounded differently.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -24,17 +26,17 @@ use crate::plan::Plan;
 use crate::source::Source;
 use crate::syntax::query::Query;
 
-/// What one side collected for a query.
+/// The partial state that one side collected for a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialState {
-    /// The state, in the form of this version of Loginson. Not counted as memory of the query.
+    /// The state, encoded for this version of Loginson. These bytes do not count as memory of the
+    /// query.
     pub bytes: Vec<u8>,
-    /// What was done for it.
+    /// Counts what the side did.
     pub outcome: Outcome,
 }
 
-/// Collects what `query` needs of the lines of `source`. None where the query cannot be taken
-/// apart.
+/// Collects what `query` needs from the lines of `source`. None where the query cannot be split.
 pub fn run_partial(
     query: &Query,
     source: &dyn Source,
@@ -52,11 +54,10 @@ pub fn run_partial(
     Ok(Some(PartialState { bytes, outcome }))
 }
 
-/// Merges what the sides collected for `query`, and calls `out` with its rows. `source` is what
-/// queries inside later pipes (`join`, `union`) look at. The outcome has the rows only.
+/// Merges the partial states that the sides collected for `query`, and calls `out` with its rows.
+/// `source` is read by queries inside later pipes (`join`, `union`). The outcome counts rows only.
 ///
-/// A state that is not one of this query, or is damaged, is an error, as are more than 10,000 of
-/// them.
+/// A damaged state, a state of another query, or more than 10,000 states are an error.
 pub fn run_merged<'s>(
     query: &Query,
     states: impl IntoIterator<Item = &'s [u8]>,

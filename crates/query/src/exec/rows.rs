@@ -1,4 +1,4 @@
-//! What a run hands to its client.
+//! The rows that a run hands to its client.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ impl Rows {
         Rows { block, include, last_key: None }
     }
 
-    /// Where the last row stands in the order of time: what [`crate::TimeOrder::after`] goes on
-    /// behind. None where rows do not come in that order.
+    /// Position of the last row in the order of time, to resume behind with
+    /// [`crate::TimeOrder::after`]. None where rows do not come in that order.
     pub fn last_key(&self) -> Option<RowKey> {
         self.last_key
     }
@@ -47,7 +47,7 @@ impl Rows {
         self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
     }
 
-    /// Bytes that row `index` takes as a line of JSON, at least; exact where it is much.
+    /// Bytes to reserve for row `index` as a line of JSON; close to exact where that is large.
     pub fn text_bytes(&self, index: usize, scratch: &mut Scratch) -> usize {
         self.block.text_bytes(index, &self.include, scratch)
     }
@@ -61,7 +61,7 @@ impl Rows {
         }
     }
 
-    /// The batch and place of a row that is still a line of it.
+    /// The batch of a row that is still a line, and its index there.
     pub fn line(&self, index: usize) -> Option<(&Arc<Batch>, u32)> {
         match &self.block {
             Block::Lines(lines) => Some((&lines.batch, lines.rows[index])),
@@ -69,8 +69,8 @@ impl Rows {
         }
     }
 
-    /// A value of row `index` by name; empty when it has none. For few rows: names are looked up
-    /// each time.
+    /// The value of the field `name` in row `index`; empty when the row has none. Looks the name up
+    /// on each call, so use it for few rows only.
     pub fn get<'a>(&'a self, index: usize, name: &str, scratch: &'a mut Scratch) -> &'a [u8] {
         let column = self.block.column(name);
         self.block.value(column, index, scratch)

@@ -1,22 +1,22 @@
-//! What is asked of each unit, and what a unit gives; and how units are looked at by several
-//! threads.
+//! What is read from each unit, and how several threads read the units.
 //!
-//! [`Scan::look`] depends on no other unit. Where a unit has columns, the filter runs over those,
-//! and only what the query needs of the rows that are left is read: their number, a row for each
-//! combination of values, some fields, or the lines. Else the lines are loaded and the filter runs
-//! over them.
+//! [`Scan::look`] handles one unit, independently of all others. Where the unit has columns, the
+//! filter runs over them. Of the rows that remain, only what the query needs is read: their number,
+//! one row for each combination of values, some fields, or the lines. Where the unit has no
+//! columns, its lines are loaded and the filter runs over them.
 //!
-//! There are two ways through the units. Where the first pipe that collects can be merged with
-//! another of its kind, each thread has its own, in no order ([`Scan::gather`]). Else what units
-//! give is handed on in their order ([`Scan::run`]): the first units are looked at by the query's
-//! own thread, since often they are all that is needed; of the rest, each of some threads takes one
-//! in so many of them and sends what it finds through a channel of its own. So the pipes, which see
-//! all rows, need no locks, and a thread is ahead by [`AHEAD_UNITS`] at most.
+//! The units are processed in one of two ways. Where the first collecting pipe can be merged with
+//! another instance of itself, each thread has its own instance and takes units in no order
+//! ([`Scan::gather`]). Otherwise the results of units are handed on in the order of units
+//! ([`Scan::run`]). The query's own thread reads the first units, since often no others are needed.
+//! The other threads share the rest: of `n` threads, each takes every `n`-th unit and sends what it
+//! finds through a channel of its own. The pipes, which see all rows, therefore need no locks, and
+//! a thread is ahead by [`AHEAD_UNITS`] at most.
 //!
-//! The memory of units that are being looked at, or wait to be handed on, is shown as the query's
-//! ([`Held`]): raw lines, and the records made of them. Whether the query may go on is looked at
-//! before each unit and, in the columns of one, after some bytes ([`Pulse`]). Left out: units that
-//! are looked at in vain when the query ends early, a few for each thread.
+//! The memory of units that are being read, or wait to be handed on, is reported with the memory of
+//! the query ([`Held`]): raw lines, and the records made of them. Whether the query may continue is
+//! checked before each unit and, within the columns of a unit, after some bytes ([`Pulse`]). Left
+//! out: avoiding the few units per thread that are read for nothing when the query ends early.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,18 +35,19 @@ use crate::plan::fields::FieldSet;
 use crate::plan::rolled::{Rolled, Weighted, without_time};
 use crate::source::{ScanUnit, SomeLines, SourceError, TimeRange, UnitKey};
 
-/// Units that the query's own thread looks at before it asks helpers, at least.
+/// Units that the query's own thread reads before it starts helpers, at least.
 const UNITS_ALONE: usize = 2;
-/// Raw bytes that these have together, where there is more: a block of the largest. What came last
-/// is often in many small units. Tests have small units only, and are to have helpers.
+/// Raw bytes that the query's own thread reads before it starts helpers, where there are as many: a
+/// block of the largest size. The newest lines are often in many small units. Tests have small
+/// units only, and must still use helpers.
 const BYTES_ALONE: u64 = if cfg!(test) { 1 } else { 8 << 20 };
-/// Units that a thread has looked at before they are wanted, beside the one that it looks at.
+/// Units that a thread has finished before they are wanted, besides the unit that it is reading.
 const AHEAD_UNITS: usize = 1;
-/// How often it is looked whether the query is cancelled while its threads are at work.
+/// How often cancellation is checked while threads are at work.
 const CANCEL_TICK: Duration = Duration::from_millis(10);
 
-/// How many of these the query's own thread looks at before it asks helpers, which would look at
-/// more than are wanted.
+/// How many units the query's own thread reads before it starts helpers, which would read more than
+/// are wanted.
 fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
     let mut bytes = 0;
     let lacking = units.iter().take_while(|unit| {
@@ -57,23 +58,23 @@ fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
     lacking.count().max(UNITS_ALONE).min(units.len())
 }
 
-/// What a unit gives to a query.
+/// The result of reading a unit.
 pub(crate) enum Found {
-    /// It holds no line in the range of times.
+    /// The unit holds no line in the time range.
     Outside,
-    /// It holds none of the words asked for, and was not read.
+    /// The unit holds none of the words that the filter needs, and was not read.
     Skipped,
-    /// It was deleted meanwhile.
+    /// The unit was deleted meanwhile.
     Gone,
-    /// Its lines were counted without reading them.
+    /// Lines that were counted without reading them.
     Counted(Arc<Weighted>),
-    /// The same, by the values of a field that has many.
+    /// Lines that were counted by the values of a field that has many.
     Tallied(Tally),
-    /// Lines that the filter selects, if any, and how many were looked at.
+    /// The lines that the filter selects, if any, and the number of lines examined.
     Lines(Option<Block>, u64),
 }
 
-/// What is asked of each unit.
+/// Reads units for one plan.
 pub(crate) struct Scan<'q> {
     plan: &'q Plan<'q>,
     range: TimeRange,
@@ -82,22 +83,22 @@ pub(crate) struct Scan<'q> {
     columns: Option<ColumnSelector>,
     /// Whether the filter takes all rows.
     takes_all: bool,
-    /// The fields that the pipes look at; none: any of them.
+    /// The fields that the pipes read; none: any field.
     fields: Option<Vec<String>>,
-    /// Computed fields among them that a line may bring.
+    /// Computed fields among those that a line may also bring itself.
     hidden: Vec<&'static str>,
-    /// Where what a unit gives is kept, and under which number.
+    /// The cache of answers of units, and the number of this query in it.
     answers: Option<(&'q Answers, u32)>,
-    /// How lines are counted from what segments keep.
+    /// Counts lines from the counts that segments keep.
     pub rolled: Option<&'q Rolled>,
     /// Counts the memory of units.
     meter: Meter,
-    /// Lines older than that are not wanted any more; grows.
+    /// Lines older than this are no longer wanted. The value only grows.
     oldest_wanted_ns: AtomicI64,
 }
 
 impl<'q> Scan<'q> {
-    /// What a plan asks of units, of lines that are not older than `oldest_wanted_ns`.
+    /// Scans for a plan the lines that are not older than `oldest_wanted_ns`.
     pub fn new(
         plan: &'q Plan<'q>,
         oldest_wanted_ns: i64,
@@ -125,18 +126,18 @@ impl<'q> Scan<'q> {
         }
     }
 
-    /// Event times of lines that are looked at.
+    /// Event times of the lines that are read.
     pub fn range(&self) -> TimeRange {
         self.range
     }
 
-    /// Leaves out lines that are older.
+    /// Excludes lines that are older than `oldest_wanted_ns`.
     pub fn want_from(&self, oldest_wanted_ns: i64) {
         self.oldest_wanted_ns.store(oldest_wanted_ns, Relaxed);
     }
 
-    /// Takes those out of `units` whose answers are kept from before. All are asked for at once: a
-    /// lock for each would cost more than what is behind it.
+    /// Takes those units out of `units` whose answers are cached, and returns the answers. All are
+    /// looked up at once, because a lock for each would cost more than the lookup behind it.
     pub fn take_known(
         &self,
         units: &mut Vec<Box<dyn ScanUnit>>,
@@ -158,16 +159,16 @@ impl<'q> Scan<'q> {
         known
     }
 
-    /// What an answer about a unit is kept by: only where all its lines are in the range.
+    /// The cache key of a unit. None unless all its lines are in the time range.
     fn key_inside(&self, unit: &dyn ScanUnit) -> Option<UnitKey> {
         let (oldest, newest) = unit.time_range_ns()?;
         let inside = self.range.contains(oldest) && self.range.contains(newest);
         unit.key().filter(|_| inside)
     }
 
-    /// Looks at `units`, on up to `threads` threads beside this one, and calls `each` with the
-    /// place of each unit, in order, and what it gives. `each` ends it by breaking; `check`, called
-    /// now and then on any of them, by an error.
+    /// Reads `units` on up to `threads` threads besides this one, and calls `each` with the index
+    /// of each unit, in order, and what it gives. `each` ends the scan by breaking. `check` is
+    /// called now and then on any of the threads, and ends the scan by an error.
     pub fn run(
         &self,
         units: &[Box<dyn ScanUnit>],
@@ -195,7 +196,7 @@ impl<'q> Scan<'q> {
                 let work = move || {
                     let mut scratch = Scratch::default();
                     for unit in rest.iter().skip(first).step_by(threads) {
-                        // An error means that nobody wants more.
+                        // An error means that no more results are wanted.
                         if found.send(self.look(&**unit, &mut scratch, check)).is_err() {
                             return;
                         }
@@ -211,7 +212,7 @@ impl<'q> Scan<'q> {
                     match finds[place % threads].recv_timeout(CANCEL_TICK) {
                         Ok(found) => break found?,
                         Err(mpsc::RecvTimeoutError::Timeout) => {}
-                        // It panicked, which goes on at the end of the scope.
+                        // The thread panicked; the panic resumes at the end of the scope.
                         Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
                     }
                 };
@@ -223,8 +224,8 @@ impl<'q> Scan<'q> {
         })?
     }
 
-    /// Looks at `units` in no order, by `own` on this thread and by each of `others` on one of its
-    /// own. All stop at the first error.
+    /// Reads `units` in no order: `own` on this thread, each of `others` on a thread of its own.
+    /// All stop at the first error.
     pub fn gather(
         &self,
         units: &[Box<dyn ScanUnit>],
@@ -241,7 +242,7 @@ impl<'q> Scan<'q> {
         )
     }
 
-    /// Looks at the units whose places come, until there are no more.
+    /// Reads the units whose indexes `places` gives, until there are no more.
     fn work(
         &self,
         worker: &mut impl Worker,
@@ -333,7 +334,7 @@ impl<'q> Scan<'q> {
         Ok(Found::Lines(Some(block), lines))
     }
 
-    /// What the columns of a unit give; none where it has to be loaded.
+    /// What the columns of a unit give. None where the unit must be loaded.
     fn look_at_columns(
         &self,
         unit: &dyn ScanUnit,
@@ -342,7 +343,7 @@ impl<'q> Scan<'q> {
         check: &dyn Fn() -> Result<(), RunError>,
     ) -> Result<Option<Found>, RunError> {
         let Some(selector) = &self.columns else { return Ok(None) };
-        // Nothing is gained where all of all lines is wanted.
+        // Columns save nothing where all fields of all lines are wanted.
         if self.takes_all
             && self.plan.counted.is_none()
             && self.fields.is_none()
@@ -371,7 +372,7 @@ impl<'q> Scan<'q> {
         Ok(found)
     }
 
-    /// What is wanted of the rows that were selected; none where the unit has to be loaded.
+    /// Reads what the query needs of the selected rows. None where the unit must be loaded.
     fn read(&self, fields: &Fields<'_>, bits: Bitmap) -> Result<Option<Found>, SourceError> {
         let columns = fields.columns();
         let lines = columns.rows() as u64;
@@ -394,7 +395,8 @@ impl<'q> Scan<'q> {
         };
         let brought = |names: Vec<&str>| names.iter().any(|name| self.hidden.contains(name));
         let stored = match &self.fields {
-            // What a line brings under the name of a computed field stands in the line.
+            // A field that a line brings under the name of a computed field is found only in the
+            // line.
             Some(_) if !self.hidden.is_empty() && brought(columns.names()) => None,
             Some(fields) => stored_fields(fields, columns)?,
             None => None,
@@ -416,18 +418,18 @@ impl<'q> Scan<'q> {
     }
 }
 
-/// The fields of a set that are read from columns, with `_stream` for its fields; none where lines
-/// have to be read.
+/// The fields of a set that can be read from columns, with the fields of `_stream` in place of it.
+/// None where lines must be read.
 fn stored_names(set: &FieldSet) -> Option<Vec<String>> {
     let mut names = set.names()?;
-    // What else is computed is known of each row without its line.
+    // The other computed fields are known of each row without its line.
     names.retain(|name| *name != "_time" && (!HIDDEN.contains(name) || *name == LINE));
     (!names.contains(&LINE)).then(|| names.into_iter().map(str::to_owned).collect())
 }
 
-/// What takes what units give; each thread has one.
+/// Receives what units give; each thread has one.
 pub(crate) trait Worker {
-    /// Whether it may go on.
+    /// Checks that the worker may continue.
     fn check(&self) -> Result<(), RunError>;
     /// Takes what a unit gives.
     fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError>;

@@ -1,8 +1,8 @@
-//! Sorting that can be ended: pieces are sorted one after the other, with a check for cancelling in
-//! between, and merged as what comes first is taken. What is behind the last that is wanted, is
-//! never brought into order as a whole.
+//! Sorting that can be cancelled. Pieces are sorted one after the other, with a check between them,
+//! and merged lazily as values are taken. Values behind the last one taken are never sorted as a
+//! whole.
 //!
-//! Values that are compared often are written as bytes first whose order is theirs ([`put_key`]).
+//! Values that are compared often are first encoded as bytes with the same order ([`put_key`]).
 
 use std::cmp::Ordering;
 use std::vec::IntoIter;
@@ -10,18 +10,19 @@ use std::vec::IntoIter;
 use crate::exec::RunError;
 use crate::number::Kind;
 
-/// Values of a piece: some milliseconds, where each comparison has to fetch both texts from memory.
+/// Values of a piece: sorting it takes some milliseconds where each comparison has to fetch both
+/// texts from memory.
 const PIECE: usize = 16_384;
 
-/// Values in order, equal ones in any.
+/// Yields values in order; equal values in any order.
 pub(crate) struct Sorted<T, F> {
-    /// None of them empty; a heap by the first value of each.
+    /// The sorted pieces, none of them empty; a heap by the first value of each.
     pieces: Vec<IntoIter<T>>,
     compare: F,
 }
 
 impl<T, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
-    /// Brings `values` into the order of `compare`; `check` ends it by an error.
+    /// Sorts `values` by `compare`; `check` may end it by an error.
     pub fn new(
         mut values: Vec<T>,
         compare: F,
@@ -47,7 +48,7 @@ impl<T, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
         (self.compare)(a, b).is_lt()
     }
 
-    /// Moves a piece to where it belongs, below it in the heap.
+    /// Moves the piece at `place` down to its position in the heap.
     fn sink(&mut self, mut place: usize) {
         loop {
             let mut least = place;
@@ -79,8 +80,8 @@ impl<T, F: Fn(&T, &T) -> Ordering> Iterator for Sorted<T, F> {
     }
 }
 
-/// Brings those that come first in the order of `compare` before `place`, in any order, and to
-/// `place` the one that comes then; `check` ends it by an error.
+/// Partitions `values` around index `place`: the value that belongs there in the order of `compare`
+/// is moved there, all smaller ones before it, in any order. `check` may end it by an error.
 pub(crate) fn select<T>(
     mut values: &mut [T],
     mut place: usize,
@@ -88,7 +89,7 @@ pub(crate) fn select<T>(
     check: impl Fn() -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     while values.len() > PIECE {
-        // The middle of some values that stand far from each other.
+        // The pivot is the median of some values that stand far from each other.
         let step = values.len() / PIVOT_SAMPLE;
         (0..PIVOT_SAMPLE).for_each(|at| values.swap(at, at * step));
         values[..PIVOT_SAMPLE].select_nth_unstable_by(PIVOT_SAMPLE / 2, &compare);
@@ -100,7 +101,7 @@ pub(crate) fn select<T>(
             values = &mut values[..before];
             continue;
         }
-        // Those equal to it come behind it.
+        // Values equal to the pivot go behind it.
         let (pivot, rest) = values[before..].split_first_mut().expect("the pivot is there");
         let equal = partition(rest, |value| compare(value, pivot).is_eq(), &check)?;
         if place <= before + equal {
@@ -115,10 +116,10 @@ pub(crate) fn select<T>(
     Ok(())
 }
 
-/// Values of which the middle parts the others.
+/// Size of the sample whose median is the pivot.
 const PIVOT_SAMPLE: usize = 63;
 
-/// Brings values that are `first` before the others, and says how many they are.
+/// Moves values for which `first` holds before the others, and returns their number.
 fn partition<T>(
     values: &mut [T],
     first: impl Fn(&T) -> bool,
@@ -137,10 +138,10 @@ fn partition<T>(
     Ok(count)
 }
 
-/// Bytes of a value of which it is not counted how many are zeros.
+/// Up to this many bytes of a value, the encoded size is bounded without counting its zeros.
 const VALUE_BYTES_FEW: usize = 1 << 10;
 
-/// The most that [`put_key`] appends for a value.
+/// Upper bound of the bytes that [`put_key`] appends for a value.
 pub(crate) fn key_bytes_max(value: &[u8]) -> usize {
     let zeros = match value.len() > VALUE_BYTES_FEW {
         true => memchr::memchr_iter(0, value).count(),
@@ -149,15 +150,16 @@ pub(crate) fn key_bytes_max(value: &[u8]) -> usize {
     value.len() + zeros + 1 + size_of::<u64>() + 2
 }
 
-/// Appends a value as bytes; what follows it is compared where values are equal. Bytes are in the
-/// order of [`compare_kinds`](crate::number::compare_kinds), or in the opposite one.
+/// Appends a value as bytes that compare in the order of
+/// [`compare_kinds`](crate::number::compare_kinds), or in the reverse order. Bytes appended behind
+/// it are compared where values are equal.
 pub(crate) fn put_key(value: &[u8], descending: bool, out: &mut Vec<u8>) {
     let from = out.len();
     match Kind::of(value) {
         Kind::Empty => out.push(0),
         Kind::Number(number) => {
-            // As `f64::total_cmp`: of negative ones all bits are turned, of others that of the
-            // sign.
+            // As in `f64::total_cmp`: all bits of negative numbers are inverted, and the sign bit
+            // of others.
             let bits = number.to_bits();
             let turned = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
             out.push(1);
@@ -169,7 +171,7 @@ pub(crate) fn put_key(value: &[u8], descending: bool, out: &mut Vec<u8>) {
         }
         Kind::Text => out.push(3),
     }
-    // A zero is followed by 255, so that the two zeros of the end come before whatever goes on.
+    // A zero is followed by 255, so that the two zeros at the end sort before any longer value.
     let mut rest = value;
     while let Some(at) = memchr::memchr(0, rest) {
         out.extend_from_slice(&rest[..=at]);

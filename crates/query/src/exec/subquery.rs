@@ -1,7 +1,7 @@
-//! Runs the queries inside filters of a query, and puts what they give in their place.
+//! Runs the queries inside the filters of a query, and replaces them by the values they give.
 //!
-//! One after the other, before the query itself and each within what is left of its time and
-//! memory; their values count as memory of the query until it ends.
+//! The queries run one after the other, before the outer query, each within the time and memory
+//! that are left of it. Their values count as memory of the outer query until it ends.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,16 +14,16 @@ use crate::exec::RunError;
 use crate::filter::{Filter, Subquery, SubqueryTest};
 use crate::syntax::query::Query;
 
-/// Most different values for `contains_any` and `contains_all`: each is looked for in every row.
-/// Beyond it the query fails with [`RunError::ValuesLimit`]. Those for `in` are looked up at once,
-/// and bounded by memory only.
+/// Most different values for `contains_any` and `contains_all`, each of which is searched for in
+/// every row. Beyond it the query fails with [`RunError::ValuesLimit`]. Values for `in` take a
+/// single lookup per row and are bounded by memory only.
 const PHRASES_MAX: usize = 10_000;
 
-/// Memory of a value beside its bytes, about.
+/// Approximate memory of a value besides its bytes.
 const VALUE_BYTES: usize = 64;
 
-/// The query with values in place of the queries in its filters; and how many lines were read for
-/// them.
+/// Returns the query with values in place of the queries in its filters, and the number of lines
+/// that were read for them.
 pub(crate) fn fill<'q>(
     query: &'q Query,
     execution: &ExecutionContext<'_>,
@@ -65,7 +65,7 @@ fn values(
     let field = subquery.value_field();
     let is_list = subquery.test == SubqueryTest::In;
     let most = if is_list { usize::MAX } else { PHRASES_MAX };
-    // Each phrase is a filter with the name of the field.
+    // Each phrase becomes a filter that holds the name of the field.
     let name_bytes = if is_list { 0 } else { subquery.field.name.len() };
     let mut values = BTreeSet::new();
     let mut scratch = Scratch::default();

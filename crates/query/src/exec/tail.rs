@@ -1,7 +1,7 @@
 //! Live tail: a query over lines as they arrive.
 //!
-//! Its pipes look at each line by itself. Those that compute fields do so for a bounded number of
-//! lines at once, whose new values may take [`TAIL_BYTES_MAX`].
+//! Its pipes are row-wise. Pipes that compute fields do so for a bounded number of lines at a time,
+//! whose new values may take [`TAIL_BYTES_MAX`].
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::source::Whose;
 use crate::syntax::error::ParseError;
 use crate::syntax::query::Query;
 
-/// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more
-/// ends with [`RunError::MemoryLimit`].
+/// Memory of the values that pipes compute for the lines handled at a time. A tail whose pipes need
+/// more ends with [`RunError::MemoryLimit`].
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 
-/// A query that is run over each new batch: a filter and pipes that look at each line by itself.
+/// A query that runs over each new batch: a filter and row-wise pipes.
 pub struct TailQuery {
     whose: Whose,
     selector: Selector,
@@ -28,9 +28,8 @@ pub struct TailQuery {
 }
 
 impl Query {
-    /// Makes the query ready to run over each new batch; `include` as in
-    /// [`crate::Context::include`]. An error when a pipe needs all rows before it can hand on the
-    /// first.
+    /// Prepares the query to run over each new batch; `include` as in [`crate::Context::include`].
+    /// An error when a pipe needs all rows before it can hand on the first.
     pub fn tail(&self, include: &[String]) -> Result<TailQuery, ParseError> {
         if self.has_subqueries() {
             return Err(ParseError {
@@ -63,17 +62,17 @@ impl Query {
 }
 
 impl TailQuery {
-    /// Looks at Loginson's own lines too.
+    /// Also reads Loginson's own lines.
     pub fn with_own(self) -> TailQuery {
         TailQuery { whose: Whose::All, ..self }
     }
 
-    /// Whose lines it looks at.
+    /// Whose lines the tail reads.
     pub fn whose(&self) -> Whose {
         self.whose
     }
 
-    /// The lines of a batch that the filter selects, in their order, as they are before the pipes.
+    /// The lines of a batch that the filter selects, in order, as they are before the pipes.
     pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> Rows {
         let is_seen = self.whose == Whose::All || !batch.is_internal();
         let rows = if is_seen { (0..batch.len() as u32).collect() } else { Vec::new() };
@@ -82,9 +81,9 @@ impl TailQuery {
         Rows::new(block, self.include.clone())
     }
 
-    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines; the
-    /// memory of what pipes compute is counted in `account`. An error when a pipe makes values that
-    /// are too long, or too many, or when `each` gives one.
+    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines. The
+    /// memory of computed values is counted in `account`. An error when a pipe makes values that
+    /// are too long or too many, or when `each` returns an error.
     pub fn rows(
         &self,
         batch: &Arc<Batch>,

@@ -1,4 +1,4 @@
-//! Limits, cancelling, early stop, order of rows, tails.
+//! Tests of limits, cancellation, early stop, order of rows, and tails.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn query(text: &str) -> Query {
     Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Records `from..to`, at these times, with a different value each.
+/// Records numbered `from..to`, with these event times and a different value each.
 fn numbered(from: i64, to: i64) -> Vec<Record> {
     let value = |i: i64| i.to_string();
     (from..to).map(|i| record(i, &[("_msg", &format!("line {i}")), ("n", &value(i))])).collect()
@@ -164,7 +164,7 @@ fn memory_is_limited_and_given_back() {
         let (_, outcome) = collect(&query(text), &source, &Context::default());
         outcome.unwrap();
     }
-    // What is thrown away is not held.
+    // Rows that are dropped do not count as held.
     let context = limited(Limits { memory_bytes_max: 2_000_000, ..Limits::default() });
     let batches = (0..20)
         .map(|i| batch(i + 1, &numbered(1_000 * i as i64, 1_000 * (i as i64 + 1))))
@@ -191,7 +191,7 @@ fn time_is_limited() {
 
 #[test]
 fn a_cancelled_query_ends_soon() {
-    // A batch that is given again and again: without the cancel it would not end for hours.
+    // The source gives this batch again and again: uncancelled, the query would run for hours.
     let batch = batch(1, &numbered(0, 5_000));
     let source = Memory::new(vec![batch; 100_000]);
     for text in ["~\"x.*y.*z\"", "* | stats by (_msg, n) count() x, median(n) y", "* | facets", "*"]
@@ -210,7 +210,7 @@ fn a_cancelled_query_ends_soon() {
         let ended = Instant::now();
         assert!(matches!(outcome, Err(RunError::Cancelled)), "{text}");
         let took = ended.saturating_duration_since(canceller.join().unwrap());
-        // 100 ms is meant; unoptimised code on a busy machine may take longer.
+        // The target is 100 ms; unoptimised code on a busy machine may take longer.
         assert!(took < Duration::from_secs(2), "{text} took {took:?}");
         assert!(context.progress.share() < 0.9);
     }
@@ -295,7 +295,7 @@ fn tails_look_at_each_batch() {
     ] {
         assert_eq!(shown(&query(text).tail(&[]).unwrap(), &batch).unwrap(), expected, "{text}");
     }
-    // The same as a query gives, also of more lines than are computed at once.
+    // A tail gives the same rows as a query, also for more lines than are computed at once.
     let many = crate::testing::batch(1, &numbered(0, 500));
     let tail = query("* | math n + 1 as m | m:>=100 | fields m").tail(&[]).unwrap();
     let expected: Vec<String> = (100..=500).map(|m| format!("m={m}")).collect();
@@ -343,7 +343,7 @@ impl ScanUnit for Broken {
         if self.1 {
             return Err(SourceError("seg-1 at byte 7: damaged".into()));
         }
-        // As if somebody cancelled the query while it reads.
+        // Simulates a client that cancels the query while it reads.
         self.0.store(true, Relaxed);
         Ok(None)
     }

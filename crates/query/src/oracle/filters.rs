@@ -1,4 +1,4 @@
-//! Filters as the naive evaluator has them, and random ones.
+//! Filters of the naive evaluator, and random filters.
 
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,7 +18,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Places behind which `phrase` ends in `text`, at word boundaries.
+/// Ends of all occurrences of `phrase` in `text` at word boundaries.
 fn phrase_ends(text: &[char], phrase: &[char], prefix: bool) -> Vec<usize> {
     let fits = |start: &usize| {
         let end = start + phrase.len();
@@ -47,7 +47,7 @@ fn passes(test: &Test, text: &str) -> bool {
         Test::ExactPrefix(prefix) => text.starts_with(prefix.as_str()),
         Test::Substring(part) => text.contains(part.as_str()),
         Test::Regex(pattern) => {
-            // The generated patterns are a word, or two with "|" between them.
+            // A generated pattern is a word, or two words with "|" between them.
             pattern.text().split('|').any(|part| text.contains(part))
         }
         Test::AnyCasePhrase(phrase) => {
@@ -129,7 +129,8 @@ fn passes(test: &Test, text: &str) -> bool {
             };
             let to_end = matches!(place, PatternPlace::Whole | PatternPlace::End);
             starts.into_iter().any(|start| {
-                // Where a pattern begins with a placeholder, a word or number begins there.
+                // A placeholder at the start of a pattern must match at the start of a word or
+                // number.
                 let before = text[..start].last().copied().unwrap_or(' ');
                 let inside = match pattern.starts_with("<N>") {
                     true => {
@@ -138,7 +139,8 @@ fn passes(test: &Test, text: &str) -> bool {
                     }
                     false => is_word(before),
                 };
-                // A search begins `<W>` at a letter only; at the beginning it may be empty.
+                // A search lets `<W>` begin at a letter only; anchored at the start, `<W>` may be
+                // empty.
                 let searched = matches!(place, PatternPlace::Anywhere | PatternPlace::End);
                 let letter = text.get(start).copied().is_some_and(is_word);
                 let empty_word = searched && pattern.starts_with("<W>") && !letter;
@@ -150,7 +152,7 @@ fn passes(test: &Test, text: &str) -> bool {
                         .is_some_and(|end| !to_end || end == text.len())
             })
         }
-        // The one array there is.
+        // The generator makes only this array.
         Test::JsonArrayContainsAny(values) => {
             text.trim() == r#"["a"]"# && values.iter().any(|v| v == "a")
         }
@@ -167,7 +169,7 @@ fn holds(comparison: Comparison, ordering: Ordering) -> bool {
     }
 }
 
-/// A phrase as it is, in capitals, and with every choice of its capitals small.
+/// A phrase as it is, in capitals, and with every subset of its capitals in lower case.
 fn spellings(phrase: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     for c in phrase.chars() {
@@ -179,7 +181,7 @@ fn spellings(phrase: &str) -> Vec<String> {
     all
 }
 
-/// Where a pattern of text, `<N>` and `<W>` ends that begins at `from`.
+/// The end of a match of a pattern of text, `<N>` and `<W>` that begins at `from`.
 fn pattern_end(pattern: &str, text: &[char], from: usize) -> Option<usize> {
     let run = |fits: fn(&char) -> bool| text[from..].iter().take_while(|c| fits(c)).count();
     if let Some(rest) = pattern.strip_prefix("<N>") {
@@ -265,7 +267,7 @@ pub(super) fn selects(filter: &Filter, row: &Row) -> bool {
 
 // ---- random filters ----
 
-/// A filter that looks at the level only.
+/// A filter that tests only the level.
 pub(super) fn any_level_filter() -> impl Strategy<Value = Filter> {
     let test = prop::sample::select(vec!["error", "info", ""]).prop_flat_map(|value| {
         let value = value.to_owned();
@@ -335,7 +337,7 @@ fn any_other_test() -> impl Strategy<Value = Test> {
     ]
 }
 
-/// Event times are some nanoseconds after a midnight, so that these offsets decide.
+/// Event times are some nanoseconds behind midnight, so such offsets change the result.
 fn any_recurring() -> impl Strategy<Value = Recurring> {
     let minutes = || prop::sample::select(vec![0u16, 1, 720, 1_439, 1_440]);
     let day = (minutes(), any::<bool>(), minutes(), any::<bool>(), -60i64..60);

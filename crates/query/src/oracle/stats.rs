@@ -1,4 +1,4 @@
-//! Stats functions as the naive evaluator has them, and random ones.
+//! Stats functions of the naive evaluator, and random functions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,22 +13,22 @@ use crate::pipe::{FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall,
 use crate::time::format_time;
 use crate::{Bucket, By, Function, NamePattern, Number, Query, Stats, StatsFunction, quote};
 
-/// The values of fields in a row; of those that are only a beginning, the ones that are there, by
-/// the names of their fields.
+/// The values of the named fields in a row. A name that is only a beginning gives the values of the
+/// matching fields that the row has, ordered by field name.
 fn row_values<'r>(row: &'r Row, names: &'r [NamePattern]) -> impl Iterator<Item = &'r str> {
     let mixed = names.iter().any(|n| n.prefix);
     let exact = names.iter().filter(move |_| !mixed).map(|n| value(row, &n.name));
     let found = row.iter().filter(move |(name, _)| mixed && names.iter().any(|n| n.matches(name)));
-    // A row has them by name.
+    // Rows are maps, so their fields are ordered by name.
     exact.chain(found.map(|(_, value)| value.as_str()))
 }
 
-/// A text as JSON, for values without control characters.
+/// A text as a JSON string, for values without control characters.
 fn json(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The named fields of a row that are not empty, as JSON.
+/// A JSON object of the named fields of a row that are not empty.
 fn object(row: &Row, names: &[NamePattern]) -> String {
     let there = names.iter().filter(|n| !value(row, &n.name).is_empty());
     let members: Vec<String> =
@@ -36,7 +36,7 @@ fn object(row: &Row, names: &[NamePattern]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// The value of a function over rows; `seconds`: length of the time that they are of, if it is
+/// The result of a function over rows; `seconds`: length of the time range of the rows, if it is
 /// known.
 pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) -> String {
     let any = |row: &&&Row, names: &[NamePattern]| row_values(row, names).any(|v| !v.is_empty());
@@ -115,7 +115,7 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
         "rate" => text(rows.len() as f64 / seconds.unwrap_or(1.0)),
         "rate_sum" => text(sum(names) / seconds.unwrap_or(1.0)),
         "stddev" => {
-            // The text of the result depends on rounding; of one number it does not.
+            // The text of the result depends on rounding, except for a single number.
             let numbers = numbers(names);
             assert!(numbers.len() < 2, "others are not generated");
             text(if numbers.is_empty() { f64::NAN } else { 0.0 })
@@ -129,7 +129,7 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
         }
         "row_any" => rows.first().map_or("{}".to_owned(), |row| object(row, names)),
         "histogram" => {
-            // Ranges one after the other, each told by its upper end.
+            // Ranges in order, each identified by its upper bound.
             let mut hits: Vec<(String, u64)> = Vec::new();
             let bound = |i: i32| 10f64.powf(-9.0 + f64::from(i) / 18.0);
             let written = |i: i32| {
@@ -141,7 +141,7 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
             for i in 0..=18 * 27 {
                 let inside = |n: &&f64| match i {
                     0 => **n >= 0.0 && **n < bound(0),
-                    // Whole numbers of ten are on a bound, up to rounding.
+                    // Decimal powers are bounds of ranges, up to rounding.
                     i => {
                         **n * 0.999_999 >= bound(i - 1) * 0.999_999_5 && **n * 0.999_999 < bound(i)
                     }
@@ -152,7 +152,7 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
                     hits.push((format!("{low}...{}", written(i)), count));
                 }
             }
-            // They come in the order of their texts.
+            // Ranges come in the order of their texts.
             hits.sort();
             let member = |(range, hits): (String, u64)| {
                 format!("{{\"vmrange\":\"{range}\",\"hits\":{hits}}}")
@@ -175,7 +175,7 @@ pub(super) fn bucketed(by: &By, row: &Row) -> String {
     let text = value(row, &by.name).to_owned();
     match &by.bucket {
         None => text,
-        // Only `_time` is put in buckets of time here, and times are near the beginning of 1970.
+        // Only `_time` is grouped by months here, and times are near the beginning of 1970.
         Some(Bucket::Months { months, .. }) => time_of(row).map_or(String::new(), |ns| {
             let month = if *months == 12 { "01" } else { &format_time(ns)[5..7] };
             format!("{}-{month}-01T00:00:00Z", &format_time(ns)[..4])
@@ -195,7 +195,7 @@ pub(super) fn bucketed(by: &By, row: &Row) -> String {
         Some(Bucket::Number { size, offset })
             if text.ends_with(['s', 'm', 'h', 'd', 'w', 'y']) || text.matches('.').count() == 3 =>
         {
-            // How durations and addresses are written in buckets, the tests of the pipe say.
+            // The tests of the pipe cover how durations and addresses are written in buckets.
             let mut out = Vec::new();
             let shift = offset.as_ref().map_or(0.0, |o| -o.value);
             crate::pipe::write_step(text.as_bytes(), size.value, shift, &mut out);
@@ -213,7 +213,7 @@ pub(super) fn bucketed(by: &By, row: &Row) -> String {
     }
 }
 
-/// Length of the bucket of time that a group is of.
+/// Length of the time bucket of a group, seconds.
 pub(super) fn seconds_of(by: &By, group: &Row) -> Option<f64> {
     time_of(group)?;
     Some(match by.bucket.as_ref()? {
@@ -226,7 +226,7 @@ pub(super) fn seconds_of(by: &By, group: &Row) -> Option<f64> {
 
 // ---- random functions ----
 
-/// The function of a call as it is written in a query.
+/// Parses the call of a function as it is written in a query.
 fn parsed(call: &str) -> Function {
     let query = Query::parse(&format!("* | stats {call} x"), 0).unwrap_or_else(|e| panic!("{e}"));
     query.pipes()[0].get::<Stats>().unwrap().functions[0].function.clone()
@@ -241,7 +241,7 @@ fn of_fields(
         .prop_map(|(function, names)| parsed(&format!("{function}({})", write_patterns(&names))))
 }
 
-/// The same with a limit, or none.
+/// A call of one of these functions with fields, with or without a limit.
 fn of_fields_limited(
     functions: &'static [&'static str],
     names: impl Strategy<Value = Vec<NamePattern>>,
@@ -269,8 +269,8 @@ fn any_function() -> impl Strategy<Value = Function> {
     ]
 }
 
-/// A field, or all that begin so. One field does not take in another's values: their order is that
-/// of the line.
+/// A field, or a beginning of names. No beginning matches two fields of a row, since the order of
+/// their values would be that of the line.
 fn any_field() -> impl Strategy<Value = NamePattern> + Clone {
     prop_oneof![
         4 => any_name().prop_map(|name| NamePattern::exact(&name)),

@@ -1,51 +1,50 @@
-//! A table from strings of bytes to numbers, for millions of them: what `top`, `uniq` and `stats
-//! by` keep of different values.
+//! A hash table from byte strings to numbers, for millions of distinct strings: holds the values of
+//! `top`, `uniq` and `stats by`.
 //!
-//! A slot has the string itself where that is short ([`SHORT_BYTES`]), so that looking it up is one
-//! access to memory; longer ones stand behind each other in few pieces of memory ([`Texts`]). All
-//! tables have the same hashes, and each is in the same parts by them: so two tables are merged
-//! part by part, without hashing again and by several threads, a part grows by itself, and what is
-//! dropped are a few pieces of memory, however many strings there are.
+//! A slot holds the string itself if it is short ([`SHORT_BYTES`]), so that a lookup takes one
+//! memory access. Longer strings are stored one behind the other in few allocations ([`Texts`]).
+//! All tables use the same hash function and are split into the same parts by hash. Two tables are
+//! therefore merged part by part, on several threads and without hashing again; a part grows by
+//! itself; and dropping a table frees few allocations, however many strings it holds.
 //!
-//! Memory is counted by the [`Meter`], before it is taken: a slot of 32 bytes, of which three
-//! eighths to three quarters are in use, so 43 to 85 bytes for a string, and those of a long one
-//! besides. Left out: removing strings, and any order.
+//! The [`Meter`] counts memory before it is allocated. A slot takes 32 bytes, and between three
+//! eighths and three quarters of the slots are used: 43 to 85 bytes per string, plus the bytes of
+//! long strings. Left out: removing strings, and any order.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
 use crate::exec::{Meter, Next, RunError};
 
-/// Longest string that stands in its slot, in bytes.
+/// Longest string that is stored in its slot, in bytes.
 const SHORT_BYTES: usize = 16;
-/// The highest bits of a hash say in which part a string is.
+/// Number of highest bits of a hash that select the part.
 const PART_BITS: u32 = 6;
 const PARTS: usize = 1 << PART_BITS;
-/// Slots of a part with its first string; a power of two, as is any other number of slots.
+/// Slots of a part with its first string; the number of slots is always a power of two.
 const SLOTS_MIN: usize = 4;
-/// Pieces of memory for long strings: the first, and the largest unless a string is longer.
+/// Sizes of allocations for long strings: the first, and the largest unless a string is longer.
 const PIECE_BYTES_MIN: usize = 1 << 7;
 const PIECE_BYTES_MAX: usize = 1 << 20;
-/// The slots of a part that is merged are visited with this step, which is odd: in the order of
-/// their hashes they would fill one end of the other part, which is in that order too, before it
-/// grows.
+/// Merging visits the slots of a part with this odd step. In the order of the slots, strings would
+/// come in the order of their hashes, and fill one end of the other part before it grows.
 const MERGE_STEP: usize = 0x9e37_79b1;
 
-/// Tables of fewer strings are merged by one thread.
+/// Tables with fewer strings are merged on one thread.
 const ALONE_MAX: usize = 1 << 14;
 
-/// How many strings are looked up together by [`ByteTable::look_up`].
+/// Most strings that [`ByteTable::look_up`] looks up together.
 pub(crate) const TOGETHER: usize = 64;
 
-/// Strings, each with a number.
+/// Maps strings to numbers.
 #[derive(Default)]
 pub(crate) struct ByteTable {
-    /// None before the first string.
+    /// Empty before the first string.
     parts: Vec<Part>,
 }
 
-/// The strings with some highest bits of their hashes, by the next bits; those of the same bits
-/// behind each other.
+/// The strings of one part, in slots ordered by the hash bits behind those of the part. Strings
+/// with equal bits take the next free slots.
 #[derive(Default)]
 struct Part {
     slots: Vec<Slot>,
@@ -56,12 +55,12 @@ struct Part {
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))]
 struct Slot {
-    /// Of the hash; 0 in a slot that is free.
+    /// Bits of the hash; 0 in a free slot.
     tag: u32,
-    /// Of the string.
+    /// Length of the string, bytes.
     len: u32,
     number: u64,
-    /// A short string with zeros behind it, or where a long one stands.
+    /// A short string padded with zeros, or the location of a long one.
     bytes: [u8; SHORT_BYTES],
 }
 
@@ -72,7 +71,7 @@ struct Texts {
     bytes: usize,
 }
 
-/// The hash of a string: the same in all tables of the process, and others in the next.
+/// The hash of a string: the same in all tables of a process, different in other processes.
 #[inline]
 pub(crate) fn hash_of(key: &[u8]) -> u64 {
     static HASHES: LazyLock<foldhash::quality::RandomState> = LazyLock::new(Default::default);
@@ -81,11 +80,11 @@ pub(crate) fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// A short string with zeros behind it, as a number: in few steps and without a call, which copying
-/// so few bytes would be. 0 for a long one.
+/// A short string padded with zeros, as a number; 0 for a long string. Takes few steps and no call,
+/// which copying so few bytes would need.
 #[inline]
 fn short_of(key: &[u8]) -> u128 {
-    // Two reads that may overlap; what both have is shifted out of the second.
+    // Two reads that may overlap; the shift removes the bytes of the second read that both have.
     let joined = |first: u64, last: u64, width: usize| {
         let behind = 8 * (2 * width - key.len()) as u32;
         u128::from(first) | (u128::from(last >> behind) << (8 * width))
@@ -119,7 +118,7 @@ fn part_of(hash: u64) -> usize {
     (hash >> (u64::BITS - PART_BITS)) as usize
 }
 
-/// The bits of a hash behind those that name the part.
+/// The hash bits behind those that select the part.
 #[inline]
 fn tag_of(hash: u64) -> u32 {
     (hash >> (u64::BITS - PART_BITS - u32::BITS)) as u32 | 1
@@ -133,11 +132,11 @@ impl Slot {
 }
 
 impl Texts {
-    /// Keeps a string, and says where.
+    /// Stores a string, and returns its location.
     fn push(&mut self, text: &[u8], meter: &mut Meter) -> Result<[u8; SHORT_BYTES], RunError> {
         let fits = |piece: &Vec<u8>| piece.capacity() - piece.len() >= text.len();
         if !self.pieces.last().is_some_and(fits) {
-            // At most a fifth of the memory is room that is not used yet.
+            // At most a fifth of the memory is unused room.
             let bytes = (self.bytes / 4).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX).max(text.len());
             meter.take(bytes)?;
             self.bytes += bytes;
@@ -162,14 +161,14 @@ impl Texts {
 }
 
 impl Part {
-    /// Where strings with a hash are looked for first.
+    /// Index of the slot where probing for a tag begins.
     #[inline]
     fn home(&self, tag: u32) -> usize {
         ((u64::from(tag) * self.slots.len() as u64) >> u32::BITS) as usize
     }
 
-    /// The slot of a string, or the free one that it would get; there has to be one. `short`: the
-    /// string, if it is short.
+    /// Ok: the slot of the string. Err: the free slot that it would take; there must be a free
+    /// slot. `short`: the result of [`short_of`] for the string.
     #[inline]
     fn find(&self, tag: u32, key: &[u8], short: u128) -> Result<usize, usize> {
         let mut at = self.home(tag);
@@ -191,7 +190,7 @@ impl Part {
         }
     }
 
-    /// The number of a string with that tag, and whether it is new; then it is 0.
+    /// The number of a string with this tag, and whether the string is new; a new number is 0.
     #[inline]
     fn entry(
         &mut self,
@@ -216,7 +215,7 @@ impl Part {
         Ok((&mut self.slots[at].number, is_new))
     }
 
-    /// Takes over the same part of another table; see [`ByteTable::merge`].
+    /// Merges the same part of another table; see [`ByteTable::merge`].
     fn merge(
         &mut self,
         other: Part,
@@ -237,7 +236,7 @@ impl Part {
         Ok(())
     }
 
-    /// Makes room for one more.
+    /// Makes room for one more string.
     #[inline]
     fn grow(&mut self, meter: &mut Meter) -> Result<(), RunError> {
         if self.used * 4 < self.slots.len() * 3 {
@@ -259,19 +258,19 @@ impl Part {
 }
 
 impl ByteTable {
-    /// How many strings there are.
+    /// Number of strings.
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.used).sum()
     }
 
-    /// The number of a string whose hash is given, if it is there.
+    /// The number of a string with this hash, if the table has it.
     pub fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut u64> {
         let part = self.parts.get_mut(part_of(hash)).filter(|part| part.used > 0)?;
         let at = part.find(tag_of(hash), key, short_of(key)).ok()?;
         Some(&mut part.slots[at].number)
     }
 
-    /// The number of a string whose hash is given, and whether it is new; then it is 0.
+    /// The number of a string with this hash, and whether the string is new; a new number is 0.
     #[inline]
     pub fn entry(
         &mut self,
@@ -292,9 +291,9 @@ impl ByteTable {
         Ok(())
     }
 
-    /// Calls `each` with the numbers of strings, in their order, and whether they are new; at most
-    /// [`TOGETHER`]. All slots are touched before the first is looked at, so that memory brings
-    /// them in parallel.
+    /// Calls `each` with the numbers of at most [`TOGETHER`] strings, in their order, and whether
+    /// they are new. All slots are touched before the first is read, so that their cache misses
+    /// overlap.
     #[inline]
     pub fn look_up<'k>(
         &mut self,
@@ -317,8 +316,8 @@ impl ByteTable {
         Ok(())
     }
 
-    /// Takes over another table: calls `each` with the own number of each of its strings, whether
-    /// that is new, and the other's.
+    /// Merges another table: for each of its strings, calls `each` with our number of the string,
+    /// whether that is new, and the number in the other table.
     pub fn merge(
         &mut self,
         other: ByteTable,
@@ -333,7 +332,7 @@ impl ByteTable {
         Ok(())
     }
 
-    /// The same for numbers that are added; large tables by several threads.
+    /// As [`ByteTable::merge`], adding the numbers of both tables; large tables on several threads.
     pub fn merge_sums(
         &mut self,
         mut other: ByteTable,
@@ -394,7 +393,7 @@ mod tests {
             .collect();
         for round in 0..3 {
             for key in &keys {
-                // The empty one comes twice.
+                // The empty key occurs twice.
                 let hash = hash_of(key);
                 *table.entry(hash, key, &mut meter).unwrap().0 += 1;
                 assert!(*table.get_mut(hash, key).unwrap() > round);
@@ -417,7 +416,7 @@ mod tests {
         assert_eq!(short_of(&text), 0);
     }
 
-    /// A table with so many strings, half of them long; each has its number.
+    /// A table with a string for each number, half of the strings long.
     fn numbered(numbers: std::ops::Range<u64>, meter: &mut Meter) -> ByteTable {
         let mut table = ByteTable::default();
         for number in numbers {

@@ -1,4 +1,4 @@
-//! `coalesce(a, b) [default "x"] [as c]`: the first of some fields that has a value, else a text;
+//! `coalesce(a, b) [default "x"] [as c]`: the value of the first field that has one, else a text;
 //! in `_msg` without `as`.
 
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::syntax::error::ParseError;
 pub struct Coalesce {
     /// The fields, the preferred one first; at least one.
     pub fields: Vec<String>,
-    /// What stands where none has a value.
+    /// The text for rows in which no field has a value.
     pub otherwise: String,
     /// Field for the value.
     pub result: String,

@@ -55,7 +55,7 @@ pub(super) static COPY: Registration = Registration {
     parse: |cursor| parse_pairs(cursor).map(|pairs| one(Change::Copy(pairs))),
 };
 
-/// Reads `a, b*`, or `(a, b*)`.
+/// Parses `a, b*`, or `(a, b*)`.
 pub(super) fn parse_patterns(cursor: &mut Cursor<'_>) -> Result<Vec<NamePattern>, ParseError> {
     let mut patterns = Vec::new();
     let parentheses = cursor.eat('(');
@@ -79,7 +79,7 @@ fn parse_pattern(cursor: &mut Cursor<'_>, what: &str) -> Result<NamePattern, Par
     Ok(NamePattern { name, prefix: cursor.eat_adjacent('*') })
 }
 
-/// Reads `a as b, c* as d*`; the `as` may be left out.
+/// Parses `a as b, c* as d*`; the `as` is optional.
 fn parse_pairs(cursor: &mut Cursor<'_>) -> Result<Vec<(NamePattern, NamePattern)>, ParseError> {
     let mut pairs = Vec::new();
     loop {
@@ -130,11 +130,11 @@ fn write(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// What rows must have before the change for them to have `wanted` behind it.
+/// Turns the fields that rows need behind the change into those they need before it.
 fn needed_fields(change: &Change, wanted: &mut FieldSet) {
     match change {
         Change::Keep(patterns) => wanted.retain(patterns),
-        // Fields that are hidden until they are named are not dropped.
+        // Hidden fields are not dropped until they are named.
         Change::Drop(patterns) => {
             patterns.iter().filter(|p| p.prefix || !HIDDEN.contains(&p.name.as_str())).for_each(
                 |p| {

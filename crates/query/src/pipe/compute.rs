@@ -1,10 +1,10 @@
-//! Pipes that compute fields of each row from other fields of that row, and what they have in
-//! common: the condition `if (filter)`, the words `keep_original_fields` and `skip_empty_results`,
-//! and how the new values get into the block.
+//! Pipes that compute fields of a row from other fields of the same row. This module has what they
+//! share: the condition `if (filter)`, the words `keep_original_fields` and `skip_empty_results`,
+//! and how new values get into a block.
 //!
-//! Blocks are taken apart into pieces of [`COMPUTED_ROWS_MAX`] rows, which go on at once: so what
-//! is held is bounded by one piece, whatever the size of a block. Its bytes are counted as memory
-//! of the query.
+//! Blocks are split into pieces of [`COMPUTED_ROWS_MAX`] rows, which are handed on at once. Memory
+//! is therefore bounded by one piece, whatever the size of a block. Its bytes count as memory of
+//! the query.
 
 use std::fmt;
 
@@ -20,27 +20,28 @@ use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
 use crate::syntax::error::ParseError;
 
-/// A pipe of the kind, as it is written in a query. It is an [`Operator`] by that.
+/// A computing pipe as it is written in a query. Every type that implements this is an
+/// [`Operator`].
 pub(crate) trait ComputePipe: Node + fmt::Debug + fmt::Display + Send + Sync {
-    /// Makes it ready to run.
+    /// Prepares the pipe to run.
     fn prepare(&self) -> Box<dyn Compute>;
 
-    /// Which rows it looks at; none: all.
+    /// Selects the rows for which the pipe computes; none: all rows.
     fn condition(&self) -> Option<&Filter> {
         None
     }
 
-    /// The same, to be changed.
+    /// As [`ComputePipe::condition`], mutable.
     fn condition_mut(&mut self) -> Option<&mut Filter> {
         assert!(self.condition().is_none(), "a condition can be changed where there is one");
         None
     }
 
-    /// Turns what rows are to have behind it into what they must have before it, without the
-    /// condition.
+    /// Turns the fields that rows need behind the pipe into those they need before it, apart from
+    /// the condition.
     fn needed_fields(&self, wanted: &mut FieldSet);
 
-    /// The fields that it gives values to, if that is known without rows.
+    /// The fields that the pipe sets, if they are known without rows.
     fn results(&self) -> Vec<&str>;
 
     /// As [`Operator::keeps_time`].
@@ -96,8 +97,8 @@ impl<P: ComputePipe> Operator for P {
     }
 }
 
-/// As [`ComputePipe::needed_fields`], for a pipe that gives values to `results` from `sources`.
-/// `always`: to every row.
+/// As [`ComputePipe::needed_fields`], for a pipe that computes `results` from `sources`. `always`:
+/// for every row.
 pub(super) fn needs_for<'n>(
     wanted: &mut FieldSet,
     results: &[&str],
@@ -115,7 +116,7 @@ pub(super) fn needs_for<'n>(
 
 /// Computes fields of rows, each from the fields of its row.
 pub(crate) trait Compute: Send + Sync {
-    /// Gives values to the rows in `rows`.
+    /// Computes values for the rows in `rows`.
     fn compute(
         &self,
         block: &Block,
@@ -125,17 +126,17 @@ pub(crate) trait Compute: Send + Sync {
     ) -> Result<(), RunError>;
 }
 
-/// When a computed value takes the place of what a field had.
+/// When a computed value replaces the present value of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overwrite {
-    /// Not where the field has a value.
+    /// Does not replace a value that is not empty.
     pub keep_original: bool,
-    /// Not when the new value is empty.
+    /// Does not set empty values.
     pub skip_empty: bool,
 }
 
 impl Overwrite {
-    /// Reads `keep_original_fields` and `skip_empty_results`, if they come next.
+    /// Parses `keep_original_fields` and `skip_empty_results`, if they come next.
     pub(super) fn parse(cursor: &mut Cursor<'_>) -> Overwrite {
         let mut overwrite = Overwrite::default();
         loop {
@@ -151,7 +152,7 @@ impl Overwrite {
 }
 
 impl Overwrite {
-    /// Whether each row gets the new value.
+    /// Whether every row gets the new value.
     pub fn is_always(self) -> bool {
         self == Overwrite::default()
     }
@@ -164,7 +165,7 @@ impl fmt::Display for Overwrite {
     }
 }
 
-/// Reads `if (filter)`, if it comes next.
+/// Parses `if (filter)`, if it comes next.
 pub(super) fn parse_condition(cursor: &mut Cursor<'_>) -> Result<Option<Filter>, ParseError> {
     if !cursor.eat_keyword("if") {
         return Ok(None);
@@ -186,7 +187,7 @@ pub(super) fn write_condition(
     condition.as_ref().map_or(Ok(()), |filter| write!(f, " if ({filter})"))
 }
 
-/// Reads a field behind `word`; otherwise `_msg`, or none if the word does not come next.
+/// Parses a field behind `word`; `_msg`, or none, if the word does not come next.
 pub(super) fn parse_field(
     cursor: &mut Cursor<'_>,
     word: &str,
@@ -197,7 +198,7 @@ pub(super) fn parse_field(
     Ok(Some(cursor.expect_string(false, "a field name")?.text))
 }
 
-/// Writes ` word name`, but nothing for the field that is meant without it.
+/// Writes ` word name`, or nothing if the name is the default.
 pub(super) fn write_field(
     word: &str,
     name: &str,
@@ -207,7 +208,7 @@ pub(super) fn write_field(
     if name == otherwise { Ok(()) } else { write!(f, " {word} {}", quote_name(name)) }
 }
 
-/// Where computed values go.
+/// Receives computed values.
 pub(crate) struct Output<'a> {
     block: &'a Block,
     computed: Computed,
@@ -219,7 +220,7 @@ pub(crate) struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// The number of the column called `name`.
+    /// The index of the column called `name`.
     pub fn column(&mut self, name: &str) -> usize {
         let column = self.computed.column(name);
         if column == self.names.len() {
@@ -228,12 +229,12 @@ impl Output<'_> {
         column
     }
 
-    /// Gives a row a value, whatever it has.
+    /// Sets a value, whatever the row has.
     pub fn set(&mut self, column: usize, row: usize, value: &[u8]) -> Result<(), RunError> {
         self.set_with(column, row, |out| out.extend_from_slice(value))
     }
 
-    /// Gives a row the value that `write` appends, whatever it has.
+    /// Sets the value that `write` appends, whatever the row has.
     pub fn set_with(
         &mut self,
         column: usize,
@@ -246,7 +247,7 @@ impl Output<'_> {
         self.count()
     }
 
-    /// Gives a row a value where that is wanted.
+    /// Sets a value, if `overwrite` allows it.
     pub fn put(
         &mut self,
         column: usize,
@@ -256,12 +257,12 @@ impl Output<'_> {
     ) -> Result<(), RunError> {
         match self.wants(column, row, value.is_empty(), overwrite) {
             true => self.set(column, row, value),
-            // The column itself may be new.
+            // Creating the column may have taken memory.
             false => self.count(),
         }
     }
 
-    /// Whether a row is to get a value.
+    /// Whether the row takes a value under the rules of `overwrite`.
     pub fn wants(
         &mut self,
         column: usize,
@@ -279,23 +280,22 @@ impl Output<'_> {
         self.block.value(old, row, &mut self.scratch).is_empty()
     }
 
-    /// The value that a row got.
+    /// The computed value of a row, if any.
     pub fn get(&self, column: usize, row: usize) -> Option<&[u8]> {
         self.computed.get(column, row)
     }
 
-    /// Counts memory that is needed for the work on a row, until it is given back by
-    /// [`Output::release`].
+    /// Counts working memory for a row; [`Output::release`] gives it back.
     pub fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
         self.meter.take(bytes)
     }
 
-    /// Gives back what was held for a row.
+    /// Gives back working memory of a row.
     pub fn release(&mut self, bytes: usize) {
         self.meter.give_back(bytes);
     }
 
-    /// Counts memory that was taken since.
+    /// Counts memory that was allocated since the last call.
     fn count(&mut self) -> Result<(), RunError> {
         let held = self.computed.memory_bytes();
         let more = held.saturating_sub(self.counted);
@@ -307,7 +307,7 @@ impl Output<'_> {
     }
 }
 
-/// Runs what computes fields, on the rows that pass a condition.
+/// Runs a computation on the rows that pass a condition.
 struct ComputeRows {
     compute: Box<dyn Compute>,
     condition: Option<Selector>,

@@ -1,13 +1,13 @@
-//! What `format` can do to a value before it writes it.
+//! Encodings that `format` can apply to a value.
 
 use crate::json::write_text;
 use crate::number::write_number;
 use crate::time::{parse_duration, write_duration_value, write_time};
 
-/// Appends what is made of a value.
+/// Appends the encoded value.
 pub(super) type Encode = fn(&[u8], &mut Vec<u8>);
 
-/// What is done for the option of a field; none when there is no such option.
+/// The encoding for the option of a field; none when there is no such option.
 pub(super) fn option(name: &str) -> Option<Encode> {
     Some(match name {
         "" | "plain" => |value, out| out.extend_from_slice(value),
@@ -84,12 +84,12 @@ fn one_of(mut changed: impl Iterator<Item = char>, c: char) -> char {
     first.filter(|_| changed.next().is_none()).unwrap_or(c)
 }
 
-/// Whole numbers may be written with `_` between digits.
+/// Removes the `_` that whole numbers may have between digits.
 fn without_underscores(value: &[u8]) -> Vec<u8> {
     value.iter().copied().filter(|byte| *byte != b'_').collect()
 }
 
-/// Writes `<` and `'` of a JSON string, which begins at `from`, so that it can stand in HTML, as
+/// Escapes `<` and `'` in the JSON string that begins at `from`, so that it can stand in HTML, as
 /// VictoriaLogs does.
 fn escape_for_html(from: usize, out: &mut Vec<u8>) {
     if !out[from..].iter().any(|byte| matches!(byte, b'<' | b'\'')) {
@@ -116,7 +116,7 @@ fn hex_value(digits: &[u8]) -> Option<u8> {
     Some((value(*high)? << 4 | value(*low)?) as u8)
 }
 
-/// The pairs of digits as bytes; others stay.
+/// Decodes pairs of hexadecimal digits; other text stays.
 fn hex_decode(value: &[u8], out: &mut Vec<u8>) {
     for pair in value.chunks(2) {
         match hex_value(pair) {
@@ -126,7 +126,7 @@ fn hex_decode(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// As forms of HTML encode it.
+/// Encodes a value as HTML forms do.
 fn url_encode(value: &[u8], out: &mut Vec<u8>) {
     for &byte in value {
         match byte {
@@ -188,8 +188,8 @@ fn base64_decode(value: &[u8]) -> Option<Vec<u8>> {
     rest.is_empty().then_some(out)
 }
 
-/// A number of seconds, milliseconds, microseconds or nanoseconds since 1970; which, its size
-/// tells.
+/// Parses seconds, milliseconds, microseconds or nanoseconds since 1970; the size of the number
+/// decides which.
 fn since_1970_ns(value: &[u8]) -> Option<i64> {
     let number: f64 = match parsed::<i64>(&without_underscores(value)) {
         Some(whole) => {
@@ -201,7 +201,7 @@ fn since_1970_ns(value: &[u8]) -> Option<i64> {
             };
             return whole.checked_mul(factor);
         }
-        // Durations, sizes and addresses are no times.
+        // Durations, sizes and addresses are not times.
         None if value.iter().all(|b| b.is_ascii_digit() || b"+-.eE".contains(b)) => parsed(value)?,
         None => return None,
     };

@@ -1,9 +1,9 @@
 //! `extract [if (filter)] "ip=<ip> " [from a]` and `extract_regexp [if (filter)] "ip=(?P<ip>[^ ]+)"
 //! [from a]`: parts of a value as fields of their own.
 //!
-//! A pattern of `extract` is matched from its first text on, each field as far as the next text; a
-//! text that is not found ends it, and the fields that are left are empty. Where a field begins
-//! with a quote, it is what the quoted text says, whatever stands behind that, unless the field is
+//! A pattern of `extract` is matched from its first text on; each field reaches to the next text.
+//! If a text is not found, matching stops and the remaining fields are empty. A field that begins
+//! with a quote gets the content of the quoted text, whatever follows it, unless the field is
 //! written `<plain:name>`.
 
 use std::fmt;
@@ -28,17 +28,17 @@ use crate::syntax::unquote::unquote;
 /// The `extract` and `extract_regexp` pipes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extract {
-    /// Which rows it looks at.
+    /// Selects the rows to extract from; none: all rows.
     pub condition: Option<Filter>,
-    /// What it looks for.
+    /// The pattern to match.
     pub pattern: ExtractPattern,
-    /// In which field.
+    /// The field to extract from.
     pub from: String,
     /// When fields get new values.
     pub overwrite: Overwrite,
 }
 
-/// What `extract` and `extract_regexp` look for.
+/// The pattern of `extract` or `extract_regexp`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExtractPattern {
     /// Texts and fields, as written.
@@ -192,7 +192,7 @@ impl Compute for BySteps {
                     rest.filter(|_| !is_plain).and_then(|text| unquote(text, &mut unquoted));
                 let found = match (rest, quoted) {
                     (None, _) => None,
-                    // A quoted value counts also where the text behind it is another one.
+                    // A quoted value counts even if the text behind it does not match.
                     (Some(text), Some(length)) => {
                         let behind = &text[length..];
                         let text_behind = next.map_or(&[][..], |next| next.needle());

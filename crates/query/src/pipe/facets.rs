@@ -25,11 +25,11 @@ use crate::syntax::error::ParseError;
 /// The `facets` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facets {
-    /// Values of a field that come out.
+    /// Most values of a field in the result.
     pub limit: u64,
-    /// Different values; fields with more are left out.
+    /// Fields with more different values are left out.
     pub values_max: u64,
-    /// Bytes of a value; fields with a longer one are left out.
+    /// Fields with a value of more bytes are left out.
     pub value_bytes_max: u64,
     /// Whether fields with the same value in every row are kept.
     pub keep_const_fields: bool,
@@ -106,7 +106,7 @@ struct FacetCounts {
     scratch: Scratch,
 }
 
-/// What was counted; that of two workers can be merged.
+/// Counts of one worker; those of two workers can be merged.
 #[derive(Default)]
 struct Counts {
     places: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
@@ -150,7 +150,7 @@ impl FieldCounts {
         self.hits = HashMap::default();
     }
 
-    /// Takes over what another worker counted of the field.
+    /// Merges the counts of another worker for the same field.
     fn merge(&mut self, mut other: FieldCounts, facets: &Facets, meter: &mut Meter) {
         self.rows += other.rows;
         if other.left_out && !self.left_out {
@@ -176,7 +176,7 @@ impl FieldCounts {
     }
 }
 
-/// Memory of a field beside its name and values.
+/// Memory of a field besides its name and values.
 const FIELD_BYTES: usize = size_of::<FieldCounts>() + tuples::ENTRY_BYTES;
 
 impl Counts {
@@ -255,8 +255,8 @@ impl Processor for FacetCounts {
         Ok(())
     }
 
-    /// Rows, then each field: its name, its rows, whether it is left out, and its values with their
-    /// hits.
+    /// Format: number of rows, then each field: its name, its rows, whether it is left out, and its
+    /// values with their hits.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.counts.rows)?;
         out.number(self.counts.fields.len() as u64)?;

@@ -1,5 +1,5 @@
-//! `field_names [as a] [filter x]`: the names of fields, those that contain a text, with the number
-//! of rows that have a value for them.
+//! `field_names [as a] [filter x]`: the names of fields that contain a text, with the number of
+//! rows that have a value for them.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -34,8 +34,7 @@ pub(super) static FIELD_NAMES: Registration = Registration {
     parse,
 };
 
-/// Reads what stands behind the name of the pipe: another name for the field of names, and a text
-/// that these contain.
+/// Parses the arguments: another name for the result field, and a text that the names must contain.
 fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
     let mut pipes = vec![Pipe::new(FieldNames)];
     let mut name = parse_field(cursor, "as")?;
@@ -78,7 +77,7 @@ impl Operator for FieldNames {
     }
 }
 
-/// Rows by the names of their fields.
+/// Number of rows by the name of a field.
 type Hits = HashMap<Arc<str>, u64, foldhash::fast::RandomState>;
 
 #[derive(Default)]
@@ -105,7 +104,7 @@ impl Processor for Names {
             && lines.is_plain()
         {
             let Lines { batch, rows, .. } = lines;
-            // Numbers of fields are counted, and turned into names once a batch.
+            // Rows are counted by field id, and ids are turned into names once per batch.
             let mut by_field = vec![0u64; batch.names().len()];
             for &row in rows {
                 for (id, value) in batch.row(row as usize).fields() {

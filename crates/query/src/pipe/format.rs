@@ -1,9 +1,9 @@
-//! `format [if (filter)] "from <ip>:<q:port>" [as a]`: fields put together into a text.
+//! `format [if (filter)] "from <ip>:<q:port>" [as a]`: assembles fields into a text.
 //!
-//! Options in front of a field: `q` (JSON string), `uc`, `lc`, `urlencode`, `urldecode`,
-//! `hexencode`, `hexdecode`, `base64encode`, `base64decode`, `hexnumencode`, `hexnumdecode`, `time`
-//! (a number since 1970), `duration` (nanoseconds), `duration_seconds`, `ipv4`. A value that an
-//! option cannot be used on stays as it is.
+//! Options before a field: `q` (JSON string), `uc`, `lc`, `urlencode`, `urldecode`, `hexencode`,
+//! `hexdecode`, `base64encode`, `base64decode`, `hexnumencode`, `hexnumdecode`, `time` (a number
+//! since 1970), `duration` (nanoseconds), `duration_seconds`, `ipv4`. A value to which an option
+//! does not apply stays as it is.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ use crate::syntax::error::ParseError;
 /// The `format` pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Format {
-    /// Which rows get the text.
+    /// Selects the rows that get the text; none: all rows.
     pub condition: Option<Filter>,
     /// Texts and fields, as written.
     pub pattern: String,
@@ -115,7 +115,7 @@ impl ComputePipe for Format {
 }
 
 struct Prepared {
-    /// Text, field and what is done to its value.
+    /// For each step: its text, its field, and the encoding of the value.
     steps: Vec<(String, String, encode::Encode)>,
     result: String,
     overwrite: Overwrite,
@@ -137,7 +137,7 @@ impl Compute for Prepared {
             made.clear();
             for ((text, field, encode), &column) in self.steps.iter().zip(&columns) {
                 if made.len() > VALUE_BYTES_MAX {
-                    // It is refused, before it grows on.
+                    // The text is refused later; stopping here bounds its growth.
                     break;
                 }
                 made.extend_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! `generate_sequence N`: the numbers from 0 to N-1 in `_msg`, one a row, in place of all rows.
+//! `generate_sequence N`: replaces all rows by the numbers from 0 to N-1 in `_msg`, one per row.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use crate::syntax::error::ParseError;
 /// The `generate_sequence` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenerateSequence {
-    /// How many numbers.
+    /// Number of rows.
     pub count: u64,
 }
 

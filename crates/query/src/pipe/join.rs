@@ -1,9 +1,9 @@
-//! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another
-//! query that have the same values in some fields, where it has no value of its own; `join by (a)
-//! rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several
-//! rows; one without stays as it is, or is left out with `inner`.
+//! `join by (a, b) (query) [inner] [prefix "x."]`: adds the fields of those rows of another query
+//! that have the same values in the fields `by`. A field that the row has keeps its value. `join by
+//! (a) rows({"a":"1","b":"2"}, …)` joins with given rows. A row with several partners becomes
+//! several rows. A row without a partner stays as it is, or is dropped with `inner`.
 //!
-//! The other query is run when the first row comes, within what is left of time and memory; its
+//! The other query runs when the first row comes, within the time and memory that are left. Its
 //! rows are held until the end.
 
 use std::collections::HashMap;
@@ -24,22 +24,22 @@ use crate::syntax::query::{Query, parse_inner};
 /// The `join` pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Join {
-    /// The fields that must be alike; at least one.
+    /// The fields whose values must be equal; at least one.
     pub by: Vec<String>,
-    /// What gives the other rows.
+    /// The source of the other rows.
     pub with: JoinedWith,
     /// Whether rows without a partner are left out.
     pub inner: bool,
-    /// What comes before the names of the other rows' fields.
+    /// Prefix for the names of the other rows' fields.
     pub prefix: String,
 }
 
-/// What gives the rows that others are joined with.
+/// The source of the rows to join with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JoinedWith {
-    /// A query.
+    /// The rows of a query.
     Query(Query),
-    /// These, as names and values.
+    /// Given rows, as names and values.
     Rows(Vec<Vec<(String, String)>>),
 }
 
@@ -83,7 +83,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
     }
 }
 
-/// Reads `{"a":"b", c=d}, {…})`.
+/// Parses `{"a":"b", c=d}, {…})`.
 pub(super) fn parse_rows(
     cursor: &mut Cursor<'_>,
 ) -> Result<Vec<Vec<(String, String)>>, ParseError> {
@@ -118,7 +118,7 @@ pub(super) fn parse_rows(
 }
 
 impl JoinedWith {
-    /// The query, to be changed.
+    /// The query, mutable.
     pub(super) fn query_mut(&mut self) -> Option<&mut Query> {
         match self {
             JoinedWith::Query(query) => Some(query),
@@ -165,7 +165,7 @@ pub(super) fn write_rows(rows: &[Vec<(String, String)>]) -> String {
     format!("rows({})", rows.iter().map(row).collect::<Vec<_>>().join(", "))
 }
 
-/// A row of given names and values.
+/// Makes a row of given names and values.
 pub(super) fn given_row(fields: &[(String, String)]) -> MadeRow {
     let mut row = MadeRow::default();
     for (name, value) in fields {
@@ -186,7 +186,7 @@ type Others = HashMap<Box<[u8]>, Vec<MadeRow>, foldhash::fast::RandomState>;
 
 pub(super) struct JoinRows {
     join: Join,
-    /// The rows of the other query, by what they are compared by; none before it was run.
+    /// The rows of the other query, by the compared values; none before the query has run.
     others: Option<Others>,
     scratch: Scratch,
 }
@@ -196,7 +196,7 @@ impl JoinRows {
         JoinRows { join: join.clone(), others: None, scratch: Scratch::default() }
     }
 
-    /// The rows to join with.
+    /// Collects the rows to join with.
     fn collect(&mut self, next: &mut Next<'_, '_>) -> Result<Others, RunError> {
         let Join { by, with, prefix, .. } = &self.join;
         let mut others = Others::default();
@@ -248,12 +248,12 @@ fn write_key(
     columns.try_for_each(|&column| tuples::put_part(block.value(column, row, scratch), key, meter))
 }
 
-/// Memory of a name beside its bytes.
+/// Memory of a name besides its bytes.
 const NAME_BYTES: usize = 16;
-/// Bytes of rows that are copied at once, unless one row has more.
+/// Bytes of rows that are copied at a time, unless one row has more.
 const COPIED_BYTES_MAX: usize = 4 << 20;
 
-/// A row of a block and its partner.
+/// Index of a row in the block, and its partner.
 type Pair<'o> = (u32, Option<&'o MadeRow>);
 
 fn hand_on(
@@ -272,7 +272,7 @@ fn hand_on(
     for (row, (_, other)) in pairs.drain(..).enumerate() {
         let Some(other) = other else { continue };
         for (name, value) in other.fields() {
-            // A row keeps what it has, as in VictoriaLogs.
+            // A row keeps its own value, as in VictoriaLogs.
             if !block.value(block.column(name), picks[row] as usize, scratch).is_empty() {
                 continue;
             }

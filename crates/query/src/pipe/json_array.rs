@@ -23,20 +23,20 @@ use crate::syntax::error::ParseError;
 /// The `split` and `unpack_words` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonArray {
-    /// What the parts are.
+    /// How the value is split.
     pub parts: Parts,
-    /// Of the value of which field.
+    /// The field to split.
     pub from: String,
     /// Field for the array.
     pub result: String,
 }
 
-/// The parts of a value.
+/// How a value is split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// What is between separators.
+    /// At this separator.
     Separated(String),
-    /// Words.
+    /// Into words.
     Words {
         /// Each word once.
         drop_duplicates: bool,
@@ -66,7 +66,7 @@ pub(super) static SPLIT: Registration = Registration {
 };
 
 pub(super) fn parse_split(cursor: &mut Cursor<'_>) -> Result<JsonArray, ParseError> {
-    // The separator may be a mark, such as a comma, only in quotes.
+    // Unquoted, the separator may not be a punctuation mark such as a comma.
     let separator = cursor.expect_string(true, "a \"separator\"")?.text;
     parse_fields(cursor, Parts::Separated(separator))
 }
@@ -140,7 +140,7 @@ impl Compute for JsonArray {
                 let mut is_first = true;
                 self.parts.each(value, &mut |part| {
                     if out.len() - begin > VALUE_BYTES_MAX {
-                        // It is refused, before it grows on.
+                        // The array is refused later; stopping here bounds its growth.
                         return;
                     }
                     if !is_first {
@@ -157,13 +157,14 @@ impl Compute for JsonArray {
     }
 }
 
-/// Memory of a word in the table of those that were seen: its place, twice while the table grows.
+/// Memory of a word in the table of words seen: its entry, counted three times for when the table
+/// grows.
 const SEEN_BYTES: usize = 3 * size_of::<&[u8]>();
-/// Bytes of a value whose words are not worth counting.
+/// Bytes of a value up to which the memory for its words is not counted.
 const VALUE_BYTES_FEW: usize = 16 << 10;
 
 impl Parts {
-    /// Memory that it takes to find the parts of a value.
+    /// Working memory for splitting a value, bytes.
     fn memory_bytes(&self, value: &[u8]) -> usize {
         if value.len() <= VALUE_BYTES_FEW || *self != (Parts::Words { drop_duplicates: true }) {
             return 0;

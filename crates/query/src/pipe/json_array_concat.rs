@@ -1,6 +1,6 @@
-//! `json_array_concat ["-"] [from a] [as b]`: the items of a JSON array put together into a text,
-//! with a separator between them. What is no array gives an empty text. Without `as` the result
-//! takes the place of the array.
+//! `json_array_concat ["-"] [from a] [as b]`: joins the items of a JSON array into a text, with a
+//! separator between them. A value that is not an array gives an empty text. Without `as` the
+//! result replaces the array.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::syntax::error::ParseError;
 /// The `json_array_concat` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonArrayConcat {
-    /// What stands between the items.
+    /// Text between the items.
     pub separator: String,
     /// The field of the array.
     pub from: String,

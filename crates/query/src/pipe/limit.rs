@@ -1,5 +1,5 @@
-//! `limit N` and `offset N`: rows by count. Behind lines these are any rows, in practice of the
-//! newest units; behind `sort` they are the first ones.
+//! `limit N` and `offset N`: keeps or skips a number of rows. Behind lines these are any rows, in
+//! practice those of the newest units; behind `sort` they are the first rows.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -16,14 +16,14 @@ use crate::syntax::error::ParseError;
 /// The `limit` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Rows that go on.
+    /// Rows that pass.
     pub count: u64,
 }
 
 /// The `offset` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// Rows that are left out.
+    /// Rows that are skipped.
     pub count: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) static OFFSET: Registration = Registration {
     parse: |cursor| parse_count(cursor, None).map(|count| one(Offset { count })),
 };
 
-/// Reads a count of rows; `otherwise` when there is none.
+/// Parses a number of rows; `otherwise` is the default.
 pub(super) fn parse_count(
     cursor: &mut Cursor<'_>,
     otherwise: Option<u64>,
@@ -79,7 +79,7 @@ impl fmt::Display for Offset {
     }
 }
 
-/// What both have in common as operators.
+/// Implements the operator for both pipes.
 macro_rules! operator_by_count {
     ($operator:ty, $rows:ident) => {
         impl Operator for $operator {

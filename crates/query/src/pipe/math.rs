@@ -1,13 +1,13 @@
 //! `math a + b * 2 as c, round(c / 1KB, 0.1) d` or `eval …`: numbers computed from fields.
 //!
-//! From tight to loose: `^`; `*`, `/`, `%`; `+`, `-`; `&`; `xor`; `or`; `default`; of the same kind
-//! from the left. Functions: `abs`, `ceil`, `exp`, `floor`, `ln`, `max`, `min`, `now`, `rand`,
-//! `round`. A value counts as a number as in filters, a time as nanoseconds since 1970; anything
-//! else is `NaN`, for which `default` gives another number. A name with other characters than
-//! letters, digits, `_` and `.` is written in quotes.
+//! Operators from tight to loose binding: `^`; `*`, `/`, `%`; `+`, `-`; `&`; `xor`; `or`;
+//! `default`; those of equal binding from the left. Functions: `abs`, `ceil`, `exp`, `floor`, `ln`,
+//! `max`, `min`, `now`, `rand`, `round`. A value counts as a number as in filters, a time as
+//! nanoseconds since 1970. Any other value is `NaN`, which `default` replaces by another number. A
+//! name with characters other than letters, digits, `_` and `.` is quoted.
 //!
-//! An expression is kept as steps of a machine with a stack, so that neither its length nor its
-//! depth costs stack of ours.
+//! An expression is stored as steps of a stack machine, so that neither its length nor its depth
+//! uses the call stack.
 
 use std::fmt;
 
@@ -28,20 +28,20 @@ const STEPS_MAX: usize = 1_000;
 /// The `math` pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Math {
-    /// What is computed, in order; a later one sees what the earlier ones gave.
+    /// The expressions, in order; later ones see the results of earlier ones.
     pub entries: Vec<MathEntry>,
 }
 
 /// An expression and the field for its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MathEntry {
-    /// What is computed.
+    /// The expression.
     pub expression: Expression,
-    /// Name of the field for it.
+    /// Name of the result field.
     pub result: String,
 }
 
-/// An expression, as steps of a machine with a stack.
+/// An expression as steps of a stack machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     steps: Vec<Step>,
@@ -49,15 +49,15 @@ pub struct Expression {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// Puts a number on the stack; with the text that it was written as.
+    /// Pushes a number; also holds its text in the query.
     Number(f64, String),
-    /// Puts the value of a field on it.
+    /// Pushes the value of a field.
     Field(String),
-    /// Takes two, puts one.
+    /// Pops two values, pushes one.
     Binary(Binary),
-    /// Takes so many, puts one.
+    /// Pops this many values, pushes one.
     Call(Function, usize),
-    /// The instant at which the query was read, nanoseconds since 1970 UTC.
+    /// Pushes the time at which the query was parsed, nanoseconds since 1970 UTC.
     Now(i64),
 }
 
@@ -75,7 +75,7 @@ enum Binary {
     Default,
 }
 
-/// How each is written, and how tight it binds: the lower the tighter.
+/// The text of each operator, and how tightly it binds: a lower number binds tighter.
 const BINARIES: [(&str, Binary, u8); 10] = [
     ("^", Binary::Power, 1),
     ("*", Binary::Times, 2),
@@ -89,7 +89,7 @@ const BINARIES: [(&str, Binary, u8); 10] = [
     ("default", Binary::Default, 10),
 ];
 
-/// As loose as nothing is.
+/// Looser than every operator.
 const LOOSEST: u8 = u8::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ enum Function {
     Round,
 }
 
-/// Name, and fewest and most arguments.
+/// Name, and least and greatest number of arguments.
 const FUNCTIONS: [(&str, Function, usize, usize); 9] = [
     ("abs", Function::Abs, 1, 1),
     ("ceil", Function::Ceil, 1, 1),
@@ -149,7 +149,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Math, ParseError> {
     }
 }
 
-/// Reads operations that bind tighter than `limit`, and appends their steps.
+/// Parses operations that bind tighter than `limit`, and appends their steps.
 fn parse_binary(
     cursor: &mut Cursor<'_>,
     limit: u8,
@@ -210,7 +210,7 @@ fn parse_operand(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Result<(), P
     }
     let is_number = written.text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if is_number {
-        // The sign of an exponent.
+        // The sign belongs to the exponent of a number.
         if written.text.ends_with(['e', 'E']) && matches!(cursor.adjacent(), Some('+' | '-')) {
             let sign = if cursor.eat_adjacent('-') {
                 '-'
@@ -284,8 +284,8 @@ impl fmt::Display for Math {
 
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Texts, and how loose they bind. Parentheses stand only where they were read, so that no
-        // nesting is added.
+        // Texts, and how loosely they bind. Parentheses are written only where the query needs
+        // them, so that the nesting does not grow.
         let mut stack: Vec<(String, u8)> = Vec::new();
         let bracketed = |(text, looseness): (String, u8), limit: u8| match looseness > limit {
             true => format!("({text})"),
@@ -312,7 +312,7 @@ impl fmt::Display for Expression {
                     let (sign, _, looseness) =
                         BINARIES.iter().find(|b| b.1 == *binary).expect("is listed");
                     binds = *looseness;
-                    // Of the same kind from the left.
+                    // Operators of equal binding group from the left.
                     let (left, right) =
                         (bracketed(left, binds), bracketed(right, binds.saturating_sub(1)));
                     format!("{left} {sign} {right}")
@@ -368,11 +368,11 @@ impl ComputePipe for Math {
     }
 }
 
-/// Where a step gets its field from.
+/// Where a step reads its field.
 #[derive(Clone, Copy)]
 enum Place<'n> {
     Column(Column<'n>),
-    /// An entry before.
+    /// The result of an earlier entry.
     Entry(usize),
 }
 
@@ -417,7 +417,7 @@ impl Compute for Math {
     }
 }
 
-/// The number that a value stands for; else `NaN`.
+/// The number that a value represents; else `NaN`.
 fn parse_math_number(value: &[u8]) -> f64 {
     let time = || parse_timestamp(value).map(|ns| ns as f64);
     parse_number(value).or_else(time).unwrap_or(f64::NAN)
@@ -489,8 +489,7 @@ impl Function {
     }
 }
 
-/// The multiple of `step` that is nearest, without digits that are only there because of how
-/// numbers are kept.
+/// The multiple of `step` that is nearest, without digits that only come from binary rounding.
 fn round_to(number: f64, step: f64) -> f64 {
     let rounded = (number / step).round() * step;
     let digits = format!("{step}").split_once('.').map_or(0, |(_, digits)| digits.len());

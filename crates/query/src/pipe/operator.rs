@@ -1,12 +1,11 @@
-//! What a pipe is: the interface that each of them implements, and what the table of pipes has of
-//! each.
+//! The interface that every pipe implements, and its entry in the table of pipes.
 //!
-//! An operator says of itself how rows go through it ([`Mode`]), which fields it needs, and what
-//! runs it ([`Processor`]). Nothing outside its file has to know it: the parser, the planner and
-//! the executor ask through [`Operator`]. Operators that look at each row by itself give a
-//! [`RowWise`] instead of a processor; live tails and queries run it alike.
+//! An operator describes itself: how rows go through it ([`Mode`]), which fields it needs, and what
+//! runs it ([`Processor`]). Nothing outside its file depends on its type: the parser, the planner
+//! and the executor use [`Operator`]. Row-wise operators give a [`RowWise`] instead of a processor,
+//! which live tails and queries run in the same way.
 //!
-//! Dispatch is dynamic once a block of rows, never once a row.
+//! Dispatch is dynamic once per block of rows, never once per row.
 
 use std::any::Any;
 use std::fmt;
@@ -25,30 +24,30 @@ use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 use crate::syntax::query::Query;
 
-/// What users are told of a pipe or a stats function: by help, completion and documents.
+/// Documentation of a pipe or a stats function for users: in help, completion and documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Documentation {
     /// Its name in queries.
     pub name: &'static str,
     /// Other names with the same meaning.
     pub aliases: &'static [&'static str],
-    /// How it is written: optional parts in brackets.
+    /// Syntax: optional parts are in brackets.
     pub syntax: &'static str,
-    /// What it does, in a sentence without a stop.
+    /// What it does, in a sentence without a full stop.
     pub summary: &'static str,
-    /// A complete use of it, as it stands behind a `|` or behind `stats`.
+    /// A complete example, as it stands behind a `|` or behind `stats`.
     pub example: &'static str,
 }
 
-/// A line of the table of pipes.
+/// An entry of the table of pipes.
 pub(crate) struct Registration {
-    /// What users are told.
+    /// Documentation for users.
     pub doc: Documentation,
-    /// Reads what stands behind the name, as one or more pipes.
+    /// Parses the text behind the name, as one or more pipes.
     pub parse: fn(&mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError>,
 }
 
-/// A parsed operator as what [`Registration::parse`] returns.
+/// Wraps a parsed operator as the result of [`Registration::parse`].
 pub(super) fn one(operator: impl Operator) -> Vec<Pipe> {
     vec![Pipe::new(operator)]
 }
@@ -56,39 +55,38 @@ pub(super) fn one(operator: impl Operator) -> Vec<Pipe> {
 /// How rows go through an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It looks at each row by itself and leaves the order of event time: the newest rows of a
-    /// query can go through it, and it can run wherever the rows are.
+    /// Handles each row by itself and keeps the order of event time. The newest rows of a query can
+    /// pass through it, and it can run wherever the rows are.
     RowWise,
-    /// It hands rows on as they come, but depends on which rows came before or changes their time.
+    /// Hands rows on as they come, but depends on earlier rows or changes the time of rows.
     Streaming,
-    /// It hands nothing on before all rows have come.
+    /// Hands nothing on before all rows have come.
     Collecting,
 }
 
-/// How the partial states of an operator become one.
+/// How the partial states of an operator are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Merges {
-    /// They do not: one operator has to see all rows.
+    /// States cannot be merged: one operator must see all rows.
     Never,
-    /// The result is that of one operator if each took a stretch of the rows, and they are merged
-    /// in the order of these.
+    /// The result equals that of one operator if each state is of a contiguous range of the rows,
+    /// and the states are merged in the order of the ranges.
     InOrder,
-    /// The result is that of one operator whichever rows each took.
+    /// The result equals that of one operator, however the rows are distributed.
     AnyOrder,
 }
 
-/// What is known of the names of fields behind an operator, without looking at rows.
+/// What is known about the field names behind an operator without looking at rows.
 pub(crate) enum Names {
-    /// The same fields as before it.
+    /// The same fields as before the operator.
     Same,
-    /// These, in this order.
+    /// Exactly these fields, in this order.
     Are(Vec<String>),
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// What makes operators comparable and copyable although their types are not known; implemented for
-/// each of them here.
+/// Makes operators comparable and cloneable behind `dyn`; implemented here for every operator.
 pub(crate) trait Node: Any {
     fn boxed_clone(&self) -> Box<dyn Operator>;
     fn equals(&self, other: &dyn Operator) -> bool;
@@ -105,111 +103,113 @@ impl<O: Operator + Clone + PartialEq> Node for O {
     }
 }
 
-/// A pipe as it is written in a query. `Display` writes it so that it is parsed as the same again.
+/// A pipe as it is written in a query. The text of `Display` is parsed as an equal pipe.
 pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
-    /// How rows go through it.
+    /// How rows go through the operator.
     fn mode(&self) -> Mode;
 
-    /// Turns the fields that rows are to have behind it into those that they must have before it.
+    /// Turns the fields that rows need behind the operator into those they need before it.
     fn needed_fields(&self, wanted: FieldSet) -> FieldSet;
 
-    /// What runs it on the rows of a block, if it looks at each row by itself.
+    /// Runs the operator on the rows of a block, if it is row-wise.
     fn row_wise(&self) -> Option<Box<dyn RowWise>> {
         None
     }
 
-    /// What runs it; `carried` are hidden fields that copies of rows keep. To be given by operators
-    /// that are not row-wise.
+    /// The stage that runs the operator; `carried` are hidden fields that copies of rows keep.
+    /// Operators that are not row-wise must implement it.
     fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
         let rows = self.row_wise().expect("others have a processor of their own");
         let (scratch, names) = (Scratch::default(), NewNames::default());
         Box::new(RowWiseStage { rows, scratch, names })
     }
 
-    /// How what it collected is merged with what another one of the same collected.
+    /// How partial states of this operator are merged.
     fn merges(&self) -> Merges {
         Merges::Never
     }
 
-    /// Whether the rows behind it have the time of a line each, as far as names tell.
+    /// Whether each row behind the operator has the time of a line, as far as names tell.
     fn keeps_time(&self) -> bool {
         false
     }
 
-    /// Whether exactly the rows that come go on, with other columns at most.
+    /// Whether the operator passes exactly the rows it takes, with other columns at most.
     fn keeps_rows(&self) -> bool {
         false
     }
 
-    /// Filters in it.
+    /// Filters inside the operator.
     fn filters(&self) -> Vec<&Filter> {
         Vec::new()
     }
 
-    /// The same, to be changed.
+    /// As [`Operator::filters`], mutable.
     fn filters_mut(&mut self) -> Vec<&mut Filter> {
         assert!(self.filters().is_empty(), "filters can be changed where there are any");
         Vec::new()
     }
 
-    /// Queries that it runs, to be changed: those inside its filters are not among them.
+    /// Queries that the operator runs, mutable; without those inside its filters.
     fn queries_mut(&mut self) -> Vec<&mut Query> {
         Vec::new()
     }
 
-    /// Whether it hands on lines of the store that the filter of the query has not selected.
+    /// Whether the operator hands on lines of the store that the filter of the query did not
+    /// select.
     fn reads_other_lines(&self) -> bool {
         false
     }
 
-    /// Why it has to be the first pipe, if it has to.
+    /// Why the operator must be the first pipe; none if it need not be.
     fn first_because(&self) -> Option<&'static str> {
         None
     }
 
-    /// What is known of the fields behind it and of their order.
+    /// What is known of the fields behind the operator, and of their order.
     fn names(&self) -> Names {
         Names::Unknown
     }
 
-    /// The only field of its rows, for a query inside a filter.
+    /// The only field of the rows, for a query inside a filter.
     fn value_field(&self) -> Names {
         Names::Unknown
     }
 
-    /// Tells it the fields before it and their order, once the whole query is parsed; none where
-    /// they are not known.
+    /// Passes the fields before the operator, in their order, once the whole query is parsed; none
+    /// where they are unknown.
     fn settle_order(&mut self, _before: &dyn Fn() -> Option<Vec<String>>) {}
 
-    /// By which fields it counts rows, if it does nothing but count them.
+    /// By which fields the operator counts rows; none unless it only counts.
     fn counted_by(&self) -> Option<CountedBy> {
         None
     }
 
-    /// Follows what it does to labels and numbers behind the last `stats`; `is_range`: of many
-    /// steps of time. The error says why it may not stand there.
+    /// Updates which fields are labels and which are numbers, for an operator behind the last
+    /// `stats`. `is_range`: the query is over many time steps. The error explains why the operator
+    /// is not allowed there.
     fn follow_names(&self, _shown: &mut Shown, _is_range: bool) -> Result<(), String> {
         Err("may not follow the last stats pipe here".to_owned())
     }
 }
 
-/// What a row-wise operator works with beside the rows.
+/// What a row-wise operator works with besides the rows.
 pub(crate) struct Work<'a> {
-    /// Room for computed values.
+    /// Buffers for computed values.
     pub scratch: &'a mut Scratch,
-    /// Names of fields that the operator made before.
+    /// Field names that the operator made for earlier blocks.
     pub names: &'a mut NewNames,
     /// Counts the memory.
     pub meter: &'a mut Meter,
 }
 
-/// Runs an operator that looks at each row by itself.
+/// Runs a row-wise operator.
 pub(crate) trait RowWise: Send + Sync {
-    /// Changes a block of at most [`rows_max`](Self::rows_max) rows; returns the bytes of memory
+    /// Changes a block of at most [`rows_max`](Self::rows_max) rows. Returns the bytes of memory
     /// that were counted for new values.
     fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError>;
 
-    /// Most rows of a block that it takes at once.
+    /// Most rows of a block for one call.
     fn rows_max(&self) -> usize {
         usize::MAX
     }
@@ -258,12 +258,12 @@ impl RowWiseStage {
     }
 }
 
-/// A pipe that runs.
+/// A running pipe.
 pub(crate) trait Processor: Send {
-    /// Takes rows; hands on what it can. Break: it wants no more.
+    /// Takes rows, and hands on what it can. Break: it needs no more rows.
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError>;
 
-    /// Takes rows that stand for many lines each; only for pipes that count rows.
+    /// Takes rows that each stand for many lines; only for pipes that count rows.
     fn push_weighted(
         &mut self,
         _rows: &Weighted,
@@ -272,30 +272,31 @@ pub(crate) trait Processor: Send {
         unreachable!("only pipes that are counted by fields count rows that they have not seen");
     }
 
-    /// Takes how many lines have which values of its only field; only for pipes that count rows.
+    /// Takes the values of the only counted field with their numbers of lines; only for pipes that
+    /// count rows.
     fn push_tally(&mut self, _tally: &Tally, _next: &mut Next<'_, '_>) -> Result<(), RunError> {
         unreachable!("only pipes that are counted by fields count rows that they have not seen");
     }
 
-    /// Rows that are older can change nothing any more; for the pipe that keeps the newest rows
-    /// ([`crate::plan::Plan::newest_at`]).
+    /// Rows older than this can no longer change the result; for the pipe that keeps the newest
+    /// rows ([`crate::plan::Plan::newest_at`]).
     fn oldest_wanted_ns(&self) -> i64 {
         i64::MIN
     }
 
-    /// The partial state: what it collected so far. Of operators that are merged
-    /// ([`Operator::merges`]); they hand nothing on before [`finish`](Self::finish).
+    /// The partial state: what the stage has collected so far. Only for operators whose states are
+    /// merged ([`Operator::merges`]); these hand nothing on before [`finish`](Self::finish).
     fn collected(&mut self) -> Option<&mut dyn Any> {
         None
     }
 
-    /// Whether it hands on the very same for any order of the rows. Of rows with equal keys, `sort`
-    /// gives the first first, and a sum may be rounded otherwise.
+    /// Whether the output is identical for any order of the rows. It is not for `sort`, where of
+    /// rows with equal keys the first comes first, nor for a sum that may be rounded differently.
     fn takes_any_order(&self) -> bool {
         false
     }
 
-    /// Takes over what another one collected.
+    /// Merges the state of another stage of the same pipe.
     fn merge(
         &mut self,
         _collected: &mut dyn Any,
@@ -304,17 +305,17 @@ pub(crate) trait Processor: Send {
         unreachable!("only pipes that say what they collected are merged");
     }
 
-    /// Writes the partial state, for another process that runs the same pipe.
+    /// Encodes the partial state, for another process that runs the same pipe.
     fn encode(&self, _out: &mut Encoder<'_>) -> Result<(), RunError> {
         unreachable!("only pipes that say what they collected are written");
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, into a stage that has collected nothing yet.
+    /// Decodes a state of [`encode`](Self::encode) into a stage that has collected nothing yet.
     fn decode(&mut self, _from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<(), RunError> {
         unreachable!("only pipes that say what they collected are read");
     }
 
-    /// Hands on what it kept; no more rows come.
+    /// Hands on what is held, after the last row.
     fn finish(&mut self, _next: &mut Next<'_, '_>) -> Result<(), RunError> {
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Rows that a pipe made, on their way to the next one: handed on in blocks that are bounded in
-//! rows and in bytes, so that a thousand rows with values of megabytes are never there at once.
-//! Their memory is counted while the next pipe has them.
+//! Rows that a pipe made and hands on: in blocks that are bounded in rows and in bytes, so that a
+//! thousand rows with values of megabytes never exist at once. Their memory is counted until the
+//! next pipe has handled them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
 use crate::exec::{Meter, Next, RunError};
 
-/// Bytes of rows that are handed on at once, unless one row has more.
+/// Bytes of rows in one block, unless one row has more.
 const BLOCK_BYTES_MAX: usize = 4 << 20;
-/// Bytes of rows that are not counted.
+/// Bytes of rows up to which their memory is not counted.
 const UNCOUNTED_BYTES_MAX: usize = 512 << 10;
 
 /// Rows that wait to be handed on.
@@ -22,7 +22,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Adds a row, and hands on those that are enough. Break: nobody wants more.
+    /// Adds a row, and hands rows on once there are enough. Break: no more rows are wanted.
     pub fn push(
         &mut self,
         row: RowBuilder,
@@ -42,7 +42,7 @@ impl Outgoing {
         self.flush(next)
     }
 
-    /// Hands on what waits.
+    /// Hands on the waiting rows.
     pub fn flush(&mut self, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
         let flow = next.push(Block::Made(std::mem::take(&mut self.rows)))?;
         self.bytes = 0;
@@ -51,7 +51,7 @@ impl Outgoing {
     }
 }
 
-/// A row that is put together; its memory is counted where it is not little.
+/// Builds a row; its memory is counted unless it is small.
 #[derive(Default)]
 pub(super) struct RowBuilder {
     row: MadeRow,
@@ -59,7 +59,7 @@ pub(super) struct RowBuilder {
 }
 
 impl RowBuilder {
-    /// With room for so many fields and bytes of values; there may be more of both.
+    /// Reserves room for `fields` fields and `bytes` bytes of values; the row may exceed both.
     pub fn with_room(
         fields: usize,
         bytes: usize,
@@ -71,7 +71,7 @@ impl RowBuilder {
         Ok(builder)
     }
 
-    /// Adds a field behind the others.
+    /// Appends a field.
     pub fn push(
         &mut self,
         name: Arc<str>,

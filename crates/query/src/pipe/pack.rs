@@ -1,6 +1,6 @@
-//! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: the fields of a row as a text in one
-//! field, `_msg` unless said otherwise. Empty fields are left out, but in logfmt not those that are
-//! named. The order of the fields does not depend on how lines are kept.
+//! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: writes the fields of a row as a text
+//! into one field, `_msg` by default. Empty fields are left out, except named fields in logfmt. The
+//! order of the fields does not depend on how lines are stored.
 
 use std::fmt;
 
@@ -25,8 +25,8 @@ pub struct Pack {
     pub fields: Vec<NamePattern>,
     /// Field for the text.
     pub result: String,
-    /// The order of the fields where the pipes before say it; else time, stream and message come
-    /// first, the others by name.
+    /// The order of the fields, where it follows from the pipes before. Otherwise time, stream and
+    /// message come first, the others by name.
     pub(crate) order: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ impl Compute for Pack {
             fields.clear();
             let mut named = 0;
             block.visit(row, &hidden, scratch, &mut |name, value, _| {
-                // What is too long already is refused, before it grows on.
+                // A row that is too long is refused later; stopping here bounds its growth.
                 if let Some(rank) = self.rank(name)
                     && fields.bytes() <= VALUE_BYTES_MAX
                 {
@@ -134,7 +134,7 @@ impl Compute for Pack {
                     fields.add(rank, name, value);
                 }
             });
-            // As in VictoriaLogs, logfmt shows what is named also where it is empty.
+            // As in VictoriaLogs, logfmt shows named fields even if they are empty.
             if !self.json && named < exact.len() {
                 for name in &exact {
                     if block.value(block.column(name), row, scratch).is_empty()
@@ -155,7 +155,7 @@ impl Compute for Pack {
 }
 
 impl Pack {
-    /// The place of a field among the others; none when it is not wanted.
+    /// Position of a field in the text; none when it is not wanted.
     fn rank(&self, name: &str) -> Option<usize> {
         if !self.fields.is_empty() {
             return self.fields.iter().position(|pattern| pattern.matches(name));

@@ -1,14 +1,14 @@
-//! Partial states as bytes: what an operator collected where lines are, sent to where the answer is
-//! given.
+//! Encoding of partial states: what an operator collected where the lines are is sent as bytes to
+//! where the answer is given.
 //!
-//! A state begins with a version and a fingerprint of its pipe, so that another pipe's is refused.
-//! Then come numbers of 8 bytes, and texts behind their lengths of 4, all little-endian; what they
-//! are, each operator says beside its `encode` and `decode`. Values that can be told from others
-//! (kinds, hashes of tables) are not written.
+//! A state begins with a version and a fingerprint of its pipe, so that a state of another pipe is
+//! refused. Numbers of 8 bytes and texts behind their 4-byte lengths follow, all little-endian.
+//! Each operator documents their meaning at its `encode` and `decode`. Values that can be derived
+//! from others (kinds, hashes of tables) are not encoded.
 //!
-//! Decoding trusts nothing: every length is held against the bytes that are left before memory is
-//! taken, memory is counted before it is taken, counts are bounded by [`COUNT_MAX`], and whatever
-//! does not fit is an error. Both ends have to be of the same version of Loginson.
+//! Decoding trusts nothing. Every length is checked against the bytes that are left, memory is
+//! counted before it is allocated, counts are bounded by [`COUNT_MAX`], and anything that does not
+//! fit is an error. Both ends must run the same version of Loginson.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use std::sync::Arc;
 use super::tuples::ENTRY_BYTES;
 use crate::exec::{Buffer, Meter, RunError};
 
-/// The version of the form. One that is not known is refused.
+/// Version of the encoding. Any other version is refused.
 const VERSION: u8 = 1;
-/// Greatest number of lines, rows or hits in a state: far above what any store has, and far enough
-/// below the end of 64 bits that no sum of [`STATES_MAX`] states overflows.
+/// Greatest number of lines, rows or hits in a state. Far above what any store has, and small
+/// enough that a sum over [`STATES_MAX`] states fits in 64 bits.
 const COUNT_MAX: u64 = 1 << 48;
 /// Most states that are merged for one answer.
 pub(crate) const STATES_MAX: usize = 10_000;
 
-/// Writes a state.
+/// Encodes a state.
 pub(crate) struct Encoder<'m> {
     buffer: Buffer,
     meter: &'m mut Meter,
 }
 
 impl<'m> Encoder<'m> {
-    /// Of a pipe with that fingerprint.
+    /// Begins a state of a pipe with this fingerprint.
     pub fn new(fingerprint: u64, meter: &'m mut Meter) -> Result<Encoder<'m>, RunError> {
         let mut encoder = Encoder { buffer: Buffer::default(), meter };
         encoder.raw(&[VERSION])?;
@@ -39,7 +39,7 @@ impl<'m> Encoder<'m> {
         Ok(encoder)
     }
 
-    /// The bytes, which are no longer counted.
+    /// Returns the bytes, which are no longer counted.
     pub fn finish(self) -> Vec<u8> {
         let (bytes, counted) = self.buffer.into_bytes();
         self.meter.give_back(counted);
@@ -63,24 +63,24 @@ impl<'m> Encoder<'m> {
         self.raw(&[u8::from(flag)])
     }
 
-    /// Bytes behind their length.
+    /// Writes a length and the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), RunError> {
         let length = u32::try_from(bytes.len()).map_err(|_| wrong("a value is too long"))?;
         self.raw(&length.to_le_bytes())?;
         self.raw(bytes)
     }
 
-    /// Bytes that may not be there.
+    /// Writes bytes, or that there are none.
     pub fn optional(&mut self, bytes: Option<&[u8]>) -> Result<(), RunError> {
         self.flag(bytes.is_some())?;
         bytes.map_or(Ok(()), |bytes| self.bytes(bytes))
     }
 }
 
-/// Reads a state.
+/// Decodes a state.
 pub(crate) struct Decoder<'b> {
     rest: &'b [u8],
-    /// Names that were read before, so that all rows share them.
+    /// Names that were decoded before, so that all rows share them.
     names: HashMap<&'b str, Arc<str>, foldhash::fast::RandomState>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn wrong(why: &'static str) -> RunError {
 }
 
 impl<'b> Decoder<'b> {
-    /// Of a pipe with that fingerprint.
+    /// Begins a state, which must be of a pipe with this fingerprint.
     pub fn new(bytes: &'b [u8], fingerprint: u64) -> Result<Decoder<'b>, RunError> {
         let mut decoder = Decoder { rest: bytes, names: HashMap::default() };
         if decoder.raw(1)? != [VERSION] {
@@ -102,7 +102,7 @@ impl<'b> Decoder<'b> {
         Ok(decoder)
     }
 
-    /// There must be nothing left.
+    /// Checks that no bytes are left.
     pub fn finish(self) -> Result<(), RunError> {
         if self.rest.is_empty() { Ok(()) } else { Err(wrong("there is more than belongs to it")) }
     }
@@ -137,12 +137,12 @@ impl<'b> Decoder<'b> {
         self.raw(length as usize)
     }
 
-    /// As [`Encoder::optional`].
+    /// Reads what [`Encoder::optional`] wrote.
     pub fn optional(&mut self) -> Result<Option<&'b [u8]>, RunError> {
         Ok(if self.flag()? { Some(self.bytes()?) } else { None })
     }
 
-    /// A name of a field; its memory is counted when it comes for the first time.
+    /// Reads the name of a field; its memory is counted at its first occurrence.
     pub fn name(&mut self, meter: &mut Meter) -> Result<Arc<str>, RunError> {
         let name = std::str::from_utf8(self.bytes()?).map_err(|_| wrong("a name is no text"))?;
         if let Some(known) = self.names.get(name) {
@@ -154,7 +154,7 @@ impl<'b> Decoder<'b> {
         Ok(shared)
     }
 
-    /// A number of lines, rows or hits.
+    /// Reads a number of lines, rows or hits.
     pub fn count(&mut self) -> Result<u64, RunError> {
         match self.number()? {
             count if count <= COUNT_MAX => Ok(count),
@@ -162,7 +162,7 @@ impl<'b> Decoder<'b> {
         }
     }
 
-    /// How many things follow, each of at least so many bytes.
+    /// Reads the number of items that follow, each of at least `bytes_min` bytes.
     pub fn length(&mut self, bytes_min: usize) -> Result<usize, RunError> {
         let most = self.rest.len().saturating_sub(size_of::<u64>()) / bytes_min.max(1);
         match usize::try_from(self.number()?) {

@@ -1,6 +1,6 @@
-//! Of every pipe that is merged, and of every stats function: rows that are split over several
-//! partial states, which are written, read and merged, give the answer of one state. And bytes that
-//! are no state, or a damaged one, are refused or give some answer; nothing panics.
+//! For every merged pipe and every stats function: rows split over several partial states, which
+//! are encoded, decoded and merged, give the answer of a single state. Damaged states and other
+//! bytes are refused or give some answer; nothing panics.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::exec::{Next, with_next};
 use crate::testing::{Record, batch, record};
 use crate::{Context, Limits, Meter, Query, Rows, RunError};
 
-/// The pipes of the examples of both tables that collect and are merged.
+/// The pipes of both tables' examples that collect and can be merged.
 fn merged_pipes() -> Vec<Pipe> {
     let pipes = pipe_documentation().map(|doc| doc.example.to_owned());
     let stats = function_documentation().flat_map(|doc| {
@@ -26,7 +26,7 @@ fn merged_pipes() -> Vec<Pipe> {
         .collect()
 }
 
-/// A record with fields that the examples look at; the number tells it from the others.
+/// A record with the fields that the examples use; `number` makes it distinct.
 fn record_of(number: usize, (host, n, took): (u8, u8, u16)) -> Record {
     let (host, n, took) = (format!("h{host}"), n.to_string(), took.to_string());
     let user = format!("u{number}");
@@ -49,7 +49,7 @@ fn block(records: &[Record]) -> Block {
     Block::Lines(Lines::new(batch(1, records), (0..records.len() as u32).collect()))
 }
 
-/// A stage that took these rows.
+/// A stage that has taken these rows.
 fn stage_of(pipe: &Pipe, records: &[Record], next: &mut Next<'_, '_>) -> Box<dyn Processor> {
     let mut stage = pipe.processor(&[]);
     if !records.is_empty() {
@@ -58,7 +58,8 @@ fn stage_of(pipe: &Pipe, records: &[Record], next: &mut Next<'_, '_>) -> Box<dyn
     stage
 }
 
-/// Rows as texts; numbers with fractions up to what rounding in another order makes of them.
+/// Rows as texts; numbers with fractions are cut to the digits that do not depend on the order of
+/// rounding.
 fn shown(blocks: &[Rows]) -> Vec<String> {
     let mut scratch = Scratch::default();
     let mut shown = Vec::new();
@@ -78,9 +79,9 @@ fn shown(blocks: &[Rows]) -> Vec<String> {
     shown
 }
 
-/// Each operator's state, cut at every length and with every byte changed in two ways: a cut one is
-/// refused, a changed one is refused or gives some answer, and neither takes memory beyond the
-/// limit of the query.
+/// Cuts each operator's state at every length, and changes every byte in two ways. A cut state is
+/// refused; a changed state is refused or gives some answer. Neither takes memory beyond the limit
+/// of the query.
 #[test]
 fn cut_and_changed_states_of_every_operator_are_refused_or_give_an_answer() {
     let records: Vec<Record> =
@@ -88,7 +89,7 @@ fn cut_and_changed_states_of_every_operator_are_refused_or_give_an_answer() {
     let limit_bytes = 1 << 20;
     for pipe in merged_pipes() {
         with_next(|next| {
-            // Each counts its own memory.
+            // Each state counts its own memory.
             let meter = || {
                 let limits = Limits { memory_bytes_max: limit_bytes, ..Limits::default() };
                 Meter::new(&Context { limits, ..Context::default() })
@@ -109,7 +110,7 @@ fn cut_and_changed_states_of_every_operator_are_refused_or_give_an_answer() {
                 damaged[place] ^= change;
                 let mut meter = meter();
                 match pipe.decode(&damaged, &[], &mut meter) {
-                    // More memory was asked for than there may be, and is not taken.
+                    // The damaged state needs more memory than the limit, which is not allocated.
                     Err(RunError::MemoryLimit(_)) => continue,
                     Err(RunError::PartialState(_)) => {}
                     Err(error) => panic!("{pipe}, byte {place} changed: {error}"),
@@ -147,7 +148,7 @@ proptest! {
                 let mut merged = pipe.processor(&[]);
                 let mut meter = next.meter().clone();
                 for (unit, part) in places.windows(2).enumerate() {
-                    // Of rows with equal keys, sort gives those of the first unit first.
+                    // Of rows with equal keys, sort puts those of the first unit first.
                     next.task.unit = unit;
                     let stage = stage_of(&pipe, &records[part[0]..part[1]], next);
                     let bytes = pipe.encode(&*stage, &mut meter).unwrap();
@@ -157,7 +158,7 @@ proptest! {
                 merged.finish(next).unwrap();
             });
             let (found, expected) = (shown(&found), shown(&expected));
-            // How many blocks there were depends on how rows are split.
+            // The number of blocks depends on how rows are split.
             if !pipe.to_string().starts_with("blocks_count") {
                 prop_assert_eq!(found, expected, "{}", pipe);
             }
@@ -179,7 +180,7 @@ proptest! {
                 let mut meter = Meter::new(&Context { limits, ..Context::default() });
                 let stage = stage_of(&pipe, &records, next);
                 let bytes = pipe.encode(&*stage, &mut meter).unwrap();
-                // What tells version and pipe is left as it is, so that the rest is looked at.
+                // Version and fingerprint stay intact, so that the rest is decoded.
                 let head = 1 + size_of::<u64>();
                 let mut damaged = bytes.clone();
                 for (place, byte) in &damage {

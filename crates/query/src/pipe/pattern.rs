@@ -10,16 +10,16 @@ pub(super) struct Step {
     pub text: String,
     /// The field; empty: none, or any text.
     pub field: String,
-    /// What stands before the `:` in front of the field.
+    /// The option before the `:` in front of the field.
     pub option: String,
-    /// Whether there is a `<…>` at all; only the last step may have none.
+    /// Whether the step has a `<…>`; only the last step may lack it.
     pub placeholder: bool,
 }
 
 /// Most fields of a pattern. One with more is refused.
 const STEPS_MAX: usize = 1_000;
 
-/// Takes a pattern apart. The error says what is wrong with it.
+/// Parses a pattern. The error describes the first mistake.
 pub(super) fn parse_steps(pattern: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut rest = pattern;
@@ -74,7 +74,7 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// Longest name of a character that is looked at.
+/// Longest name of an HTML entity.
 const ENTITY_BYTES_MAX: usize = 12;
 
 fn entity(name: &str) -> Option<char> {

@@ -1,9 +1,10 @@
 //! `replace ("a", "b")`, `replace_regexp ("a(.+)", "$1")`, `collapse_nums`, `decolorize`: pipes
-//! that rewrite the value of a field, `at a` or else `_msg`, on the rows of `if (filter)`.
+//! that rewrite the value of a field, `at a` or else `_msg`, in the rows that `if (filter)`
+//! selects.
 //!
-//! `collapse_nums` puts `<N>` in place of decimal and hexadecimal numbers, so that messages that
-//! differ in numbers only become alike; what counts as a number is as in VictoriaLogs. `decolorize`
-//! takes out the escape sequences of terminals (ECMA-48, section 5.4).
+//! `collapse_nums` replaces decimal and hexadecimal numbers by `<N>`, so that messages that differ
+//! only in numbers become equal; what counts as a number is as in VictoriaLogs. `decolorize`
+//! removes the escape sequences of terminals (ECMA-48, section 5.4).
 
 use std::fmt;
 
@@ -27,41 +28,42 @@ use crate::syntax::error::ParseError;
 /// The `replace`, `replace_regexp`, `collapse_nums` and `decolorize` pipes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewrite {
-    /// Which rows are rewritten.
+    /// Selects the rows to rewrite; none: all rows.
     pub condition: Option<Filter>,
-    /// How.
+    /// The change to the value.
     pub change: TextChange,
-    /// The value of which field.
+    /// The field to rewrite.
     pub field: String,
 }
 
-/// What is done to a text.
+/// A change to a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TextChange {
-    /// One text in place of another.
+    /// Replaces one text by another.
     Replace {
-        /// The text that goes.
+        /// The text to replace.
         old: String,
-        /// The text that comes.
+        /// The replacement.
         new: String,
-        /// How often; none: everywhere.
+        /// Most replacements; none: all.
         limit: Option<u64>,
     },
-    /// A text in place of what a regular expression finds.
+    /// Replaces the matches of a regular expression.
     ReplaceRegex {
-        /// What goes.
+        /// The expression to match.
         pattern: Pattern,
-        /// The text that comes; `$1` and `${name}` stand for groups.
+        /// The replacement; `$1` and `${name}` stand for groups.
         new: String,
-        /// How often; none: everywhere.
+        /// Most replacements; none: all.
         limit: Option<u64>,
     },
-    /// `<N>` in place of numbers.
+    /// Replaces numbers by `<N>`.
     CollapseNums {
-        /// `<UUID>`, `<IP4>`, `<TIME>`, `<DATE>`, `<DATETIME>` in place of several.
+        /// Whether several `<N>` are then replaced by `<UUID>`, `<IP4>`, `<TIME>`, `<DATE>`,
+        /// `<DATETIME>`.
         prettify: bool,
     },
-    /// No escape sequences of terminals.
+    /// Removes the escape sequences of terminals.
     Decolorize,
 }
 
@@ -122,7 +124,7 @@ pub(super) fn parse_replace(
     cursor.expect(')', &format!("{name} (\"old\", \"new\")"))?;
     let field = parse_field(cursor, "at")?.unwrap_or(MSG.to_owned());
     let limited = cursor.eat_keyword("limit");
-    // As in VictoriaLogs, 0 is no limit.
+    // As in VictoriaLogs, 0 means no limit.
     let limit = if limited { Some(parse_count(cursor, None)?).filter(|&n| n > 0) } else { None };
     let change = if is_regex {
         let pattern = Pattern::of_logsql(&old.text, &mut cursor.regexes).map_err(|e| {
@@ -244,7 +246,7 @@ impl Compute for Rewrite {
     }
 }
 
-/// How far a text may grow before it is refused: more is not written.
+/// Whether the text is too long; it is refused then, and no more is written.
 fn is_too_long(text: &[u8]) -> bool {
     text.len() > VALUE_BYTES_MAX
 }
@@ -295,8 +297,8 @@ fn replace_regex(
     out.extend_from_slice(&value[from..]);
 }
 
-/// Appends `new` with the groups that it names, piece by piece: a text that names a long group many
-/// times would otherwise grow far beyond the limit before anybody looks at it.
+/// Appends `new` with its groups expanded, piece by piece. A text that names a long group many
+/// times would otherwise grow far beyond the limit before its length is checked.
 fn expand(found: &regex::bytes::Captures<'_>, new: &[u8], out: &mut Vec<u8>) {
     let mut rest = new;
     while !rest.is_empty() && !is_too_long(out) {
@@ -306,7 +308,7 @@ fn expand(found: &regex::bytes::Captures<'_>, new: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of the first piece of a text that names groups: at most one of them is in it, whole.
+/// Bytes of the first piece of a text with groups: a piece holds at most one group, as a whole.
 fn piece_length(text: &[u8]) -> usize {
     let named = match text {
         [b'$', b'$', ..] => return 2,
@@ -318,9 +320,8 @@ fn piece_length(text: &[u8]) -> usize {
     next.map_or(text.len(), |next| named + next)
 }
 
-/// Whether a place is behind the first byte of a character and before its end. Expressions that
-/// match nothing match there too, as they are run over bytes; what is put there would break the
-/// character.
+/// Whether `at` is inside a character. Expressions are run over bytes, so those that match the
+/// empty text match there too, and a replacement would break the character.
 fn is_inside_character(value: &[u8], at: usize) -> bool {
     let begins = (at.saturating_sub(3)..at).rev().find(|&begin| value[begin] & 0xc0 != 0x80);
     let Some(begin) = begins else { return false };
@@ -350,7 +351,7 @@ fn collapse_nums(value: &[u8], out: &mut Vec<u8>) {
         let ends = behind.first().is_none_or(|b| !is_word(*b) || b"_TZsmhun".contains(b))
             || behind.starts_with("µ".as_bytes());
         let decimal = digits.iter().all(u8::is_ascii_digit);
-        // Short hexadecimal ones may be words: be, add, face of odd length.
+        // Short hexadecimal numbers, or those of odd length, may be words: be, add, face.
         if ends && (decimal || length >= 4 && length % 2 == 0) {
             out.extend_from_slice(&value[copied..at]);
             out.extend_from_slice(b"<N>");
@@ -361,7 +362,7 @@ fn collapse_nums(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&value[copied..]);
 }
 
-/// What behind a placeholder belongs to it; the first that fits is taken.
+/// Texts behind a placeholder that belong to it; the first that fits is taken.
 type Tails = &'static [&'static str];
 
 const PRETTY: [(&str, &str, Tails); 7] = [
@@ -401,7 +402,7 @@ mod tests {
         };
         assert_eq!(inside("aé".as_bytes()), [false, false, true, false]);
         assert_eq!(inside("😀".as_bytes()), [false, true, true, true, false]);
-        // Bytes that are no UTF-8 are by themselves.
+        // Bytes that are not UTF-8 count as single characters.
         assert_eq!(inside(b"\x80\xc3a\xe2\x82"), [false; 6]);
     }
 

@@ -1,10 +1,10 @@
-//! `sample N`, `drop_empty_fields` and `blocks_count`: pipes that only look at how many rows there
-//! are, or whether they have anything.
+//! `sample N`, `drop_empty_fields` and `blocks_count`: pipes that only use the number of rows, or
+//! whether a row has any value.
 //!
-//! `sample` keeps each row with a chance of one in N. Empty fields are never shown, so all that is
-//! left to do for `drop_empty_fields` is to leave out rows without any other. A block, for
-//! `blocks_count`, is what comes through the pipes at once: the lines that a unit of the store
-//! gave, or a part of them.
+//! `sample` keeps each row with probability 1/N. Empty fields are never shown, so
+//! `drop_empty_fields` only has to drop rows without any value. A block, for `blocks_count`, is a
+//! unit of rows that passes through the pipes at once: the selected lines of a unit of the store,
+//! or a part of them.
 
 use std::any::Any;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::syntax::error::ParseError;
 /// The `sample` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// One row in so many goes on; at least 1.
+    /// On average one of this many rows passes; at least 1.
     pub one_in: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct DropEmptyFields;
 /// The `blocks_count` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlocksCount {
-    /// Name of the field for the number.
+    /// Name of the result field.
     pub name: String,
 }
 
@@ -74,7 +74,7 @@ pub(super) static BLOCKS_COUNT: Registration = Registration {
     parse: |cursor| parse_blocks_count(cursor).map(one),
 };
 
-/// Name of the field that `blocks_count` makes.
+/// Default name of the result field of `blocks_count`.
 const BLOCKS_COUNT_FIELD: &str = "blocks_count";
 
 fn parse_sample(cursor: &mut Cursor<'_>) -> Result<Sample, ParseError> {
@@ -144,7 +144,7 @@ impl Operator for DropEmptyFields {
     }
 
     fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
-        // Any field decides whether a row has one.
+        // Any field with a value makes a row pass.
         wanted.add_pattern(&NamePattern::ANY);
         wanted
     }
@@ -237,7 +237,8 @@ mod tests {
     fn rows_by_number() {
         let records: Vec<Record> = (0..1_000).map(|i| record(i, &[("a", "x")])).collect();
         check_pipe(&records, "sample 1 | stats count() n", &["n=1000"]);
-        // One in a hundred of a thousand; none, or more than a hundred, would be a wonder.
+        // One in a hundred of 1,000 rows: no row, or more than a hundred, is practically
+        // impossible.
         check_pipe(
             &records,
             "sample 100 | stats count() n | filter n:range[1, 100] | fields none",

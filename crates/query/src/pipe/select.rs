@@ -1,4 +1,4 @@
-//! `filter size:>10`, `where …`: selects rows once more. The word may be left out.
+//! `filter size:>10`, `where …`: selects rows by a filter. The word is optional.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::plan::fields::FieldSet;
 /// The `filter` pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Select {
-    /// Which rows go on.
+    /// Selects the rows that pass.
     pub filter: Filter,
 }
 

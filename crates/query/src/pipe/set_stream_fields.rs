@@ -1,5 +1,4 @@
-//! `set_stream_fields [if (filter)] a, b`: another stream for rows, made of the fields that are
-//! named.
+//! `set_stream_fields [if (filter)] a, b`: sets the stream of rows to the named fields.
 
 use std::fmt;
 
@@ -18,9 +17,9 @@ use crate::syntax::error::ParseError;
 /// The `set_stream_fields` pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetStreamFields {
-    /// Which rows get another stream.
+    /// Selects the rows that get another stream; none: all rows.
     pub condition: Option<Filter>,
-    /// The fields that it is made of; at least one.
+    /// The fields of the new stream; at least one.
     pub fields: Vec<String>,
 }
 
@@ -87,7 +86,7 @@ impl Compute for SetStreamFields {
     ) -> Result<(), RunError> {
         let mut columns: Vec<_> =
             self.fields.iter().map(|name| (name, block.column(name))).collect();
-        // As in the streams of lines, names are in order.
+        // Names are sorted, as in the streams of lines.
         columns.sort_by_key(|(name, _)| *name);
         let to = out.column("_stream");
         let mut stream = Vec::new();

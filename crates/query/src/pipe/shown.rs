@@ -1,25 +1,25 @@
-//! Which fields behind the last `stats` of a query are labels, and which are numbers: followed from
-//! pipe to pipe before the query runs.
+//! Determines which fields behind the last `stats` of a query are labels and which are numbers,
+//! pipe by pipe, before the query runs.
 
 use std::collections::HashMap;
 
 use crate::block::NamePattern;
 
-/// What the values of a field are.
+/// The meaning of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// They group rows.
+    /// Groups rows.
     Label,
-    /// They are numbers.
+    /// Is a number.
     Value,
 }
 
-/// Which fields of rows are labels, and which are numbers.
+/// The fields of rows that are labels, and those that are numbers.
 ///
-/// A query may have thousands of names, so each is found by its hash.
+/// A query may have thousands of names, so they are found by hash.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// By name: the kind of a field, and the number of its addition, which orders the fields.
+    /// By name: the kind of a field, and a counter that orders the fields by their addition.
     fields: HashMap<String, (Kind, u64)>,
     added: u64,
 }
@@ -33,7 +33,7 @@ impl Shown {
         self.add(name, Kind::Value);
     }
 
-    /// A field that is there with this kind keeps its order.
+    /// Adds a field. A field that exists with the same kind keeps its position.
     fn add(&mut self, name: &str, kind: Kind) {
         if self.fields.get(name).is_some_and(|(known, _)| *known == kind) {
             return;
@@ -46,7 +46,7 @@ impl Shown {
         self.fields.get(name).is_some_and(|(kind, _)| *kind == Kind::Label)
     }
 
-    /// The names of what groups rows, in the order of their addition.
+    /// The names of the fields that group rows, in the order of their addition.
     pub fn labels(&self) -> Vec<String> {
         self.of_kind(Kind::Label, |_| true)
     }
@@ -67,7 +67,7 @@ impl Shown {
         self.fields.retain(|name, _| wanted(name));
     }
 
-    /// Gives fields other names; `moved`: the old names go.
+    /// Copies fields under other names; `moved`: the old names are removed.
     pub fn copy(&mut self, from: &NamePattern, to: &NamePattern, moved: bool) {
         let labels = self.of_kind(Kind::Label, |name| from.matches(name));
         let values = self.of_kind(Kind::Value, |name| from.matches(name));

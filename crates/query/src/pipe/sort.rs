@@ -1,16 +1,16 @@
-//! `sort by (a desc, b) [desc] [partition by (c)] [limit N] [offset N] [rank as d]`: rows in the
-//! order of values; and `first N by (a)`, `last N by (a)`, which are sorted with a limit.
+//! `sort by (a desc, b) [desc] [partition by (c)] [limit N] [offset N] [rank as d]`: sorts rows by
+//! values; also `first N by (a)` and `last N by (a)`, which sort with a limit.
 //!
-//! With `partition by`, rows that have the same values there are sorted by themselves, and limit
-//! and offset hold for each such group; the groups come in the order of their values. `rank` is the
-//! place of a row in its group, from 1.
+//! With `partition by`, rows with equal values of these fields form a group. Each group is sorted
+//! separately, with its own limit and offset. Groups come in the order of their values. `rank` is
+//! the position of a row in its group, from 1.
 //!
-//! Without fields rows are sorted by all that they have, in their order, where the pipes before
-//! name them; else by `_time`.
+//! Without fields, rows are sorted by all their fields, in the order in which earlier pipes define
+//! them; by `_time` if no pipe does.
 //!
-//! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most
-//! twice that many are held; without, all of them, up to the memory limit of queries. Equal rows
-//! stay in the order in which units and their rows come, whichever thread reads them.
+//! Rows are copied, so that a few rows do not keep their batches in memory. With a limit, at most
+//! twice as many rows are held; without one, all rows, up to the memory limit of queries. Equal
+//! rows stay in the order of units and of rows in a unit, whichever thread reads them.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -36,24 +36,24 @@ use crate::syntax::error::ParseError;
 /// The `sort` pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
-    /// By what; first key first.
+    /// Fields to sort by; the first key has precedence.
     pub keys: Vec<SortKey>,
-    /// What makes the groups that are sorted each by itself.
+    /// Fields whose values form groups that are sorted separately.
     pub partition: Vec<String>,
-    /// Rows that are left out at the beginning.
+    /// Rows of each group that are skipped.
     pub offset: u64,
-    /// Rows that are kept.
+    /// Rows of each group that are kept behind those.
     pub limit: Option<u64>,
-    /// Field for the place of a row, from 1.
+    /// Field for the position of a row in its group, from 1.
     pub rank: Option<String>,
 }
 
 /// A field to sort by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortKey {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Whether big values come first.
+    /// Whether greater values come first.
     pub descending: bool,
 }
 
@@ -97,7 +97,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
     Ok(sort)
 }
 
-/// Reads what stands behind `first`, or with `last` behind that.
+/// Parses the arguments of `first`, or with `last` those of `last`.
 fn parse_ends(cursor: &mut Cursor<'_>, last: bool) -> Result<Sort, ParseError> {
     let number = cursor.peek().is_some_and(|c| c.is_ascii_digit());
     let limit = if number { parse_count(cursor, None)? } else { 1 };
@@ -130,8 +130,7 @@ fn parse_keys(cursor: &mut Cursor<'_>, sort: &mut Sort, last: bool) -> Result<()
     Ok(())
 }
 
-/// The keys, each field once: rows that are alike in a field stay so, whichever way they are sorted
-/// by it again.
+/// The keys, each field once. Rows that are equal in a field cannot be ordered by it again.
 pub(super) fn once(keys: &[SortKey]) -> Vec<SortKey> {
     let mut known = HashSet::with_capacity(keys.len());
     keys.iter().filter(|key| known.insert(key.name.as_str())).cloned().collect()
@@ -156,7 +155,7 @@ fn parse_rest(cursor: &mut Cursor<'_>, sort: &mut Sort) -> Result<(), ParseError
     }
 }
 
-/// Reads `rank [as name]`, if it comes next.
+/// Parses `rank [as name]`, if it comes next.
 pub(super) fn parse_rank(cursor: &mut Cursor<'_>) -> Result<Option<String>, ParseError> {
     if !cursor.eat_keyword("rank") {
         return Ok(None);
@@ -173,8 +172,8 @@ pub(super) fn write_rank(rank: &Option<String>, f: &mut fmt::Formatter<'_>) -> f
 const ALL_FIELDS: &str = "*\0";
 
 impl Sort {
-    /// Says which fields a sort without fields is by: all of `fixed`, where they are known, else
-    /// `_time`, which is the first field of a line.
+    /// Chooses the fields of a sort that names none: all of `fixed`, if they are known, else
+    /// `_time`.
     fn name_keys(&mut self, fixed: Option<Vec<String>>) {
         let [SortKey { name, descending }] = &self.keys[..] else { return };
         if name == ALL_FIELDS {
@@ -250,7 +249,7 @@ impl fmt::Display for Sort {
     }
 }
 
-/// By the values of what makes groups.
+/// Groups by the values of the partition fields.
 type Groups = HashMap<Box<[u8]>, Group, foldhash::fast::RandomState>;
 
 pub(super) struct Sorter {
@@ -258,11 +257,11 @@ pub(super) struct Sorter {
     carried: Vec<String>,
     groups: Groups,
     rows: u64,
-    /// How many of the newest rows are kept, and from which time on they are, once there are
-    /// enough.
+    /// Number of newest rows that are kept, if the sort keeps only those. `oldest_wanted_ns`: the
+    /// time of the oldest of them, once there are enough.
     newest: Option<usize>,
     oldest_wanted_ns: i64,
-    /// Entries of a group from which on only the first ones are kept.
+    /// Entries of a group at which it is trimmed to the rows that may come out.
     entries_max: usize,
     group: Buffer,
     key: Buffer,
@@ -272,7 +271,7 @@ pub(super) struct Sorter {
 #[derive(Default)]
 struct Group {
     entries: Vec<Entry>,
-    /// Rows behind this place cannot get in any more.
+    /// Rows at this position or behind it can no longer come out.
     threshold: Option<Place>,
 }
 
@@ -281,12 +280,12 @@ struct Entry {
     row: MadeRow,
 }
 
-/// What the place of a row among the others follows from.
+/// The sort position of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// Its values, as [`put_key`] writes them.
+    /// Values of the sort fields, encoded by [`put_key`].
     key: Box<[u8]>,
-    /// The place of its unit, and its own among the rows that came.
+    /// Index of the row's unit, and the count of rows that came before.
     arrived: (usize, u64),
 }
 
@@ -296,9 +295,9 @@ impl Entry {
     }
 }
 
-/// Rows collected beside the limit before the last ones are thrown away.
+/// Rows held beyond the limit before the last ones are dropped.
 const SPARE_ROWS: usize = 1_024;
-/// The same for each of many groups.
+/// The same, for each of many groups.
 const SPARE_ROWS_OF_GROUP: usize = 16;
 
 impl Sorter {
@@ -364,7 +363,7 @@ impl Sorter {
 }
 
 impl Sorter {
-    /// Where the newest rows are kept, and there are enough of them: notes the oldest of these.
+    /// Notes the time of the oldest of the newest rows, if enough of these are held.
     fn note_oldest_wanted(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let Some(kept) = self.newest else { return Ok(()) };
         let Some(group) = self.groups.values_mut().next() else { return Ok(()) };
@@ -379,7 +378,7 @@ impl Sorter {
 }
 
 impl Sort {
-    /// The same where of all its rows only the first ones are wanted.
+    /// The same sort, of which at most `rows` rows are needed.
     pub(crate) fn limited(&self, rows: u64) -> Sort {
         if !self.partition.is_empty() {
             return self.clone();
@@ -387,8 +386,8 @@ impl Sort {
         Sort { limit: Some(self.limit.unwrap_or(u64::MAX).min(rows)), ..self.clone() }
     }
 
-    /// How many of the newest rows it keeps, where it sorts by nothing but time and does not keep
-    /// all.
+    /// The number of newest rows that the sort keeps; none unless it sorts only by time, newest
+    /// first, with a limit.
     pub(crate) fn newest_kept(&self) -> Option<usize> {
         let keys = once(&self.keys);
         let [SortKey { name, descending: true }] = &keys[..] else { return None };
@@ -397,7 +396,7 @@ impl Sort {
         (is_by_time && kept > 0).then_some(kept)
     }
 
-    /// Rows of a group that may come out, and those that are left out before.
+    /// Rows of a group that may come out, plus those that are skipped.
     fn kept(&self) -> usize {
         let limit = self.limit.unwrap_or(u64::MAX);
         usize::try_from(limit.saturating_add(self.offset)).unwrap_or(usize::MAX)
@@ -405,7 +404,7 @@ impl Sort {
 }
 
 impl Group {
-    /// Keeps those of the entries that may come out, in any order.
+    /// Drops the entries that cannot come out; the others stay in any order.
     fn trim(&mut self, sort: &Sort, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let kept = sort.kept();
         if self.entries.len() < kept {
@@ -426,7 +425,7 @@ impl Group {
     }
 }
 
-/// The order of the values of groups.
+/// Orders groups by their values.
 pub(super) fn compare_groups(a: &[u8], b: &[u8]) -> Ordering {
     let pairs = tuples::parts(a).zip(tuples::parts(b));
     let compare = |(a, b)| compare_kinds((Kind::of(a), a), (Kind::of(b), b));
@@ -481,7 +480,7 @@ impl Processor for Sorter {
         Ok(())
     }
 
-    /// Each group: its values, then its rows, each behind what its place follows from.
+    /// Format of each group: its values, then its rows, each behind its sort position.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.groups.len() as u64)?;
         for (group, Group { entries, .. }) in &self.groups {
@@ -500,7 +499,7 @@ impl Processor for Sorter {
     fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
         for _ in 0..from.length(size_of::<u32>())? {
             let key = from.bytes()?;
-            // Several values, or none, stand behind their lengths; so does one here.
+            // Group values are encoded behind their lengths, even a single one.
             let has_values = tuples::parts_fit(key, self.sort.partition.len());
             if !has_values || self.groups.contains_key(key) {
                 return Err(wrong("a group is not one of its own"));

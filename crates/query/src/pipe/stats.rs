@@ -1,9 +1,9 @@
-//! `stats [by (_time:5m, level, size:1KB)] count() [if (filter)] [as name], …`: numbers about
-//! groups of rows.
+//! `stats [by (_time:5m, level, size:1KB)] count() [if (filter)] [as name], …`: computes numbers
+//! about groups of rows.
 //!
-//! The word `stats` may be left out. Without `by` there is one group, also when no row came. One
-//! function a file, those that differ by a sign together: what it gives, how exact it is, and how
-//! it runs ([`aggregate`]).
+//! The word `stats` is optional. Without `by` there is one group, even if no row comes. Each
+//! function has a file of its own, which documents its result, its exactness and how it runs
+//! ([`aggregate`]); functions that differ only in a sign share a file.
 
 mod aggregate;
 mod any;
@@ -61,29 +61,29 @@ pub use running::{RunningFunction, RunningKind, RunningStats};
 /// The `stats` pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
-    /// What makes a group.
+    /// Fields that form groups.
     pub by: Vec<By>,
-    /// What is computed of each; at least one.
+    /// Functions to compute for each group; at least one.
     pub functions: Vec<StatsFunction>,
 }
 
 /// A field that groups rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct By {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// How values are put together; none: each value is its own group.
+    /// How values are grouped into buckets; none: each value is its own group.
     pub bucket: Option<Bucket>,
 }
 
-/// A number about a group, with its name.
+/// A function of `stats`, with the name of its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatsFunction {
-    /// What is computed.
+    /// The function.
     pub function: Function,
-    /// Rows that count; none: all of the group.
+    /// Selects the rows that count; none: all rows of the group.
     pub filter: Option<Filter>,
-    /// Name of the field in the answer.
+    /// Name of the result field.
     pub name: String,
 }
 
@@ -120,12 +120,12 @@ static TABLE: &[&dyn Register] = &[
 static NAMES: LazyLock<Vec<&str>> =
     LazyLock::new(|| TABLE.iter().map(|function| function.doc().name).collect());
 
-/// What users are told of each function of `stats`.
+/// The documentation of each function of `stats` for users.
 pub fn function_documentation() -> impl Iterator<Item = &'static Documentation> {
     TABLE.iter().map(|function| function.doc())
 }
 
-/// Whether there is a function of that name, in lower case.
+/// Whether there is a function of this name, in lower case.
 pub(super) fn is_function(name: &str) -> bool {
     NAMES.contains(&name)
 }
@@ -207,7 +207,7 @@ impl Operator for Stats {
     }
 }
 
-/// Reads what stands behind `stats`.
+/// Parses the text behind `stats`.
 fn parse(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError> {
     if cursor.eat_keyword("by") || cursor.peek() == Some('(') {
         return parse_grouped(cursor);
@@ -215,7 +215,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError> {
     parse_functions(cursor, Vec::new())
 }
 
-/// Reads `(by, …) functions`.
+/// Parses `(by, …) functions`.
 pub(super) fn parse_grouped(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError> {
     cursor.expect('(', "the fields to group by")?;
     let (mut by, mut names) = (Vec::new(), HashSet::new());
@@ -236,7 +236,7 @@ pub(super) fn parse_grouped(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError
     parse_functions(cursor, by)
 }
 
-/// Reads the functions.
+/// Parses the functions.
 pub(super) fn parse_functions(cursor: &mut Cursor<'_>, by: Vec<By>) -> Result<Stats, ParseError> {
     let mut names: HashSet<String> = by.iter().map(|by| by.name.clone()).collect();
     let mut functions: Vec<StatsFunction> = Vec::new();
@@ -286,7 +286,7 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<StatsFunction, ParseError> 
     Ok(StatsFunction { function, filter, name })
 }
 
-/// Reads `a, "b", foo*)`; `*` is all fields.
+/// Parses `a, "b", foo*)`; `*` means all fields.
 fn parse_fields(cursor: &mut Cursor<'_>, function: &str) -> Result<Vec<NamePattern>, ParseError> {
     let mut fields = Vec::new();
     while !cursor.eat(')') {

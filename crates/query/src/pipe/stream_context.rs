@@ -1,13 +1,13 @@
-//! `stream_context [before N] [after M] [time_window 1h]`: the lines around those that were
-//! selected, of the same stream.
+//! `stream_context [before N] [after M] [time_window 1h]`: the lines around the selected lines, in
+//! the same stream.
 //!
-//! Must be the first pipe. Lines come by stream, in order of time, and between lines that do not
-//! follow one another stands a row with the message `---`. Lines farther in time than the window
-//! are not looked at.
+//! Must be the first pipe. Lines come by stream, in order of time. A row with the message `---`
+//! separates lines that do not follow one another. Lines farther away in time than the window are
+//! not considered.
 //!
-//! Cost: the units of the store that overlap the window around any selected line are read once
-//! more, to know the order of the lines of these streams (40 bytes a line, counted as memory of the
-//! query), and those with lines that come out a third time.
+//! Cost: the units of the store that overlap the window around any selected line are read a second
+//! time, to order the lines of these streams (40 bytes per line, counted as memory of the query).
+//! Units with lines of the result are read a third time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -30,15 +30,15 @@ use crate::time::{format_duration, format_time, parse_duration};
 /// The `stream_context` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamContext {
-    /// Lines before each.
+    /// Lines before each selected line.
     pub before: u64,
-    /// Lines after each.
+    /// Lines after each selected line.
     pub after: u64,
-    /// How far they may be from it, nanoseconds.
+    /// Greatest distance in time from the selected line, nanoseconds.
     pub window_ns: i64,
 }
 
-/// The window when none is given: an hour.
+/// The default window: one hour.
 const WINDOW_NS: i64 = 3_600_000_000_000;
 
 /// The message between lines that do not follow one another.
@@ -101,7 +101,7 @@ impl Operator for StreamContext {
     }
 
     fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
-        // Lines are selected by stream, and read again.
+        // Lines are grouped by stream, and read again.
         wanted.add("_stream");
         wanted
     }
@@ -119,10 +119,10 @@ impl Operator for StreamContext {
     }
 }
 
-/// What orders lines.
+/// Orders lines: event time and line id.
 type Key = (i64, LineId);
 
-/// A line of a stream: what orders it, and where it is.
+/// A line of a stream: its key and its location.
 struct Place {
     key: Key,
     unit: u32,
@@ -144,7 +144,7 @@ struct Surroundings {
     scratch: Scratch,
 }
 
-/// Memory of a stream beside its lines, about.
+/// Approximate memory of a stream besides its lines.
 const STREAM_BYTES: usize = 128;
 
 impl Surroundings {
@@ -157,7 +157,7 @@ impl Surroundings {
         }
     }
 
-    /// Whether a line may be in the window of a selected one; these are in order.
+    /// Whether a line may be in the window of a selected line; `selected` is in order.
     fn is_near(&self, selected: &[Key], time_ns: i64) -> bool {
         let from = time_ns.saturating_sub(self.context.window_ns);
         let first = selected.partition_point(|key| key.0 < from);
@@ -166,7 +166,7 @@ impl Surroundings {
             .is_some_and(|key| key.0 <= time_ns.saturating_add(self.context.window_ns))
     }
 
-    /// Collects the lines of the streams that are near selected ones.
+    /// Collects the lines of the streams that are near selected lines.
     fn collect(
         &mut self,
         units: &[Box<dyn ScanUnit>],
@@ -193,7 +193,7 @@ impl Surroundings {
         Ok(())
     }
 
-    /// Which lines of a stream come out: their numbers in its order.
+    /// The indexes of the lines of a stream that belong to the result.
     fn wanted(&self, stream: &Stream) -> BTreeSet<usize> {
         let mut wanted = BTreeSet::new();
         for selected in &stream.selected {
@@ -215,7 +215,7 @@ impl Surroundings {
     }
 }
 
-/// All lines of a unit; none when it is gone.
+/// All lines of a unit; none when it was deleted.
 fn lines_of(unit: &dyn ScanUnit) -> Result<Option<Block>, RunError> {
     let batch = unit.load()?;
     Ok(batch.map(|batch| {
@@ -224,7 +224,7 @@ fn lines_of(unit: &dyn ScanUnit) -> Result<Option<Block>, RunError> {
     }))
 }
 
-/// What comes out at a place.
+/// A row of the result.
 enum Out {
     Line { unit: u32, row: u32 },
     Gap { time_ns: i64 },
@@ -294,7 +294,7 @@ impl Processor for Surroundings {
 }
 
 impl Surroundings {
-    /// The rows of what comes out; each unit is read once for them.
+    /// Makes the rows of the result; each unit is read once.
     fn rows(
         &mut self,
         chunk: &[Out],

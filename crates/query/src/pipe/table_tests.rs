@@ -1,5 +1,5 @@
-//! What holds for every line of the tables of pipes and of stats functions: it is documented, its
-//! example is parsed and written back, and what it says of itself fits together.
+//! Holds for every entry of the tables of pipes and of stats functions: it is documented, its
+//! example is parsed and written back, and its description of itself is consistent.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ fn parsed(text: &str) -> Query {
     Query::parse(text, 0).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Checks that a query is written as something that is parsed as the same.
+/// Checks that the text of a query is parsed as an equal query.
 fn check_written(text: &str) -> Query {
     let query = parsed(text);
     let written = query.to_string();
@@ -22,7 +22,7 @@ fn check_written(text: &str) -> Query {
     query
 }
 
-/// Whether a page has a name as a whole word in code.
+/// Whether a page contains a name as a whole word in code.
 fn names(page: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     page.match_indices(name).any(|(at, _)| {
@@ -55,7 +55,7 @@ fn every_pipe_is_documented_and_written_back() {
             assert!(pipe_documentation().any(|doc| doc == known), "{pipe}");
             let is_row_wise = pipe.row_wise().is_some();
             assert!(is_row_wise || pipe.mode() != Mode::RowWise, "{pipe} has nothing that runs it");
-            // Rows that are counted without being seen are counted by pipes that collect.
+            // Only a collecting pipe can count rows without reading them.
             assert!(pipe.counted_by().is_none() || pipe.mode() == Mode::Collecting, "{pipe}");
             let is_merged = pipe.processor(&[]).collected().is_some();
             assert_eq!(is_merged, pipe.merges() != Merges::Never, "{pipe}");
@@ -72,7 +72,7 @@ fn every_function_is_documented_and_written_back() {
         let query = check_written(&format!("* | stats {}", doc.example));
         let stats: &Stats = query.pipes()[0].get().expect("it is a stats pipe");
         assert_eq!(stats.functions[0].function.name(), doc.name);
-        // It can be told from the same function of other fields.
+        // The call differs from one with other fields.
         let other = parsed(&format!("* | stats count_uniq(none) other, {}", doc.example));
         let other: &Stats = other.pipes()[0].get().expect("it is a stats pipe");
         assert_eq!(other.functions[1], stats.functions[0]);

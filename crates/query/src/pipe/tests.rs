@@ -1,4 +1,4 @@
-//! The examples of the documentation, and one row of each kind for every pipe.
+//! Tests the examples of the documentation, and one row of each kind for every pipe.
 
 use crate::testing::{Record, record, rows_of};
 
@@ -220,7 +220,7 @@ mod limits {
             let outcome = run(pipes, small, 1_000);
             assert!(matches!(outcome, Err(RunError::MemoryLimit(_))), "{pipes}: {outcome:?}");
         }
-        // What is handed on is not held.
+        // Rows that were handed on are no longer held.
         for pipes in ["* | len(_msg) as x", "* | union (*)", "* | len(n) as n | union (*)"] {
             assert!(run(pipes, small, 1_000).is_ok(), "{pipes}");
         }

@@ -1,4 +1,4 @@
-//! `time_add 1h [at a]`: moves a time, in `_time` or another field. A value that is no full RFC
+//! `time_add 1h [at a]`: shifts a time, in `_time` or another field. A value that is not a full RFC
 //! 3339 time stays as it is.
 
 use std::fmt;
@@ -16,9 +16,9 @@ use crate::time::{format_duration, parse_duration, write_time};
 /// The `time_add` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeAdd {
-    /// By how much, nanoseconds.
+    /// The shift, nanoseconds.
     pub added_ns: i64,
-    /// In which field.
+    /// The field of the time.
     pub field: String,
 }
 

@@ -24,17 +24,17 @@ use crate::syntax::error::ParseError;
 /// The `top` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Top {
-    /// Rows that come out.
+    /// Most rows of the result.
     pub limit: u64,
-    /// Of which fields; at least one.
+    /// Fields whose values are counted; at least one.
     pub by: Vec<String>,
-    /// Name of the field with the number of rows.
+    /// Name of the field for the number of rows.
     pub hits: String,
-    /// Field for the place of a row, from 1.
+    /// Field for the position of a row, from 1.
     pub rank: Option<String>,
 }
 
-/// Rows when no number is given.
+/// Default number of rows.
 const TOP_ROWS: u64 = 10;
 
 pub(super) static TOP: Registration = Registration {

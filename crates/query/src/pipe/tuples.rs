@@ -1,7 +1,7 @@
-//! Counts of different tuples of values: what `uniq` and `top` keep.
+//! Counts of distinct tuples of values, for `uniq` and `top`.
 //!
-//! A tuple of several values is kept as one string of bytes: each value behind its length. Of one
-//! field, the value is.
+//! A tuple of several values is stored as one byte string: each value behind its length. The tuple
+//! of a single field is the value alone.
 
 use std::cmp::Ordering;
 
@@ -12,13 +12,13 @@ use crate::exec::sorted::Sorted;
 use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::plan::counting::Tally;
 
-/// Memory of an entry of a common table beside its bytes, about.
+/// Approximate memory of an entry of a standard hash table besides its bytes.
 pub(crate) const ENTRY_BYTES: usize = 56;
 
 /// Bytes of the length before a value.
 const LENGTH_BYTES: usize = size_of::<u32>();
 
-/// Different tuples with the number of rows that have them.
+/// Distinct tuples, with the number of rows of each.
 #[derive(Default)]
 pub(crate) struct Tuples {
     hits: ByteTable,
@@ -34,7 +34,7 @@ impl Tuples {
         self.hits.len()
     }
 
-    /// Adds hits to the tuple of a row. With `only_known`, one that is not there yet is left out.
+    /// Adds hits to the tuple of a row. With `only_known`, new tuples are ignored.
     pub fn count(
         &mut self,
         block: &Block,
@@ -66,7 +66,7 @@ impl Tuples {
         Ok(())
     }
 
-    /// Adds what was counted of one field, which is the only one.
+    /// Adds a tally of the only field.
     pub fn count_tally(&mut self, tally: &Tally, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         for from in (0..tally.len()).step_by(TOGETHER) {
             if from % CHECK_ROWS == 0 {
@@ -82,7 +82,7 @@ impl Tuples {
         Ok(())
     }
 
-    /// Adds the hits of another one of the same fields.
+    /// Adds the hits of other tuples of the same fields.
     pub fn merge(&mut self, mut other: Tuples, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         if self.hits.len() < other.hits.len() {
             std::mem::swap(&mut self.hits, &mut other.hits);
@@ -90,7 +90,7 @@ impl Tuples {
         self.hits.merge_sums(other.hits, next)
     }
 
-    /// Writes them: how many, then each with its hits.
+    /// Format: the number of tuples, then each with its hits.
     pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.len() as u64)?;
         self.hits.iter().try_for_each(|(key, hits)| {
@@ -99,7 +99,7 @@ impl Tuples {
         })
     }
 
-    /// Reads tuples of so many fields.
+    /// Decodes tuples of `fields` fields.
     pub fn decode(
         &mut self,
         fields: usize,
@@ -121,7 +121,7 @@ impl Tuples {
         Ok(())
     }
 
-    /// The first `count` tuples, most hits first, then by the bytes of their values.
+    /// The first `count` tuples: most hits first, equal hits by the bytes of the values.
     pub fn first<'t>(
         &'t self,
         count: usize,
@@ -135,8 +135,8 @@ impl Tuples {
             };
             b.1.cmp(&a.1).then_with(by_values)
         };
-        // Twice as many, at most, wait to be looked through; those that have fewer hits than the
-        // last of the first are left out.
+        // Holds at most about twice `count` entries. Entries with fewer hits than the last of the
+        // first `count` are skipped.
         let entries_max = count.saturating_mul(2).saturating_add(CHECK_ROWS).min(self.len());
         next.meter().take(entries_max * size_of::<Hits<'_>>())?;
         let mut entries: Vec<Hits<'_>> = Vec::with_capacity(entries_max);
@@ -158,8 +158,8 @@ impl Tuples {
     }
 }
 
-/// Leaves the first `count` entries, in any order, and gives the fewest hits of them; 0 where none
-/// is left out.
+/// Keeps the first `count` entries, in any order, and returns their fewest hits; 0 if none was
+/// dropped.
 fn keep_first<'t>(
     entries: &mut Vec<Hits<'t>>,
     count: usize,
@@ -184,7 +184,7 @@ pub(crate) fn write_part(value: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(value);
 }
 
-/// The same into a buffer whose memory is counted.
+/// Appends a value behind its length to a buffer whose memory is counted.
 #[inline]
 pub(crate) fn put_part(value: &[u8], key: &mut Buffer, meter: &mut Meter) -> Result<(), RunError> {
     write_part(value, key.room(value.len() + LENGTH_BYTES, meter)?);
@@ -201,13 +201,13 @@ pub(crate) fn parts(mut key: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether bytes are a key of so many fields: any for a single one, else a value behind its length
-/// for each.
+/// Whether bytes are a valid key of `fields` fields: any bytes for a single field, else each value
+/// behind its length.
 pub(crate) fn is_key(key: &[u8], fields: usize) -> bool {
     fields == 1 || parts_fit(key, fields)
 }
 
-/// Whether bytes are so many values, each behind its length.
+/// Whether bytes are exactly `fields` values, each behind its length.
 pub(crate) fn parts_fit(mut key: &[u8], fields: usize) -> bool {
     for _ in 0..fields {
         let Some((length, rest)) = key.split_first_chunk::<LENGTH_BYTES>() else { return false };
@@ -217,7 +217,7 @@ pub(crate) fn parts_fit(mut key: &[u8], fields: usize) -> bool {
     key.is_empty()
 }
 
-/// The values of a key: those of a tuple, or the one of a single field.
+/// The values of a key: those of a tuple, or the single value.
 pub(crate) fn values_of(key: &[u8], is_one_field: bool) -> impl Iterator<Item = &[u8]> {
     let (one, many) = if is_one_field { (Some(key), &[][..]) } else { (None, key) };
     one.into_iter().chain(parts(many))

@@ -1,6 +1,6 @@
-//! `union (query)`: the rows, and behind them those of another query, which is run then, within
-//! what is left of time and memory. Its rows are not held. `union rows({"a":"b"}, …)`: the same
-//! with given rows.
+//! `union (query)`: the rows, followed by those of another query. That query runs at the end,
+//! within the time and memory that are left; its rows are not held. `union rows({"a":"b"}, …)`
+//! appends given rows.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use crate::syntax::query::{Query, parse_inner};
 /// The `union` pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Union {
-    /// What gives the rows behind the others.
+    /// The source of the appended rows.
     pub with: JoinedWith,
 }
 
@@ -66,7 +66,7 @@ impl Operator for Union {
 
 struct UnionRows {
     with: JoinedWith,
-    /// Nobody wants more.
+    /// No more rows are wanted.
     is_full: bool,
 }
 

@@ -1,7 +1,7 @@
-//! `uniq by (a, b) [with hits] [limit N]` and `field_values a [limit N]`: different values.
+//! `uniq by (a, b) [with hits] [limit N]` and `field_values a [limit N]`: distinct values.
 //!
-//! With a limit, so many different values are kept, which ones is not defined; they come with most
-//! hits first.
+//! With a limit, at most N distinct values are kept; which of them is undefined. They come with
+//! most hits first.
 
 use std::any::Any;
 use std::fmt;
@@ -31,16 +31,16 @@ use crate::syntax::error::ParseError;
 /// The `uniq` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uniq {
-    /// Of which fields; at least one.
+    /// Fields whose values are distinct; at least one.
     pub by: Vec<String>,
     /// Whether the number of rows is added as field `hits`.
     pub hits: bool,
-    /// Different values kept.
+    /// Most distinct values kept.
     pub limit: Option<u64>,
 }
 
-/// A `uniq` pipe as it is written: with `filter x`, only values that contain a text count, which a
-/// filter before it does.
+/// A `uniq` pipe as it is written. With `filter x`, only values that contain a text count; a
+/// `filter` pipe before it selects them.
 struct Written {
     uniq: Uniq,
     filter: Option<String>,
@@ -113,7 +113,7 @@ fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
 }
 
 impl Written {
-    /// The pipes that do it.
+    /// The pipes that implement it.
     fn pipes(self) -> Vec<Pipe> {
         let Written { uniq, filter } = self;
         let contains = filter.filter(|text| !text.is_empty()).map(|text| {
@@ -143,7 +143,7 @@ impl Operator for Uniq {
     }
 
     fn merges(&self) -> Merges {
-        // With a limit, each would keep different values and count only theirs.
+        // With a limit, each stage would keep different values and count only those.
         if self.limit.is_none() { Merges::AnyOrder } else { Merges::Never }
     }
 
@@ -235,7 +235,7 @@ impl Processor for UniqRows {
     }
 }
 
-/// `hits`, or `hitss` and so on when a field has that name.
+/// `hits`, or `hitss` and so on if a field has that name.
 pub(super) fn hits_name(by: &[String]) -> String {
     let mut name = "hits".to_owned();
     while by.contains(&name) {
@@ -244,8 +244,8 @@ pub(super) fn hits_name(by: &[String]) -> String {
     name
 }
 
-/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits and the
-/// place.
+/// Hands tuples on as rows of the fields `by` and, if requested, the number of hits and the
+/// position.
 pub(super) fn push_tuples<'t>(
     by: &[String],
     hits: Option<&str>,

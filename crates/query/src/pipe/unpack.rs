@@ -1,14 +1,14 @@
-//! `unpack_json`, `unpack_logfmt` and `unpack_syslog`: the fields that a value holds, `from a` or
-//! else from `_msg`.
+//! `unpack_json`, `unpack_logfmt` and `unpack_syslog`: unpacks the fields that a value holds, `from
+//! a` or else from `_msg`.
 //!
-//! JSON and syslog are read as lines are on arrival: keys of nested objects are joined by dots,
-//! arrays stay JSON text. A value that is no JSON object gives no fields. Of logfmt, words without
-//! `=` give none. The message of a syslog line is in `message`, its time in `timestamp`: of RFC
-//! 5424 as it stands; of RFC 3164 completed from the row's `_time`, or where it has none from the
-//! time of the query, and from `offset`.
+//! JSON and syslog are parsed as lines are on arrival: keys of nested objects are joined by dots,
+//! arrays stay JSON text. A value that is not a JSON object gives no fields. Words of logfmt
+//! without `=` give no field. The message of a syslog line goes to `message`, its time to
+//! `timestamp`. A time of RFC 5424 is kept as it is written. A time of RFC 3164 is completed from
+//! `offset` and the row's `_time`, or from the time of the query if the row has no `_time`.
 //!
-//! With `fields (a, b*)` only these are taken; of an object, those without `*` that it does not
-//! have are emptied.
+//! With `fields (a, b*)` only these fields are taken. Fields without `*` that the object lacks are
+//! set to empty.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,23 +38,23 @@ use crate::time::{format_duration, format_time, parse_duration};
 /// The `unpack_json`, `unpack_logfmt` and `unpack_syslog` pipes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpack {
-    /// Which rows it looks at.
+    /// Selects the rows to unpack; none: all rows.
     pub condition: Option<Filter>,
-    /// How the value is written.
+    /// The format of the value.
     pub form: PackedForm,
-    /// In which field it is.
+    /// The field of the value.
     pub from: String,
-    /// Which fields are taken; empty: all.
+    /// The fields to take; empty: all.
     pub fields: Vec<NamePattern>,
-    /// What comes before their names.
+    /// Prefix for the names of the fields.
     pub prefix: String,
-    /// When they get new values.
+    /// When fields get new values.
     pub overwrite: Overwrite,
-    /// What completes times in rows without `_time`, nanoseconds since 1970 UTC.
+    /// Completes times in rows without `_time`, nanoseconds since 1970 UTC.
     pub(crate) now_ns: i64,
 }
 
-/// How fields are written in a value.
+/// The format of fields in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackedForm {
     /// A JSON object.
@@ -63,7 +63,7 @@ pub enum PackedForm {
     Logfmt,
     /// A line of RFC 3164 or RFC 5424.
     Syslog {
-        /// The zone of times that do not name one, seconds east of UTC.
+        /// Offset of times without a zone, seconds east of UTC.
         zone_offset_s: i32,
     },
 }
@@ -120,7 +120,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unp
     loop {
         if !matches!(form, PackedForm::Syslog { .. }) && cursor.eat_keyword("fields") {
             unpack.fields = parse_patterns(cursor)?;
-            // All are all, however that is written.
+            // `*` among the fields means all fields.
             if unpack.fields.contains(&NamePattern::ANY) {
                 unpack.fields.clear();
             }
@@ -183,14 +183,14 @@ impl ComputePipe for Unpack {
 
     fn needed_fields(&self, wanted: &mut FieldSet) {
         wanted.add(&self.from);
-        // It completes times.
+        // The time of the row completes the times of lines.
         if matches!(self.form, PackedForm::Syslog { .. }) {
             wanted.add("_time");
         }
     }
 
     fn results(&self) -> Vec<&str> {
-        // They depend on the values; the time is never meant.
+        // The names depend on the values; the time is never among them.
         Vec::new()
     }
 
@@ -235,11 +235,11 @@ impl Compute for Unpack {
     }
 }
 
-/// Gives the fields that were found to rows.
+/// Sets the unpacked fields in rows.
 struct Taker<'t, 'o> {
     unpack: &'t Unpack,
     out: &'t mut Output<'o>,
-    /// The prefix and what is put behind it.
+    /// The prefix with the name of a field.
     name: String,
 }
 
@@ -255,7 +255,7 @@ impl Taker<'_, '_> {
         self.out.put(column, row, value, *overwrite)
     }
 
-    /// Empties the fields that are wanted by name and were not found.
+    /// Sets the fields to empty that are wanted by name and were not found.
     fn empty_missing(&mut self, row: usize) -> Result<(), RunError> {
         let Unpack { fields, prefix, overwrite, .. } = self.unpack;
         for pattern in fields.iter().filter(|p| !p.prefix) {
@@ -269,7 +269,7 @@ impl Taker<'_, '_> {
         Ok(())
     }
 
-    /// Whether it was an object. Of a broken one nothing is taken.
+    /// Whether the value was an object. Nothing is taken from a malformed one.
     fn json(&mut self, row: usize, value: &[u8]) -> Result<bool, RunError> {
         let value = value.trim_ascii();
         if value.first() != Some(&b'{') || json_members(value, |_, _| {}).is_none() {
@@ -307,7 +307,7 @@ impl Taker<'_, '_> {
         Ok(true)
     }
 
-    /// The values as lines of frames, which the parser of lines takes apart.
+    /// Parses the values with the parser for lines, as lines of frames.
     fn syslog(
         &mut self,
         block: &Block,
@@ -324,7 +324,7 @@ impl Taker<'_, '_> {
         for row in rows.iter() {
             let time_ns = block.time_ns(time, row, scratch).unwrap_or(self.unpack.now_ns);
             let value = block.value(from, row, scratch);
-            // As what is longer is cut on arrival.
+            // Longer lines are cut on arrival as well.
             let value = &value[..value.len().min(LINE_BYTES_MAX)];
             if value.is_empty() {
                 continue;
@@ -354,7 +354,7 @@ impl Taker<'_, '_> {
             for (id, value) in line.fields() {
                 let name = match batch.name(id) {
                     "_msg" => "message",
-                    // What Loginson says of a line is not in the value.
+                    // Loginson's own fields of a line are not in the value.
                     "_type" | "_level" | "_note" | "_remote_ip" | "_file" => continue,
                     name => name,
                 };
@@ -370,7 +370,7 @@ impl Taker<'_, '_> {
     }
 }
 
-/// The time of a line of RFC 5424, as it stands: behind `<PRI>1 `.
+/// The time of a line of RFC 5424 as it is written, behind `<PRI>1 `.
 fn time_of_rfc5424(line: &[u8]) -> Option<&[u8]> {
     let behind = line.strip_prefix(b"<")?;
     let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,8 +1,8 @@
-//! `unroll [if (filter)] by (a, b)`: a row for each item of the JSON arrays in the fields.
+//! `unroll [if (filter)] by (a, b)`: one row for each item of the JSON arrays in the fields.
 //!
-//! The first row has the first item of each array, and so on as far as the longest goes; a field
-//! whose array is shorter, or which has no array, is empty. Rows go on by [`COMPUTED_ROWS_MAX`], so
-//! that a long array is never there as rows at once.
+//! The first row has the first item of each array, and so on up to the length of the longest array.
+//! A field with a shorter array, or without one, is empty. Rows are handed on in groups of
+//! [`COMPUTED_ROWS_MAX`], so that the rows of a long array never exist at once.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ use crate::syntax::error::ParseError;
 pub struct Unroll {
     /// Which rows are unrolled; the others stay as they are.
     pub condition: Option<Filter>,
-    /// The arrays; at least one.
+    /// The fields of the arrays; at least one.
     pub fields: Vec<String>,
 }
 
@@ -97,20 +97,21 @@ struct UnrollRows {
     scratch: Scratch,
 }
 
-/// The items of the arrays of a row: bytes, and begin and end of each item in them, for each field.
+/// The items of the arrays of a row: their bytes, and for each field the begin and end of each
+/// item.
 #[derive(Default)]
 struct Items {
     bytes: Vec<u8>,
     spans: Vec<Vec<(usize, usize)>>,
-    /// Memory that is counted.
+    /// Bytes counted for the items.
     counted: usize,
 }
 
-/// Memory of an item beside its bytes: its place, and that of the row that is made of it.
+/// Memory of an item besides its bytes: its span, and the entry of its row.
 const ITEM_BYTES: usize = 2 * size_of::<(usize, usize)>();
 
 impl Items {
-    /// The rows that are made of them.
+    /// Number of rows that the items make.
     fn rows(&self) -> usize {
         self.spans.iter().map(Vec::len).max().unwrap_or(0).max(1)
     }
@@ -125,7 +126,8 @@ impl UnrollRows {
         }
     }
 
-    /// The items of row `row`, or its values as they are; counted as memory.
+    /// The items of row `row`, or its values unchanged if it is not unrolled; their memory is
+    /// counted.
     fn items(
         &mut self,
         block: &Block,
@@ -138,8 +140,7 @@ impl UnrollRows {
             let value = block.value(block.column(name), row, &mut self.scratch);
             let begin = items.bytes.len();
             let mut spans = Vec::new();
-            // Items are no longer than the array that they stand in, and at most one more than its
-            // commas.
+            // Items are together no longer than their array, and at most one more than its commas.
             let items_max = if is_unrolled { memchr_iter(b',', value).count() + 1 } else { 1 };
             let bytes = value.len() + items_max * ITEM_BYTES;
             meter.take(bytes)?;
@@ -165,7 +166,7 @@ impl UnrollRows {
         Ok(items)
     }
 
-    /// Hands on rows of `block`, named by `picks`, each with an item of each field.
+    /// Hands on the rows of `block` at `picks`, each with one item of each field.
     fn flush(
         &mut self,
         block: &Block,
@@ -194,8 +195,8 @@ impl UnrollRows {
         Ok(flow)
     }
 
-    /// Made rows without the arrays, so that these are not copied with each row; and the memory
-    /// that is counted for them.
+    /// Copies made rows without the arrays, so that the arrays are not copied with each new row.
+    /// Returns the memory counted for the copies. Lines need no copy.
     fn lean(&mut self, block: Block, meter: &mut Meter) -> Result<(Block, usize), RunError> {
         if !matches!(block, Block::Made(_)) {
             return Ok((block, 0));
@@ -213,10 +214,10 @@ impl UnrollRows {
     }
 }
 
-/// Bytes of rows that are copied at once, unless one row has more.
+/// Bytes of rows that are copied at a time, unless one row has more.
 const COPIED_BYTES_MAX: usize = 4 << 20;
 
-/// Takes picks apart into so many that their rows are few, and not many bytes.
+/// Splits `picks` into groups of few rows and few bytes.
 fn few_at_a_time<'p>(
     block: &'p Block,
     mut picks: &'p [(usize, usize)],

@@ -1,8 +1,8 @@
 //! `len(a) as b`, `json_array_len(a) as b`, `hash(a) as b`: a number about the value of a field.
 //!
-//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for anything
-//! else. `hash` is the lower 53 bits of XXH64 with seed 0 of the value's bytes, in decimal, as
-//! VictoriaLogs has it: so numbers of 64-bit floats hold it. Without `as` the result is in `_msg`.
+//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for any other
+//! value. `hash` is, as in VictoriaLogs, the lower 53 bits of XXH64 with seed 0 of the bytes, in
+//! decimal, so that a 64-bit float holds it exactly. Without `as` the result is in `_msg`.
 
 use std::fmt;
 
@@ -21,9 +21,9 @@ use crate::syntax::error::ParseError;
 /// The `len`, `json_array_len` and `hash` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueNumber {
-    /// Which number.
+    /// The number to compute.
     pub what: Measure,
-    /// Of the value of which field.
+    /// The field of the value.
     pub field: String,
     /// Field for the number.
     pub result: String,
@@ -144,7 +144,7 @@ impl Compute for ValueNumber {
     }
 }
 
-/// The bits of a hash that a 64-bit float holds.
+/// The bits of a hash that a 64-bit float holds exactly.
 const HASH_MASK: u64 = (1 << 53) - 1;
 
 const PRIMES: [u64; 5] = [
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_the_reference() {
-        // As `xxhsum -H1` gives them.
+        // Expected values from `xxhsum -H1`.
         assert_eq!(xxh64(b""), 0xef46_db37_51d8_e999);
         assert_eq!(xxh64(b"a"), 0xd24e_c4f1_a98c_6e5b);
         assert_eq!(xxh64(b"abc"), 0x44bc_2cf5_ad77_0999);

@@ -1,14 +1,13 @@
 //! Queries whose first pipe counts rows by fields and a bucket of time: `error | stats count()`,
 //! `stats by (app_name, level) count()`, `top 5 by (user)`, histograms.
 //!
-//! Over columns, the rows that the filter selects are counted by the places of their values,
-//! without looking at a value. For each combination that there is, one row that has it is read, and
-//! goes to the pipe with the number of rows it stands for. Of a single field with more values than
-//! that pays for, all values go to the pipe, with how many rows have each, and no row is read
+//! Over columns, selected rows are counted by the positions of their values in the columns; the
+//! values themselves are not read. For each combination that occurs, one row with it is read and
+//! goes to the pipe, with the number of rows it stands for. If a single field has too many values
+//! for that, all values go to the pipe with the number of rows of each, and no row is read
 //! ([`Tally`]).
 //!
-//! Left out: several fields, or one and times, of which there are too many combinations; then rows
-//! are read.
+//! Left out: several fields, or a field and times, with too many combinations; then rows are read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,36 +24,35 @@ use crate::source::SourceError;
 pub(crate) const TIME: &str = "_time";
 pub(crate) const STREAM: &str = "_stream";
 
-/// Combinations of values in a block, those that could be; where there may be more, rows are read.
+/// Possible combinations of values in a block. If there may be more, rows are read.
 const COMBINATIONS_MAX: usize = 1 << 16;
-/// The same, with those of each bucket of time that lines of the block are in.
+/// Possible combinations of values and buckets of time in a block. Beyond it, rows are read.
 const COUNTERS_MAX: usize = 1 << 18;
 
-/// By what rows are counted.
+/// The fields and the bucket by which rows are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CountedBy {
-    /// Fields whose values are told apart: those that group rows, and those that conditions look
-    /// at.
+    /// Fields whose values distinguish rows: those that group rows, and those that conditions test.
     pub fields: Vec<String>,
     /// Length and shift of the buckets of event time, nanoseconds.
     pub bucket_ns: Option<(i64, i64)>,
-    /// Whether the pipe looks at nothing but the value of the only field.
+    /// Whether the pipe needs nothing but the value of the only field.
     is_tally: bool,
 }
 
-/// How many rows have which values of a field. One value may come several times.
+/// Values of a field, with the number of rows of each. A value may occur several times.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// The values, one behind the other, with so many bytes between two, and where each ends.
+    /// The values, one behind the other, separated by `gap` bytes; `ends` has the end of each.
     text: Vec<u8>,
     gap: usize,
     ends: Vec<u32>,
-    /// Rows that have each; none: one each.
+    /// Rows that have each value; none: one row each.
     lines: Option<Vec<u32>>,
 }
 
 impl Tally {
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -65,14 +63,14 @@ impl Tally {
         self.text.len() + self.ends.len() * size_of::<u32>() + lines
     }
 
-    /// One of them.
+    /// The value at index `place`.
     #[inline]
     pub fn value(&self, place: usize) -> &[u8] {
         let from = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize + self.gap);
         &self.text[from..self.ends[place] as usize]
     }
 
-    /// The rows that have it.
+    /// Rows that have the value at index `place`.
     #[inline]
     pub fn lines(&self, place: usize) -> u64 {
         self.lines.as_ref().map_or(1, |lines| u64::from(lines[place]))
@@ -85,7 +83,7 @@ impl Tally {
 }
 
 impl CountedBy {
-    /// None when the pipe does more.
+    /// None when the pipe does more than count.
     pub fn of(pipe: Option<&Pipe>) -> Option<CountedBy> {
         pipe?.counted_by()
     }
@@ -95,8 +93,8 @@ impl CountedBy {
         CountedBy::new(fields, None, false)
     }
 
-    /// By the values of fields, which may come twice, and buckets of event time: (length, shift)
-    /// in nanoseconds. `looks_inside`: the pipe looks at values for more than to group rows.
+    /// Counts by the values of fields, which may be repeated, and by buckets of event time:
+    /// (length, shift) in nanoseconds. `looks_inside`: the pipe needs values for more than its groups.
     pub fn new<'n>(
         fields: impl IntoIterator<Item = &'n str>,
         bucket_ns: Option<(i64, i64)>,
@@ -109,12 +107,12 @@ impl CountedBy {
         CountedBy { fields: names, bucket_ns, is_tally }
     }
 
-    /// The stored fields that tell these fields of lines; none where other things of lines do.
+    /// The stored fields that determine the counted ones. None where stored fields do not suffice.
     fn stored(&self, columns: &dyn Columns) -> Result<Option<Vec<String>>, SourceError> {
         stored_fields(&self.fields, columns)
     }
 
-    /// The rows in `bits`, those of a kind as one; none where rows have to be read.
+    /// The rows in `bits`, one row for each combination of values. None where rows must be read.
     pub fn count(
         &self,
         fields: &Fields<'_>,
@@ -148,8 +146,8 @@ impl CountedBy {
 }
 
 impl CountedBy {
-    /// The values of the only field in the rows in `bits`; none where the pipe looks at more, or
-    /// the values are not had apart.
+    /// The values of the only field in the rows in `bits`. None where the pipe needs more than
+    /// these, or the column does not keep its values separately.
     pub fn tally(&self, fields: &Fields<'_>, bits: &Bitmap) -> Result<Option<Tally>, SourceError> {
         let [name] = self.fields.as_slice() else { return Ok(None) };
         if !self.is_tally || !is_stored(name) {
@@ -165,7 +163,7 @@ impl CountedBy {
             bits.iter().for_each(|row| tally.push(column.value(row as u32)));
             return Ok(Some(tally));
         }
-        // Behind all places, that of no value.
+        // The last counter is for rows without a value.
         let mut counts = vec![0u32; column.values() + 1];
         let none = column.values();
         bits.iter().for_each(|row| counts[(column.place(row) as usize).min(none)] += 1);
@@ -179,8 +177,8 @@ impl CountedBy {
     }
 }
 
-/// The stored fields that tell these, and the streams of lines if they are among them; none where
-/// that takes more.
+/// The stored fields that determine `fields`, with the fields of the stream if that is among them.
+/// None where stored fields do not suffice.
 pub(crate) fn stored_fields(
     fields: &[String],
     columns: &dyn Columns,
@@ -189,7 +187,7 @@ pub(crate) fn stored_fields(
     for name in fields {
         let of_stream = match name.as_str() {
             STREAM => columns.stream_fields()?.map(|mut fields| {
-                // A line may bring a stream of its own.
+                // A line may bring its own `_stream` field.
                 if columns.names().contains(&STREAM) {
                     fields.push(STREAM.to_owned());
                 }
@@ -208,12 +206,12 @@ pub(crate) fn stored_fields(
     Ok(Some(names))
 }
 
-/// A number for each row that says which values it has.
+/// A number for each row that encodes the combination of its values.
 struct Codes {
-    /// Empty as long as all rows have the same.
+    /// Empty as long as all rows have the same combination.
     of_row: Vec<u32>,
     rows: usize,
-    /// Above all numbers.
+    /// Greater than every number.
     end: usize,
 }
 
@@ -222,7 +220,7 @@ impl Codes {
         Codes { of_row: Vec::new(), rows, end: 1 }
     }
 
-    /// Tells rows apart by one more field. False where that makes too many numbers.
+    /// Distinguishes rows by one more field. False where there would be too many numbers.
     fn add(&mut self, column: &FieldColumn<'_>) -> bool {
         let values = column.values() + 1;
         if matches!(column.places(), Places::All(_)) {
@@ -231,7 +229,7 @@ impl Codes {
         if matches!(column.places(), Places::Each) || self.end * values > COMBINATIONS_MAX {
             return false;
         }
-        // One more than all places stands for no value.
+        // The number behind those of all values stands for no value.
         let none = values as u32 - 1;
         let number = |place: u32| if place == NO_VALUE { none } else { place };
         if self.of_row.is_empty() {
@@ -256,8 +254,8 @@ impl Codes {
         true
     }
 
-    /// For each number, and bucket of time, a row that has it and how many do; none where that
-    /// takes too many counters.
+    /// For each number and bucket of time: one row that has it, and how many rows do. None where
+    /// too many counters would be needed.
     fn count(&self, bits: &Bitmap, times: Option<(&[i64], (i64, i64))>) -> Option<Vec<(u32, u64)>> {
         let code = |row: usize| self.of_row.get(row).map_or(0, |&code| code as usize);
         let mut counters: Vec<(u32, u64)> = Vec::new();

@@ -1,8 +1,8 @@
-//! Prints a plan: what a query would do, for people in a hurry and for programs.
+//! Describes a plan: what a query would do, for people and for programs.
 //!
-//! Of the store only the list of units is asked for, so that it is seen how much time range and
-//! catalog leave. How many units are left out by their words, and how many rows there are, only a
-//! run knows.
+//! Of the store, only the list of units is read. It shows how many units the time range and the
+//! catalog leave. How many of these are skipped by their words, and how many rows there are, is
+//! known only from a run.
 
 use std::fmt;
 
@@ -21,72 +21,72 @@ use crate::time::{format_duration, format_time};
 pub struct Explanation {
     /// The query as it would run, with the filters that were added to it.
     pub query: String,
-    /// Event times that it looks at: from the first to before the second, nanoseconds since 1970
-    /// UTC; the least and the greatest number where there is no bound.
+    /// Event times that the query reads: from the first to before the second, nanoseconds since
+    /// 1970 UTC; the least and the greatest number where there is no bound.
     pub range: TimeRange,
-    /// Whether it looks at Loginson's own lines too.
+    /// Whether the query reads Loginson's own lines too.
     pub own_lines: bool,
-    /// Whether its filters have queries inside, which run before it.
+    /// Whether the filters have queries inside, which run before the query.
     pub has_queries_inside: bool,
-    /// Units that may hold lines of that time: the others are not read. None, as the next, where a
-    /// filter restricts what the query may see: how much others keep is no business of it.
+    /// Units that may hold lines in the range; the others are not read. `units` and `store` are
+    /// None where a filter restricts what the query may see, because they would reveal how much
+    /// others keep.
     pub units: Option<Amount>,
     /// All units of the store.
     pub store: Option<Amount>,
-    /// The words without which a unit is not read, as an expression; none: units are not told apart
-    /// by words.
+    /// The words without which a unit is not read, as an expression; none: units are not skipped by
+    /// words.
     pub words: Option<String>,
     /// The texts without which a line that is not sealed is not parsed, as an expression; none: all
     /// lines are parsed.
     pub raw_texts: Option<String>,
     /// Which lines are selected.
     pub filter: String,
-    /// Whether the filter runs over columns where a unit has them, so that lines are not read for
-    /// it.
+    /// Whether the filter runs over the columns of units that have them, so that it needs no lines.
     pub filters_columns: bool,
-    /// Fields of lines that pipes and client need; `*`: all.
+    /// Fields of lines that the pipes and the client need; `*`: all.
     pub fields: String,
-    /// By which fields and which bucket of time lines are counted instead of being read; none: they
-    /// are read.
+    /// The fields and the bucket of time by which lines are counted instead of being read; none:
+    /// lines are read.
     pub counted_by: Option<String>,
-    /// Whether counts that sealed segments keep can answer that, where they keep those.
+    /// Whether rollups of sealed segments can answer the count, where segments have them.
     pub rollups: bool,
-    /// Whether counts of segments answer whatever the lines of a segment are, and not only where its
-    /// words rule tests out.
+    /// Whether rollups answer for every segment that has them. Otherwise they do only where the words
+    /// of a segment rule out the tests of other fields.
     pub rollups_whole: bool,
-    /// In which order rows come.
+    /// The order of the rows.
     pub order: String,
     /// Threads that read and filter, at most.
     pub threads: usize,
-    /// The number of the pipe, from 1, for which each thread collects by itself.
+    /// The number of the pipe, from 1, that runs once per thread and is merged.
     pub merged_at: Option<usize>,
     /// The pipes.
     pub pipes: Vec<ExplainedPipe>,
     /// Longest run time, seconds.
     pub run_s_max: f64,
-    /// Memory of what it holds, bytes.
+    /// Memory that the query may hold, bytes.
     pub memory_bytes_max: u64,
     /// Rows that may be sent.
     pub rows_max: u64,
 }
 
-/// How much of a store.
+/// An amount of stored data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Units: frames of hot segments, blocks of sealed ones.
     pub units: u64,
-    /// Lines in them.
+    /// Lines in the units.
     pub lines: u64,
-    /// Bytes of their raw lines.
+    /// Bytes of the raw lines.
     pub bytes: u64,
 }
 
 /// A pipe of an [`Explanation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedPipe {
-    /// The pipe as it is written.
+    /// The text of the pipe.
     pub pipe: String,
-    /// What it does, as its documentation has it.
+    /// What the pipe does, as in its documentation.
     pub summary: &'static str,
     /// How rows go through it: `row-wise`, `streaming` or `collecting`.
     pub mode: &'static str,
@@ -189,7 +189,7 @@ impl Explanation {
         })
     }
 
-    /// The bounds of the range of times as texts; none where there is no bound.
+    /// The bounds of the time range as texts; none where there is no bound.
     fn bounds(&self) -> [Option<String>; 2] {
         let TimeRange { start_ns, end_ns } = self.range;
         [
@@ -198,8 +198,8 @@ impl Explanation {
         ]
     }
 
-    /// Appends it as a JSON object: the fields of this type by their names, `start` and `end` in
-    /// place of the range.
+    /// Appends a JSON object with the fields of this type under their names, and `start` and `end`
+    /// in place of the range.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         let [start, end] = self.bounds();
         let amount = |amount: &Option<Amount>| {

@@ -1,8 +1,8 @@
-//! Sets of field names: which fields of its lines a query needs.
+//! Sets of field names: the fields of lines that a query needs.
 //!
-//! A set is an upper bound: it may have names that are not needed, never the other way round.
-//! Computed fields that are shown only when asked for ([`HIDDEN`]) are in it only by their own
-//! name, not as part of "all".
+//! A set is an upper bound: it may contain names that are not needed, but never lacks one that is.
+//! Computed fields that are shown only on request ([`HIDDEN`]) are in a set only by their own name;
+//! "all" does not include them.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -15,7 +15,8 @@ use crate::pipe::write_patterns;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     wanted: Patterns,
-    /// Names that patterns with a beginning would take in, but are not meant.
+    /// Exceptions: names and beginnings that the wanted beginnings match, but that are not in the
+    /// set.
     left_out: Patterns,
 }
 
@@ -32,14 +33,14 @@ impl FieldSet {
         set
     }
 
-    /// All fields that are shown when nothing else is said.
+    /// All fields that are shown by default.
     pub fn all() -> FieldSet {
         let mut set = FieldSet::none();
         set.wanted.insert(&NamePattern::ANY);
         set
     }
 
-    /// Whether a field is in it.
+    /// Whether a field is in the set.
     pub fn contains(&self, name: &str) -> bool {
         if HIDDEN.contains(&name) {
             return self.wanted.names.contains(name);
@@ -47,18 +48,18 @@ impl FieldSet {
         self.wanted.matches(name) && !self.left_out.matches(name)
     }
 
-    /// Whether it is empty.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.wanted.names.is_empty() && self.wanted.beginnings.is_empty()
     }
 
-    /// The names of all its fields; none where it has them by their beginnings.
+    /// The names of all its fields; none where the set contains beginnings of names.
     pub(crate) fn names(&self) -> Option<Vec<&str>> {
         let names = self.wanted.names.iter().map(String::as_str);
         self.wanted.beginnings.is_empty().then(|| names.collect())
     }
 
-    /// The set as it is shown to people: names as they are, `*` behind beginnings.
+    /// The set as text for people: names as they are, beginnings with a `*` behind.
     pub(crate) fn shown(&self) -> String {
         let of = |patterns: &Patterns| write_patterns(&patterns.all().collect::<Vec<_>>());
         let mut shown = if self.is_empty() { "none".to_owned() } else { of(&self.wanted) };
@@ -90,7 +91,7 @@ impl FieldSet {
 
     /// Adds the fields of another set.
     pub fn add_set(&mut self, other: &FieldSet) {
-        // What one of them leaves out, the other may want.
+        // An exception of one set remains only if the other set does not want the name.
         let both_leave_out = |p: &NamePattern| {
             self.left_out.has(p) && !other.wanted.overlaps(p)
                 || other.left_out.has(p) && !self.wanted.overlaps(p)
@@ -104,7 +105,7 @@ impl FieldSet {
         self.left_out = left_out;
     }
 
-    /// Takes out the fields that a pattern matches.
+    /// Removes the fields that a pattern matches.
     pub fn remove_pattern(&mut self, pattern: &NamePattern) {
         self.wanted.remove_covered(pattern, |name| !pattern.prefix || !HIDDEN.contains(&name));
         let taken_in = self.wanted.begins(&pattern.name);
@@ -113,13 +114,12 @@ impl FieldSet {
         }
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn remove(&mut self, name: &str) {
         self.remove_pattern(&NamePattern::exact(name));
     }
 
-    /// Takes out the fields that no pattern matches; those that are hidden until they are named
-    /// stay.
+    /// Keeps only the fields that a pattern matches, and the hidden fields.
     pub fn retain(&mut self, patterns: &[NamePattern]) {
         let mut kept = Patterns::default();
         self.wanted.all().filter(is_hidden).for_each(|p| kept.insert(&p));
@@ -134,7 +134,7 @@ impl FieldSet {
         self.wanted = kept;
     }
 
-    /// Adds the fields that a filter looks at.
+    /// Adds the fields that a filter tests.
     pub fn add_filter(&mut self, filter: &Filter) {
         match filter {
             Filter::All => {}
@@ -160,9 +160,9 @@ fn is_hidden(pattern: &NamePattern) -> bool {
     !pattern.prefix && HIDDEN.contains(&pattern.name.as_str())
 }
 
-/// Patterns in the order of their texts, so that those that match what another one does are found
-/// without a look at each: a query may name tens of thousands of fields. A pattern covers another
-/// one when it matches all that the other does.
+/// Patterns in the order of their texts, so that those that cover a pattern, or are covered by it,
+/// are found without testing each: a query may name tens of thousands of fields. A pattern covers
+/// another if it matches all names that the other matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Patterns {
     names: BTreeSet<String>,
@@ -188,7 +188,7 @@ impl Patterns {
         self.names.iter().map(|name| NamePattern::exact(name)).chain(beginnings)
     }
 
-    /// One of the beginnings that a text begins with.
+    /// A beginning in the set with which `text` begins.
     fn beginning_of(&self, text: &str) -> Option<&String> {
         let mut part = text;
         loop {
@@ -197,8 +197,8 @@ impl Patterns {
             if text.starts_with(last.as_str()) {
                 return Some(last);
             }
-            // All that stand between a beginning of the text and the text begin with it. So what is
-            // looked for is no longer than what both have in common.
+            // Every text between a beginning of `text` and `text` itself starts with that
+            // beginning. As `last` does not, a match is no longer than the common part of both.
             let common = part.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();
             part = &part[..part.floor_char_boundary(common)];
         }
@@ -208,29 +208,29 @@ impl Patterns {
         self.beginning_of(text).is_some()
     }
 
-    /// Whether one of them matches a name.
+    /// Whether a pattern of the set matches a name.
     fn matches(&self, name: &str) -> bool {
         self.names.contains(name) || self.begins(name)
     }
 
-    /// Whether one of them covers a pattern.
+    /// Whether a pattern of the set covers this pattern.
     fn covers(&self, pattern: &NamePattern) -> bool {
         !pattern.prefix && self.names.contains(&pattern.name) || self.begins(&pattern.name)
     }
 
-    /// Those that a pattern covers.
+    /// The patterns of the set that this pattern covers.
     fn covered<'s>(&'s self, pattern: &'s NamePattern) -> impl Iterator<Item = NamePattern> + 's {
         let names = covered(&self.names, pattern, false).map(|name| NamePattern::exact(name));
         let beginnings = covered(&self.beginnings, pattern, true).cloned();
         names.chain(beginnings.map(|name| NamePattern { name, prefix: true }))
     }
 
-    /// Whether some name may match a pattern and one of them.
+    /// Whether some name matches both this pattern and a pattern of the set.
     fn overlaps(&self, pattern: &NamePattern) -> bool {
         self.covers(pattern) || self.covered(pattern).next().is_some()
     }
 
-    /// Takes those out that a pattern covers, of the names those that `goes` is true for.
+    /// Removes the patterns that this pattern covers; names only where `goes` holds.
     fn remove_covered(&mut self, pattern: &NamePattern, goes: impl Fn(&str) -> bool) {
         let names = covered(&self.names, pattern, false).filter(|name| goes(name));
         for name in names.cloned().collect::<Vec<_>>() {
@@ -241,7 +241,7 @@ impl Patterns {
         }
     }
 
-    /// Takes those out that cover a pattern.
+    /// Removes the patterns that cover this pattern.
     fn remove_covering(&mut self, pattern: &NamePattern) {
         while let Some(beginning) = self.beginning_of(&pattern.name).cloned() {
             self.beginnings.remove(&beginning);
@@ -252,14 +252,14 @@ impl Patterns {
     }
 }
 
-/// Those of some names, or of some beginnings of names, that a pattern covers.
+/// The names, or the beginnings of names, that a pattern covers.
 fn covered<'s>(
     texts: &'s BTreeSet<String>,
     pattern: &'s NamePattern,
     are_beginnings: bool,
 ) -> impl Iterator<Item = &'s String> {
     let NamePattern { name, prefix } = pattern;
-    // A single name covers itself, and no beginning of names.
+    // A single name covers itself, but no beginning.
     let from = texts.range::<str, _>((Bound::Included(name.as_str()), Bound::Unbounded));
     from.take_while(move |text| match prefix {
         true => text.starts_with(name.as_str()),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// It may have more than it should, never less.
+        /// The set may contain fields that are not needed, but never lacks one that is.
         #[test]
         fn no_needed_field_is_missing(all in any::<bool>(), steps in prop::collection::vec(any_step(), 0..8)) {
             let mut set = if all { FieldSet::all() } else { FieldSet::none() };

@@ -1,11 +1,11 @@
-//! How few rows of a `sort` are wanted: a `limit` behind it, or that of the client, is its own
-//! limit. It then keeps no more rows than those; and when it sorts by time, the newest first, units
-//! that hold only older lines are not read.
+//! How few rows of a `sort` are wanted: a `limit` behind it, or the limit of the client, applies to
+//! the sort itself. The sort then holds no more rows than that. If it sorts by time, newest first,
+//! units that hold only older lines are not read.
 
 use crate::exec::Context;
 use crate::pipe::{Limit, Offset, Pipe, Sort};
 
-/// How many rows can get through the pipes `behind` to the client; none where all can.
+/// How many rows can pass the pipes `behind` and reach the client; none where all can.
 pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
     let mut skipped = 0_u64;
     for pipe in behind {
@@ -18,12 +18,12 @@ pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
             None => return None,
         }
     }
-    // Rows that are brought into another order afterwards are all needed.
+    // A limit does not bound the rows needed if they are put into another order afterwards.
     let limit = context.limit.filter(|_| context.order.is_none())?;
     Some(skipped.saturating_add(context.offset as u64).saturating_add(limit as u64))
 }
 
-/// The place of the `sort` that keeps the newest rows of the lines that come, and how many.
+/// The index of the `sort` that keeps the newest of the lines, and the number it keeps.
 pub(super) fn newest(pipes: &[Pipe], context: &Context) -> Option<(usize, usize)> {
     let place = pipes.iter().position(|pipe| !pipe.is_row_wise())?;
     let sort = pipes[place].get::<Sort>()?;

@@ -1,13 +1,13 @@
-//! What is decided about a query before anything is read.
+//! Decides how a query runs, before anything is read.
 //!
-//! A [`Plan`] is a value: which times and whose lines a query looks at, by which words units are
-//! left out ([`needs`]), whether lines are counted from rollups ([`rolled`]) or columns
-//! ([`counting`]) instead of being read, which fields of lines are needed ([`fields`]), in which
-//! order rows come, and which pipe collects on several threads. The executor carries it out;
+//! A [`Plan`] is a value. It holds which event times and whose lines a query reads, by which words
+//! units are skipped ([`needs`]), whether lines are counted from rollups ([`rolled`]) or columns
+//! ([`counting`]) instead of being read, which fields of lines are needed ([`fields`]), the order
+//! of the rows, and which pipe collects on several threads. The executor carries the plan out;
 //! [`explain`] prints it.
 //!
-//! Left out: what is known only once units are listed, such as how many there are, and only while
-//! they are read, such as from which time on the newest rows are complete.
+//! Left out: facts known only once units are listed, such as their number, or only while they are
+//! read, such as the time from which on the newest rows are complete.
 
 pub(crate) mod counting;
 pub(crate) mod explain;
@@ -29,23 +29,23 @@ use needs::Needs;
 use raw_lines::RawLines;
 use rolled::Rolled;
 
-/// In which order rows go to the client.
+/// The order in which rows go to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// As they come from the last pipe.
     Stream,
-    /// The newest so many, newest first. Units that hold only older lines are not read.
+    /// The newest rows, this many, newest first. Units that hold only older lines are not read.
     Newest(usize),
     /// By event time, the oldest first.
     Time(TimeOrder),
 }
 
-/// Where a pipe can run.
+/// Where a pipe runs when lines are on several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Site {
     /// Where the lines are.
     Lines,
-    /// There, by partial states that are merged where the answer is given.
+    /// Where the lines are; the partial states are merged where the answer is given.
     Merged,
     /// Where the answer is given.
     Answer,
@@ -64,40 +64,40 @@ impl Site {
 /// What a query will do.
 pub(crate) struct Plan<'q> {
     pub query: &'q Query,
-    /// Event times that it looks at.
+    /// Event times that the query reads.
     pub range: TimeRange,
-    /// Whose lines it looks at.
+    /// Whose lines the query reads.
     pub whose: Whose,
     /// The words without which a unit is not read.
     pub needs: Needs,
-    /// The texts without which a line of a frame is not parsed.
+    /// The texts without which a line of a frame is not parsed; none: all lines are parsed.
     pub raw_lines: Option<RawLines>,
     /// Fields that pipes and client need of the lines that the filter selects.
     pub needed: FieldSet,
     /// Hidden computed fields that copies of rows keep.
     pub carried: Vec<String>,
-    /// By what rows are counted, if the first pipe does nothing else with them.
+    /// How rows are counted, if the first pipe does nothing else with them.
     pub counted: Option<CountedBy>,
-    /// How they are counted from what segments keep, if that can be.
+    /// How lines are counted from the counts that segments keep, if that is possible.
     pub rolled: Option<Rolled>,
     /// In which order rows go to the client.
     pub order: Order,
     /// Whether the oldest units are read first.
     pub oldest_first: bool,
-    /// Only so many of the newest lines of a unit are needed.
+    /// Only this many of the newest lines of a unit are needed.
     pub newest_lines: Option<usize>,
-    /// How many rows of each pipe, from the first on, can get to the client; none where all can.
+    /// For each pipe, the number of its rows that can reach the client; none where all can.
     pub rows_wanted: Vec<Option<u64>>,
-    /// The place of the `sort` that keeps only the newest rows: units are read as for
-    /// [`Order::Newest`], the newest first, until no other can hold one of them.
+    /// Index of the `sort` that keeps only the newest rows. Units are read as for
+    /// [`Order::Newest`]: the newest first, until no other unit can hold one of the rows.
     pub newest_at: Option<usize>,
-    /// The place of the pipe that several threads can collect for, each by itself.
+    /// Index of the pipe of which each thread can have its own instance.
     pub merged_at: Option<usize>,
 }
 
 impl<'q> Plan<'q> {
-    /// The plan of a query whose filters have no queries inside any more; `whose`: whose lines the
-    /// filter named before these were filled in.
+    /// Plans a query whose subqueries have been replaced by values. `whose`: whose lines the filter
+    /// selected before that.
     pub fn new(query: &'q Query, context: &Context, whose: Whose) -> Plan<'q> {
         let pipes = query.pipes();
         let row_wise = pipes.iter().all(Pipe::is_row_wise);
@@ -108,7 +108,7 @@ impl<'q> Plan<'q> {
             }
             _ => Order::Stream,
         };
-        // Behind a filter, more than the newest lines may be needed for as many rows.
+        // Pipes that drop rows may need more lines than the rows that are wanted.
         let newest_rows = first_rows::newest(pipes, context);
         let newest_lines = match (&order, newest_rows) {
             (Order::Newest(count), _) if pipes.iter().all(Pipe::keeps_rows) => Some(*count),
@@ -117,7 +117,7 @@ impl<'q> Plan<'q> {
         };
         let newest_at = newest_rows.map(|(place, _)| place);
         let collects = pipes.iter().position(|pipe| !pipe.is_row_wise());
-        // Several threads that take units as they come would read them all.
+        // Threads that take units in no order would read all units.
         let merges =
             |&place: &usize| newest_at.is_none() && pipes[place].merges() == Merges::AnyOrder;
         Plan {
@@ -141,9 +141,9 @@ impl<'q> Plan<'q> {
         }
     }
 
-    /// Where a pipe can run once lines are on several nodes: those before the first that is not
-    /// row-wise beside the lines, the next by partial states, if these can be merged in whichever
-    /// order nodes answer, and the rest where the answer is put together.
+    /// Where a pipe can run when lines are on several nodes. Row-wise pipes at the start run where
+    /// the lines are. The next pipe does so too if its partial states can be merged in any order,
+    /// since nodes answer in any order. The rest run where the answer is given.
     pub fn site(&self, place: usize) -> Site {
         let pipes = self.query.pipes();
         match pipes.iter().position(|pipe| !pipe.is_row_wise()) {
@@ -156,15 +156,15 @@ impl<'q> Plan<'q> {
         }
     }
 
-    /// The place of the pipe that runs by partial states, if the query can be taken apart into a
-    /// part beside the lines and one where the answer is given.
+    /// Index of the pipe whose partial states are merged; none if the query cannot be split into a
+    /// part where the lines are and a part where the answer is given.
     pub fn split_at(&self) -> Option<usize> {
         let places = 0..self.query.pipes().len();
         let is_merged = |place: &usize| self.site(*place) == Site::Merged;
         places.rev().find(is_merged).filter(|_| !self.query.has_subqueries())
     }
 
-    /// What runs the pipes.
+    /// The stages that run the pipes.
     pub fn stages(&self) -> Vec<Box<dyn Processor>> {
         let pipes = self.query.pipes().iter().zip(&self.rows_wanted);
         let stage = |(pipe, wanted): (&Pipe, &Option<u64>)| match (pipe.get::<Sort>(), wanted) {

@@ -1,10 +1,10 @@
-//! What a filter needs a line to hold, so that units without it are not read.
+//! The phrases that a filter needs in a line. Units without them are not read.
 //!
-//! A filter that selects a line by a word, a phrase, a value or a part of one, or by a regular
-//! expression with such a part, cannot select any where no value holds the words of that text.
-//! Units that know the words of their lines say so ([`ScanUnit::may_hold`]); the tree of needs then
-//! says whether the unit can be left out. Left out here: case, numbers, and fields that are
-//! computed; a filter on those may select lines of any unit.
+//! A filter by a word, a phrase, a value or a part of one, or by a regular expression with a
+//! literal part, selects a line only if some value holds the words of that text. Units with a word
+//! filter report whether they may hold a phrase ([`ScanUnit::may_hold`]). The tree of needs then
+//! decides whether the unit can be skipped. Left out: case-insensitive texts, numbers and computed
+//! fields; a filter on those may select lines of any unit.
 
 use std::any::Any;
 use std::sync::OnceLock;
@@ -19,14 +19,14 @@ use crate::syntax::cursor::quote;
 pub struct Phrase {
     /// The text.
     pub text: String,
-    /// Whether no word goes on before it in the value.
+    /// Whether the text must begin at the start of a word of the value.
     pub whole_start: bool,
-    /// Whether no word goes on behind it.
+    /// Whether the text must end at the end of a word of the value.
     pub whole_end: bool,
 }
 
-/// The phrases that a query asks of units, and what a source makes of them: that is the same for
-/// all its units, of which a query may have very many.
+/// The phrases that a query needs, and what a source prepares from them once for all its units, of
+/// which a query may read very many.
 #[derive(Debug, Default)]
 pub struct Phrases {
     all: Vec<Phrase>,
@@ -34,37 +34,37 @@ pub struct Phrases {
 }
 
 impl Phrases {
-    /// All of them.
+    /// All phrases.
     pub fn all(&self) -> &[Phrase] {
         &self.all
     }
 
-    /// What `make` makes of them, the first time that it is asked for. The units of a query ask for
-    /// one and the same.
+    /// What `make` prepares from the phrases, computed at the first call. All units of a query must
+    /// ask for the same type and value.
     pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce(&[Phrase]) -> T) -> &T {
         let made = self.made.get_or_init(|| Box::new(make(&self.all)));
         made.downcast_ref().expect("a source makes one thing of phrases")
     }
 }
 
-/// What a filter needs, found out once for all units.
+/// What a filter needs, computed once for all units.
 pub(crate) struct Needs {
     need: Need,
-    /// What each [test](tests_of) of the filter needs, negated ones included.
+    /// The need of each [test](tests_of) of the filter, negated tests included.
     tests: Vec<Need>,
     phrases: Phrases,
 }
 
-/// What is known of a unit by its words, before it is read.
+/// What the words of a unit rule out, before the unit is read.
 pub(crate) struct Known {
-    /// Whether it may have lines that the filter selects.
+    /// Whether the unit may have lines that the filter selects.
     pub may_pass: bool,
-    /// For each test of the [filter](tests_of), whether no value of the unit can pass it; empty
-    /// where that is not known, and where no line of the unit can pass.
+    /// For each test of the [filter](tests_of), whether no value of the unit can pass it. Empty
+    /// where this is unknown, and where no line of the unit can pass the filter.
     pub ruled_out: Vec<bool>,
 }
 
-/// The tests of stored fields of a filter, each once, from the first that is written to the last.
+/// The tests of stored fields in a filter, each once, in the order of the text.
 pub(crate) fn tests_of(filter: &Filter) -> Vec<&Test> {
     match filter {
         Filter::And(filters) | Filter::Or(filters) => filters.iter().flat_map(tests_of).collect(),
@@ -75,14 +75,14 @@ pub(crate) fn tests_of(filter: &Filter) -> Vec<&Test> {
     }
 }
 
-/// What has to be in a unit, so that the filter may select lines of it.
+/// A condition that a unit must meet for the filter to select lines of it.
 #[derive(Clone)]
 enum Need {
-    /// The phrase with this place.
+    /// The phrase at this index.
     Phrase(usize),
     /// All of these.
     All(Vec<Need>),
-    /// One of these.
+    /// At least one of these.
     Any(Vec<Need>),
 }
 
@@ -94,7 +94,7 @@ impl Needs {
         Needs { need: Need::of(filter, &mut tests.iter()), tests, phrases }
     }
 
-    /// What the words of a unit tell. It is not read for that.
+    /// Evaluates the needs by the words of a unit, without reading the unit.
     pub fn known(&self, unit: &dyn ScanUnit) -> Result<Known, SourceError> {
         let unknown = Known { may_pass: true, ruled_out: Vec::new() };
         if self.phrases.all.is_empty() {
@@ -133,15 +133,15 @@ impl Needs {
 }
 
 impl Needs {
-    /// The needs as an expression of phrases; none where there are none.
+    /// The needs as an expression of phrases; none where nothing is needed.
     pub fn shown(&self) -> Option<String> {
         self.need.shown(&self.phrases.all, false)
     }
 }
 
 impl Need {
-    /// As an expression; none where it is always met. `inside`: in parentheses where it has several
-    /// parts.
+    /// The need as an expression; none where it is always met. `inside`: puts parentheses around an
+    /// expression of several parts.
     fn shown(&self, phrases: &[Phrase], inside: bool) -> Option<String> {
         let (needs, word) = match self {
             Need::Phrase(place) => return Some(quote(&phrases[*place].text)),
@@ -162,7 +162,7 @@ impl Need {
         }
     }
 
-    /// What a filter needs; `tests` gives what each of its tests needs.
+    /// What a filter needs; `tests` gives the needs of its tests.
     fn of<'n>(filter: &Filter, tests: &mut impl Iterator<Item = &'n Need>) -> Need {
         match filter {
             Filter::And(filters) => Need::All(Need::of_each(filters, tests)),
@@ -198,7 +198,7 @@ impl Need {
         if needed.any { Need::Any(needs) } else { Need::All(needs) }
     }
 
-    /// Given which phrases may be there.
+    /// Whether the need is met; `held` says for each phrase whether the unit may hold it.
     fn is_met(&self, held: &[bool]) -> bool {
         match self {
             Need::Phrase(place) => held[*place],
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::syntax::query::Query;
 
-    /// A unit with these words only.
+    /// A unit that holds only these words.
     struct Words(&'static [&'static str]);
 
     impl ScanUnit for Words {
@@ -266,7 +266,7 @@ mod tests {
         check("a !(x or b)", &[false, true, false]);
         check("_time:5m x or level:>5 !*:x", &[true, false, true]);
         check("_line:q !x", &[true]);
-        // The unit is left out as a whole.
+        // The whole unit is skipped, so no test is ruled out.
         check("x", &[]);
     }
 

@@ -1,18 +1,18 @@
-//! Which lines of a frame may pass a filter, found in the text as it was received.
+//! Finds the lines of a frame that may pass a filter by searching the bytes as they were received.
 //!
-//! Most queries for new lines want a word, a phrase or a part of one in the message,
-//! and few lines have it. A frame that is not sealed has no columns; to parse all its lines takes
-//! ten times as long as to search their bytes. So the bytes are searched for *needles*: texts of
-//! which a line that passes the filter must hold one. Only lines with a needle are parsed, and the
-//! filter then decides about them.
+//! Most queries for new lines want a word, a phrase or a part of one in the message, and few lines
+//! have it. A frame that is not sealed has no columns. Parsing all its lines takes ten times as
+//! long as searching its bytes. So the bytes are searched for *needles*: texts of which every line
+//! that passes the filter holds at least one. Only lines with a needle are parsed, and the filter
+//! then decides about them.
 //!
-//! A needle is a run of ASCII letters and digits of a text that the message must hold. A value of
-//! `_msg` is a part of its line, except for the escapes of JSON and logfmt, of which only `\u` and
-//! `\x` can make letters and digits: lines with these are parsed as well. So are lines that hold a
-//! newline, since parts of a container's line are joined. Origins that have escapes taken out of
-//! values, or that give the message themselves, have all their lines parsed.
+//! A needle is a run of ASCII letters and digits in a text that the message must hold. A value of
+//! `_msg` is a part of its line, except for the escapes of JSON and logfmt. Only `\u` and `\x`
+//! escapes can produce letters and digits, so lines with these are parsed as well. So are lines
+//! that hold a newline, because the parts of a container's line are joined. All lines are parsed
+//! where the origin has escapes removed from values, or gives the message itself.
 //!
-//! Left out: other fields than the message. Some are computed, and some come with the origin.
+//! Left out: fields other than the message. Some are computed, and some come with the origin.
 
 use aho_corasick::AhoCorasick;
 use record::frame::HEADER_BYTES;
@@ -23,12 +23,12 @@ use crate::source::Phrase;
 
 /// With more needles, all lines are parsed instead.
 const NEEDLES_MAX: usize = 64;
-/// Bytes of a needle, the first ones of a longer text: they are rare enough, and what searches for
-/// them takes memory for each byte.
+/// Bytes of a needle; a longer text is cut. That many bytes are rare enough, and the automaton that
+/// searches for needles takes memory for each byte.
 const NEEDLE_BYTES_MAX: usize = 32;
-/// What may stand in a line for letters and digits of a value.
+/// Escapes that may stand in a line for letters and digits of a value.
 const ESCAPES: [&str; 2] = ["\\u", "\\x"];
-/// Letters that are an ASCII letter in another case: the long s and the Kelvin sign.
+/// Non-ASCII letters that match an ASCII letter of another case: the long s and the Kelvin sign.
 const FOLDED: [&str; 2] = ["\u{17f}", "\u{212a}"];
 
 /// The needles of a filter.
@@ -37,7 +37,7 @@ pub(crate) struct RawLines {
     needles: Needles,
 }
 
-/// Texts one of which a line must hold; there is at least one, and none is empty.
+/// Texts of which a line must hold at least one. There is at least one text, and none is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Needles {
     texts: Vec<String>,
@@ -46,7 +46,7 @@ struct Needles {
 }
 
 impl RawLines {
-    /// None where a line without any certain text may pass.
+    /// None where a line without any known text may pass.
     pub fn of(filter: &Filter) -> Option<RawLines> {
         let needles = Needles::of(filter)?;
         let folded: &[&str] = if needles.any_case { &FOLDED } else { &[] };
@@ -54,7 +54,7 @@ impl RawLines {
         let searched = AhoCorasick::builder()
             .ascii_case_insensitive(needles.any_case)
             .build(texts.chain(ESCAPES).chain(folded.iter().copied()));
-        // An error: there are more states than it can number.
+        // An error means that the automaton has too many states.
         Some(RawLines { searched: searched.ok()?, needles })
     }
 
@@ -66,7 +66,7 @@ impl RawLines {
         format!("{}{case}", texts.join(" or "))
     }
 
-    /// The places of the lines that may pass, rising; none where all have to be parsed.
+    /// The indexes of the lines that may pass, ascending; none where all lines must be parsed.
     pub fn lines(&self, frame: &Frame) -> Option<Vec<u32>> {
         if !frame.origins().iter().all(|origin| keeps_text(&origin.hints)) {
             return None;
@@ -95,7 +95,7 @@ fn keeps_text(hints: &Hints) -> bool {
 }
 
 impl Needles {
-    /// None where a line without any certain text may pass.
+    /// None where a line without any known text may pass.
     fn of(filter: &Filter) -> Option<Needles> {
         match filter {
             Filter::Field { name, test } if name == MSG => Needles::of_test(test),
@@ -127,7 +127,7 @@ impl Needles {
         Some(Needles { texts: vec![text], any_case })
     }
 
-    /// None where one of the parts may pass without any text, or where there are too many texts.
+    /// None where one part may pass without any known text, or where there are too many needles.
     fn any_of(parts: impl Iterator<Item = Option<Needles>>) -> Option<Needles> {
         let mut all: Option<Needles> = None;
         for part in parts {
@@ -146,7 +146,7 @@ impl Needles {
         all
     }
 
-    /// How much better than others these are to look for: few lines hold a long text.
+    /// How well the needles select: few lines hold a long text.
     fn worth(&self) -> (bool, usize) {
         (!self.any_case, self.texts.iter().map(String::len).min().unwrap_or(0))
     }
@@ -205,7 +205,7 @@ mod tests {
         };
         assert_eq!(needles(&either(NEEDLES_MAX)).unwrap().0.len(), NEEDLES_MAX);
         assert_eq!(needles(&either(NEEDLES_MAX + 1)), None);
-        // Another part of the filter gives a needle.
+        // Another part of the filter has a needle.
         let both = format!("({}) rare", either(NEEDLES_MAX + 1));
         assert_eq!(needles(&both), Some((vec!["rare".to_owned()], false)));
         let long = needles(&"a".repeat(NEEDLE_BYTES_MAX + 1)).unwrap();

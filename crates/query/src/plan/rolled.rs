@@ -1,17 +1,17 @@
 //! Queries that count lines by time and one or two fields: `level:error | stats by (_time:1m)
 //! count()`, `top 10 by (hostname)`, `app_name:=nginx | stats by (level) count()`.
 //!
-//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment whose counts tell the lines
-//! in the range of times from the others is not opened then: for each count a row is made that
-//! stands for its lines, and goes through the filter and into the first pipe, which adds up as many
-//! lines. Without a field, a unit whose times are all in one bucket is not opened either.
+//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment is not opened if its counts
+//! separate the lines in the time range from the others. Each count becomes a row that stands for
+//! its lines. The row goes through the filter into the first pipe, which counts it as that many
+//! lines. Without a field, a unit whose times all fall into one bucket is not opened either.
 //!
 //! A test that no line of a segment can pass, because its words are not there, is left out of the
 //! filter for that segment. So `!"no such word" | stats by (level) count()` is answered from counts
 //! too, although segments keep none of messages.
 //!
-//! Left out: queries that tell more fields apart, or such of which no counts are kept; they look at
-//! columns ([`crate::plan::counting`]).
+//! Left out: queries by more fields, or by fields for which no counts are kept; these read columns
+//! ([`crate::plan::counting`]).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use crate::source::{Grouped, ScanUnit, TimeRange};
 use crate::syntax::query::Query;
 use crate::time::write_time;
 
-/// Fields of a query of the kind.
+/// Fields of such a query.
 const FIELDS_MAX: usize = 2;
-/// Room for a value, which may be longer: a time, to the second.
+/// Room for an average value: a time, to the second. Values may be longer.
 const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
 
-/// A query of the kind.
+/// A query that can be answered from the counts of segments.
 pub(crate) struct Rolled {
     counted: CountedBy,
     /// Without tests of the time, which all rows pass.
@@ -46,6 +46,7 @@ pub(crate) struct Rolled {
 struct Counts {
     fields: Vec<String>,
     bucket_ns: Option<(i64, i64)>,
+    /// The filter without tests of the time, which all rows pass.
     selector: Selector,
 }
 
@@ -57,15 +58,15 @@ type CountsWithout = HashMap<Vec<bool>, Option<Counts>, foldhash::fast::RandomSt
 pub(crate) struct Weighted {
     /// The rows.
     pub block: Block,
-    /// Lines that each stands for.
+    /// Number of lines that each row stands for.
     pub lines: Vec<u64>,
-    /// The time of each, nanoseconds since 1970 UTC, as its text says; none where that is not
-    /// known.
+    /// The time of each row, nanoseconds since 1970 UTC, equal to its time as text; empty where
+    /// the times are not known.
     pub times_ns: Vec<i64>,
 }
 
 impl Rolled {
-    /// None when the query is of another kind, whichever tests are ruled out.
+    /// None when the query needs more than such counts, whichever tests are ruled out.
     pub fn of(query: &Query) -> Option<Rolled> {
         let counted = CountedBy::of(query.pipes().first())?;
         let filter = without_time(query.filter());
@@ -82,8 +83,8 @@ impl Rolled {
         self.whole.is_some()
     }
 
-    /// Calls `each` with the rows of every segment that is counted, those that the filter selects.
-    /// Returns the units of these; the others stay.
+    /// Calls `each` with the selected rows of every segment that can be counted. Removes the units
+    /// of these segments from `units` and returns them.
     pub fn count_segments(
         &self,
         units: &mut Vec<Box<dyn ScanUnit>>,
@@ -142,7 +143,7 @@ impl Rolled {
         }
     }
 
-    /// A row that stands for all lines of a unit, if the query does not tell them apart.
+    /// A row that stands for all lines of a unit. None if the query may distinguish these lines.
     pub fn count_unit(
         &self,
         unit: &dyn ScanUnit,
@@ -189,7 +190,7 @@ impl Counts {
         Ok(known)
     }
 
-    /// A row that stands for all lines of a unit, if the query does not tell them apart.
+    /// A row that stands for all lines of a unit. None if the query may distinguish these lines.
     fn count_unit(
         &self,
         unit: &dyn ScanUnit,
@@ -210,14 +211,14 @@ impl Counts {
     }
 }
 
-/// Whether all its event times are known to be in the range.
+/// Whether all event times of the unit are known to be in the range.
 fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
     let times = unit.time_range_ns();
     times.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest))
 }
 
 impl Weighted {
-    /// A row without fields that stands for so many lines.
+    /// A row without fields that stands for `lines` lines.
     pub fn of_lines(lines: u64) -> Weighted {
         let block = Block::Made(vec![MadeRow::default()]);
         Weighted { block, lines: vec![lines], times_ns: Vec::new() }
@@ -232,7 +233,7 @@ impl Weighted {
     }
 }
 
-/// Rows under construction.
+/// Rows that are being built.
 struct Rows<'r> {
     counts: &'r Counts,
     time: Option<Arc<str>>,
@@ -273,7 +274,7 @@ impl<'r> Rows<'r> {
         self.lines.push(lines);
     }
 
-    /// Takes the rows that the filter selects, and drops the others.
+    /// Takes out the rows that the filter selects, and drops the others.
     fn take_selected(&mut self, scratch: &mut Scratch) -> Weighted {
         let mut block = Block::Made(std::mem::take(&mut self.rows));
         let mut bits = Bitmap::full(block.len());
@@ -290,7 +291,7 @@ impl<'r> Rows<'r> {
     }
 }
 
-/// The filter without the ranges of time that every row has to be in.
+/// The filter without the time ranges that every row must be in.
 pub(crate) fn without_time(filter: &Filter) -> Filter {
     match filter {
         Filter::Time(_) => Filter::All,
@@ -307,8 +308,8 @@ pub(crate) fn without_time(filter: &Filter) -> Filter {
     }
 }
 
-/// The filter for lines of which none passes some of its [tests](tests_of); `ruled_out` says of each
-/// in their order whether it is one of these.
+/// The filter for lines that fail some of its [tests](tests_of). `ruled_out` gives for each test, in
+/// the order of the tests, whether it is one of these.
 fn without_tests(filter: &Filter, ruled_out: &mut impl Iterator<Item = bool>) -> Filter {
     match filter {
         Filter::And(filters) => {
@@ -347,7 +348,7 @@ fn nothing() -> Filter {
     Filter::Not(Filter::All.into())
 }
 
-/// Adds the fields that a filter looks at; none when it looks at the time.
+/// Adds the fields that a filter tests; none when it tests the time.
 pub(crate) fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
     match filter {
         Filter::All => Some(()),
@@ -427,7 +428,7 @@ mod tests {
         check("!level:error | top 3 by (level)", Some((&["level"], None)));
         check("* | stats count() a, count() if (level:error) b", Some((&["level"], None)));
         check("* | stats by (_time:1s, a) count()", Some((&["a"], Some(1_000_000_000))));
-        // Of which no counts are kept: the source says so.
+        // Segments keep no counts of these fields, but only the source can tell.
         check("error | stats by (level) count()", Some((&["_msg", "level"], None)));
         check("level:error | stats by (hostname) count()", Some((&["hostname", "level"], None)));
         check("* | stats by (level, hostname) count()", Some((&["hostname", "level"], None)));

@@ -1,12 +1,12 @@
-//! Columns of a batch, in every form that columns of a block may have.
+//! Columns of a batch, in every form that the columns of a block may have.
 
 use std::sync::Arc;
 
 use record::columns::{Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places};
 use record::{Batch, Place, RestoredBuilder};
 
-/// A batch by columns. The form of each depends on its name and `form`; some are not to be had
-/// apart from the lines.
+/// A batch by columns. The form of each column depends on its name and `form`. Some forms cannot be
+/// read without the lines.
 pub(super) struct BatchColumns<'b> {
     batch: &'b Batch,
     form: usize,
@@ -17,7 +17,7 @@ pub(super) struct BatchColumns<'b> {
 impl<'b> BatchColumns<'b> {
     pub fn new(batch: &'b Batch, form: usize) -> Self {
         let times = batch.rows().map(|row| row.time_ns()).collect();
-        // The class of a row is its place from behind.
+        // The class of a row is its index counted from the end.
         let classes = (0..batch.len() as u32).rev().collect();
         BatchColumns { batch, form, times, classes }
     }

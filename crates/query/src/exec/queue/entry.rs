@@ -1,4 +1,4 @@
-//! A query in the list: what is known of it, and how it is shown.
+//! The entry of a query in the queue, and how the list shows it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use crate::source::TimeRange;
 
 /// Bytes of a query's text that are listed; the rest is cut off.
 const LISTED_TEXT_BYTES_MAX: usize = 4_096;
-/// A query that has done less says nothing of the time that is left.
+/// Share of the work below which the remaining time cannot be estimated.
 const PROGRESS_MIN: f64 = 0.005;
 
 /// A query as it is listed.
@@ -23,27 +23,27 @@ pub struct QueryInfo {
     pub kind: String,
     /// Its text, cut off when it is very long.
     pub query: String,
-    /// The time it covers; none where it has none, or nobody told.
+    /// The time range that the query reads; none where it has none, or none was reported.
     pub range: Option<TimeRange>,
-    /// Where it is on its way.
+    /// The present state.
     pub state: State,
-    /// Its place in line, from 1, while it waits.
+    /// Position in the line, from 1, while the query waits.
     pub position: Option<usize>,
-    /// When it came in.
+    /// When the query arrived.
     pub started: SystemTime,
     /// How long it waited for a place.
     pub wait: Duration,
     /// How long it has run, or ran, without pauses.
     pub run: Duration,
-    /// How long it will run on, if what is left takes as long as what is done; while it runs.
+    /// Estimated remaining time while the query runs, if the rest goes as fast as the work so far.
     pub left: Option<Duration>,
     /// Share of the work that is done, from 0 to 1.
     pub progress: f64,
-    /// Blocks and frames to read; 0 until that is known.
+    /// Blocks and frames to read; 0 until they are listed.
     pub blocks_planned: u64,
-    /// Those that are read, or were found to be unnecessary.
+    /// Blocks and frames that were read or skipped.
     pub blocks_done: u64,
-    /// Bytes of raw lines in the planned ones.
+    /// Bytes of raw lines in the planned blocks and frames.
     pub bytes_planned: u64,
     /// Bytes of raw lines read.
     pub bytes_scanned: u64,
@@ -53,13 +53,13 @@ pub struct QueryInfo {
     pub rows: u64,
     /// Memory held by its pipes now, in bytes.
     pub memory_bytes: u64,
-    /// Why it failed.
+    /// Why the query failed.
     pub error: Option<String>,
-    /// Who asked.
+    /// The client that sent the query.
     pub client: String,
 }
 
-/// What the queue knows of a query.
+/// The entry of a query in the queue.
 pub(super) struct Entry {
     pub kind: String,
     pub query: String,
@@ -68,9 +68,10 @@ pub(super) struct Entry {
     pub started: SystemTime,
     pub came: Instant,
     pub ran_from: Option<Instant>,
-    /// How it ended, and when; none while it has a place, waits, or is paused.
+    /// How and when the query ended; none while it runs, waits, or is paused.
     pub ended: Option<(State, Instant)>,
-    /// Time that it waited and ran in a process before this one.
+    /// Times that the query waited and ran before this entry: in an earlier process, or before it
+    /// was resumed.
     pub before: (Duration, Duration),
     pub error: Option<String>,
     pub progress: Arc<Progress>,
@@ -98,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// How long it waited for its place, and ran without pauses.
+    /// How long the query waited for its place, and how long it ran without pauses.
     pub fn times(&self) -> (Duration, Duration) {
         let end = self.ended.map_or_else(Instant::now, |(_, at)| at);
         let wait = self.ran_from.unwrap_or(end).saturating_duration_since(self.came);

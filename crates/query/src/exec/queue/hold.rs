@@ -1,7 +1,7 @@
-//! How a query that runs is paused: it looks now and then whether it is asked to, and waits where
-//! it stands.
+//! Pauses a running query: the query checks now and then whether it has been paused, and then
+//! blocks where it is.
 //!
-//! What it holds in memory and of files stays with it; so a pause has an end
+//! A paused query keeps its memory and its open files. A pause is therefore limited
 //! ([`super::QueueLimits::pause_max`]).
 
 use std::fmt;
@@ -14,14 +14,14 @@ use super::{Shared, State};
 /// The pauses of a query.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// It was paused since it last looked.
-    asked: AtomicBool,
-    /// It was paused for too long.
+    /// The query was paused since its last check.
+    pause_requested: AtomicBool,
+    /// The query was paused for longer than the limit.
     expired: AtomicBool,
     times: Mutex<Times>,
 }
 
-/// From when on a query does not run, and how long that was before.
+/// Since when the query has been paused, and the total of earlier pauses.
 #[derive(Debug, Default)]
 struct Times {
     since: Option<Instant>,
@@ -33,28 +33,28 @@ impl Held {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that it is to wait.
+    /// Tells the query to pause at its next check.
     pub fn ask(&self) {
         self.times().since.get_or_insert_with(Instant::now);
-        self.asked.store(true, Relaxed);
+        self.pause_requested.store(true, Relaxed);
     }
 
-    /// It begins to run: what was asked before does not count.
+    /// The query begins to run: earlier pauses do not count.
     pub fn run(&self) {
         *self.times() = Times::default();
-        self.asked.store(false, Relaxed);
+        self.pause_requested.store(false, Relaxed);
     }
 
-    /// It goes on.
-    fn go_on(&self) {
+    /// Ends the present pause.
+    fn end_pause(&self) {
         let mut times = self.times();
         if let Some(since) = times.since.take() {
             times.total += since.elapsed();
         }
-        self.asked.store(false, Relaxed);
+        self.pause_requested.store(false, Relaxed);
     }
 
-    /// How long it did not run, up to an instant.
+    /// Total time of pauses up to an instant.
     pub fn time(&self, end: Instant) -> Duration {
         let times = self.times();
         let now = times.since.map_or(Duration::ZERO, |since| end.saturating_duration_since(since));
@@ -62,7 +62,7 @@ impl Held {
     }
 }
 
-/// By which a query that runs is paused. The default is never asked.
+/// Lets others pause a running query. The default value is never paused.
 #[derive(Clone, Default)]
 pub struct Hold(Option<Inside>);
 
@@ -84,23 +84,23 @@ impl Hold {
         Hold(Some(Inside { id, shared: Arc::clone(shared), held: Arc::clone(held) }))
     }
 
-    /// Goes on at once unless the query is paused. Then waits until it is resumed and has a place
-    /// again, or is cancelled; one that is paused for too long is cancelled here.
+    /// Returns at once unless the query is paused. Otherwise blocks until the query is resumed and
+    /// has a place again, or is cancelled. A query that is paused for too long is cancelled here.
     #[inline]
     pub fn pass(&self, cancelled: &AtomicBool) {
         if let Some(inside) = &self.0
-            && inside.held.asked.load(Relaxed)
+            && inside.held.pause_requested.load(Relaxed)
         {
             inside.wait(cancelled);
         }
     }
 
-    /// Time that it waited so.
+    /// Total time of the pauses so far.
     pub fn held(&self) -> Duration {
         self.0.as_ref().map_or(Duration::ZERO, |inside| inside.held.time(Instant::now()))
     }
 
-    /// Whether it was paused for too long and cancelled therefore.
+    /// Whether the query was cancelled because its pause exceeded the limit.
     pub fn expired(&self) -> bool {
         self.0.as_ref().is_some_and(|inside| inside.held.expired.load(Relaxed))
     }
@@ -131,6 +131,6 @@ impl Inside {
                 _ => break,
             };
         }
-        self.held.go_on();
+        self.held.end_pause();
     }
 }

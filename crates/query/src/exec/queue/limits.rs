@@ -1,15 +1,16 @@
-//! Limits of the queue, and what is said to whoever meets one.
+//! Limits of the queue, and the errors for clients that exceed one.
 
 use std::time::Duration;
 
-/// Limits of the queue. Each says what happens beyond it.
+/// Limits of the queue. Each comment says what happens beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Queries that run at once; further ones wait. `query.concurrent_max`.
     pub concurrent_max: usize,
     /// Queries that wait or are paused; further ones are refused. `query.waiting_max`.
     pub waiting_max: usize,
-    /// Time a query waits before it is refused, but for those in the background. `query.wait_max`.
+    /// Time that a query waits before it is refused; background queries wait without limit.
+    /// `query.wait_max`.
     pub wait_max: Duration,
     /// Exports and background queries that run at once; further ones wait.
     /// `query.background_concurrent_max`.
@@ -17,13 +18,12 @@ pub struct QueueLimits {
     /// Exports and background queries that wait or are paused; further ones are refused.
     /// `query.background_waiting_max`.
     pub background_waiting_max: usize,
-    /// Time a query is paused before it is ended, to give its memory and files back.
+    /// Time that a query may be paused before it is ended, which frees its memory and files.
     /// `query.pause_max`.
     pub pause_max: Duration,
-    /// Ended queries that are still listed, beside those in the background; older ones are
-    /// forgotten.
+    /// Ended queries that stay in the list, besides background queries; older ones are removed.
     pub finished_kept: usize,
-    /// Live tails at once; further ones are refused. `query.tails_max`.
+    /// Live tails that run at once; further ones are refused. `query.tails_max`.
     pub tails_max: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for QueueLimits {
 /// Why a query got no place. The text is for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// Too many wait already.
+    /// Too many queries wait already.
     #[error(
         "{0} queries wait already; try again later, or raise query.waiting_max or query.concurrent_max"
     )]
@@ -69,16 +69,16 @@ pub enum QueueError {
          query.background_concurrent_max or query.wait_max"
     )]
     ExportWaitedTooLong(u64),
-    /// It was paused while it waited, and not resumed.
+    /// The query was paused while it waited, and not resumed in time.
     #[error("it was paused for longer than query.pause_max, {0} s")]
     PausedTooLong(u64),
-    /// Too many live tails.
+    /// Too many live tails run already.
     #[error("{0} live tails run already; close one, or raise query.tails_max")]
     TailsFull(usize),
-    /// It was cancelled while it waited.
+    /// The query was cancelled while it waited.
     #[error("the query was cancelled while it waited")]
     Cancelled,
-    /// The server ends.
+    /// The server is shutting down.
     #[error("the server is shutting down")]
     Closed,
 }

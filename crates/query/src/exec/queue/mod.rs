@@ -1,13 +1,13 @@
-//! The queue of queries: who may run, who waits, what ran lately.
+//! The queue of queries: which queries may run, which wait, and which ran lately.
 //!
-//! Each query gets a place, or waits for one in the order of arrival ([`places`]). Queries that
-//! somebody waits for, those in the background, and live tails have places of their own. Every
-//! query is listed while it waits, runs or is paused, and for a while after its end; those in the
-//! background until they are [forgotten](Queue::forget), as their results are kept. It can be
-//! cancelled whatever it does, and paused but for tails.
+//! A query needs a place to run. It gets a free one, or waits for one in order of arrival
+//! ([`places`]). Interactive queries, background queries and live tails have separate places. Every
+//! query is listed while it waits, runs or is paused, and for a while after its end. A background
+//! query stays listed until it is [forgotten](Queue::forget), because its results are kept. Every
+//! query can be cancelled in any state; all but tails can be paused.
 //!
-//! Left out: what a background query is beyond its entry here (its results, and what of it outlives
-//! the process), which is up to whoever entered it.
+//! Left out: everything about a background query except its entry here. Its results, and whatever
+//! outlives the process, belong to the caller that entered it.
 
 mod entry;
 mod hold;
@@ -32,11 +32,11 @@ pub use ticket::{Permit, Ticket};
 
 use crate::source::TimeRange;
 
-/// The kind of queries that are live tails.
+/// The kind of live tails.
 pub const TAIL: &str = "tail";
-/// The kind of queries that are exports.
+/// The kind of exports.
 pub const EXPORT: &str = "export";
-/// The kind of queries whose results are kept.
+/// The kind of background queries, whose results are kept.
 pub const BACKGROUND: &str = "background";
 
 fn class_of(kind: &str) -> Class {
@@ -47,25 +47,25 @@ fn class_of(kind: &str) -> Class {
     }
 }
 
-/// What came of the wish to cancel a query.
+/// Result of a request to cancel a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
-    /// It will end soon, if it has not yet.
+    /// The query will end soon, if it has not yet.
     Cancelled,
-    /// It had ended before, like this.
+    /// The query had ended before, in this state.
     Ended(State),
     /// There is no such query, or it ended long ago.
     Unknown,
 }
 
-/// What came of the wish to pause or resume a query.
+/// Result of a request to pause or resume a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is like this now.
+    /// The query is now in this state.
     Changed(State),
-    /// It cannot be, as it is like this.
+    /// The query cannot be paused or resumed in this state.
     Refused(State),
-    /// It is a tail, which cannot be paused.
+    /// The query is a tail, which cannot be paused.
     Endless,
     /// There is no such query, or it ended long ago.
     Unknown,
@@ -80,7 +80,7 @@ pub struct Queue {
 struct Shared {
     limits: QueueLimits,
     inner: Mutex<Inner>,
-    /// A place was given or left, somebody was cancelled or paused, or the queue was closed.
+    /// A place was given or left, a query was cancelled or paused, or the queue was closed.
     changed: Condvar,
 }
 
@@ -117,13 +117,13 @@ impl Queue {
         self.shared.limits
     }
 
-    /// Ids are greater than that from now on.
+    /// All later ids are greater than `last_id`.
     pub fn continue_ids(&self, last_id: u64) {
         let mut inner = self.shared.lock();
         inner.last_id = inner.last_id.max(last_id);
     }
 
-    /// Enters a query, which has a place then or waits for one: [`Ticket::wait`].
+    /// Enters a query, which then has a place or waits for one: [`Ticket::wait`].
     pub fn enter(&self, kind: &str, query: &str, client: &str) -> Result<Ticket, QueueError> {
         let mut inner = self.shared.lock();
         inner.last_id += 1;
@@ -131,7 +131,7 @@ impl Queue {
         inner.entries.insert(id, Entry::new(kind, query, client, SystemTime::now()));
         self.ticket(&mut inner, id).inspect_err(|error| {
             if kind == BACKGROUND {
-                // It would be listed until it is forgotten, and nobody knows of it.
+                // The caller never learns the id, so it could not forget the entry.
                 inner.entries.remove(&id);
             } else {
                 inner.end(id, State::Failed, Some(error.to_string()), self.limits().finished_kept);
@@ -144,8 +144,8 @@ impl Queue {
         self.enter(kind, query, client)?.wait()
     }
 
-    /// Lists a query that ended in a process before this one, under the id it had. What its entry
-    /// says is that of `info`.
+    /// Lists a query that ended in an earlier process, under its old id. The entry is set from
+    /// `info`.
     pub fn restore(&self, info: &QueryInfo) {
         assert!(info.state.is_ended(), "what runs is entered");
         let mut inner = self.shared.lock();
@@ -158,22 +158,22 @@ impl Queue {
         inner.last_id = inner.last_id.max(info.id);
     }
 
-    /// Says which time a query covers, for whoever looks at the list.
+    /// Records the time range that a query reads, for the list.
     pub fn covers(&self, id: u64, range: TimeRange) {
         if let Some(entry) = self.shared.lock().entries.get_mut(&id) {
             entry.range = Some(range);
         }
     }
 
-    /// Enters a query again that is listed as ended, under its id.
+    /// Enters an ended query again, under its id.
     ///
     /// # Panics
     ///
-    /// When it is not listed, or has not ended.
+    /// When the query is not listed, or has not ended.
     pub fn enter_again(&self, id: u64) -> Result<Ticket, QueueError> {
         let mut inner = self.shared.lock();
         let Some(entry) = inner.entries.get_mut(&id).filter(|entry| entry.ended.is_some()) else {
-            // All others go on with the queue.
+            // Without the lock, the panic does not poison the queue for others.
             drop(inner);
             panic!("query {id} is not listed as ended");
         };
@@ -182,7 +182,7 @@ impl Queue {
         let range = entry.range;
         let was = std::mem::replace(entry, Entry { before, range, ..fresh });
         self.ticket(&mut inner, id).inspect_err(|_| {
-            // It stays what it was.
+            // A query that is refused keeps its old entry.
             inner.entries.insert(id, was);
         })
     }
@@ -203,13 +203,13 @@ impl Queue {
         })
     }
 
-    /// All queries that wait, run or ended lately, newest first.
+    /// All queries that wait, run, or ended lately, newest first.
     pub fn list(&self) -> Vec<QueryInfo> {
         let inner = self.shared.lock();
         inner.entries.iter().rev().map(|(&id, entry)| entry.info(id, &inner.places)).collect()
     }
 
-    /// One query.
+    /// The entry of a query; none when it is not listed.
     pub fn get(&self, id: u64) -> Option<QueryInfo> {
         let inner = self.shared.lock();
         inner.entries.get(&id).map(|entry| entry.info(id, &inner.places))
@@ -227,8 +227,7 @@ impl Queue {
         Cancel::Cancelled
     }
 
-    /// Lets a query wait, without a place, until it is resumed. One that runs stops within some
-    /// milliseconds.
+    /// Takes a query's place away until it is resumed. A running query stops within milliseconds.
     pub fn pause(&self, id: u64) -> Change {
         let mut inner = self.shared.lock();
         let Some(entry) = inner.entries.get(&id) else { return Change::Unknown };
@@ -244,7 +243,7 @@ impl Queue {
         Change::Changed(State::Paused)
     }
 
-    /// Lets a paused query go on, as soon as it has a place again.
+    /// Resumes a paused query, as soon as it has a place again.
     pub fn resume(&self, id: u64) -> Change {
         let mut inner = self.shared.lock();
         let Some(entry) = inner.entries.get(&id) else { return Change::Unknown };
@@ -257,7 +256,7 @@ impl Queue {
         if resumed { Change::Changed(state) } else { Change::Refused(state) }
     }
 
-    /// Lists a query no more that has ended.
+    /// Removes an ended query from the list.
     pub fn forget(&self, id: u64) {
         let mut inner = self.shared.lock();
         if inner.entries.get(&id).is_some_and(|entry| entry.ended.is_some()) {
@@ -266,12 +265,12 @@ impl Queue {
         }
     }
 
-    /// Whether it is closed: what ends now did so because the server ends.
+    /// Whether the queue is closed. Queries that end from then on do so because of the shutdown.
     pub fn is_closed(&self) -> bool {
         self.shared.lock().closed
     }
 
-    /// Cancels all queries and refuses new ones: the server ends.
+    /// Cancels all queries and refuses new ones, for the shutdown of the server.
     pub fn close(&self) {
         let mut inner = self.shared.lock();
         inner.closed = true;
@@ -285,7 +284,7 @@ impl Shared {
         self.inner.lock().expect("nothing panics inside")
     }
 
-    /// Ends a query that is here.
+    /// Ends a query that is in the queue.
     fn leave(
         &self,
         mut inner: MutexGuard<'_, Inner>,

@@ -1,50 +1,51 @@
-//! Who has a place: the rules of the queue alone, without threads, clocks and texts.
+//! The rules by which queries get places: no threads, clocks or texts, only state.
 //!
-//! A query of a class with places of its own enters; it runs when one is free and nobody waits,
-//! else it waits in the order of arrival. One that is paused gives its place, or its turn, up, and
-//! stands in line again when it is resumed.
+//! Each class of queries has places of its own. A query that enters runs at once when a place of
+//! its class is free and no other query waits. Otherwise it waits in order of arrival. A query that
+//! is paused gives up its place or its position in the line. When it is resumed, it joins the end
+//! of the line.
 //!
-//! Invariants: no more queries of a class run than it has places; while a place is free nobody of
-//! the class waits; those who wait get places in the order in which they came into the line.
+//! Invariants: a class never runs more queries than it has places; while a place is free, no query
+//! of its class waits; waiting queries get places in the order in which they joined the line.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Queries that share places.
+/// A class of queries that share places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Somebody waits for the answer.
+    /// A client waits for the answer.
     Interactive,
-    /// Exports and background queries: they may take hours, and nobody who waits for an answer
-    /// stands behind them.
+    /// Exports and background queries. They may take hours, so interactive queries do not wait
+    /// behind them.
     Background,
-    /// Live tails: they last for hours and cost little. They do not wait.
+    /// Live tails, which run for hours and cost little. They never wait.
     Tail,
 }
 
-/// Where a query is on its way.
+/// The state of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits for a place.
+    /// Waits for a place.
     Waiting,
-    /// It runs.
+    /// Runs.
     Running,
-    /// Somebody paused it; it has no place until it is resumed.
+    /// Was paused; has no place until it is resumed.
     Paused,
-    /// It ran to its end.
+    /// Ran to its end.
     Done,
-    /// Somebody cancelled it.
+    /// Was cancelled.
     Cancelled,
-    /// It was refused, or ended by an error or a limit.
+    /// Was refused, or ended by an error or a limit.
     Failed,
-    /// The server ended while it ran, or it was paused for too long; it can be resumed.
+    /// Was ended by a shutdown or by too long a pause; can be resumed.
     Interrupted,
 }
 
 impl State {
-    /// How many there are.
+    /// Number of states.
     pub const COUNT: usize = 7;
 
-    /// As in the API.
+    /// The name in the API.
     pub fn name(self) -> &'static str {
         match self {
             State::Waiting => "waiting",
@@ -57,7 +58,7 @@ impl State {
         }
     }
 
-    /// The state of that name.
+    /// The state with this name in the API.
     pub fn named(name: &str) -> Option<State> {
         use State::*;
         [Waiting, Running, Paused, Done, Cancelled, Failed, Interrupted]
@@ -65,17 +66,17 @@ impl State {
             .find(|state| state.name() == name)
     }
 
-    /// Whether it runs no more, and will not unless it is resumed.
+    /// Whether the query has ended. An ended query runs again only if it is resumed.
     pub fn is_ended(self) -> bool {
         !matches!(self, State::Waiting | State::Running | State::Paused)
     }
 }
 
-/// How many of a class may run and wait.
+/// Limits of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClassLimits {
     pub running_max: usize,
-    /// Those that are paused count too: they will want a place again.
+    /// Queries that wait or are paused. Paused ones count, because they will need a place again.
     pub waiting_max: usize,
 }
 
@@ -95,13 +96,13 @@ struct ClassPlaces {
 }
 
 impl Places {
-    /// Places for interactive queries, those in the background, and tails.
+    /// Places for interactive queries, background queries and tails, in this order.
     pub fn new(limits: [ClassLimits; 3]) -> Places {
         let class = |limits| ClassPlaces { limits, line: VecDeque::new(), running: 0, paused: 0 };
         Places { classes: limits.map(class), live: BTreeMap::new() }
     }
 
-    /// Gives a new query a place, or lets it wait. False: too many wait already.
+    /// Gives a new query a place, or lets it wait. False: too many queries wait already.
     pub fn enter(&mut self, id: u64, class: Class) -> bool {
         let places = &mut self.classes[class as usize];
         let free = places.line.is_empty() && places.running < places.limits.running_max;
@@ -115,12 +116,12 @@ impl Places {
         true
     }
 
-    /// The state of a query that is here.
+    /// The state of a query; none when it has ended or never entered.
     pub fn state(&self, id: u64) -> Option<State> {
         self.live.get(&id).map(|(_, state)| *state)
     }
 
-    /// How many of its class get a place before it, and itself; none when it does not wait.
+    /// Position in the line, from 1; none when the query does not wait.
     pub fn position(&self, id: u64) -> Option<usize> {
         let (class, _) = self.live.get(&id)?;
         self.classes[*class as usize]
@@ -130,7 +131,7 @@ impl Places {
             .map(|at| at + 1)
     }
 
-    /// Takes a query's place or turn until it is resumed. False when it is paused already.
+    /// Takes a query's place or position until it is resumed. False when it is paused already.
     pub fn pause(&mut self, id: u64) -> bool {
         self.change(id, State::Paused)
     }
@@ -140,7 +141,7 @@ impl Places {
         self.state(id) == Some(State::Paused) && self.change(id, State::Waiting)
     }
 
-    /// A query leaves, wherever it is.
+    /// Removes a query, in whichever state it is.
     pub fn leave(&mut self, id: u64) {
         let (class, state) = self.live.remove(&id).expect("a query leaves once");
         self.count_out(id, class, state);
@@ -174,7 +175,7 @@ impl Places {
         }
     }
 
-    /// Gives free places to those first in line.
+    /// Gives free places to the first queries in the line.
     fn admit(&mut self, class: Class) {
         let places = &mut self.classes[class as usize];
         while places.running < places.limits.running_max
@@ -206,7 +207,7 @@ mod tests {
         Resume(usize),
     }
 
-    /// The same rules as a list that is walked through: in the order of the line.
+    /// Reference model: a list in the order of the line, scanned from its start.
     #[derive(Default)]
     struct Naive(Vec<(u64, Class, State)>);
 
@@ -303,7 +304,7 @@ mod tests {
         let entered: Vec<bool> = (1..=7).map(|id| places.enter(id, Class::Interactive)).collect();
         assert_eq!(entered, [true, true, true, true, true, false, false]);
         assert_eq!((places.position(5), places.position(1)), (Some(3), None));
-        // One that is paused still counts, as it will want its place again.
+        // A paused query counts as waiting, because it will need a place again.
         assert!(places.pause(1) && !places.pause(1));
         assert_eq!(places.state(3), Some(State::Running));
         assert!(!places.enter(8, Class::Interactive));

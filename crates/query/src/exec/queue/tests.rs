@@ -22,7 +22,7 @@ fn queue(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Queue
     })
 }
 
-/// Blocks until `queue` looks as wanted; whoever changes it makes it so soon.
+/// Blocks until `wanted` holds for the list; another thread must bring that about soon.
 fn until(queue: &Queue, wanted: impl Fn(&[QueryInfo]) -> bool) {
     while !wanted(&queue.list()) {
         thread::yield_now();
@@ -51,7 +51,7 @@ fn queries_wait_in_line() {
     drop(first);
     threads.into_iter().for_each(|t| t.join().unwrap());
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [2, 3, 4]);
-    // The oldest is forgotten.
+    // The oldest ended query is no longer listed.
     assert_eq!(states(&queue), [(4, "done"), (3, "done"), (2, "done")]);
     assert!(queue.get(1).is_none());
     assert_eq!(queue.get(4).unwrap().progress, 1.0);
@@ -68,7 +68,7 @@ fn refusals_name_the_setting() {
     let error = waiting.submit("query", "b", "me").err().unwrap();
     assert!(error.to_string().contains("query.wait_max"));
     assert_eq!(waiting.get(2).unwrap().state, State::Failed);
-    // Tails have places of their own, and as few as said.
+    // Tails have places of their own, up to their own limit.
     let tail = queue.submit(TAIL, "c", "me").unwrap();
     assert!(queue.submit(TAIL, "d", "me").err().unwrap().to_string().contains("query.tails_max"));
     drop((permit, tail, other));
@@ -116,7 +116,7 @@ fn background_queries_are_in_nobodys_way() {
     assert!(error.to_string().contains("query.background_waiting_max"), "{error}");
     let interactive = queue.submit("query", "d", "me").unwrap();
     drop(second);
-    // An export is waited for, so it does not wait for ever.
+    // A client waits for an export, so an export does not wait without limit.
     let error = queue.submit(EXPORT, "c", "me").err().unwrap();
     assert!(error.to_string().contains("query.background_concurrent_max"), "{error}");
     let permit = first.wait().unwrap();

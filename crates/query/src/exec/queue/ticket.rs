@@ -1,4 +1,4 @@
-//! A query's way through the queue: its turn in the line, then its place.
+//! The way of a query through the queue: a ticket while it waits, then a permit while it runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,28 +10,27 @@ use super::places::{Class, State};
 use super::{BACKGROUND, Shared, class_of};
 use crate::exec::Progress;
 
-/// A place, or a turn in the line for one. Dropping it without waiting leaves the queue without a
-/// trace.
+/// A place, or a position in the line for one. Dropping the ticket without waiting removes the
+/// query from the queue and from the list.
 pub struct Ticket {
     pub(super) id: u64,
     pub(super) shared: Arc<Shared>,
-    /// Whether it was waited with.
+    /// Whether [`Ticket::wait`] was called.
     pub(super) used: bool,
 }
 
 impl Ticket {
-    /// Names the query.
+    /// The id of the query.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Waits until the query has a place. Blocks the thread, up to `wait_max` of the limits; those
-    /// in the background wait as long as it takes. One that is paused meanwhile waits `pause_max`
-    /// to be resumed.
+    /// Blocks until the query has a place: up to `wait_max` of the limits, or without limit for
+    /// background queries. A query that is paused meanwhile waits up to `pause_max` to be resumed.
     pub fn wait(mut self) -> Result<Permit, QueueError> {
         self.used = true;
         let (id, shared) = (self.id, &*self.shared);
-        // Whether it is paused, and since when that is so.
+        // Whether the query is paused, and since when it is or is not.
         let mut phase = (false, Instant::now());
         let mut inner = shared.lock();
         let error = loop {
@@ -83,7 +82,7 @@ impl Ticket {
             }
         };
         let state = match error {
-            // What is in the background can be resumed.
+            // A background query can be resumed later.
             QueueError::PausedTooLong(_) if inner.entries[&id].kind == BACKGROUND => {
                 State::Interrupted
             }
@@ -110,23 +109,23 @@ impl Drop for Ticket {
 /// A place to run in. Dropping it gives the place to the next query.
 pub struct Permit {
     id: u64,
-    /// Set when the query is to end.
+    /// Set when the query must end.
     pub cancelled: Arc<AtomicBool>,
-    /// Where the query counts.
+    /// Receives the progress of the query.
     pub progress: Arc<Progress>,
-    /// By which it is paused.
+    /// Lets others pause the query.
     pub hold: Hold,
     shared: Arc<Shared>,
     left: bool,
 }
 
 impl Permit {
-    /// Names the query.
+    /// The id of the query.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Ends the query, and says how.
+    /// Ends the query in this state.
     pub fn finish(mut self, state: State, error: Option<String>) {
         self.leave(state, error);
     }

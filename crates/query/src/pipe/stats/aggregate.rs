@@ -1,9 +1,9 @@
-//! What a function keeps of each group, apart from how groups are found.
+//! The state of a stats function for each group, independent of how groups are found.
 //!
-//! A function is an [`Aggregate`]: how a row changes the state of its group, how the states of two
-//! workers become one, how a state is written. [`PerGroup`] has the states of all groups; its loop
-//! over the rows of a block is compiled for each function, so that the kind is looked at once a
-//! block. What states point to is counted by the [`Meter`].
+//! A function is an [`Aggregate`]: it defines how a row changes the state of its group, how the
+//! states of two workers are merged, and how a result is written. [`PerGroup`] holds the states of
+//! all groups. Its loop over the rows of a block is compiled for each function, so dispatch happens
+//! once per block. The [`Meter`] counts the memory that states point to.
 
 use std::any::Any;
 
@@ -13,12 +13,12 @@ use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::json;
 use crate::pipe::{Decoder, Encoder};
 
-/// A function at work; it may have buffers that it uses again for each row.
+/// A running function; it may have buffers that it reuses for each row.
 pub(super) trait Aggregate: Send + 'static {
-    /// What it keeps of a group.
+    /// The state of one group.
     type State: Default + Send + 'static;
 
-    /// Takes a row in.
+    /// Adds a row to a state.
     fn add(
         &mut self,
         state: &mut Self::State,
@@ -28,12 +28,12 @@ pub(super) trait Aggregate: Send + 'static {
         meter: &mut Meter,
     ) -> Result<(), RunError>;
 
-    /// Takes so many rows in that are not there themselves; only for functions that count rows.
+    /// Adds rows that are not read, only counted; only for functions that count rows.
     fn add_lines(&self, _state: &mut Self::State, _lines: u64) {
         unreachable!("only functions that count rows are given numbers of lines");
     }
 
-    /// Takes the state of another worker in.
+    /// Merges the state of another worker.
     fn merge(
         &mut self,
         state: &mut Self::State,
@@ -41,33 +41,33 @@ pub(super) trait Aggregate: Send + 'static {
         meter: &mut Meter,
     ) -> Result<(), RunError>;
 
-    /// Writes the state of a group, for another process.
+    /// Encodes the state of a group, for another process.
     fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError>;
 
-    /// Reads what [`encode`](Self::encode) wrote. What the state points to is counted as when it
-    /// was collected.
+    /// Decodes a state of [`encode`](Self::encode). The memory that the state points to is counted
+    /// as during collection.
     fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError>;
 
-    /// Bytes of the value at least, where it may be much.
+    /// Lower bound of the bytes of the result, where it may be large.
     fn text_bytes(&self, _state: &Self::State) -> usize {
         0
     }
 
-    /// Appends the value. `seconds`: length of the time that the group is of, if it is known.
+    /// Appends the result. `seconds`: length of the time range of the group, if it is known.
     fn write(&self, state: &mut Self::State, seconds: Option<f64>, out: &mut Vec<u8>);
 }
 
-/// The rows of a block as a function looks at them.
+/// The rows of a block, as a function reads them.
 pub(super) struct Input<'b> {
     block: &'b Block,
     fields: Fields<'b>,
-    /// Counts what is copied of rows.
+    /// Counts the memory of copied rows.
     meter: Meter,
 }
 
 enum Fields<'b> {
     Columns(Vec<Column<'b>>),
-    /// Some names are only beginnings.
+    /// Some of the names are only beginnings.
     Patterns(&'b [NamePattern]),
 }
 
@@ -80,8 +80,8 @@ impl<'b> Input<'b> {
         Input { block, fields, meter: meter.clone() }
     }
 
-    /// Calls `each` with the values of the function's fields in a row; where any name is only a
-    /// beginning, with those that are not empty, by the names of their fields.
+    /// Calls `each` with the values of the function's fields in a row. If any name is only a
+    /// beginning, calls it with the values that are not empty, sorted by the names of their fields.
     #[inline]
     pub fn each(
         &self,
@@ -94,7 +94,7 @@ impl<'b> Input<'b> {
                 columns.iter().try_for_each(|&column| each(self.block.value(column, row, scratch)))
             }
             Fields::Patterns(patterns) => {
-                // The order in which a row has its fields depends on whether it was sealed.
+                // Sorted, because the order of a row's fields depends on whether it was sealed.
                 let mut text = Buffer::default();
                 let mut found = Vec::new();
                 let mut meter = self.meter.clone();
@@ -121,7 +121,7 @@ impl<'b> Input<'b> {
         }
     }
 
-    /// Whether one of the function's fields is not empty in a row.
+    /// Whether one of the function's fields has a value in a row.
     #[inline]
     pub fn any(&self, row: usize, scratch: &mut Scratch) -> bool {
         match &self.fields {
@@ -138,14 +138,14 @@ impl<'b> Input<'b> {
         }
     }
 
-    /// The value of a field that is not one of the function's.
+    /// The value of a field that is not an argument of the function.
     #[inline]
     pub fn value<'a>(&'a self, name: &str, row: usize, scratch: &'a mut Scratch) -> &'a [u8] {
         self.block.value(self.block.column(name), row, scratch)
     }
 
-    /// Writes the fields of a row that `fields` names and that are not empty, all without any, as a
-    /// JSON object.
+    /// Writes a JSON object of the fields of a row that `fields` selects and that are not empty;
+    /// all fields if `fields` is empty.
     pub fn write_json(
         &self,
         row: usize,
@@ -156,7 +156,7 @@ impl<'b> Input<'b> {
     ) -> Result<(), RunError> {
         out.clear(meter);
         out.room(1, meter)?.push(b'{');
-        // The order in which a row has its fields depends on whether it was sealed.
+        // Sorted, because the order of a row's fields depends on whether it was sealed.
         let mut ordered = RowFields::default();
         let mut copied = 0;
         if fields.is_empty() {
@@ -191,7 +191,7 @@ impl<'b> Input<'b> {
         Ok(())
     }
 
-    /// Bytes of a copy of the fields of a row that a pattern matches, where they are many.
+    /// Bytes of a copy of the matching fields of a row, where they are many.
     fn wanted_bytes(&self, row: usize, pattern: &NamePattern, scratch: &mut Scratch) -> usize {
         let mut bytes = 0;
         self.block.visit(row, &[], scratch, &mut |name, value, _| {
@@ -201,10 +201,10 @@ impl<'b> Input<'b> {
     }
 }
 
-/// Bytes of a row that are copied without being counted.
+/// Bytes of a row up to which a copy is not counted.
 const COPIED_BYTES_FEW: usize = 64 << 10;
 
-/// Appends fields in their order.
+/// Appends fields in order as JSON members.
 fn put_members(
     ordered: &mut RowFields,
     out: &mut Buffer,
@@ -221,13 +221,13 @@ fn put_members(
 
 /// The states of all groups of a function.
 pub(super) trait States: Any + Send {
-    /// Memory of one group's state, without what it points to.
+    /// Memory of the state of one group, without what it points to.
     fn state_bytes(&self) -> usize;
 
     /// Makes room for `groups` groups.
     fn grow(&mut self, groups: usize);
 
-    /// Adds the rows of a block, those of `bits` if given; `groups` is the group of each row.
+    /// Adds the rows of a block, or only those in `bits`; `groups` has the group of each row.
     fn add(
         &mut self,
         block: &Block,
@@ -237,10 +237,10 @@ pub(super) trait States: Any + Send {
         meter: &mut Meter,
     ) -> Result<(), RunError>;
 
-    /// Adds so many rows to a group; only for functions that count rows.
+    /// Adds `lines` rows to a group; only for functions that count rows.
     fn add_lines(&mut self, group: u32, lines: u64);
 
-    /// Takes over the states of another worker: its group `g` belongs to our group `places[g]`.
+    /// Merges the states of another worker: its group `g` is our group `places[g]`.
     fn merge(
         &mut self,
         other: Box<dyn States>,
@@ -248,20 +248,20 @@ pub(super) trait States: Any + Send {
         next: &mut Next<'_, '_>,
     ) -> Result<(), RunError>;
 
-    /// Writes the states of all groups.
+    /// Encodes the states of all groups.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError>;
 
-    /// Reads the states of as many groups as there is room for.
+    /// Decodes states for all groups that exist.
     fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError>;
 
-    /// Bytes of the value of a group at least, where it may be much.
+    /// Lower bound of the bytes of a group's result, where it may be large.
     fn text_bytes(&self, group: u32) -> usize;
 
-    /// Appends the value of a group; `seconds` as in [`Aggregate::write`].
+    /// Appends the result of a group; `seconds` as in [`Aggregate::write`].
     fn write(&mut self, group: u32, seconds: Option<f64>, out: &mut Vec<u8>);
 }
 
-/// A function, the fields it looks at, and its states.
+/// A function, its fields, and its states.
 pub(super) struct PerGroup<A: Aggregate> {
     function: A,
     fields: Vec<NamePattern>,
@@ -345,7 +345,7 @@ impl<A: Aggregate> States for PerGroup<A> {
     }
 }
 
-/// Writes a value that may not be there.
+/// Encodes an optional value.
 pub(super) fn encode_optional(
     value: &Option<Box<[u8]>>,
     out: &mut Encoder<'_>,
@@ -353,7 +353,7 @@ pub(super) fn encode_optional(
     out.optional(value.as_deref())
 }
 
-/// Reads it; the bytes are counted.
+/// Decodes an optional value; its bytes are counted.
 pub(super) fn decode_optional(
     from: &mut Decoder<'_>,
     meter: &mut Meter,
@@ -363,7 +363,7 @@ pub(super) fn decode_optional(
     Ok(Some(value.into()))
 }
 
-/// Appends to what a state keeps, and counts the memory that this takes.
+/// Appends to the bytes of a state, and counts the memory that this takes.
 pub(super) fn extend(kept: &mut Vec<u8>, bytes: &[u8], meter: &mut Meter) -> Result<(), RunError> {
     let needed = kept.len() + bytes.len();
     if needed > kept.capacity() {
@@ -380,8 +380,8 @@ mod tests {
     use crate::testing::{Memory, Record, collect, record};
     use crate::{Context, Limits, Query, RunError};
 
-    /// What functions keep of many long values counts as memory of the query; what they do not keep
-    /// does not.
+    /// Long values that functions keep count as memory of the query; values they do not keep do
+    /// not.
     #[test]
     fn what_is_kept_is_limited() {
         let values: Vec<String> = (0..500).map(|i| format!("{i:0>100}x")).collect();
@@ -414,8 +414,8 @@ mod tests {
         {
             assert!(run(function, 400).is_ok(), "{function}");
         }
-        // It looks at long values, and keeps none. If it could not look, it would count a row as
-        // empty.
+        // The function reads long values, but keeps none. Were the value unreadable, its row would
+        // count as empty.
         let long = "x".repeat(200_000);
         let source = Memory::of(&[record(1, &[("_msg", &long), ("n", "1")])]);
         let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };

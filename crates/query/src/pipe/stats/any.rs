@@ -1,5 +1,4 @@
-//! `any(a, b)`: one value of the fields that is not empty, if there is one. It is the first that is
-//! read.
+//! `any(a, b)`: one value of the fields that is not empty, if there is one: the first that is read.
 
 use super::aggregate::{Aggregate, Input, PerGroup, decode_optional, encode_optional};
 use super::call::FieldsFunction;

@@ -1,9 +1,9 @@
 //! Buckets of values: `_time:5m`, `_time:1d offset 2h`, `_time:month`, `size:1KB`, `ip:/24`.
 //!
-//! `second`, `minute`, `hour`, `day` and `week` are written as the durations they are; weeks begin
-//! on Monday, steps of `1w` on Thursday, as 1970 did. Months and years are those of the calendar.
-//! The offset is that of a zone from UTC, as in VictoriaLogs: `_time:1d offset 2h` begins its days
-//! at 22:00 UTC.
+//! `second`, `minute`, `hour`, `day` and `week` are written as the durations they stand for. Weeks
+//! begin on Monday; steps of `1w` begin on Thursday, as 1970 did. Months and years follow the
+//! calendar. The offset is that of a time zone from UTC, as in VictoriaLogs: with `_time:1d offset
+//! 2h`, days begin at 22:00 UTC.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 use crate::time::{DAY_NS, format_duration, parse_duration};
 
-/// How values of a grouping field are put together. Buckets begin at multiples of the size, plus a
-/// shift: the negative of the offset that is written.
+/// How values of a grouping field form buckets. Buckets begin at multiples of the size, plus a
+/// shift, which is the negative of the offset in the query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bucket {
     /// Times in steps of a duration.
@@ -32,16 +32,16 @@ pub enum Bucket {
         /// Shift of all buckets.
         offset_ns: i64,
     },
-    /// Numbers in steps.
+    /// Numbers in steps of a size.
     Number {
         /// Size of a bucket; positive.
         size: Number,
         /// Shift of all buckets.
         offset: Option<Number>,
     },
-    /// IPv4 addresses by their networks.
+    /// IPv4 addresses grouped by network.
     Ipv4 {
-        /// Bits of the network; up to 32.
+        /// Prefix length of the network, bits; up to 32.
         bits: u8,
     },
 }
@@ -49,10 +49,10 @@ pub enum Bucket {
 /// Nanoseconds from the beginning of 1970, a Thursday, to its first Monday.
 const MONDAY_NS: i64 = 4 * DAY_NS;
 
-/// What stands behind the colon, for messages.
+/// The text expected behind the colon, for messages.
 const SIZE: &str = "the size of buckets, such as 5m, month, 10KB or /24";
 
-/// Reads what stands behind the colon.
+/// Parses the text behind the colon.
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Bucket, ParseError> {
     let written = cursor.run("(),|", SIZE)?;
     let wrong = cursor.error_at(written.position, &[SIZE], "not a size of buckets");
@@ -128,7 +128,7 @@ impl fmt::Display for Bucket {
 }
 
 impl Bucket {
-    /// The beginning of the bucket that holds a time; none when it is not one of times.
+    /// The start of the bucket that holds a time; none for buckets of numbers or addresses.
     #[inline]
     pub(crate) fn start_ns(&self, time_ns: i64) -> Option<i64> {
         match self {
@@ -154,10 +154,10 @@ impl Bucket {
     }
 }
 
-/// The beginnings of the bucket of so many months that holds a time, and of the next.
+/// The start of the bucket of `months` months that holds a time, and the start of the next.
 fn months_around(time_ns: i64, months: u8, offset_ns: i64) -> (i64, i64) {
     let (months, offset) = (i64::from(months), i128::from(offset_ns));
-    // 64 bits of nanoseconds are some hundred years, so that days are far from the ends of theirs.
+    // Nanoseconds in 64 bits span some hundred years, so the number of days cannot overflow.
     let days = (i128::from(time_ns) - offset).div_euclid(i128::from(DAY_NS)) as i64;
     let (year, month, _) = civil_from_days(days);
     let first = (year * 12 + i64::from(month) - 1).div_euclid(months) * months;
@@ -170,11 +170,11 @@ fn months_around(time_ns: i64, months: u8, offset_ns: i64) -> (i64, i64) {
     (start(first), start(first + months))
 }
 
-/// The beginning of the bucket that holds a time.
+/// The start of the bucket that holds a time.
 #[inline]
 pub(crate) fn time_bucket(time_ns: i64, step_ns: i64, offset_ns: i64) -> i64 {
     let shifted = i128::from(time_ns) - i128::from(offset_ns);
-    // Nearly all times are far from the ends of what 64 bits hold.
+    // Nearly all times are far from the limits of 64 bits.
     match i64::try_from(shifted) {
         Ok(shifted) => time_ns.saturating_sub(shifted.rem_euclid(step_ns)),
         Err(_) => time_ns.saturating_sub(shifted.rem_euclid(i128::from(step_ns)) as i64),
@@ -218,7 +218,7 @@ mod tests {
         check("month offset -2h", "2026-02-01T01:00:00Z", "2026-01-01T02:00:00Z", 31.0);
         check("month offset 2h", "2026-01-31T22:00:00Z", "2026-01-31T22:00:00Z", 28.0);
         check("year", "2024-07-01T00:00:00Z", "2024-01-01T00:00:00Z", 366.0);
-        // The first year that 64 bits of nanoseconds reach begins before them.
+        // The first year within 64 bits of nanoseconds begins before the least representable time.
         let year = parse(&mut Cursor::new("YEAR", 0)).unwrap();
         assert_eq!(year.start_ns(i64::MIN + 1), Some(i64::MIN));
     }

@@ -1,11 +1,10 @@
-//! What a stats function is: the interface that each implements, and what the table of functions
-//! has of each.
+//! The interface that every stats function implements, and its entry in the table of functions.
 //!
-//! Most functions look at some fields, and differ in what they keep of them: such a one is a
-//! [`FieldsFunction`] and needs no code to be parsed, written or compared. A function with
-//! arguments of its own implements [`Call`] and has an [`OwnFunction`] in the table.
+//! Most functions read some fields and differ only in the state they keep. Such a function is a
+//! [`FieldsFunction`]; it needs no code for parsing, writing or comparing. A function with other
+//! arguments implements [`Call`] and has an [`OwnFunction`] in the table.
 //!
-//! How a function runs, [`super::aggregate`] says; it is asked once a block which states these are.
+//! [`super::aggregate`] defines how a function runs. Its loop is selected once per block of rows.
 
 use std::any::Any;
 use std::fmt;
@@ -23,13 +22,13 @@ use crate::syntax::error::ParseError;
 #[derive(Debug)]
 pub struct Function(Box<dyn Call>);
 
-/// What a function of the table is to the parser of `stats`.
+/// The entry of a function in the table, as the parser of `stats` uses it.
 pub(super) trait Register: Sync {
-    /// What users are told.
+    /// Documentation for users.
     fn doc(&self) -> &Documentation;
 
-    /// Reads the arguments, behind `name(`, and what belongs to the function behind them. The name
-    /// is at `position`.
+    /// Parses the arguments behind `name(`, and any text behind them that belongs to the function.
+    /// The name is at `position`.
     fn parse(
         &'static self,
         cursor: &mut Cursor<'_>,
@@ -37,8 +36,7 @@ pub(super) trait Register: Sync {
     ) -> Result<Function, ParseError>;
 }
 
-/// What makes functions comparable and copyable although their types are not known; implemented
-/// for each of them here.
+/// Makes functions comparable and cloneable behind `dyn`; implemented here for every function.
 pub(super) trait CallNode: Any {
     fn boxed_clone(&self) -> Box<dyn Call>;
     fn equals(&self, other: &dyn Call) -> bool;
@@ -55,23 +53,24 @@ impl<C: Call + Clone + PartialEq> CallNode for C {
     }
 }
 
-/// A function with its arguments. `Display` writes it so that it is parsed as the same again.
+/// A function with its arguments. The text of `Display` is parsed as an equal function.
 pub(super) trait Call: CallNode + fmt::Debug + fmt::Display + Send + Sync {
-    /// Its name.
+    /// Name of the function.
     fn name(&self) -> &'static str;
 
-    /// Adds the fields that it looks at.
+    /// Adds the fields that the function reads.
     fn add_needed(&self, needed: &mut FieldSet);
 
-    /// What runs it.
+    /// The states that run the function.
     fn states(&self) -> Box<dyn States>;
 
-    /// Whether the result is the same in whatever order rows come. The others take what comes first
-    /// where several would do. The order of values is total: of equal numbers that are written
+    /// Whether the result is the same for any order of rows. Other functions take the first of
+    /// several possible results. The order of values is total: of equal numbers that are written
     /// differently, one is the least.
     fn is_order_free(&self) -> bool;
 
-    /// Whether it counts rows, whatever is in them: so also rows that stand for many lines.
+    /// Whether the function counts rows whatever they hold, and so also rows that stand for many
+    /// lines.
     fn counts_rows(&self) -> bool {
         false
     }
@@ -82,12 +81,13 @@ pub(super) trait Call: CallNode + fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Whether it counts rows or values, to the last.
+    /// Whether the result is a count without a limit, and so identical for any order of rows. The
+    /// rounding of a sum, in contrast, depends on the order.
     fn only_counts(&self) -> bool {
         false
     }
 
-    /// Whether the value is a row: it stands among labels where a client wants numbers only.
+    /// Whether the result is a row; such a result is a label where a client wants numbers only.
     fn gives_row(&self) -> bool {
         false
     }
@@ -121,7 +121,7 @@ impl Function {
         Function::new(super::count::COUNT.of(Vec::new()))
     }
 
-    /// Its name.
+    /// Name of the function.
     pub fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -155,7 +155,7 @@ impl Function {
         self.0.states()
     }
 
-    /// The function as one of a kind, if it is one.
+    /// The function as the type `T`; none if it is another type.
     #[cfg(test)]
     pub(crate) fn get<T: Any>(&self) -> Option<&T> {
         let call: &dyn Any = &*self.0;
@@ -163,24 +163,24 @@ impl Function {
     }
 }
 
-/// What a function means that is written without fields, or with all of them.
+/// Meaning of a function without fields, or with all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Without {
     /// All fields.
     All,
-    /// The row as a whole; `*` means the same.
+    /// The row as a whole; `*` has the same meaning.
     Row,
-    /// It has no fields.
+    /// The function takes no fields.
     None(&'static str),
-    /// It has to have exactly one.
+    /// Exactly one field is required.
     One,
 }
 
-/// A function whose arguments are names of fields, or beginnings of names, and a limit at most.
+/// A function whose arguments are names of fields, or beginnings of names, and an optional limit.
 pub(super) struct FieldsFunction {
-    /// What users are told.
+    /// Documentation for users.
     pub doc: Documentation,
-    /// What it means without fields.
+    /// Meaning without fields.
     pub without: Without,
     /// Whether `limit N` may follow.
     pub has_limit: bool,
@@ -201,8 +201,8 @@ pub(super) struct FieldsFunction {
 }
 
 impl FieldsFunction {
-    /// A function of numbers or values of fields whose result is the same in any order of rows; the
-    /// parts that are told apart by `..FieldsFunction::new(…)`.
+    /// A function of field values whose result is the same for any order of rows. Other functions
+    /// override members with `..FieldsFunction::new(…)`.
     pub const fn new(doc: Documentation, states: fn(&FieldsCall) -> Box<dyn States>) -> Self {
         FieldsFunction {
             doc,
@@ -218,25 +218,25 @@ impl FieldsFunction {
         }
     }
 
-    /// It with fields.
+    /// A call with these fields.
     pub fn of(&'static self, fields: Vec<NamePattern>) -> FieldsCall {
         FieldsCall { function: self, fields, limit: None }
     }
 }
 
-/// Such a function with its arguments.
+/// A call of a [`FieldsFunction`] with its arguments.
 #[derive(Clone)]
 pub(crate) struct FieldsCall {
     function: &'static FieldsFunction,
     /// Fields as they are written.
     pub fields: Vec<NamePattern>,
-    /// Behind `limit`.
+    /// The number behind `limit`.
     pub limit: Option<u64>,
 }
 
 impl FieldsCall {
-    /// The fields as the function looks at them: one that is named twice, twice only where that
-    /// changes the value.
+    /// The fields that the function reads. A repeated field stays repeated only if that changes the
+    /// result.
     pub fn looked_at(&self) -> Vec<NamePattern> {
         let mut looked_at: Vec<NamePattern> = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
@@ -247,7 +247,7 @@ impl FieldsCall {
         looked_at
     }
 
-    /// The limit; that of no limit is never reached.
+    /// The limit; without one, a number that is never reached.
     pub fn limit(&self) -> u64 {
         self.limit.unwrap_or(u64::MAX)
     }
@@ -344,7 +344,7 @@ impl Register for FieldsFunction {
     }
 }
 
-/// The error says that there is not exactly one field.
+/// The error says that exactly one field is required.
 pub(super) fn check_one(name: &str, fields: &[NamePattern]) -> Result<(), String> {
     match fields {
         [] => Err(format!("{name}() needs a field")),
@@ -353,7 +353,7 @@ pub(super) fn check_one(name: &str, fields: &[NamePattern]) -> Result<(), String
     }
 }
 
-/// Reads `limit N`, if it comes next; 0 is none.
+/// Parses `limit N`, if it comes next; 0 means no limit.
 pub(super) fn parse_limit(cursor: &mut Cursor<'_>) -> Result<Option<u64>, ParseError> {
     if !cursor.eat_keyword("limit") {
         return Ok(None);
@@ -361,9 +361,9 @@ pub(super) fn parse_limit(cursor: &mut Cursor<'_>) -> Result<Option<u64>, ParseE
     Ok(Some(parse_count(cursor, None)?).filter(|&limit| limit > 0))
 }
 
-/// A line of the table for a function with arguments of its own.
+/// An entry of the table for a function with other arguments than fields.
 pub(super) struct OwnFunction {
-    /// What users are told.
+    /// Documentation for users.
     pub doc: Documentation,
     /// As [`Register::parse`].
     pub parse: fn(&mut Cursor<'_>, usize) -> Result<Function, ParseError>,

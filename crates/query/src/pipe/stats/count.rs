@@ -1,9 +1,9 @@
 //! `count()`: rows; `count(a, b)`, `count(foo*)`: rows in which one of the fields is not empty;
 //! `count_empty(a, b)`: rows in which all of them are. Exact. `rate()`: rows a second.
 //!
-//! The time is the length of the bucket when rows are grouped by `_time:5m` and the like, otherwise
-//! that of the range of time of the query. Of a range without beginning or end, the plain count is
-//! given.
+//! The time is the length of the bucket if rows are grouped by `_time:5m` or similar, otherwise
+//! that of the query's time range. For a range without beginning or end, the result is the plain
+//! count.
 
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::{FieldsFunction, Without};
@@ -62,7 +62,7 @@ pub(super) static RATE: FieldsFunction = FieldsFunction {
     )
 };
 
-/// Counts rows; what is said of them at the end is the function's own, given the length of time in
+/// Counts rows. The function member writes the result, given the count and the length of time in
 /// seconds.
 pub(super) struct Rows(fn(u64, Option<f64>, &mut Vec<u8>));
 

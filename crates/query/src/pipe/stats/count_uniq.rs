@@ -1,7 +1,7 @@
-//! `count_uniq(a, b) [limit N]`: different tuples of values, without the tuple of empty ones;
-//! counted up to N.
+//! `count_uniq(a, b) [limit N]`: number of distinct tuples of values, without the tuple of empty
+//! values; counted up to N.
 //!
-//! Exact. Every tuple is kept, up to the limit of each worker, in the query's memory.
+//! Exact. Each worker keeps every tuple, up to the limit, in the query's memory.
 
 use std::collections::HashSet;
 
@@ -37,10 +37,10 @@ pub(super) struct CountUniq {
     pub key: Buffer,
 }
 
-/// Different tuples, each value behind its length.
+/// Distinct tuples, each value behind its length.
 type Tuples = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
 
-/// Writes the tuple of a row; whether one of its values is not empty.
+/// Writes the tuple of a row, and returns whether one of its values is not empty.
 #[inline]
 pub(super) fn write_tuple(
     input: &Input<'_>,

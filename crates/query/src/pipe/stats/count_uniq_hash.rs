@@ -1,8 +1,8 @@
-//! `count_uniq_hash(a, b) [limit N]`: different hashes of tuples of values, without the tuple of
-//! empty ones.
+//! `count_uniq_hash(a, b) [limit N]`: number of distinct hashes of tuples of values, without the
+//! tuple of empty values.
 //!
-//! As `count_uniq`, but 64 bits are kept of each tuple: of n different tuples, about n² / 2⁶⁵ are
-//! counted as others; of 100 million that is one in 4,000 answers that is one too small.
+//! As `count_uniq`, but only 64 bits are kept of each tuple. Of n distinct tuples, about n² / 2⁶⁵
+//! collide with others: for 100 million tuples, one answer in 4,000 is too small by one.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
@@ -15,9 +15,9 @@ use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
 use crate::pipe::partial::{Decoder, Encoder};
 
-/// Memory of an entry of the set, about.
+/// Approximate memory of an entry of the set.
 const ENTRY_BYTES: usize = 18;
-/// All workers of a query hash alike.
+/// Fixed, because all workers of a query must hash alike.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 pub(super) static COUNT_UNIQ_HASH: FieldsFunction = FieldsFunction {
@@ -43,7 +43,7 @@ pub(super) struct CountUniqHash {
     pub key: Buffer,
 }
 
-/// Hashes of different tuples.
+/// Hashes of distinct tuples.
 type Hashes = HashSet<u64, foldhash::fast::RandomState>;
 
 impl Aggregate for CountUniqHash {

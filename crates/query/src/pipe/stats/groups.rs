@@ -1,8 +1,8 @@
-//! Puts rows into groups and runs the functions over them.
+//! Assigns rows to groups and runs the functions over them.
 //!
-//! For each block, first the group of every row is found, then each function goes over the rows.
-//! Groups by one field and by a time bucket have tables of their own; a row in the group of the row
-//! before it needs no look-up.
+//! For each block, the group of every row is found first; then each function runs over the rows.
+//! Groups by a single field and groups by a time bucket have specialised tables. A row in the same
+//! group as the row before it needs no lookup.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -28,17 +28,17 @@ use crate::plan::counting::Tally;
 use crate::plan::rolled::Weighted;
 use crate::time::{parse_duration, write_duration_value, write_time};
 
-/// The field whose buckets are times only: a row without a time is in the group of none.
+/// The field whose buckets are only of times: rows without a time form one group of their own.
 const TIME: &str = "_time";
 
-/// Longest text of a time.
+/// Longest text of a time, bytes.
 const TIME_BYTES_MAX: usize = "2026-01-31T12:00:00.123456789Z".len();
 
-/// Bytes of a count of many lines.
+/// Bytes of a large count as text.
 const NUMBER_BYTES: usize = 8;
 
-/// A group in the order that it is handed on in: number, values of the `by` fields, and where what
-/// these are begins.
+/// A group as it is handed on: its number, the values of its `by` fields, and the index of the
+/// kinds of these values.
 #[derive(Clone, Copy)]
 struct Group<'k> {
     number: u32,
@@ -48,32 +48,32 @@ struct Group<'k> {
 
 type Times = HashMap<Option<i64>, u32, foldhash::fast::RandomState>;
 
-/// The `stats` pipe at work.
+/// The running `stats` pipe.
 pub(super) struct Grouping {
     stats: Stats,
     selectors: Vec<Option<Selector>>,
     state: GroupState,
-    /// Group of each row of the block at hand.
+    /// The group of each row of the present block.
     places: Vec<u32>,
     scratch: Scratch,
 }
 
-/// What is known of all groups; that of two workers can be merged.
+/// The state of all groups; those of two workers can be merged.
 pub(super) struct GroupState {
     keys: Keys,
     groups: usize,
     states: Vec<Box<dyn States>>,
 }
 
-/// From what makes a group to its number.
+/// Maps the values of a group to its number.
 enum Keys {
-    /// One group for all.
+    /// A single group.
     Single,
-    /// One time bucket; rows without a time are in the group of none.
+    /// A bucket of time; rows without a time form one group.
     Time(Times),
     /// One field.
     One(ByteTable),
-    /// Several: each value behind its length.
+    /// Several fields: each value behind its length.
     Many(ByteTable),
 }
 
@@ -102,13 +102,13 @@ impl GroupState {
         self.states.iter_mut().for_each(|states| states.grow(self.groups));
     }
 
-    /// Memory of a group beside what the table of keys takes.
+    /// Memory of a group besides that in the table of keys.
     fn group_bytes(&self) -> usize {
         let key_bytes = if matches!(self.keys, Keys::Time(_)) { ENTRY_BYTES } else { 0 };
         key_bytes + self.states.iter().map(|s| s.state_bytes()).sum::<usize>()
     }
 
-    /// Takes over what another worker of the same query found.
+    /// Merges the state of another worker of the same query.
     pub(super) fn merge(
         &mut self,
         other: GroupState,
@@ -134,7 +134,7 @@ impl GroupState {
             }
             _ => unreachable!("workers of one query have the same groups"),
         }
-        // What both have is held once from here on.
+        // Groups of both workers exist once from here on.
         let common = other.groups - (self.groups - before);
         next.meter().give_back(common * group_bytes);
         self.grow();
@@ -150,7 +150,7 @@ fn next_group(groups: &mut usize) -> u32 {
     u32::try_from(*groups - 1).expect("memory ends before 2^32 groups")
 }
 
-/// The values of the `by` fields of all groups, and what these are.
+/// The values of the `by` fields of all groups, and the kinds of these values.
 struct Keyed<'k> {
     groups: Vec<Group<'k>>,
     kinds: Vec<Kind>,
@@ -158,7 +158,7 @@ struct Keyed<'k> {
 }
 
 impl<'k> Keyed<'k> {
-    /// Of a table, with the kinds of the values where they are asked for.
+    /// Groups of a table; the kinds of their values only if `with_kinds`.
     fn of_table(
         table: &'k ByteTable,
         fields: usize,
@@ -182,7 +182,7 @@ impl<'k> Keyed<'k> {
         Ok(keyed)
     }
 
-    /// Of buckets of time, whose texts are made here.
+    /// Groups of buckets of time, whose texts are appended to `texts`.
     fn of_times(
         times: &Times,
         texts: &'k mut Vec<u8>,
@@ -191,8 +191,8 @@ impl<'k> Keyed<'k> {
         let pair_bytes = size_of::<(Option<i64>, u32)>();
         let group_bytes = size_of::<Group<'_>>() + size_of::<Kind>() + pair_bytes + TIME_BYTES_MAX;
         next.meter().take(times.len() * group_bytes)?;
-        // Sorted by numbers, sooner than by kinds and texts; what is in order already takes no time
-        // there.
+        // Sorting numbers is faster than sorting kinds and texts later; that sort is then quick,
+        // because its input is in order.
         let mut times: Vec<(Option<i64>, u32)> = times.iter().map(|(&ns, &n)| (ns, n)).collect();
         times.sort_unstable();
         texts.reserve(times.len() * TIME_BYTES_MAX);
@@ -212,7 +212,7 @@ impl<'k> Keyed<'k> {
         Ok(Keyed { groups, kinds, fields: 1 })
     }
 
-    /// The groups, by the values of their fields.
+    /// The groups, ordered by the values of their fields.
     fn into_sorted(
         self,
         next: &Next<'_, '_>,
@@ -241,7 +241,8 @@ impl Grouping {
         }
     }
 
-    /// Finds the group of every row of `block`, whose times are these if there are any.
+    /// Finds the group of every row of `block`; `times` are the times of the rows, if they are
+    /// known.
     fn find_groups(
         &mut self,
         block: &Block,
@@ -356,7 +357,7 @@ fn find_group(
     Ok(*group as u32)
 }
 
-/// Appends the beginning of the bucket that a value is in; what has no bucket stays as it is.
+/// Appends the start of the bucket of a value; a value without a bucket is appended unchanged.
 fn write_bucket(
     block: &Block,
     column: Column<'_>,
@@ -374,7 +375,7 @@ fn write_bucket(
             if by.name == TIME {
                 return;
             }
-            // Durations as values are numbers of nanoseconds.
+            // Values that are durations count as nanoseconds.
             if let Bucket::Time { step_ns, offset_ns } = bucket {
                 let value = block.value(column, row, scratch);
                 return write_step(value, *step_ns as f64, *offset_ns as f64, out);
@@ -397,14 +398,14 @@ fn write_bucket(
     out.extend_from_slice(block.value(column, row, scratch));
 }
 
-/// Appends the beginning of the step that a value is in, written as the value is: as a number, a
-/// duration or an address. What is nothing of these stays.
+/// Appends the start of the step that holds a value, in the form of the value: a number, a duration
+/// or an address. Any other value is appended unchanged.
 pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>) {
     let Some(number) = parse_number(value) else { return out.extend_from_slice(value) };
     let start = ((number - shift) / size).floor() * size + shift;
     let text = std::str::from_utf8(value).unwrap_or_default();
     if parse_quantity(value).is_none() && text.parse::<Ipv4Addr>().is_ok() {
-        // Beyond both ends of 32 bits there are no addresses.
+        // The conversion limits the number to the range of addresses.
         write!(out, "{}", Ipv4Addr::from_bits(start as u32)).expect("writing to memory");
     } else if is_duration(text) {
         write_duration_value(start as i64, out);
@@ -413,7 +414,7 @@ pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>)
     }
 }
 
-/// Whether a number is written as a duration, and not as a size.
+/// Whether a number is written as a duration, rather than as a size.
 fn is_duration(text: &str) -> bool {
     text.ends_with(['s', 'm', 'h', 'd', 'w', 'y']) && parse_duration(text).is_some()
 }
@@ -500,8 +501,8 @@ impl Processor for Grouping {
         self.state.merge(other, next)
     }
 
-    /// How many groups, what makes each in the order of their numbers, and for each function the
-    /// states of all of them.
+    /// Format: the number of groups, the values of each in the order of the group numbers, and for
+    /// each function the states of all groups.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         let GroupState { keys, groups, states } = &self.state;
         out.number(*groups as u64)?;
@@ -567,7 +568,7 @@ impl Processor for Grouping {
         let keys = std::mem::replace(&mut self.state.keys, Keys::Single);
         let fields = self.stats.by.len();
         let timed = self.stats.by.iter().position(|by| by.name == TIME && by.bucket.is_some());
-        // A pipe that takes rows in any order is given them as they are.
+        // The next pipe may not need any order.
         let is_sorted = !next.takes_any_order();
         let with_kinds = is_sorted || timed.is_some();
         let mut texts = Vec::new();
@@ -581,7 +582,7 @@ impl Processor for Grouping {
                 Keyed::of_table(table, fields, with_kinds, next)?
             }
         };
-        // What a group's time is, if that groups rows.
+        // The start of a group's time bucket, if rows are grouped by time.
         let start_ns = |group: &Group<'_>, kinds: &[Kind]| match kinds[group.kinds + timed?] {
             Kind::Time(start_ns) => Some(start_ns),
             _ => None,
@@ -606,7 +607,8 @@ impl Processor for Grouping {
 }
 
 impl Grouping {
-    /// Hands groups on; `starts` are when the times of groups begin, where that groups rows.
+    /// Hands groups on; `starts` has the start of each group's time bucket, if rows are grouped by
+    /// time.
     fn send<'k>(
         &mut self,
         groups: impl Iterator<Item = Group<'k>>,
@@ -632,7 +634,7 @@ impl Grouping {
             let seconds = bucket_seconds.or(range_seconds);
             for (name, states) in names.iter().zip(&mut self.state.states) {
                 text.clear();
-                // What is too long is not written first.
+                // Checked before writing, so that a result that is too long takes no memory.
                 if states.text_bytes(group.number) <= VALUE_BYTES_MAX {
                     states.write(group.number, seconds, &mut text);
                 } else {

@@ -1,10 +1,10 @@
-//! `histogram(a)`: how many of the numbers in a field are in each range of 18 a decimal power, as a
-//! JSON array of `{"vmrange":"1.000e+00...1.136e+00","hits":5}`; ranges without any are left out.
+//! `histogram(a)`: counts the numbers in a field by ranges, 18 per decimal power, as a JSON array
+//! of `{"vmrange":"1.000e+00...1.136e+00","hits":5}`; empty ranges are left out.
 //!
-//! The ranges are those of VictoriaMetrics: from 10^-9 to 10^18, one below and one above; the upper
-//! end is inside. Negative numbers, addresses and values that are not wholly a number are left out.
-//! Ranges come in the order of their texts, as VictoriaLogs writes them. At most 488 ranges are
-//! kept of a group.
+//! The ranges are those of VictoriaMetrics: from 10^-9 to 10^18, one below and one above. A range
+//! includes its upper bound. Negative numbers, addresses and values that are not entirely a number
+//! are left out. Ranges come in the order of their texts, as in VictoriaLogs. A group keeps at most
+//! 488 ranges.
 
 use std::io::Write;
 
@@ -18,11 +18,11 @@ use crate::pipe::partial::{Decoder, Encoder, wrong};
 
 /// Decimal power at which the ranges begin.
 const POWER_MIN: i32 = -9;
-/// Decimal power at which they end.
+/// Decimal power at which the ranges end.
 const POWER_MAX: i32 = 18;
 /// Ranges between two decimal powers.
 const RANGES_OF_POWER: i32 = 18;
-/// Place of the range above all others.
+/// Index of the range above all others.
 const ABOVE: u16 = ((POWER_MAX - POWER_MIN) * RANGES_OF_POWER) as u16 + 1;
 
 pub(super) static HISTOGRAM: FieldsFunction = FieldsFunction {
@@ -41,10 +41,10 @@ pub(super) static HISTOGRAM: FieldsFunction = FieldsFunction {
 
 pub(super) struct Histogram;
 
-/// Places of ranges and their hits, in order. Place 0 is below all others.
+/// Indexes of ranges with their hits, ascending. Index 0 is the range below all others.
 pub(super) type Hits = Vec<(u16, u64)>;
 
-/// The place of the range that a number is in.
+/// The index of the range that holds a number.
 fn place(number: f64) -> Option<u16> {
     if number < 0.0 {
         return None;
@@ -55,7 +55,7 @@ fn place(number: f64) -> Option<u16> {
     } else if at >= f64::from(ABOVE - 1) {
         ABOVE
     } else {
-        // The upper end of a range is inside.
+        // A range includes its upper bound.
         let whole = at as u16;
         if f64::from(whole) == at && whole > 0 { whole } else { whole + 1 }
     })
@@ -70,7 +70,7 @@ fn write_bound(bound: f64, out: &mut Vec<u8>) {
     write!(out, "{digits}e{sign}{:02}", power.abs()).expect("writing to memory");
 }
 
-/// The bound behind so many ranges.
+/// The upper bound of the range at index `ranges`.
 fn bound(ranges: u16) -> f64 {
     10f64.powf(f64::from(POWER_MIN) + f64::from(ranges) / f64::from(RANGES_OF_POWER))
 }
@@ -79,7 +79,7 @@ fn count(hits: &mut Hits, place: u16, more: u64, meter: &mut Meter) -> Result<()
     match hits.binary_search_by_key(&place, |(place, _)| *place) {
         Ok(found) => hits[found].1 += more,
         Err(at) => {
-            // A vector may have room for as many again.
+            // A vector may reserve room for as many again.
             meter.take(2 * size_of::<(u16, u64)>())?;
             hits.insert(at, (place, more));
         }

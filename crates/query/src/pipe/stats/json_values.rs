@@ -1,8 +1,8 @@
 //! `json_values(a, foo*) [sort by (b desc, c)] [limit N]`: the rows of the group as a JSON array of
-//! objects of their fields, or of those that are named.
+//! objects, with all fields or only the named ones.
 //!
-//! In the order of reading, or sorted as by `sort`; with a limit, the first N. They are kept in the
-//! query's memory, with a limit at most twice as many.
+//! Rows come in the order of reading, or sorted as by `sort`; with a limit, only the first N. They
+//! are kept in the query's memory, at most twice the limit.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
 use crate::syntax::error::ParseError;
 
-/// Rows kept beside the limit before the last ones are thrown away.
+/// Rows kept beyond the limit before the last ones are dropped.
 const SPARE_ROWS: u64 = 64;
 
 pub(super) static JSON_VALUES: OwnFunction = OwnFunction {
@@ -37,9 +37,9 @@ pub(super) static JSON_VALUES: OwnFunction = OwnFunction {
 /// `json_values` with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonValuesCall {
-    /// Fields; all without any.
+    /// Fields to show; empty: all.
     pub fields: Vec<NamePattern>,
-    /// Order; that of reading without any.
+    /// Sort keys; empty: the order of reading.
     pub keys: Vec<SortKey>,
     /// Most rows.
     pub limit: Option<u64>,
@@ -104,7 +104,7 @@ struct JsonValues {
     text: Buffer,
 }
 
-/// Reads `(b desc, c)`, behind `sort by`.
+/// Parses `(b desc, c)`, behind `sort by`.
 fn parse_keys(cursor: &mut Cursor<'_>) -> Result<Vec<SortKey>, ParseError> {
     let mut keys = Vec::new();
     cursor.expect('(', "the fields to sort by")?;
@@ -135,7 +135,7 @@ struct Row {
 impl Row {
     fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(|k| size_of_val(k) + k.1.len()).sum();
-        // A vector may have room for as many again.
+        // A vector may reserve room for as many again.
         2 * size_of::<Row>() + keys + self.json.len()
     }
 }
@@ -149,7 +149,7 @@ impl JsonValues {
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Sorts, and throws away what is behind the limit.
+    /// Sorts the rows, and drops those behind the limit.
     fn shorten(&self, rows: &mut Vec<Row>, meter: &mut Meter) {
         if !self.keys.is_empty() {
             rows.sort_by(|a, b| self.compare(a, b));

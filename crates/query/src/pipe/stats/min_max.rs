@@ -1,8 +1,8 @@
-//! `min(a, b)`, `max(a, b)`: first and last value in the order of `sort`: numbers by size, then
+//! `min(a, b)`, `max(a, b)`: the first or last value in the order of `sort`: numbers by size, then
 //! times, then text.
 //!
-//! Empty values are left out; nothing without any other. Exact; the value is given as it stands in
-//! the line.
+//! Empty values are left out; the result is empty if there are no others. Exact; the value is shown
+//! as it stands in the line.
 
 use std::cmp::Ordering;
 
@@ -44,19 +44,19 @@ pub(super) static MAX: FieldsFunction = FieldsFunction {
 
 /// `min` or `max`.
 pub(super) struct MinMax {
-    /// How a value compares with those that it takes the place of.
+    /// How a better value compares with the present best.
     pub better: Ordering,
 }
 
-/// How the least value compares with others.
+/// A lesser value is better.
 pub(super) const LEAST: Ordering = Ordering::Less;
-/// How the greatest value compares with others.
+/// A greater value is better.
 pub(super) const GREATEST: Ordering = Ordering::Greater;
 
-/// The best value so far, with what it is.
+/// The best value so far, with its kind.
 pub(super) type Best = Option<(Kind, Box<[u8]>)>;
 
-/// Takes a value that is better; whether it did.
+/// Replaces the best value by a better one, and returns whether it did.
 #[inline]
 pub(super) fn take_better(
     best: &mut Best,
@@ -83,12 +83,12 @@ pub(super) fn take_better(
     Ok(true)
 }
 
-/// Writes the best value.
+/// Encodes the best value.
 pub(super) fn encode_best(best: &Best, out: &mut Encoder<'_>) -> Result<(), RunError> {
     out.optional(best.as_ref().map(|(_, value)| &**value))
 }
 
-/// Reads it; its bytes are counted.
+/// Decodes a best value; its bytes are counted.
 pub(super) fn decode_best(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Best, RunError> {
     let Some(value) = decode_optional(from, meter)? else { return Ok(None) };
     match value.is_empty() {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn equal_numbers_have_an_order_too() {
-        // So it does not matter which is read first, by which thread.
+        // The result then does not depend on which value is read first, or by which thread.
         let values = ["1.0", "1", "1e0", "01", "1B", "1ns"];
         for (better, expected) in [(LEAST, "01"), (GREATEST, "1ns")] {
             for first in 0..values.len() {

@@ -1,9 +1,9 @@
-//! `quantile(0.9, a, b)`: the number below which that share of the numbers in the fields is;
-//! `median(a, b)`: of 0.5.
+//! `quantile(0.9, a, b)`: the number below which this share of the numbers in the fields lies;
+//! `median(a, b)`: the quantile 0.5.
 //!
-//! Exact for up to [`QUANTILE_SAMPLES_MAX`] numbers of a group; of more, a random sample of that
-//! size is kept, which is off by less than a percentage point of rank in 99 of 100 cases. Values
-//! that are not wholly a number are left out; `NaN` without any.
+//! Exact for up to [`QUANTILE_SAMPLES_MAX`] numbers per group. Of more, a random sample of that
+//! size is kept, whose rank error is below one percentage point in 99 of 100 cases. Values that are
+//! not entirely a number are left out; `NaN` if there are no numbers.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 
-/// Numbers of a group that `quantile` and `median` keep; of more, a random sample.
+/// Numbers per group that `quantile` and `median` keep; of more, a random sample of this size.
 pub const QUANTILE_SAMPLES_MAX: usize = 32_768;
 
 pub(super) static QUANTILE: OwnFunction = OwnFunction {
@@ -50,13 +50,13 @@ pub(super) static MEDIAN: FieldsFunction = FieldsFunction {
 /// `quantile` with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct QuantileCall {
-    /// From 0 to 1.
+    /// The share of numbers below the quantile, from 0 to 1.
     pub share: f64,
     /// Fields; at least one.
     pub fields: Vec<NamePattern>,
 }
 
-/// Reads `share, field, …)`.
+/// Parses `share, field, …)`.
 fn parse(cursor: &mut Cursor<'_>, _position: usize) -> Result<Function, ParseError> {
     let what = "a number from 0 to 1";
     let written = cursor.expect_string(false, what)?;
@@ -96,7 +96,7 @@ impl Call for QuantileCall {
 }
 
 struct Quantile {
-    /// From 0 to 1.
+    /// The share of numbers below the quantile, from 0 to 1.
     share: f64,
 }
 
@@ -177,7 +177,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Makes room for so many numbers more.
+    /// Makes room for `more` numbers.
     #[inline]
     fn make_room(&mut self, more: usize, meter: &mut Meter) -> Result<(), RunError> {
         let needed = self.numbers.len() + more;
@@ -189,7 +189,8 @@ impl Samples {
         Ok(())
     }
 
-    /// A fixed sequence, so that the same rows give the same answer (SplitMix64).
+    /// A pseudo-random number below `bound`, from a fixed sequence, so that the same rows give the
+    /// same answer (SplitMix64).
     fn random_below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -205,7 +206,8 @@ impl Samples {
             self.make_room(other.numbers.len(), meter)?;
             self.numbers.append(&mut other.numbers);
         } else {
-            // Each place is drawn from one side as often as that side's rows are of all rows.
+            // Each sample is drawn from a side with a probability proportional to the rows of that
+            // side.
             let mut merged = Samples { random: self.random, ..Samples::default() };
             merged.make_room(QUANTILE_SAMPLES_MAX, meter)?;
             while merged.numbers.len() < QUANTILE_SAMPLES_MAX {
@@ -223,7 +225,7 @@ impl Samples {
         Ok(())
     }
 
-    /// The number at that share of the numbers in order; NaN without numbers.
+    /// The number at this share of the sorted numbers; NaN if there are none.
     fn quantile(&mut self, share: f64) -> f64 {
         if self.numbers.is_empty() {
             return f64::NAN;

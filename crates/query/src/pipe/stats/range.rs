@@ -1,9 +1,9 @@
 //! `range(a, b)`: the greatest of the numbers in the fields minus the least; durations in
-//! nanoseconds, sizes in bytes; `NaN` without any. An addition beside VictoriaLogs, which has no
+//! nanoseconds, sizes in bytes; `NaN` if there are no numbers. An addition: VictoriaLogs has no
 //! such function.
 //!
-//! Values that are not wholly a number, and addresses, are left out. Exact, but for the rounding of
-//! the difference.
+//! Values that are not entirely a number, and addresses, are left out. Exact, except for the
+//! rounding of the difference.
 
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
@@ -29,7 +29,7 @@ pub(super) static RANGE: FieldsFunction = FieldsFunction {
 
 struct Range;
 
-/// The least and the greatest number; none of no numbers.
+/// The least and the greatest number; none if there are no numbers.
 type Ends = Option<(f64, f64)>;
 
 fn take(ends: &mut Ends, least: f64, greatest: f64) {

@@ -1,5 +1,5 @@
-//! `row_any()`, `row_any(a, foo*)`: one row of the group as a JSON object of its fields, or of
-//! those that are named; `{}` without any. It is the first row that is read.
+//! `row_any()`, `row_any(a, foo*)`: one row of the group as a JSON object, with all fields or only
+//! the named ones: the first row that is read. `{}` if there is none.
 
 use super::aggregate::{Aggregate, Input, PerGroup, extend};
 use super::call::{FieldsFunction, Without};

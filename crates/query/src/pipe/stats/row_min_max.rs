@@ -1,9 +1,9 @@
-//! `row_min(a, …)`, `row_max(a, …)`: the row with the first or last value of a field in the order
-//! of `sort`, as a JSON object of its fields, or of those that are named behind it; `field_min(a,
-//! b)`, `field_max(a, b)`: only its field b.
+//! `row_min(a, …)`, `row_max(a, …)`: the row with the first or last value of field a in the order
+//! of `sort`, as a JSON object, with all fields or only those named behind a. `field_min(a, b)`,
+//! `field_max(a, b)`: only field b of that row.
 //!
-//! Rows with an empty value of a are left out; `{}` and nothing without any other. Of equal values
-//! the first row read counts. Exact.
+//! Rows with an empty value of a are left out. If no row remains, the result is `{}`, or empty for
+//! a field. Of rows with equal values, the first that is read counts. Exact.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -64,18 +64,18 @@ pub(super) static FIELD_MAX: OwnFunction = OwnFunction {
     parse: |cursor, position| parse(cursor, position, &FIELD_MAX.doc, GREATEST),
 };
 
-/// Any of the four with its arguments.
+/// A call of any of the four functions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RowMinMaxCall {
     name: &'static str,
     better: Ordering,
     /// The field whose values are compared.
     pub by: String,
-    /// What of the row is kept.
+    /// What is kept of the row.
     pub kept: Kept,
 }
 
-/// Reads `field, other, …)`.
+/// Parses `field, other, …)`.
 fn parse(
     cursor: &mut Cursor<'_>,
     position: usize,
@@ -139,13 +139,13 @@ impl Call for RowMinMaxCall {
     }
 }
 
-/// Any of the four.
+/// Any of the four functions, running.
 struct RowMinMax {
-    /// How a value compares with those that it takes the place of.
+    /// How a better value compares with the present best.
     better: Ordering,
     /// The field whose values are compared.
     by: String,
-    /// What of the row is kept.
+    /// What is kept of the row.
     kept: Kept,
     text: Buffer,
 }
@@ -153,7 +153,7 @@ struct RowMinMax {
 /// What is kept of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kept {
-    /// These fields, all without any, as JSON.
+    /// These fields as JSON; all fields if empty.
     Row(Vec<NamePattern>),
     /// The value of a field.
     Field(String),

@@ -1,10 +1,11 @@
-//! `running_stats [by (a, b)] count() n, sum(c) s`: to each row, in the order of time, numbers
-//! about the rows of its group up to it; `total_stats …`: about all rows of its group.
+//! `running_stats [by (a, b)] count() n, sum(c) s`: adds to each row, in order of time, numbers
+//! about the rows of its group up to and including it. `total_stats …`: numbers about all rows of
+//! its group.
 //!
 //! The functions are `count`, `sum`, `min` and `max` as in `stats`, and `first` and `last`: the
-//! first and last value that is not empty. Groups come in the order of their values, rows in each
-//! by `_time`, those without a time behind the others, equal ones as they came. All rows are held,
-//! in the query's memory.
+//! first and last value that is not empty. Groups come in the order of their values. Within a
+//! group, rows come by `_time`, those without a time last, equal ones as they came. All rows are
+//! held in the query's memory.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -31,29 +32,29 @@ const TIME: &str = "_time";
 /// The `running_stats` and `total_stats` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningStats {
-    /// Whether each row is told of all rows of its group, not only of those up to it.
+    /// Whether the numbers are about all rows of the group, not only about those up to the row.
     pub is_total: bool,
-    /// The fields whose values make a group.
+    /// The fields whose values form groups.
     pub by: Vec<String>,
-    /// What is computed; at least one.
+    /// The functions; at least one.
     pub functions: Vec<RunningFunction>,
 }
 
-/// A number about rows, with its name.
+/// A function, with the name of its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningFunction {
-    /// What is computed.
+    /// The function.
     pub kind: RunningKind,
-    /// Of which fields; none: of rows.
+    /// The fields it reads; empty: it counts rows.
     pub fields: Vec<NamePattern>,
-    /// Name of the field for it.
+    /// Name of the result field.
     pub name: String,
 }
 
-/// What can be computed of the rows up to one.
+/// A function of the rows up to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunningKind {
-    /// Rows; with fields, those that have a value in any of them.
+    /// Number of rows; with fields, of rows that have a value in any of them.
     Count,
     /// The first value.
     First,
@@ -117,7 +118,7 @@ pub(in crate::pipe) static TOTAL_STATS: Registration = Registration {
     parse: |cursor| parse(cursor, true).map(one),
 };
 
-/// Reads what stands behind the name of the pipe.
+/// Parses the text behind the name of the pipe.
 fn parse(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningStats, ParseError> {
     let grouped = cursor.eat_keyword("by") || cursor.peek() == Some('(');
     let by = if grouped { parse_by(cursor)? } else { Vec::new() };
@@ -275,16 +276,16 @@ impl Aggregate for Last {
     }
 }
 
-/// Bytes of rows that are handed on at once, unless one row has more.
+/// Bytes of rows that are handed on at a time, unless one row has more.
 const BLOCK_BYTES_MAX: usize = 4 << 20;
 
 type Groups = HashMap<Box<[u8]>, Vec<(Option<i64>, MadeRow)>, foldhash::fast::RandomState>;
 
-/// The pipe at work.
+/// The running pipe.
 struct RunningRows {
     pipe: RunningStats,
     carried: Vec<String>,
-    /// Rows with their times, by what makes their group.
+    /// Rows with their times, by group.
     groups: Groups,
     scratch: Scratch,
 }
@@ -300,7 +301,7 @@ impl RunningRows {
     }
 }
 
-/// The functions at work on one group after the other.
+/// The functions, run over one group after the other.
 struct Functions {
     states: Vec<(Arc<str>, Box<dyn States>)>,
     group: u32,
@@ -326,7 +327,7 @@ impl Functions {
         Ok(())
     }
 
-    /// Takes a row in, and gives it back.
+    /// Adds a row to the states, and returns it.
     fn add(&mut self, row: MadeRow, meter: &mut Meter) -> Result<MadeRow, RunError> {
         let block = Block::Made(vec![row]);
         for (_, states) in &mut self.states {
@@ -336,8 +337,8 @@ impl Functions {
         Ok(rows.remove(0))
     }
 
-    /// Tells a row what is known by now.
-    fn tell(&mut self, row: &mut MadeRow, meter: &mut Meter) -> Result<(), RunError> {
+    /// Sets the present results in a row.
+    fn write_results(&mut self, row: &mut MadeRow, meter: &mut Meter) -> Result<(), RunError> {
         for (name, states) in &mut self.states {
             self.text.clear();
             if states.text_bytes(self.group) <= VALUE_BYTES_MAX {
@@ -406,7 +407,7 @@ impl Processor for RunningRows {
                     row = functions.add(row, next.meter())?;
                 }
                 let before = row.memory_bytes();
-                functions.tell(&mut row, next.meter())?;
+                functions.write_results(&mut row, next.meter())?;
                 held += row.memory_bytes().saturating_sub(before);
                 held_now = held_now.saturating_add(row.memory_bytes());
                 out.push(row);

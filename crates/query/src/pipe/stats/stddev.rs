@@ -1,8 +1,8 @@
-//! `stddev(a, b)`: standard deviation of the numbers in the fields, of all of them (not of a
-//! sample); `NaN` without any.
+//! `stddev(a, b)`: standard deviation of the numbers in the fields: of the population, not of a
+//! sample; `NaN` if there are no numbers.
 //!
-//! Computed in one pass by the running mean and sum of squares (B. P. Welford 1962), workers joined
-//! by the formula of Chan, Golub and LeVeque 1979: no digits are lost to a large mean.
+//! Computed in one pass from the running mean and sum of squares (B. P. Welford 1962); workers are
+//! merged by the formula of Chan, Golub and LeVeque 1979. A large mean therefore loses no digits.
 
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;

@@ -1,9 +1,9 @@
-//! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `avg(a,
-//! b)`: their average; `NaN` without any; `rate_sum(a, b)`: the sum a second, of the time that
-//! [`super::count`] says for `rate()`.
+//! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes. `avg(a,
+//! b)`: their average. Both are `NaN` if there are no numbers. `rate_sum(a, b)`: the sum per
+//! second, over the time that [`super::count`] defines for `rate()`.
 //!
-//! Values that are not wholly a number, and addresses, are left out. Summed as `f64`: whole numbers
-//! are exact up to 2^53.
+//! Values that are not entirely a number, and addresses, are left out. Summed as `f64`: whole
+//! numbers are exact up to 2^53.
 
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
@@ -55,7 +55,7 @@ pub(super) static RATE_SUM: FieldsFunction = FieldsFunction {
     )
 };
 
-/// Adds numbers up; what is said of them at the end is the function's own, given the length of time
+/// Adds numbers up. The function member computes the result, given the sums and the length of time
 /// in seconds.
 pub(super) struct Numbers(fn(Sums, Option<f64>) -> f64);
 
@@ -74,7 +74,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// The sum; NaN of no numbers.
+    /// The sum; NaN if there are no numbers.
     pub fn sum(self) -> f64 {
         if self.count == 0 { f64::NAN } else { self.sum }
     }

@@ -1,7 +1,7 @@
-//! `uniq_values(a, b) [limit N]`: the different values of the fields that are not empty, as a JSON
+//! `uniq_values(a, b) [limit N]`: the distinct values of the fields that are not empty, as a JSON
 //! array in the order of `sort`.
 //!
-//! With a limit, N of them, which ones is not defined. Exact otherwise; each is kept in the query's
+//! With a limit, N of them; which ones is undefined. Otherwise exact. Each is kept in the query's
 //! memory.
 
 use std::collections::HashSet;
@@ -36,7 +36,7 @@ pub(super) struct UniqValues {
     pub limit: u64,
 }
 
-/// Memory of a value beside its bytes, with what is needed to sort it.
+/// Memory of a value besides its bytes, including what sorting needs.
 const VALUE_BYTES: usize = ENTRY_BYTES + size_of::<(Kind, &[u8])>();
 
 type Set = HashSet<Box<[u8]>, foldhash::fast::RandomState>;

@@ -1,7 +1,7 @@
-//! `values(a, b) [limit N]`: the values of the fields of all rows, empty ones too, as a JSON array
-//! in the order of reading.
+//! `values(a, b) [limit N]`: the values of the fields in all rows, including empty ones, as a JSON
+//! array in the order of reading.
 //!
-//! With a limit, of the first N values. All of them are kept in the query's memory.
+//! With a limit, the first N values. All of them are kept in the query's memory.
 
 use super::aggregate::{Aggregate, Input, PerGroup, extend};
 use super::call::FieldsFunction;
@@ -117,8 +117,7 @@ impl Aggregate for Values {
     }
 }
 
-/// How many JSON texts with commas between them these bytes are; none where they are something
-/// else.
+/// The number of comma-separated JSON texts in these bytes; none where they are anything else.
 fn count_texts(json: &[u8]) -> Option<u64> {
     std::str::from_utf8(json).ok()?;
     let mut count = 0;
@@ -135,7 +134,7 @@ fn count_texts(json: &[u8]) -> Option<u64> {
     Some(count)
 }
 
-/// The end of the JSON text that `json` begins with.
+/// The end of the JSON text at the start of `json`.
 fn text_end(json: &[u8]) -> usize {
     let mut at = 1;
     while json[at] != b'"' {
