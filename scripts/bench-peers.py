@@ -58,8 +58,6 @@ BODY_BYTES = 16 << 20
 NEW_S, DEFAULT_S = 1, 60
 # A server is at rest when it used less than REST_CORES for REST_S seconds. Nothing is awaited for longer than PATIENCE_S.
 REST_CORES, REST_S, PATIENCE_S = 0.03, 15, 1200
-# Smaller segments are not re-encoded.
-REENCODED_BYTES_MIN = 64 << 20
 # The machine is quiet while other processes use less than QUIET_CORES.
 QUIET_CORES, QUIET_PATIENCE_S = 0.1, 60
 # State of Loginson → the state of VictoriaLogs that it is compared with.
@@ -278,9 +276,6 @@ def ingest(peer, mix):
         metrics = peer.metrics()
         result["sealed_share"] = metrics["loginson_store_sealed_raw_bytes"] / metrics["loginson_store_raw_bytes"]
         result["segments"] = metrics["loginson_store_segments"]
-        result["reencoded"] = metrics["loginson_seal_reencoded_total"]
-        if not result["reencoded"] and mix.bytes > REENCODED_BYTES_MIN:
-            note("    Loginson re-encoded nothing, so `sealed` shows segments as sealing leaves them; was the machine busy?")
     result |= {"cpu_rest_s": peer.cpu_s(), "disk_rest_bytes": peer.disk_bytes(), "rest_after_s": time.monotonic() - done}
     result["others_cores"] = [*others, watch.cores()]
     note(

@@ -119,7 +119,7 @@ if wants amplification; then
 echo
 echo "## Write amplification"
 echo
-printf '[store]\nsegment_bytes_max = "128MiB"\n' >"$dir/loginson.toml"
+printf '[store]\nsegment_bytes_max = "128MiB"\nreencode_age = "0s"\n' >"$dir/loginson.toml"
 serve "$dir/data"
 began=$(date +%s)
 "$bin" import --server "http://$http" "$dir/syslog.log" >/dev/null 2>&1

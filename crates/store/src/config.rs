@@ -130,12 +130,15 @@ pub struct StoreConfig {
     pub sealing_threads: usize,
     /// Whether sealed segments are re-encoded, with the best effort, while the machine is idle.
     pub reencode: bool,
+    /// Age at which a segment is re-encoded, nanoseconds since its newest line arrived. Re-encoding
+    /// costs several times what sealing does: it pays for segments that stay for long.
+    pub reencode_age_ns: i64,
 }
 
 impl StoreConfig {
     /// The defaults: segments of 1 GiB, 262,144 frames or 30 seconds, 64 MiB of queue, 512 MiB of
     /// cache, 10 ms, 256 MiB left free, no deletion, sealing at normal priority beyond 4 GiB of
-    /// backlog and at 512 MiB/s below, and re-encoding when idle.
+    /// backlog and at 512 MiB/s below, and re-encoding after a day, when idle.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         StoreConfig {
             data_dir: data_dir.into(),
@@ -156,6 +159,7 @@ impl StoreConfig {
             background_bytes_per_s_max: Some(512 << 20),
             sealing_threads: 1,
             reencode: true,
+            reencode_age_ns: 86_400_000_000_000,
         }
     }
 

@@ -420,7 +420,7 @@ fn segments_are_closed_by_size_and_by_the_time_since_they_take_lines() {
 
 #[test]
 fn small_neighbours_are_merged() {
-    let mut bench = Bench::new(|_| {});
+    let mut bench = Bench::new(|config| config.reencode_age_ns = 0);
     for _ in 0..8 {
         bench.segment(200);
         work(&bench.store, &bench.host);
@@ -468,7 +468,7 @@ fn a_merge_copies_large_blocks_unless_lines_go() {
 
 #[test]
 fn segments_are_encoded_again_once_when_idle() {
-    let bench = Bench::new(|_| {});
+    let bench = Bench::new(|config| config.reencode_age_ns = 0);
     bench.segment(2_000);
     bench.host.idle.store(true, Ordering::Relaxed);
     let before = lines(&bench.store, &bench.host);
@@ -477,6 +477,19 @@ fn segments_are_encoded_again_once_when_idle() {
     assert_eq!((stats.sealed_segments, stats.reencoded_segments), (1, 1));
     assert_eq!(lines(&bench.store, &bench.host), before);
     assert_eq!(work(&bench.store, &bench.host), 0);
+}
+
+#[test]
+fn segments_are_encoded_again_when_their_newest_line_is_old_enough() {
+    let bench = Bench::new(|_| {});
+    bench.segment(2_000);
+    bench.host.idle.store(true, Ordering::Relaxed);
+    work(&bench.store, &bench.host);
+    for (after_ns, reencoded) in [(80_000_000_000_000, 0), (6_400_000_000_000, 1)] {
+        bench.clock.advance_ns(after_ns);
+        work(&bench.store, &bench.host);
+        assert_eq!(bench.store.stats().sealing.reencoded_segments, reencoded);
+    }
 }
 
 #[test]

@@ -150,10 +150,10 @@ impl<'a> Executor<'a, '_> {
         let oldest_wanted_ns = self.delivery.oldest_wanted_ns();
         let scan = Scan::new(self.plan, oldest_wanted_ns, source.answers(), meter);
         if let Some(rolled) = &scan.rolled {
+            let needs = &self.plan.needs;
             let mut first = self.chain();
             let mut each = |rows: Weighted| first.push_weighted(&rows);
-            let counted =
-                rolled.count_segments(&mut units, scan.range(), &self.plan.needs, &mut each)?;
+            let counted = rolled.count_segments(&mut units, scan.range(), needs, &mut each)?;
             context.progress.units_done.fetch_add(counted.len() as u64, Relaxed);
             counted.iter().for_each(|unit| self.task.pass(&**unit, unit.lines()));
         }

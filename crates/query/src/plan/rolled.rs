@@ -42,7 +42,6 @@ pub(crate) struct Rolled {
 }
 
 /// How the lines of a segment are counted.
-#[derive(Debug)]
 struct Counts {
     fields: Vec<String>,
     bucket_ns: Option<(i64, i64)>,

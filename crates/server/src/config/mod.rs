@@ -167,6 +167,7 @@ impl TryFrom<RawConfig> for Config {
             segment_age_ns: nanoseconds(duration("store.segment_age", &raw.store.segment_age)?),
             backlog_bytes_max: bytes("store.backlog_bytes_max", &raw.store.backlog_bytes_max)?,
             reencode: raw.store.reencode,
+            reencode_age_ns: nanoseconds(duration("store.reencode_age", &raw.store.reencode_age)?),
             sealing_threads: placement.sealing_threads,
             background_bytes_per_s_max: background_rate(&raw.placement.background_bytes_per_s_max)?,
             ..StoreConfig::new(&raw.data_dir)

@@ -242,6 +242,7 @@ pub struct RawStore {
     pub disk_free_bytes_min: String,
     pub backlog_bytes_max: String,
     pub reencode: bool,
+    pub reencode_age: String,
 }
 
 /// `[insert]`
@@ -364,6 +365,7 @@ impl Default for RawStore {
             disk_free_bytes_min: "256MiB".into(),
             backlog_bytes_max: "4GiB".into(),
             reencode: true,
+            reencode_age: "1d".into(),
         }
     }
 }

@@ -51,7 +51,7 @@ const INGEST_WHILE_SEALING: u64 = 4;
 /// will be merged before.
 const REENCODE_PARTS: u64 = 16;
 /// Age at which a small segment is re-encoded all the same, nanoseconds after its last line.
-const REENCODE_AGE_NS: i64 = 7 * 24 * 3_600_000_000_000;
+const SMALL_REENCODE_AGE_NS: i64 = 7 * 24 * 3_600_000_000_000;
 
 /// The active segment is sealed while it is written, once it holds 1/`TRAILED_PARTS` of a full one.
 const TRAILED_PARTS: u64 = 64;
@@ -102,8 +102,11 @@ pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
     }
     let is_fast = |s: &&Arc<SealedSegment>| {
         let age_ns = s.received_ns.map_or(0, |(_, newest)| now.now_ns.saturating_sub(newest));
-        s.effort == Effort::Fast
-            && (s.bytes_raw >= full / REENCODE_PARTS || age_ns >= REENCODE_AGE_NS)
+        let least_ns = match s.bytes_raw >= full / REENCODE_PARTS {
+            true => core.config.reencode_age_ns,
+            false => core.config.reencode_age_ns.max(SMALL_REENCODE_AGE_NS),
+        };
+        s.effort == Effort::Fast && age_ns >= least_ns
     };
     if core.config.reencode && now.idle {
         return sealed.iter().find(is_fast).cloned().map(SealPlan::Reencode);

@@ -578,6 +578,7 @@ fn config(rng: &mut fastrand::Rng) -> StoreConfig {
         bytes_max: one_in(rng, 4).then_some(rng.u64(64..256) << 10),
         rules,
         backlog_bytes_max: 16 << 10,
+        reencode_age_ns: 0,
         ..StoreConfig::new(DIR)
     }
 }
