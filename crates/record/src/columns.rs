@@ -30,6 +30,9 @@ pub trait Decide {
     fn passes(&self, value: &[u8]) -> bool;
 }
 
+/// Values of a field, and the number of lines that have each.
+pub type ValueCounts = Vec<(Vec<u8>, u64)>;
+
 /// The lines of a block, column by column. Rows are numbered as in the batch of these lines.
 pub trait Columns {
     /// The number of lines.
@@ -41,6 +44,11 @@ pub trait Columns {
     /// The values of a stored field. A line without it has the empty value. `None` if the values
     /// cannot be read separately from the lines.
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError>;
+    /// The values of a stored field, each with the number of lines that have it; a value may be
+    /// listed several times. `None` if this is no faster than counting [`Columns::field`].
+    fn value_counts(&self, _name: &str) -> Result<Option<ValueCounts>, ColumnError> {
+        Ok(None)
+    }
     /// The lines whose field contains a text (not empty) at an occurrence that `accept` accepts, if
     /// given; ascending. `None` if this is no faster than searching [`Columns::field`].
     fn holding(

@@ -1,6 +1,7 @@
 //! Sealed segments: every line round-trips, whatever its content, and an error in a damaged file
 //! gives the position.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -219,6 +220,18 @@ fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
             let column = columns.field(name).unwrap().expect("all are had apart");
             for row in rows.clone() {
                 assert_eq!(column.get(row), value(row, name), "{name} of row {row}");
+            }
+            let counts = columns.value_counts(name).unwrap();
+            assert!(counts.is_some() || !["_type", "absent"].contains(name), "{name}");
+            if let Some(counts) = counts {
+                let (mut found, mut expected) = (BTreeMap::new(), BTreeMap::new());
+                for (value, lines) in counts {
+                    *found.entry(value).or_default() += lines;
+                }
+                for row in rows.clone() {
+                    *expected.entry(value(row, name).to_vec()).or_default() += 1u64;
+                }
+                assert_eq!(found, expected, "{name}");
             }
             // A part of some value, as whole words only, and anywhere.
             let sample = value(batch.len() / 2, name);

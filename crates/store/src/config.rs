@@ -18,9 +18,11 @@ pub(crate) const COMMIT_BYTES_MAX: u64 = {
 };
 /// When this many bytes are queued, a group is written at once, regardless of the commit interval.
 pub(crate) const GROUP_BYTES_FULL: usize = 8 << 20;
-/// Bytes by which a hot segment is preallocated at a time: large enough that extents stay long and
-/// syncs rarely change metadata, small enough that a store of a few lines does not take a gibibyte.
+/// Bytes by which a large hot segment is preallocated at a time, so that extents stay long and
+/// syncs rarely change metadata. A smaller segment doubles, from the second constant on, so that it
+/// takes little more than its lines.
 pub(crate) const PREALLOCATE_BYTES: u64 = 64 << 20;
+pub(crate) const PREALLOCATE_BYTES_MIN: u64 = 1 << 20;
 /// Bytes that must be free beyond the reserve before a full disk counts as usable again while the
 /// queue is empty.
 pub(crate) const PROBE_BYTES: u64 = 1 << 20;

@@ -17,8 +17,8 @@ use segment::{FrameEntry, HEADER_BYTES, HotWriter, SegmentError, SegmentHeader, 
 
 use crate::catalog::RowState;
 use crate::config::{
-    GROUP_BYTES_FULL, GROUP_BYTES_MAX, LOW_DISK_PARTS, PREALLOCATE_BYTES, PROBE_BYTES,
-    RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, ns_of_ms,
+    GROUP_BYTES_FULL, GROUP_BYTES_MAX, LOW_DISK_PARTS, PREALLOCATE_BYTES, PREALLOCATE_BYTES_MIN,
+    PROBE_BYTES, RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, ns_of_ms,
 };
 use crate::error::StoreError;
 use crate::ledger::Ledger;
@@ -316,7 +316,8 @@ impl Writer {
             if needed <= allocated {
                 return Ok(frames);
             }
-            let roomy = (allocated + PREALLOCATE_BYTES).min(segment_bytes).max(needed);
+            let step = allocated.clamp(PREALLOCATE_BYTES_MIN, PREALLOCATE_BYTES);
+            let roomy = (allocated + step).min(segment_bytes).max(needed);
             let error = match self.extend(roomy).or_else(|_| self.extend(needed)) {
                 Ok(()) => return Ok(frames),
                 Err(error) => error,

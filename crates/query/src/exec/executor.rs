@@ -146,14 +146,15 @@ impl<'a> Executor<'a, '_> {
 
     fn scan(&mut self) -> Result<(), RunError> {
         let mut units = self.units()?;
-        let ExecutionContext { source, context, meter, .. } = self.task.execution.clone();
+        let ExecutionContext { source, context, meter, started } = self.task.execution.clone();
         let oldest_wanted_ns = self.delivery.oldest_wanted_ns();
         let scan = Scan::new(self.plan, oldest_wanted_ns, source.answers(), meter);
         if let Some(rolled) = &scan.rolled {
-            let needs = &self.plan.needs;
+            let (needs, range) = (&self.plan.needs, scan.range());
+            let check = || context.check(started);
             let mut first = self.chain();
             let mut each = |rows: Weighted| first.push_weighted(&rows);
-            let counted = rolled.count_segments(&mut units, scan.range(), needs, &mut each)?;
+            let counted = rolled.count_segments(&mut units, range, needs, &check, &mut each)?;
             context.progress.units_done.fetch_add(counted.len() as u64, Relaxed);
             counted.iter().for_each(|unit| self.task.pass(&**unit, unit.lines()));
         }

@@ -391,7 +391,10 @@ impl<'q> Scan<'q> {
         }
         let rows: Vec<u32> = match self.plan.newest_lines {
             Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),
-            _ => bits.iter().map(|row| row as u32).collect(),
+            _ => {
+                let wanted = self.plan.lines_wanted.unwrap_or(usize::MAX);
+                bits.iter().take(wanted).map(|row| row as u32).collect()
+            }
         };
         let brought = |names: Vec<&str>| names.iter().any(|name| self.hidden.contains(name));
         let stored = match &self.fields {

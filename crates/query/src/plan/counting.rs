@@ -122,6 +122,14 @@ impl CountedBy {
             return Ok(Some(Weighted::of_lines(bits.count() as u64)));
         }
         let columns = fields.columns();
+        if let [name] = &self.fields[..]
+            && self.bucket_ns.is_none()
+            && bits.is_full()
+            && is_stored(name)
+            && let Some(counts) = columns.value_counts(name)?
+        {
+            return Ok(Some(Weighted::of_values(name, counts)));
+        }
         let Some(names) = self.stored(columns)? else { return Ok(None) };
         let mut codes = Codes::new(columns.rows());
         for name in &names {

@@ -51,9 +51,8 @@ pub struct Explanation {
     pub counted_by: Option<String>,
     /// Whether rollups of sealed segments can answer the count, where segments have them.
     pub rollups: bool,
-    /// Whether rollups answer for every segment that has them. Otherwise they do only where the words
-    /// of a segment rule out the tests of other fields.
-    pub rollups_whole: bool,
+    /// Whether rollups can answer too where the words of a segment rule tests out.
+    pub rollups_by_words: bool,
     /// The order of the rows.
     pub order: String,
     /// Threads that read and filter, at most.
@@ -163,7 +162,7 @@ impl Explanation {
             fields: plan.needed.shown(),
             counted_by,
             rollups: plan.rolled.is_some(),
-            rollups_whole: plan.rolled.as_ref().is_some_and(Rolled::is_whole),
+            rollups_by_words: plan.rolled.as_ref().is_some_and(Rolled::rules_out),
             order: match &plan.order {
                 Order::Stream if let Some(place) = plan.newest_at => format!(
                     "as the last pipe gives them; reading ends when no other unit can hold one of \
@@ -355,14 +354,14 @@ impl fmt::Display for Explanation {
         line("fields", self.fields.clone())?;
         match &self.counted_by {
             Some(by) => {
-                let rollups = match (self.rollups, self.rollups_whole) {
-                    (true, true) => {
+                let rollups = match (self.rollups, self.rollups_by_words) {
+                    (true, false) => {
                         "counts that segments keep are taken where they keep these, else \
                              columns are counted"
                     }
-                    (true, false) => {
-                        "counts that segments keep are taken where their words rule out the tests \
-                             of other fields, else columns are counted"
+                    (true, true) => {
+                        "counts that segments keep are taken where they keep these, and where \
+                             words rule out the tests of other fields, else columns are counted"
                     }
                     (false, _) => "columns are counted where a unit has them",
                 };
@@ -438,10 +437,10 @@ limits    60 s, 536870912 bytes of memory, 10000000 rows
         assert_eq!((newest.words, newest.fields.as_str()), (None, "*"));
         let counted = explained("* | by (_time:1h, level) count() n", &Context::default());
         assert_eq!(counted.counted_by.as_deref(), Some("_time in steps of 1h, level"));
-        assert!(counted.rollups && counted.rollups_whole && counted.merged_at == Some(1));
+        assert!(counted.rollups && !counted.rollups_by_words && counted.merged_at == Some(1));
         let by_words = explained("!error | stats by (level) count() n", &Context::default());
-        assert!(by_words.rollups && !by_words.rollups_whole, "{by_words}");
-        assert!(by_words.to_string().contains("where their words rule out"), "{by_words}");
+        assert!(by_words.rollups && by_words.rollups_by_words, "{by_words}");
+        assert!(by_words.to_string().contains("where words rule out"), "{by_words}");
         let values = explained("* | stats values(a) v", &Context::default());
         assert_eq!((values.merged_at, values.pipes[0].merges), (None, "in order"));
         assert_eq!(values.pipes[0].site, "where the answer is given");

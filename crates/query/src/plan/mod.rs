@@ -86,6 +86,8 @@ pub(crate) struct Plan<'q> {
     pub oldest_first: bool,
     /// Only this many of the newest lines of a unit are needed.
     pub newest_lines: Option<usize>,
+    /// Only this many lines of a unit are needed, the first that the filter selects.
+    pub lines_wanted: Option<usize>,
     /// For each pipe, the number of its rows that can reach the client; none where all can.
     pub rows_wanted: Vec<Option<u64>>,
     /// Index of the `sort` that keeps only the newest rows. Units are read as for
@@ -115,6 +117,9 @@ impl<'q> Plan<'q> {
             (_, Some((place, count))) if pipes[..place].iter().all(Pipe::keeps_rows) => Some(count),
             _ => None,
         };
+        let lines_wanted = first_rows::wanted(pipes, context)
+            .filter(|_| order == Order::Stream)
+            .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
         let newest_at = newest_rows.map(|(place, _)| place);
         let collects = pipes.iter().position(|pipe| !pipe.is_row_wise());
         // Threads that take units in no order would read all units.
@@ -132,6 +137,7 @@ impl<'q> Plan<'q> {
             order,
             oldest_first: context.order.is_some() || context.oldest_first,
             newest_lines,
+            lines_wanted,
             newest_at,
             merged_at: collects.filter(merges),
             rows_wanted: (0..pipes.len())

@@ -66,11 +66,20 @@ pub(crate) struct Known {
 
 /// The tests of stored fields in a filter, each once, in the order of the text.
 pub(crate) fn tests_of(filter: &Filter) -> Vec<&Test> {
+    let test = |leaf| match leaf {
+        &Filter::Field { ref test, .. } | &Filter::AnyField { ref test, .. } => Some(test),
+        _ => None,
+    };
+    leaves_of(filter).into_iter().filter_map(test).collect()
+}
+
+/// The filters that hold the [tests](tests_of), with the names of their fields.
+pub(crate) fn leaves_of(filter: &Filter) -> Vec<&Filter> {
     match filter {
-        Filter::And(filters) | Filter::Or(filters) => filters.iter().flat_map(tests_of).collect(),
-        Filter::Not(filter) => tests_of(filter),
-        Filter::Field { name, test } if is_stored(name) => vec![test],
-        Filter::AnyField { test, .. } => vec![test],
+        Filter::And(filters) | Filter::Or(filters) => filters.iter().flat_map(leaves_of).collect(),
+        Filter::Not(filter) => leaves_of(filter),
+        Filter::Field { name, .. } if is_stored(name) => vec![filter],
+        Filter::AnyField { .. } => vec![filter],
         _ => Vec::new(),
     }
 }
@@ -109,26 +118,25 @@ impl Needs {
         Ok(Known { may_pass: true, ruled_out })
     }
 
-    /// For each [test](tests_of) of the filter, whether no value of any of `units` can pass it;
-    /// none where that holds for no test. The units are not read.
-    pub fn ruled_out_of_all(
+    /// For each [test](tests_of) of the filter, which of `units` may hold a value that passes it, as
+    /// ascending indexes; none where this is unknown of a unit. The units are not read.
+    pub fn open_units(
         &self,
         units: &[&dyn ScanUnit],
-    ) -> Result<Option<Vec<bool>>, SourceError> {
+    ) -> Result<Option<Vec<Vec<usize>>>, SourceError> {
         if self.phrases.all.is_empty() {
             return Ok(None);
         }
-        let mut ruled_out = vec![true; self.tests.len()];
-        for unit in units {
+        let mut open = vec![Vec::new(); self.tests.len()];
+        for (index, unit) in units.iter().enumerate() {
             let Some(held) = unit.may_hold(&self.phrases)? else { return Ok(None) };
-            for (out, test) in ruled_out.iter_mut().zip(&self.tests) {
-                *out = *out && !test.is_met(&held);
-            }
-            if !ruled_out.contains(&true) {
-                return Ok(None);
+            for (open, test) in open.iter_mut().zip(&self.tests) {
+                if test.is_met(&held) {
+                    open.push(index);
+                }
             }
         }
-        Ok(Some(ruled_out))
+        Ok(Some(open))
     }
 }
 

@@ -16,19 +16,24 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use record::columns::ValueCounts;
+
 use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch};
 use crate::exec::RunError;
-use crate::filter::{Filter, Selector};
+use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
 use crate::pipe::time_bucket;
 use crate::plan::counting::{CountedBy, TIME};
-use crate::plan::needs::{Needs, is_stored, tests_of};
+use crate::plan::needs::{Needs, is_stored, leaves_of, tests_of};
 use crate::source::{Grouped, ScanUnit, TimeRange};
 use crate::syntax::query::Query;
 use crate::time::write_time;
 
 /// Fields of such a query.
 const FIELDS_MAX: usize = 2;
+/// A test is ruled out by columns where words leave it open in one of so many units at most. A word
+/// filter errs for one absent word of 256.
+const OPEN_PARTS: usize = 8;
 /// Room for an average value: a time, to the second. Values may be longer.
 const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
 
@@ -39,6 +44,9 @@ pub(crate) struct Rolled {
     filter: Filter,
     /// How lines are counted by the whole filter; none where that looks at more fields.
     whole: Option<Counts>,
+    /// The [tests](tests_of) of the filter, each by itself, none for those that need lines. Empty
+    /// where ruling them out makes no difference.
+    tests: Vec<Option<ColumnSelector>>,
 }
 
 /// How the lines of a segment are counted.
@@ -70,16 +78,19 @@ impl Rolled {
         let counted = CountedBy::of(query.pipes().first())?;
         let filter = without_time(query.filter());
         let whole = Counts::of(&counted, &filter);
-        if whole.is_none() {
-            let least = without_tests(&filter, &mut std::iter::repeat(true));
-            Counts::of(&counted, &least).filter(|_| least != nothing())?;
-        }
-        Some(Rolled { counted, filter, whole })
+        let least = without_tests(&filter, &mut std::iter::repeat(true));
+        let is_gain = least != filter && least != nothing();
+        let tests = match is_gain && Counts::of(&counted, &least).is_some() {
+            true => leaves_of(&filter).into_iter().map(ColumnSelector::new).collect(),
+            false => Vec::new(),
+        };
+        let is_possible = whole.is_some() || !tests.is_empty();
+        is_possible.then_some(Rolled { counted, filter, whole, tests })
     }
 
-    /// Whether every segment that keeps counts can answer, whatever its lines are.
-    pub fn is_whole(&self) -> bool {
-        self.whole.is_some()
+    /// Whether counts may answer where the words of a segment rule tests out.
+    pub fn rules_out(&self) -> bool {
+        !self.tests.is_empty()
     }
 
     /// Calls `each` with the selected rows of every segment that can be counted. Removes the units
@@ -89,6 +100,7 @@ impl Rolled {
         units: &mut Vec<Box<dyn ScanUnit>>,
         range: TimeRange,
         needs: &Needs,
+        check: &dyn Fn() -> Result<(), RunError>,
         each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
     ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
         // In the order of their first units.
@@ -106,10 +118,21 @@ impl Rolled {
         let mut without = CountsWithout::default();
         let mut counted = HashSet::<u64, foldhash::fast::RandomState>::default();
         for (segment, units) in segments {
-            let is_counted = match &self.whole {
+            let mut is_counted = match &self.whole {
                 Some(whole) => whole.count_segment(units[0], range, each)?,
-                None => self.count_without(&units, range, needs, &mut without, each)?,
+                None => false,
             };
+            if !is_counted
+                && self.rules_out()
+                && let Some(ruled_out) = self.ruled_out(&units, needs, check)?
+            {
+                let rest = without.entry(ruled_out);
+                let rest = rest.or_insert_with_key(|tests| self.counts_without(tests));
+                is_counted = match rest {
+                    Some(counts) => counts.count_segment(units[0], range, each)?,
+                    None => false,
+                };
+            }
             if is_counted {
                 counted.insert(segment);
             }
@@ -120,26 +143,31 @@ impl Rolled {
         Ok(units.extract_if(.., is_counted).collect())
     }
 
-    /// Counts the lines of a segment, of which these are the units, by the filter without the tests
-    /// that no line of theirs can pass. False, without a call of `each`, where the rest of the
-    /// filter looks at more fields than lines are counted by.
-    fn count_without(
+    /// For each [test](tests_of) of the filter, whether no line of a segment can pass it; none where
+    /// that holds for no test. Where the words of a few units leave it open, their columns decide.
+    fn ruled_out(
         &self,
         units: &[&dyn ScanUnit],
-        range: TimeRange,
         needs: &Needs,
-        without: &mut CountsWithout,
-        each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
-    ) -> Result<bool, RunError> {
-        let Some(ruled_out) = needs.ruled_out_of_all(units)? else { return Ok(false) };
-        let counts = without.entry(ruled_out).or_insert_with_key(|ruled_out| {
-            let rest = without_tests(&self.filter, &mut ruled_out.iter().copied());
-            Counts::of(&self.counted, &rest)
-        });
-        match counts {
-            Some(counts) => counts.count_segment(units[0], range, each),
-            None => Ok(false),
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<Option<Vec<bool>>, RunError> {
+        check()?;
+        let Some(open) = needs.open_units(units)? else { return Ok(None) };
+        let mut ruled_out = Vec::with_capacity(open.len());
+        for (test, open) in self.tests.iter().zip(&open) {
+            let mut none_passes = open.len() * OPEN_PARTS <= units.len();
+            for &unit in open {
+                none_passes = none_passes && has_none(units[unit], test.as_ref(), check)?;
+            }
+            ruled_out.push(none_passes);
         }
+        Ok(ruled_out.contains(&true).then_some(ruled_out))
+    }
+
+    /// How lines are counted where some tests are ruled out.
+    fn counts_without(&self, ruled_out: &[bool]) -> Option<Counts> {
+        let rest = without_tests(&self.filter, &mut ruled_out.iter().copied());
+        Counts::of(&self.counted, &rest)
     }
 
     /// A row that stands for all lines of a unit. None if the query may distinguish these lines.
@@ -223,6 +251,19 @@ impl Weighted {
         Weighted { block, lines: vec![lines], times_ns: Vec::new() }
     }
 
+    /// A row for each value of a field, which stands for the lines that have it.
+    pub fn of_values(name: &str, counts: ValueCounts) -> Weighted {
+        let name: Arc<str> = name.into();
+        let (mut rows, mut lines) = (Vec::with_capacity(counts.len()), Vec::new());
+        for (value, count) in counts {
+            let mut row = MadeRow::default();
+            row.push(name.clone(), &value);
+            rows.push(row);
+            lines.push(count);
+        }
+        Weighted { block: Block::Made(rows), lines, times_ns: Vec::new() }
+    }
+
     /// Memory held, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.block.memory_bytes()
@@ -230,6 +271,24 @@ impl Weighted {
             + self.times_ns.len() * size_of::<i64>()
             + size_of::<Self>()
     }
+}
+
+/// Whether the columns of a unit show that no line of it passes a test.
+fn has_none(
+    unit: &dyn ScanUnit,
+    test: Option<&ColumnSelector>,
+    check: &dyn Fn() -> Result<(), RunError>,
+) -> Result<bool, RunError> {
+    let Some(test) = test else { return Ok(false) };
+    let pulse = Pulse::new(check);
+    let mut is_none = false;
+    unit.with_columns(&mut |columns| {
+        let mut bits = Bitmap::full(columns.rows());
+        is_none = test.narrow(&Fields::new(columns, &pulse, &[]), &mut bits)? && bits.is_empty();
+        Ok(())
+    })?;
+    pulse.end()?;
+    Ok(is_none)
 }
 
 /// Rows that are being built.
@@ -395,16 +454,18 @@ mod tests {
 
     #[test]
     fn filters_that_words_may_decide_are_of_the_kind() {
-        let is_whole = |text: &str| {
+        let kind = |text: &str| {
             let query = Query::parse(text, 0).unwrap();
-            Rolled::of(&query).map(|rolled| rolled.is_whole())
+            Rolled::of(&query).map(|rolled| (rolled.whole.is_some(), rolled.rules_out()))
         };
-        assert_eq!(is_whole("level:error | stats by (level) count()"), Some(true));
-        assert_eq!(is_whole("!x | stats by (level, app_name) count()"), Some(false));
-        assert_eq!(is_whole("!x (a:y or level:z) | stats by (level) count()"), Some(false));
+        assert_eq!(kind("* | stats by (level) count()"), Some((true, false)));
+        assert_eq!(kind("!level:error | stats by (level) count()"), Some((true, true)));
+        assert_eq!(kind("!x | stats by (level) count()"), Some((true, true)));
+        assert_eq!(kind("!x | stats by (level, app_name) count()"), Some((false, true)));
+        assert_eq!(kind("!x (a:y or !level:z) | stats by (level) count()"), Some((false, true)));
         // Where `x` is ruled out nothing is counted, which scanning finds as fast.
-        assert_eq!(is_whole("x | stats by (level, app_name) count()"), None);
-        assert_eq!(is_whole("!x | stats by (a, b, c) count()"), None);
+        assert_eq!(kind("x | stats by (level, app_name) count()"), None);
+        assert_eq!(kind("!x | stats by (a, b, c) count()"), None);
     }
 
     #[test]

@@ -19,7 +19,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memchr::memchr;
-use record::columns::{Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places};
+use record::columns::{
+    Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places, ValueCounts,
+};
 use record::frame::decode_origins;
 use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
 
@@ -201,14 +203,9 @@ impl<'p> BlockColumns<'p> {
             return Ok(classes);
         }
         let start = self.starts[LAYOUT_INDEXES].as_ref().expect("every version has them");
-        let indexes = ints::decode(&mut start.clone(), self.listing.rows)?;
         let mut rows = vec![0; self.layouts.len()];
-        let mut of_row = Vec::with_capacity(indexes.len());
-        for same in indexes.chunk_by(|a, b| a == b) {
-            let index = usize::try_from(same[0]).unwrap_or(usize::MAX);
-            *rows.get_mut(index).ok_or(Corrupt("the layout of a line"))? += same.len();
-            of_row.extend(std::iter::repeat_n(index as u32, same.len()));
-        }
+        let of_row = ints::decode_indexes(&mut start.clone(), self.listing.rows, &mut rows)
+            .map_err(|_| Corrupt("the layout of a line"))?;
         let mut uses = vec![Some(0usize); self.listing.columns.len()];
         let mut taken_by = vec![usize::MAX; self.listing.columns.len()];
         for (index, (layout, rows)) in self.layouts.iter().zip(&rows).enumerate() {
@@ -357,6 +354,59 @@ impl<'p> BlockColumns<'p> {
             [] => Ok(Some(self.constants(&sources, &classes.of_row))),
             _ => self.mixture(&sources, &columns),
         }
+    }
+
+    /// See [`Columns::value_counts`]: of fields whose values stand in layouts and dictionaries.
+    fn count_values(&self, name: &str) -> Result<Option<ValueCounts>, Fault> {
+        let Some(number) = self.number(name) else {
+            return Ok(Some(vec![(Vec::new(), self.listing.rows as u64)]));
+        };
+        if let Some(column) = self.only_column(number) {
+            return self.count_dictionary(column);
+        }
+        let Some(sources) = self.sources(number)? else { return Ok(None) };
+        let mut counts = ValueCounts::new();
+        // Lines that take their value from each column.
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        for (source, &rows) in sources.iter().zip(&self.classes()?.rows) {
+            match source {
+                _ if rows == 0 => {}
+                Source::Nowhere => counts.push((Vec::new(), rows as u64)),
+                Source::Constant(value) => counts.push((value.to_vec(), rows as u64)),
+                Source::Column(column) => match taken.iter_mut().find(|(c, _)| c == column) {
+                    Some((_, lines)) => *lines += rows,
+                    None => taken.push((*column, rows)),
+                },
+                Source::Between(..) => return Ok(None),
+            }
+        }
+        for (column, lines) in taken {
+            // Else some of its values are those of another field.
+            let whole = self.listing.columns[column].values == lines;
+            let Some(found) = whole.then(|| self.count_dictionary(column)).transpose()?.flatten()
+            else {
+                return Ok(None);
+            };
+            counts.extend(found);
+        }
+        Ok(Some(counts))
+    }
+
+    /// How often each value of a dictionary stands in its column; none where it is no dictionary.
+    fn count_dictionary(&self, index: usize) -> Result<Option<ValueCounts>, Fault> {
+        if !self.is_of(index, Encoding::Dictionary) {
+            return Ok(None);
+        }
+        let Column::Dictionary { values, codes, count } = self.decode(index)? else {
+            return Ok(None);
+        };
+        let mut lines = vec![0u64; values.len()];
+        match codes.is_empty() {
+            true => lines.iter_mut().take(1).for_each(|lines| *lines = count as u64),
+            false => codes.iter().for_each(|&code| lines[usize::from(code)] += 1),
+        }
+        let counts = values.iter().map(<[u8]>::to_vec).zip(lines);
+        Ok(Some(counts.filter(|(_, lines)| *lines > 0).collect()))
     }
 
     /// A field with one value for all lines of each layout.
@@ -601,6 +651,10 @@ impl Columns for BlockColumns<'_> {
 
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
         self.read_field(name).map_err(|fault| self.error_of(fault))
+    }
+
+    fn value_counts(&self, name: &str) -> Result<Option<ValueCounts>, ColumnError> {
+        self.count_values(name).map_err(|fault| self.error_of(fault))
     }
 
     fn holding(

@@ -111,6 +111,48 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
     Ok(values)
 }
 
+/// Reads `count` indexes, each of which is below the length of `lines`, and adds the number of
+/// times that each occurs to `lines`.
+pub(crate) fn decode_indexes(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    lines: &mut [usize],
+) -> Read<Vec<u32>> {
+    let mut start = cursor.clone();
+    // The unit of indexes is 1, so most differences are one byte.
+    if start.u8()? != DELTAS || start.u8()? != 0 || count == 0 {
+        let values = decode(cursor, count)?.into_iter();
+        return values.map(|value| count_index(value, lines)).collect();
+    }
+    let mut value = start.signed()?;
+    let mut indexes = Vec::with_capacity(count);
+    indexes.push(count_index(value, lines)?);
+    while indexes.len() < count {
+        if let Some(bytes) = start.peek::<8>()
+            && indexes.len() + bytes.len() <= count
+            && u64::from_le_bytes(bytes) & LONG == 0
+        {
+            start.take(bytes.len())?;
+            for byte in bytes {
+                value = value.wrapping_add(unzigzag(byte.into()));
+                indexes.push(count_index(value, lines)?);
+            }
+            continue;
+        }
+        value = value.wrapping_add(start.signed()?);
+        indexes.push(count_index(value, lines)?);
+    }
+    *cursor = start;
+    Ok(indexes)
+}
+
+#[inline]
+fn count_index(value: i64, lines: &mut [usize]) -> Read<u32> {
+    let index = usize::try_from(value).unwrap_or(usize::MAX);
+    *lines.get_mut(index).ok_or(Corrupt("an index"))? += 1;
+    Ok(index as u32)
+}
+
 /// The continuation bits of eight varint bytes.
 const LONG: u64 = 0x8080_8080_8080_8080;
 
@@ -141,7 +183,24 @@ mod tests {
         let mut cursor = Cursor::new(&out);
         skip(&mut cursor, values.len()).unwrap();
         cursor.end().unwrap();
+        check_indexes(values, &out);
         out.len()
+    }
+
+    /// The numbers as indexes into 100 counters.
+    fn check_indexes(values: &[i64], encoded: &[u8]) {
+        let (mut cursor, mut lines) = (Cursor::new(encoded), [0; 100]);
+        let found = decode_indexes(&mut cursor, values.len(), &mut lines);
+        if values.iter().any(|value| !(0..100).contains(value)) {
+            assert!(found.is_err());
+            return;
+        }
+        cursor.end().unwrap();
+        let indexes: Vec<u32> = values.iter().map(|&value| value as u32).collect();
+        assert_eq!(found.unwrap(), indexes);
+        for (index, &lines) in (0..).zip(&lines) {
+            assert_eq!(lines, indexes.iter().filter(|other| **other == index).count());
+        }
     }
 
     #[test]
@@ -158,6 +217,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_numbers_come_back(values in prop::collection::vec(any::<i64>(), 0..50)) {
+            check(&values);
+        }
+
+        #[test]
+        fn indexes_come_back(values in prop::collection::vec(0..100i64, 0..50)) {
             check(&values);
         }
 
