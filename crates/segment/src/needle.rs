@@ -96,6 +96,12 @@ impl<'n> Needle<'n> {
         false
     }
 
+    /// Whether an occurrence in a part of a value counts, whatever surrounds the part.
+    pub fn accepts_inside(&self, part: &[u8], at: usize) -> bool {
+        let behind = part.len() - at - self.bytes().len();
+        at >= CHARACTER_BYTES && behind >= CHARACTER_BYTES && self.accepts(part, at)
+    }
+
     fn accepts(&self, text: &[u8], at: usize) -> bool {
         self.accept.is_none_or(|accept| accept(text, at))
     }

@@ -224,12 +224,13 @@ fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
             let counts = columns.value_counts(name).unwrap();
             assert!(counts.is_some() || !["_type", "absent"].contains(name), "{name}");
             if let Some(counts) = counts {
-                let (mut found, mut expected) = (BTreeMap::new(), BTreeMap::new());
+                let mut found: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+                let mut expected = found.clone();
                 for (value, lines) in counts {
                     *found.entry(value).or_default() += lines;
                 }
                 for row in rows.clone() {
-                    *expected.entry(value(row, name).to_vec()).or_default() += 1u64;
+                    *expected.entry(value(row, name).to_vec()).or_default() += 1;
                 }
                 assert_eq!(found, expected, "{name}");
             }

@@ -70,6 +70,8 @@ pub struct BlockColumns<'p> {
     /// For each column, its sections that are in the pack.
     inside: Vec<Vec<&'p [u8]>>,
     chunks: Vec<OnceCell<Arc<Vec<u8>>>>,
+    /// For each column of repeats, its text once it was needed.
+    texts: Vec<OnceCell<Vec<u8>>>,
 }
 
 /// The layout of each line.
@@ -146,6 +148,7 @@ impl<'p> BlockColumns<'p> {
             classes: OnceCell::new(),
             inside,
             chunks: (0..chunks).map(|_| OnceCell::new()).collect(),
+            texts: listing.columns.iter().map(|_| OnceCell::new()).collect(),
             listing,
             form,
         })
@@ -236,6 +239,18 @@ impl<'p> BlockColumns<'p> {
         entry.sections.iter().zip(&self.inside[index]).map(section).collect()
     }
 
+    /// The text of a column of repeats: its values, each with a newline behind it.
+    fn repeats(&self, index: usize) -> Result<&[u8], Fault> {
+        if let Some(text) = self.texts[index].get() {
+            return Ok(text);
+        }
+        let &[tokens, distances, literals, digits] = &self.sections(index)?[..] else {
+            return Err(Corrupt("the sections of a column").into());
+        };
+        let text = repeats::decode([tokens, distances, literals, digits], TEXT_BYTES_MAX)?;
+        Ok(self.texts[index].get_or_init(|| text))
+    }
+
     /// The values of one column, each with its index; `None` when only restoring the lines gives
     /// them.
     fn values(&self, index: usize) -> Result<Option<FieldColumn<'_>>, Fault> {
@@ -243,10 +258,7 @@ impl<'p> BlockColumns<'p> {
         let sections = self.sections(index)?;
         let text = match (Encoding::of(entry.encoding)?, &sections[..]) {
             (Encoding::Lines, [text]) => Some(Cow::from(*text)),
-            (Encoding::Repeats, &[tokens, distances, literals, digits]) => {
-                let sections = [tokens, distances, literals, digits];
-                Some(repeats::decode(sections, TEXT_BYTES_MAX)?.into())
-            }
+            (Encoding::Repeats, _) => Some(Cow::from(self.repeats(index)?)),
             _ => None,
         };
         if let Some(text) = text {

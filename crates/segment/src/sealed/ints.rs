@@ -119,38 +119,50 @@ pub(crate) fn decode_indexes(
     lines: &mut [usize],
 ) -> Read<Vec<u32>> {
     let mut start = cursor.clone();
-    // The unit of indexes is 1, so most differences are one byte.
+    // The unit of indexes is 1, and most differences are one byte.
     if start.u8()? != DELTAS || start.u8()? != 0 || count == 0 {
-        let values = decode(cursor, count)?.into_iter();
-        return values.map(|value| count_index(value, lines)).collect();
+        let values = decode(cursor, count)?;
+        return count_indexes(values.into_iter().map(|value| value as u64), lines);
     }
     let mut value = start.signed()?;
-    let mut indexes = Vec::with_capacity(count);
-    indexes.push(count_index(value, lines)?);
-    while indexes.len() < count {
+    let mut values = Vec::with_capacity(count);
+    values.push(value as u64);
+    while values.len() < count {
         if let Some(bytes) = start.peek::<8>()
-            && indexes.len() + bytes.len() <= count
+            && values.len() + bytes.len() <= count
             && u64::from_le_bytes(bytes) & LONG == 0
         {
             start.take(bytes.len())?;
-            for byte in bytes {
+            values.extend(bytes.map(|byte| {
                 value = value.wrapping_add(unzigzag(byte.into()));
-                indexes.push(count_index(value, lines)?);
-            }
+                value as u64
+            }));
             continue;
         }
         value = value.wrapping_add(start.signed()?);
-        indexes.push(count_index(value, lines)?);
+        values.push(value as u64);
     }
     *cursor = start;
-    Ok(indexes)
+    count_indexes(values.into_iter(), lines)
 }
 
-#[inline]
-fn count_index(value: i64, lines: &mut [usize]) -> Read<u32> {
-    let index = usize::try_from(value).unwrap_or(usize::MAX);
-    *lines.get_mut(index).ok_or(Corrupt("an index"))? += 1;
-    Ok(index as u32)
+fn count_indexes(values: impl Iterator<Item = u64>, lines: &mut [usize]) -> Read<Vec<u32>> {
+    let end = lines.len() as u64;
+    let mut greatest = 0;
+    let indexes: Vec<u32> = values
+        .map(|value| {
+            greatest = greatest.max(value);
+            value as u32
+        })
+        .collect();
+    if !indexes.is_empty() && greatest >= end {
+        return Err(Corrupt("an index"));
+    }
+    // Equal neighbours would wait for each other's counter.
+    for same in indexes.chunk_by(|a, b| a == b) {
+        lines[same[0] as usize] += same.len();
+    }
+    Ok(indexes)
 }
 
 /// The continuation bits of eight varint bytes.

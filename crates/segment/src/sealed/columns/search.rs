@@ -29,6 +29,14 @@ enum Held {
     Between(Vec<usize>),
 }
 
+/// What is known about the values of columns before they are searched, by column; filled when it is
+/// needed.
+struct Known {
+    edges: Vec<Option<Edges>>,
+    /// Classes of the bytes of the values.
+    classes: Vec<Option<u8>>,
+}
+
 /// A field that contains others: static texts, and the columns between them.
 struct Pieces {
     /// One more than there are columns.
@@ -62,11 +70,13 @@ impl<'p> BlockColumns<'p> {
         }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         let mut held = Vec::with_capacity(sources.len());
-        let mut edges = vec![None; self.listing.columns.len()];
+        let columns = self.listing.columns.len();
+        let mut known = Known { edges: vec![None; columns], classes: vec![None; columns] };
         for (class, source) in sources.iter().enumerate() {
-            let known = self.held(class, source, &needle, &mut edges)?;
-            let Some(known) = known else { return Ok(None) };
-            held.push(known);
+            let Some(of_class) = self.held(class, source, &needle, &mut known)? else {
+                return Ok(None);
+            };
+            held.push(of_class);
         }
         // Layouts without lines in the block do not matter.
         let mut met = held.iter().zip(&self.classes()?.rows).filter(|(_, rows)| **rows > 0);
@@ -85,16 +95,30 @@ impl<'p> BlockColumns<'p> {
             found.iter_mut().zip(of_row).for_each(|(found, &class)| *found = all[class as usize]);
         }
         let anywhere = needle.anywhere();
-        for column in 0..self.listing.columns.len() {
+        let is_inside = |value: &[u8], at: usize| needle.accepts_inside(value, at);
+        let inside = Needle::new(text, Some(&is_inside));
+        for column in 0..columns {
             let taken = |held: &Held| matches!(held, Held::Column(taken) if *taken == column);
             let looked_at = |held: &Held| matches!(held, Held::Between(c) if c.contains(&column));
             if held.iter().any(taken) {
                 self.mark(column, &needle, |class| taken(&held[class]), &mut found)?;
             }
-            if held.iter().any(looked_at) {
-                self.mark(column, &anywhere, |class| looked_at(&held[class]), &mut perhaps)?;
+            if !held.iter().any(looked_at) {
+                continue;
             }
+            let of_class = |class: usize| looked_at(&held[class]);
+            if accept.is_none() && !self.is_of(column, Encoding::Time) {
+                self.mark(column, &anywhere, of_class, &mut found)?;
+                continue;
+            }
+            // What surrounds the value may decide, unless the needle is well inside. Dictionaries
+            // are so small that they can be searched twice.
+            if self.is_of(column, Encoding::Dictionary) {
+                self.mark(column, &inside, of_class, &mut found)?;
+            }
+            self.mark(column, &anywhere, of_class, &mut perhaps)?;
         }
+        perhaps.iter_mut().zip(&found).for_each(|(perhaps, found)| *perhaps &= !found);
         if perhaps.contains(&true) {
             self.search_between(&sources, &perhaps, &needle, &mut found)?;
         }
@@ -102,12 +126,16 @@ impl<'p> BlockColumns<'p> {
     }
 
     /// The lines whose value of a column contains the needle, if each line has one value. `None` if
-    /// the column has to be decoded anyway: then the caller searches its values just as fast.
+    /// the caller searches the values of the column just as fast.
     fn rows_of_column(
         &self,
         column: usize,
         needle: &Needle<'_>,
     ) -> Result<Option<Vec<u32>>, Fault> {
+        if self.is_of(column, Encoding::Repeats) {
+            let text = self.repeats(column)?;
+            return Ok(Some(lines_holding(text, self.listing.columns[column].values, needle)?));
+        }
         match self.is_of(column, Encoding::Template) {
             true => Ok(Some(indexes_of(&self.search_column(column, needle)?.unwrap_or_default()))),
             false => Ok(None),
@@ -119,13 +147,13 @@ impl<'p> BlockColumns<'p> {
     }
 
     /// What is known about the lines of a layout before any value is examined. `None` if all of
-    /// them have to be assembled. `edges` are those of the columns seen so far.
+    /// them have to be assembled. `known` is about the columns seen so far.
     fn held(
         &self,
         class: usize,
         source: &Source<'_>,
         needle: &Needle<'_>,
-        edges: &mut [Option<Edges>],
+        known: &mut Known,
     ) -> Result<Option<Held>, Fault> {
         match source {
             Source::Nowhere => return Ok(Some(Held::None)),
@@ -141,17 +169,18 @@ impl<'p> BlockColumns<'p> {
                 return Ok(None);
             }
         }
-        let mut pieces = self.pieces(class, source, &vec![None; edges.len()]);
+        let mut pieces = self.pieces(class, source, known);
         let mut answer = pieces.answer(needle);
         if answer == Answer::Across {
-            // If columns are adjacent, the common beginning or end of a column's values mostly
-            // shows that no word reaches across.
+            // If columns are adjacent, the common beginning or end of a column's values, or the
+            // bytes in them, mostly show that no word reaches across.
             for &column in &pieces.columns {
-                if edges[column].is_none() {
-                    edges[column] = Some(self.edges(column)?);
+                if known.edges[column].is_none() {
+                    known.edges[column] = Some(self.edges(column)?);
+                    known.classes[column] = Some(self.classes_of(column)?);
                 }
             }
-            pieces = self.pieces(class, source, edges);
+            pieces = self.pieces(class, source, known);
             answer = pieces.answer(needle);
         }
         Ok(match answer {
@@ -167,20 +196,24 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
-    /// The static texts and columns inside a field of the layout's lines, with the edges of columns
-    /// as far as they are known.
-    fn pieces(&self, class: usize, source: &Source<'_>, edges: &[Option<Edges>]) -> Pieces {
+    /// The static texts and columns inside a field of the layout's lines, with what is known about
+    /// the columns.
+    fn pieces(&self, class: usize, source: &Source<'_>, known: &Known) -> Pieces {
         let mut piece = Vec::new();
         let (mut texts, mut columns, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for element in self.between(class, source) {
             if let Element::Literal(literal) = element {
                 piece.extend_from_slice(literal);
             } else if let Some(column) = element.column() {
-                let Edges { begin, end } = edges[column].clone().unwrap_or_default();
+                let Edges { begin, end } = known.edges[column].clone().unwrap_or_default();
                 piece.extend_from_slice(&begin);
                 texts.push(std::mem::replace(&mut piece, end));
                 columns.push(column);
-                slots.push(self.classes_of(column));
+                slots.push(match known.classes[column] {
+                    Some(classes) => classes,
+                    None if self.is_of(column, Encoding::Numbers) => class_of(b'0'),
+                    None => ANY_CLASSES,
+                });
             }
         }
         texts.push(piece);
@@ -192,6 +225,15 @@ impl<'p> BlockColumns<'p> {
     fn edges(&self, column: usize) -> Result<Edges, Fault> {
         if self.is_of(column, Encoding::Template) {
             return Ok(self.templates(column)?.edges());
+        }
+        if self.is_of(column, Encoding::Dictionary)
+            && let Column::Dictionary { values, .. } = self.decode(column)?
+        {
+            return Ok(common_edges(values.iter()));
+        }
+        if self.is_of(column, Encoding::Repeats) {
+            let lines = self.repeats(column)?.split_inclusive(|&byte| byte == b'\n');
+            return Ok(common_edges(lines.map(|line| &line[..line.len() - 1])));
         }
         if !self.is_of(column, Encoding::Time) {
             return Ok(Edges::default());
@@ -206,11 +248,18 @@ impl<'p> BlockColumns<'p> {
     }
 
     /// The classes of the bytes that values of a column may have.
-    fn classes_of(&self, column: usize) -> u8 {
-        match self.is_of(column, Encoding::Numbers) {
-            true => class_of(b'0'),
-            false => ANY_CLASSES,
+    fn classes_of(&self, column: usize) -> Result<u8, Fault> {
+        if self.is_of(column, Encoding::Numbers) {
+            return Ok(class_of(b'0'));
         }
+        if !self.is_of(column, Encoding::Dictionary) {
+            return Ok(ANY_CLASSES);
+        }
+        let Column::Dictionary { values, .. } = self.decode(column)? else {
+            return Ok(ANY_CLASSES);
+        };
+        let bytes = values.iter().flatten();
+        Ok(bytes.fold(0, |classes, &byte| classes | class_of(byte)))
     }
 
     /// Marks the lines of some layouts whose value of a column contains the needle.
@@ -251,6 +300,12 @@ impl<'p> BlockColumns<'p> {
         let found = match (Encoding::of(entry.encoding)?, &sections[..]) {
             (Encoding::Template, _) => {
                 self.templates(index)?.matching_needle(needle).map_err(|_| WRONG_TEMPLATES)?
+            }
+            (Encoding::Repeats, _) => {
+                let mut found = vec![false; entry.values];
+                let rows = lines_holding(self.repeats(index)?, entry.values, needle)?;
+                rows.iter().for_each(|&row| found[row as usize] = true);
+                found
             }
             // The text is only split into lines if it contains the needle.
             (Encoding::Lines, [text]) if needle.find(text, 0).is_none() => return Ok(None),
@@ -304,6 +359,48 @@ impl<'p> BlockColumns<'p> {
     }
 }
 
+/// The text that all values begin with, and the one that all end with behind that.
+fn common_edges<'v>(mut values: impl Iterator<Item = &'v [u8]>) -> Edges {
+    let Some(first) = values.next() else { return Edges::default() };
+    // The shortest value must have room for both.
+    let (mut begin, mut end, mut shortest) = (first, first, first.len());
+    for value in values {
+        let is_same = |(a, b): &(&u8, &u8)| a == b;
+        begin = &begin[..begin.iter().zip(value).take_while(is_same).count()];
+        let same_end = end.iter().rev().zip(value.iter().rev()).take_while(is_same).count();
+        end = &end[end.len() - same_end..];
+        shortest = shortest.min(value.len());
+        if begin.is_empty() && end.is_empty() {
+            break;
+        }
+    }
+    let room = shortest - begin.len();
+    let end = &end[end.len().saturating_sub(room)..];
+    Edges { begin: begin.to_vec(), end: end.to_vec() }
+}
+
+/// The indexes of the lines of a text that contain the needle. Each line ends with a newline, and
+/// there are `count` of them.
+fn lines_holding(text: &[u8], count: usize, needle: &Needle<'_>) -> Result<Vec<u32>, Corrupt> {
+    const WRONG: Corrupt = Corrupt("the lines of a column");
+    let mut rows = Vec::new();
+    // The first line that is not searched yet: its index, and where it begins.
+    let (mut index, mut from) = (0, 0);
+    while let Some(hit) = needle.find(text, from) {
+        let begin = memchr::memrchr(b'\n', &text[from..hit]).map_or(from, |at| from + at + 1);
+        let end = hit + memchr::memchr(b'\n', &text[hit..]).ok_or(WRONG)?;
+        index += memchr::memchr_iter(b'\n', &text[from..begin]).count();
+        if index >= count {
+            return Err(WRONG);
+        }
+        if needle.is_in(&text[begin..end]) {
+            rows.push(index as u32);
+        }
+        (index, from) = (index + 1, end + 1);
+    }
+    Ok(rows)
+}
+
 /// The indexes of the `true` values, ascending.
 pub(super) fn indexes_of(found: &[bool]) -> Vec<u32> {
     const TOGETHER: usize = 32;
@@ -315,4 +412,39 @@ pub(super) fn indexes_of(found: &[bool]) -> Vec<u32> {
         }
     }
     indexes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_do_not_overlap() {
+        let check = |values: &[&str], begin: &str, end: &str| {
+            let edges = common_edges(values.iter().map(|value| value.as_bytes()));
+            assert_eq!((&edges.begin[..], &edges.end[..]), (begin.as_bytes(), end.as_bytes()));
+        };
+        check(&[], "", "");
+        check(&["abc"], "abc", "");
+        check(&["abc", "abc"], "abc", "");
+        check(&["abxc", "abyc"], "ab", "c");
+        check(&["aa", "aaa"], "aa", "");
+        check(&["abab", "ab"], "ab", "");
+        check(&["[1] \"", "[22] \""], "[", "] \"");
+        check(&["a", ""], "", "");
+    }
+
+    #[test]
+    fn lines_with_a_needle() {
+        let text = b"one two\ntwo\n\nthree two two\none\n";
+        let find = |needle: &str, accept: Option<Accept<'_>>| {
+            lines_holding(text, 5, &Needle::new(needle.as_bytes(), accept)).unwrap()
+        };
+        assert_eq!(find("two", None), [0, 1, 3]);
+        assert_eq!(find("one", None), [0, 4]);
+        assert_eq!(find("o\nt", None), [0u32; 0]);
+        assert_eq!(find("two", Some(&|_: &[u8], at: usize| at == 0)), [1]);
+        let fewer = lines_holding(text, 4, &Needle::new(b"one", None));
+        assert!(fewer.is_err(), "there are more lines than values");
+    }
 }
