@@ -44,6 +44,11 @@ pub trait Columns {
     /// The values of a stored field. A line without it has the empty value. `None` if the values
     /// cannot be read separately from the lines.
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError>;
+    /// As [`Columns::field`], in these rows only, which must ascend: place `i` is that of row
+    /// `rows[i]`. `None` if this is no faster.
+    fn field_of(&self, _name: &str, _rows: &[u32]) -> Result<Option<FieldColumn<'_>>, ColumnError> {
+        Ok(None)
+    }
     /// The values of a stored field, each with the number of lines that have it; a value may be
     /// listed several times. `None` if this is no faster than counting [`Columns::field`].
     fn value_counts(&self, _name: &str) -> Result<Option<ValueCounts>, ColumnError> {

@@ -221,6 +221,12 @@ fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
             for row in rows.clone() {
                 assert_eq!(column.get(row), value(row, name), "{name} of row {row}");
             }
+            let third: Vec<u32> = (0..batch.len() as u32).filter(|row| row % 3 == 1).collect();
+            if let Some(column) = columns.field_of(name, &third).unwrap() {
+                for (at, &row) in third.iter().enumerate() {
+                    assert_eq!(column.get(at), value(row as usize, name), "{name} of row {row}");
+                }
+            }
             let counts = columns.value_counts(name).unwrap();
             assert!(counts.is_some() || !["_type", "absent"].contains(name), "{name}");
             if let Some(counts) = counts {

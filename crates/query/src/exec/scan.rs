@@ -377,6 +377,12 @@ impl<'q> Scan<'q> {
         let columns = fields.columns();
         let lines = columns.rows() as u64;
         if let Some(counted) = &self.plan.counted
+            && !bits.is_empty()
+            && let Some(tally) = counted.tally_few(fields, &bits)?
+        {
+            return Ok(Some(Found::Tallied(tally)));
+        }
+        if let Some(counted) = &self.plan.counted
             && let Some(rows) = counted.count(fields, &bits)?
         {
             return Ok(Some(Found::Counted(rows.into())));

@@ -170,6 +170,20 @@ impl<'c> Fields<'c> {
         Ok(column)
     }
 
+    /// The values of a field in few rows; none where reading the whole column is as fast, or it is
+    /// read already.
+    pub fn get_of(
+        &self,
+        name: &str,
+        bits: &Bitmap,
+    ) -> Result<Option<FieldColumn<'c>>, SourceError> {
+        if self.is_read(name) || bits.count() * 2 >= self.columns.rows() {
+            return Ok(None);
+        }
+        let rows: Vec<u32> = bits.iter().map(|row| row as u32).collect();
+        Ok(self.columns.field_of(name, &rows)?)
+    }
+
     fn is_read(&self, name: &str) -> bool {
         self.read.borrow().iter().any(|(known, _)| known == name)
     }

@@ -76,6 +76,12 @@ impl Tally {
         self.lines.as_ref().map_or(1, |lines| u64::from(lines[place]))
     }
 
+    /// The values of a column in which each row has its own.
+    fn of_each(column: &FieldColumn<'_>) -> Tally {
+        let (text, ends) = (column.text().to_vec(), column.ends().to_vec());
+        Tally { text, gap: column.gap(), ends, lines: None }
+    }
+
     fn push(&mut self, value: &[u8]) {
         self.text.extend_from_slice(value);
         self.ends.push(self.text.len() as u32);
@@ -94,7 +100,8 @@ impl CountedBy {
     }
 
     /// Counts by the values of fields, which may be repeated, and by buckets of event time:
-    /// (length, shift) in nanoseconds. `looks_inside`: the pipe needs values for more than its groups.
+    /// (length, shift) in nanoseconds. `looks_inside`: the pipe needs values for more than its
+    /// groups.
     pub fn new<'n>(
         fields: impl IntoIterator<Item = &'n str>,
         bucket_ns: Option<(i64, i64)>,
@@ -154,6 +161,19 @@ impl CountedBy {
 }
 
 impl CountedBy {
+    /// As [`Self::tally`], without reading the whole column. None where that is no faster.
+    pub fn tally_few(
+        &self,
+        fields: &Fields<'_>,
+        bits: &Bitmap,
+    ) -> Result<Option<Tally>, SourceError> {
+        let [name] = self.fields.as_slice() else { return Ok(None) };
+        if !self.is_tally || !is_stored(name) {
+            return Ok(None);
+        }
+        Ok(fields.get_of(name, bits)?.map(|column| Tally::of_each(&column)))
+    }
+
     /// The values of the only field in the rows in `bits`. None where the pipe needs more than
     /// these, or the column does not keep its values separately.
     pub fn tally(&self, fields: &Fields<'_>, bits: &Bitmap) -> Result<Option<Tally>, SourceError> {
@@ -165,8 +185,7 @@ impl CountedBy {
         let mut tally = Tally::default();
         if matches!(column.places(), Places::Each) {
             if bits.is_full() {
-                let (text, gap) = (column.text().to_vec(), column.gap());
-                return Ok(Some(Tally { text, gap, ends: column.ends().to_vec(), lines: None }));
+                return Ok(Some(Tally::of_each(&column)));
             }
             bits.iter().for_each(|row| tally.push(column.value(row as u32)));
             return Ok(Some(tally));

@@ -118,8 +118,8 @@ impl Needs {
         Ok(Known { may_pass: true, ruled_out })
     }
 
-    /// For each [test](tests_of) of the filter, which of `units` may hold a value that passes it, as
-    /// ascending indexes; none where this is unknown of a unit. The units are not read.
+    /// For each [test](tests_of) of the filter, the ascending indexes of those of `units` that may
+    /// hold a value that passes it; none where this is unknown of a unit. The units are not read.
     pub fn open_units(
         &self,
         units: &[&dyn ScanUnit],

@@ -143,8 +143,9 @@ impl Rolled {
         Ok(units.extract_if(.., is_counted).collect())
     }
 
-    /// For each [test](tests_of) of the filter, whether no line of a segment can pass it; none where
-    /// that holds for no test. Where the words of a few units leave it open, their columns decide.
+    /// For each [test](tests_of) of the filter, whether no line of a segment can pass it; none
+    /// where that holds for no test. Where the words of a few units leave it open, their columns
+    /// decide.
     fn ruled_out(
         &self,
         units: &[&dyn ScanUnit],
@@ -366,8 +367,8 @@ pub(crate) fn without_time(filter: &Filter) -> Filter {
     }
 }
 
-/// The filter for lines that fail some of its [tests](tests_of). `ruled_out` gives for each test, in
-/// the order of the tests, whether it is one of these.
+/// The filter for lines that fail some of its [tests](tests_of). `ruled_out` gives for each test,
+/// in the order of the tests, whether it is one of these.
 fn without_tests(filter: &Filter, ruled_out: &mut impl Iterator<Item = bool>) -> Filter {
     match filter {
         Filter::And(filters) => {

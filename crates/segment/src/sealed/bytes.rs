@@ -85,8 +85,8 @@ impl<'a> Cursor<'a> {
     /// Skips `count` numbers.
     pub(crate) fn skip_varints(&mut self, count: usize) -> Read<()> {
         let mut left = count;
-        // A number ends with its first byte below 0x80. Sums of 128 bytes fit into a byte, which lets
-        // the compiler add many at a time.
+        // A number ends with its first byte below 0x80. Sums of 128 bytes fit into a byte, which
+        // lets the compiler add many at a time.
         while let Some((chunk, rest)) = self.bytes.split_first_chunk::<128>() {
             let ends = usize::from(chunk.iter().map(|&byte| u8::from(byte < 0x80)).sum::<u8>());
             if ends >= left {

@@ -349,7 +349,7 @@ impl<'p> BlockColumns<'p> {
         let classes = self.classes()?;
         let taken = || sources.iter().zip(&classes.rows).filter(|(_, rows)| **rows > 0);
         if taken().any(|(source, _)| matches!(source, Source::Between(..))) {
-            return self.assemble(&sources);
+            return self.assemble(&sources, None);
         }
         let mut columns: Vec<usize> = Vec::new();
         for source in &sources {
@@ -483,8 +483,26 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(indexes))))
     }
 
-    /// A field that contains others, assembled from the columns of its parts.
-    fn assemble(&self, sources: &[Source<'_>]) -> Result<Option<FieldColumn<'_>>, Fault> {
+    /// See [`Columns::field_of`]: of fields that have to be assembled.
+    fn read_field_of(&self, name: &str, rows: &[u32]) -> Result<Option<FieldColumn<'_>>, Fault> {
+        let Some(number) = self.number(name) else { return Ok(None) };
+        if self.only_column(number).is_some() {
+            return Ok(None);
+        }
+        let Some(sources) = self.sources(number)? else { return Ok(None) };
+        match sources.iter().any(|source| matches!(source, Source::Between(..))) {
+            true => self.assemble(&sources, Some(rows)),
+            false => Ok(None),
+        }
+    }
+
+    /// A field that contains others, assembled from the columns of its parts; in `rows` only, if
+    /// given, which ascend.
+    fn assemble(
+        &self,
+        sources: &[Source<'_>],
+        rows: Option<&[u32]>,
+    ) -> Result<Option<FieldColumn<'_>>, Fault> {
         let columns = self.listing.columns.len();
         let mut readers: Vec<Option<ColumnReader<'_>>> = (0..columns).map(|_| None).collect();
         let mut wanted = vec![false; columns];
@@ -509,14 +527,19 @@ impl<'p> BlockColumns<'p> {
             let column = Column::decode(entry.encoding, &self.sections(index)?, entry.values)?;
             *reader = Some(ColumnReader::new(column));
         }
-        // Values that no wanted line takes are skipped.
-        let passed: Vec<Vec<usize>> = self
-            .layouts
-            .iter()
+        // Of a line that is not assembled, all values are skipped.
+        let values_of = |layout: &Layout<'_>| {
+            let mut values = Vec::new();
+            layout.each_column(|column| values.extend(wanted[column].then_some(column)));
+            values
+        };
+        let values: Vec<Vec<usize>> = self.layouts.iter().map(values_of).collect();
+        // Of others, those that they have for other fields.
+        let passed: Vec<Vec<usize>> = (self.layouts.iter())
             .zip(sources)
-            .map(|(layout, source)| {
-                let mut passed = Vec::new();
-                layout.each_column(|column| passed.push(column));
+            .zip(&values)
+            .map(|((layout, source), values)| {
+                let mut passed = values.clone();
                 let taken = |column: &usize| match source {
                     Source::Column(taken) => taken == column,
                     Source::Between(from, to) => {
@@ -524,22 +547,36 @@ impl<'p> BlockColumns<'p> {
                     }
                     _ => false,
                 };
-                passed.retain(|column| wanted[*column] && !taken(column));
+                passed.retain(|column| !taken(column));
                 passed
             })
             .collect();
         let times = self.numbers(TIMES)?;
-        let values: usize = readers.iter().flatten().map(ColumnReader::text_bytes).sum();
+        let bytes: usize = readers.iter().flatten().map(ColumnReader::text_bytes).sum();
         let literals = sources.iter().zip(&self.layouts).zip(&self.classes()?.rows);
         let literals = literals.map(|((source, layout), rows)| match source {
             Source::Between(from, to) => literal_bytes(&layout.elements[*from..*to]) * rows,
             _ => 0,
         });
-        let room = values + literals.sum::<usize>() + times.len();
+        let count = rows.map_or(times.len(), <[u32]>::len);
+        let room = bytes + literals.sum::<usize>() + times.len();
+        let room = (room as u64 * count as u64 / times.len().max(1) as u64) as usize;
         let mut text = Vec::with_capacity(room.min(TEXT_BYTES_MAX));
-        let mut ends = Vec::with_capacity(times.len());
-        for (&class, &time_ns) in self.classes()?.of_row.iter().zip(times) {
+        let mut ends = Vec::with_capacity(count);
+        let mut rows = rows.map(|rows| rows.iter().peekable());
+        for ((row, &class), &time_ns) in (0..).zip(&self.classes()?.of_row).zip(times) {
             let class = class as usize;
+            if let Some(rows) = &mut rows {
+                if rows.peek().is_none() {
+                    break;
+                }
+                if rows.next_if(|&&next| next == row).is_none() {
+                    for &column in &values[class] {
+                        readers[column].as_mut().expect("it is wanted").skip();
+                    }
+                    continue;
+                }
+            }
             let mut append = |column: usize, text: &mut Vec<u8>| {
                 readers[column].as_mut().expect("it is wanted").append(time_ns, text);
             };
@@ -588,8 +625,15 @@ impl<'p> BlockColumns<'p> {
 
     fn read_batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, Fault> {
         let mut columns = Vec::with_capacity(fields.len());
+        let mut is_of_rows = Vec::with_capacity(fields.len());
         for name in fields {
-            let Some(column) = self.read_field(name)? else { return Ok(None) };
+            let few = match rows.len() * 2 < self.listing.rows {
+                true => self.read_field_of(name, rows)?,
+                false => None,
+            };
+            is_of_rows.push(few.is_some());
+            let column = few.map_or_else(|| self.read_field(name), |few| Ok(Some(few)))?;
+            let Some(column) = column else { return Ok(None) };
             columns.push(column);
         }
         let names: Vec<Arc<str>> = fields.iter().map(|&name| name.into()).collect();
@@ -615,10 +659,10 @@ impl<'p> BlockColumns<'p> {
                 (0..column.values() as u32).map(keep).collect()
             }));
         }
-        for &row in rows {
+        for (at, &row) in rows.iter().enumerate() {
             let row = row as usize;
             for (number, (column, base)) in columns.iter().zip(&bases).enumerate() {
-                let index = column.place(row);
+                let index = column.place(if is_of_rows[number] { at } else { row });
                 if index == NO_VALUE {
                     continue;
                 }
@@ -663,6 +707,10 @@ impl Columns for BlockColumns<'_> {
 
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
         self.read_field(name).map_err(|fault| self.error_of(fault))
+    }
+
+    fn field_of(&self, name: &str, rows: &[u32]) -> Result<Option<FieldColumn<'_>>, ColumnError> {
+        self.read_field_of(name, rows).map_err(|fault| self.error_of(fault))
     }
 
     fn value_counts(&self, name: &str) -> Result<Option<ValueCounts>, ColumnError> {
