@@ -52,6 +52,8 @@ const NODE_INDEXES: usize = 6;
 const NODE_NUMBERS: usize = 7;
 const NUMBERS: usize = 8;
 
+const WRONG_LAYOUT: Corrupt = Corrupt("the layout of a line");
+
 /// A block whose columns are decoded on demand.
 pub struct BlockColumns<'p> {
     path: &'p Path,
@@ -66,7 +68,9 @@ pub struct BlockColumns<'p> {
     /// Where each number column begins; `None` if all its numbers are 0.
     starts: [Option<Cursor<'p>>; NUMBERS],
     numbers: [OnceCell<Vec<i64>>; NUMBERS],
-    classes: OnceCell<Classes>,
+    /// The layout of each line.
+    of_row: OnceCell<Vec<u32>>,
+    layout_lines: OnceCell<LayoutLines>,
     /// For each column, its sections that are in the pack.
     inside: Vec<Vec<&'p [u8]>>,
     chunks: Vec<OnceCell<Arc<Vec<u8>>>>,
@@ -74,10 +78,9 @@ pub struct BlockColumns<'p> {
     texts: Vec<OnceCell<Vec<u8>>>,
 }
 
-/// The layout of each line.
-struct Classes {
-    of_row: Vec<u32>,
-    /// Number of lines of each layout.
+/// How many lines there are of each layout.
+struct LayoutLines {
+    /// Lines by layout.
     rows: Vec<usize>,
     /// How many values of each column the lines take; `None` where a layout takes more than one.
     uses: Vec<Option<usize>>,
@@ -145,7 +148,8 @@ impl<'p> BlockColumns<'p> {
             nodes,
             starts,
             numbers: [const { OnceCell::new() }; NUMBERS],
-            classes: OnceCell::new(),
+            of_row: OnceCell::new(),
+            layout_lines: OnceCell::new(),
             inside,
             chunks: (0..chunks).map(|_| OnceCell::new()).collect(),
             texts: listing.columns.iter().map(|_| OnceCell::new()).collect(),
@@ -201,14 +205,43 @@ impl<'p> BlockColumns<'p> {
         self.numbers(SEQUENCES).map_err(|corrupt| self.error_of(corrupt.into()))
     }
 
-    fn classes(&self) -> Read<&Classes> {
-        if let Some(classes) = self.classes.get() {
-            return Ok(classes);
+    /// The layout of each line.
+    fn of_row(&self) -> Read<&[u32]> {
+        if let Some(of_row) = self.of_row.get() {
+            return Ok(of_row);
         }
-        let start = self.starts[LAYOUT_INDEXES].as_ref().expect("every version has them");
         let mut rows = vec![0; self.layouts.len()];
-        let of_row = ints::decode_indexes(&mut start.clone(), self.listing.rows, &mut rows)
-            .map_err(|_| Corrupt("the layout of a line"))?;
+        let of_row = ints::decode_indexes(&mut self.layout_start(), self.listing.rows, &mut rows)
+            .map_err(|_| WRONG_LAYOUT)?;
+        self.layout_lines.get_or_init(|| self.lines_of(rows));
+        Ok(self.of_row.get_or_init(|| of_row))
+    }
+
+    /// The number of lines of each layout.
+    fn layout_lines(&self) -> Read<&LayoutLines> {
+        if let Some(lines) = self.layout_lines.get() {
+            return Ok(lines);
+        }
+        self.of_row()?;
+        Ok(self.layout_lines.get().expect("the layouts of lines set it"))
+    }
+
+    /// As [`Self::layout_lines`], where the layout of each line is not needed afterwards.
+    fn layout_lines_only(&self) -> Read<&LayoutLines> {
+        if let Some(lines) = self.layout_lines.get() {
+            return Ok(lines);
+        }
+        let mut rows = vec![0; self.layouts.len()];
+        ints::count_indexes(&mut self.layout_start(), self.listing.rows, &mut rows)
+            .map_err(|_| WRONG_LAYOUT)?;
+        Ok(self.layout_lines.get_or_init(|| self.lines_of(rows)))
+    }
+
+    fn layout_start(&self) -> Cursor<'p> {
+        self.starts[LAYOUT_INDEXES].clone().expect("every version has them")
+    }
+
+    fn lines_of(&self, rows: Vec<usize>) -> LayoutLines {
         let mut uses = vec![Some(0usize); self.listing.columns.len()];
         let mut taken_by = vec![usize::MAX; self.listing.columns.len()];
         for (index, (layout, rows)) in self.layouts.iter().zip(&rows).enumerate() {
@@ -217,13 +250,13 @@ impl<'p> BlockColumns<'p> {
                 uses[column] = uses[column].filter(|_| !twice).map(|values| values + rows);
             });
         }
-        Ok(self.classes.get_or_init(|| Classes { of_row, rows, uses }))
+        LayoutLines { rows, uses }
     }
 
     /// Whether column number `index` has a value for each line that takes one, and each line takes
     /// at most one.
     fn is_plain(&self, index: usize) -> Read<bool> {
-        match self.classes()?.uses[index] {
+        match self.layout_lines()?.uses[index] {
             None => Ok(false),
             Some(values) if values == self.listing.columns[index].values => Ok(true),
             Some(_) => Err(Corrupt("the number of values of a column")),
@@ -312,9 +345,9 @@ impl<'p> BlockColumns<'p> {
 
     /// Where field `number` is, for each layout. `None` when only restoring the lines gives it.
     fn sources(&self, number: usize) -> Read<Option<Vec<Source<'_>>>> {
-        let classes = self.classes()?;
+        let lines = self.layout_lines()?;
         let mut sources = Vec::with_capacity(self.layouts.len());
-        for (layout, &rows) in self.layouts.iter().zip(&classes.rows) {
+        for (layout, &rows) in self.layouts.iter().zip(&lines.rows) {
             let source = match rows {
                 0 => Source::Nowhere,
                 _ => Source::of(layout, number, &self.listing.shared),
@@ -346,8 +379,8 @@ impl<'p> BlockColumns<'p> {
             return self.values(column);
         }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
-        let classes = self.classes()?;
-        let taken = || sources.iter().zip(&classes.rows).filter(|(_, rows)| **rows > 0);
+        let lines = self.layout_lines()?;
+        let taken = || sources.iter().zip(&lines.rows).filter(|(_, rows)| **rows > 0);
         if taken().any(|(source, _)| matches!(source, Source::Between(..))) {
             return self.assemble(&sources, None);
         }
@@ -363,7 +396,7 @@ impl<'p> BlockColumns<'p> {
             [column] if taken().all(|(source, _)| matches!(source, Source::Column(_))) => {
                 self.values(column)
             }
-            [] => Ok(Some(self.constants(&sources, &classes.of_row))),
+            [] => Ok(Some(self.constants(&sources, self.of_row()?))),
             _ => self.mixture(&sources, &columns),
         }
     }
@@ -376,11 +409,12 @@ impl<'p> BlockColumns<'p> {
         if let Some(column) = self.only_column(number) {
             return self.count_dictionary(column);
         }
+        self.layout_lines_only()?;
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         let mut counts = ValueCounts::new();
         // Lines that take their value from each column.
         let mut taken: Vec<(usize, usize)> = Vec::new();
-        for (source, &rows) in sources.iter().zip(&self.classes()?.rows) {
+        for (source, &rows) in sources.iter().zip(&self.layout_lines()?.rows) {
             match source {
                 _ if rows == 0 => {}
                 Source::Nowhere => counts.push((Vec::new(), rows as u64)),
@@ -478,7 +512,7 @@ impl<'p> BlockColumns<'p> {
                 bases[which] + read[which].place(next[which] - 1)
             }
         };
-        let indexes = self.classes()?.of_row.iter().map(index).collect();
+        let indexes = self.of_row()?.iter().map(index).collect();
         let Values { text, ends, gap, .. } = values;
         Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(indexes))))
     }
@@ -553,7 +587,7 @@ impl<'p> BlockColumns<'p> {
             .collect();
         let times = self.numbers(TIMES)?;
         let bytes: usize = readers.iter().flatten().map(ColumnReader::text_bytes).sum();
-        let literals = sources.iter().zip(&self.layouts).zip(&self.classes()?.rows);
+        let literals = sources.iter().zip(&self.layouts).zip(&self.layout_lines()?.rows);
         let literals = literals.map(|((source, layout), rows)| match source {
             Source::Between(from, to) => literal_bytes(&layout.elements[*from..*to]) * rows,
             _ => 0,
@@ -564,7 +598,7 @@ impl<'p> BlockColumns<'p> {
         let mut text = Vec::with_capacity(room.min(TEXT_BYTES_MAX));
         let mut ends = Vec::with_capacity(count);
         let mut rows = rows.map(|rows| rows.iter().peekable());
-        for ((row, &class), &time_ns) in (0..).zip(&self.classes()?.of_row).zip(times) {
+        for ((row, &class), &time_ns) in (0..).zip(self.of_row()?).zip(times) {
             let class = class as usize;
             if let Some(rows) = &mut rows {
                 if rows.peek().is_none() {

@@ -122,7 +122,7 @@ pub(crate) fn decode_indexes(
     // The unit of indexes is 1, and most differences are one byte.
     if start.u8()? != DELTAS || start.u8()? != 0 || count == 0 {
         let values = decode(cursor, count)?;
-        return count_indexes(values.into_iter().map(|value| value as u64), lines);
+        return indexes_of(values.into_iter().map(|value| value as u64), lines);
     }
     let mut value = start.signed()?;
     let mut values = Vec::with_capacity(count);
@@ -143,10 +143,54 @@ pub(crate) fn decode_indexes(
         values.push(value as u64);
     }
     *cursor = start;
-    count_indexes(values.into_iter(), lines)
+    indexes_of(values.into_iter(), lines)
 }
 
-fn count_indexes(values: impl Iterator<Item = u64>, lines: &mut [usize]) -> Read<Vec<u32>> {
+/// Adds the number of times that each of `count` indexes occurs to `lines`, as [`decode_indexes`].
+pub(crate) fn count_indexes(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    lines: &mut [usize],
+) -> Read<()> {
+    const WRONG: Corrupt = Corrupt("an index");
+    let mut start = cursor.clone();
+    if start.u8()? != DELTAS || start.u8()? != 0 || count == 0 {
+        decode_indexes(cursor, count, lines)?;
+        return Ok(());
+    }
+    // Counters of even and odd numbers apart: a counter that was just raised takes some time until
+    // it can be raised again.
+    let mut counters = vec![[0u32; 2]; lines.len()];
+    let mut value = start.signed()?;
+    let mut raise = |value: i64, which: usize| {
+        let counter = usize::try_from(value).ok().and_then(|value| counters.get_mut(value));
+        counter.map(|counter| counter[which] += 1).ok_or(WRONG)
+    };
+    raise(value, 0)?;
+    let mut left = count - 1;
+    while left > 0 {
+        if let Some(bytes) = start.peek::<8>()
+            && left >= bytes.len()
+            && u64::from_le_bytes(bytes) & LONG == 0
+        {
+            start.take(bytes.len())?;
+            left -= bytes.len();
+            for (at, byte) in bytes.into_iter().enumerate() {
+                value = value.wrapping_add(unzigzag(byte.into()));
+                raise(value, at % 2)?;
+            }
+            continue;
+        }
+        value = value.wrapping_add(start.signed()?);
+        raise(value, left % 2)?;
+        left -= 1;
+    }
+    *cursor = start;
+    lines.iter_mut().zip(counters).for_each(|(lines, [a, b])| *lines += (a + b) as usize);
+    Ok(())
+}
+
+fn indexes_of(values: impl Iterator<Item = u64>, lines: &mut [usize]) -> Read<Vec<u32>> {
     let end = lines.len() as u64;
     let mut greatest = 0;
     let indexes: Vec<u32> = values
@@ -210,6 +254,10 @@ mod tests {
         cursor.end().unwrap();
         let indexes: Vec<u32> = values.iter().map(|&value| value as u32).collect();
         assert_eq!(found.unwrap(), indexes);
+        let (mut cursor, mut counted) = (Cursor::new(encoded), [0; 100]);
+        count_indexes(&mut cursor, values.len(), &mut counted).unwrap();
+        cursor.end().unwrap();
+        assert_eq!(counted, lines);
         for (index, &lines) in (0..).zip(&lines) {
             assert_eq!(lines, indexes.iter().filter(|other| **other == index).count());
         }

@@ -55,7 +55,7 @@ impl<'b, 'p> Parts<'b, 'p> {
             block,
             sources,
             times: block.numbers(TIMES)?,
-            of_row: &block.classes()?.of_row,
+            of_row: block.of_row()?,
             row: 0,
             columns,
             next: vec![0; count],

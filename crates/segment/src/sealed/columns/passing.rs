@@ -149,7 +149,7 @@ impl BlockColumns<'_> {
         }
         let mut parts = Parts::new(self, sources, |column| values[column].is_some())?;
         let mut rows = Vec::new();
-        for (row, &class) in (0..).zip(&self.classes()?.of_row) {
+        for (row, &class) in (0..).zip(self.of_row()?) {
             let passes = match passing[class as usize] {
                 Passing::Alike(passes) => passes,
                 Passing::Column(column) => {

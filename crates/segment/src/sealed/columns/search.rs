@@ -79,7 +79,7 @@ impl<'p> BlockColumns<'p> {
             held.push(of_class);
         }
         // Layouts without lines in the block do not matter.
-        let mut met = held.iter().zip(&self.classes()?.rows).filter(|(_, rows)| **rows > 0);
+        let mut met = held.iter().zip(&self.layout_lines()?.rows).filter(|(_, rows)| **rows > 0);
         let first = met.next().map_or(&Held::None, |(held, _)| held);
         if let Held::Column(column) = *first
             && met.all(|(held, _)| matches!(held, Held::Column(other) if *other == column))
@@ -91,7 +91,7 @@ impl<'p> BlockColumns<'p> {
         let (mut found, mut perhaps) = (vec![false; rows], vec![false; rows]);
         let all: Vec<bool> = held.iter().map(|held| matches!(held, Held::All)).collect();
         if all.contains(&true) {
-            let of_row = &self.classes()?.of_row;
+            let of_row = self.of_row()?;
             found.iter_mut().zip(of_row).for_each(|(found, &class)| *found = all[class as usize]);
         }
         let anywhere = needle.anywhere();
@@ -274,7 +274,7 @@ impl<'p> BlockColumns<'p> {
         let takes = self.takers(column);
         let marked: Vec<bool> = (0..takes.len()).map(of_class).collect();
         let mut values = holding.into_iter();
-        for (row, &class) in rows.iter_mut().zip(&self.classes()?.of_row) {
+        for (row, &class) in rows.iter_mut().zip(self.of_row()?) {
             if takes[class as usize] {
                 *row |= values.next().unwrap_or(false) && marked[class as usize];
             }
