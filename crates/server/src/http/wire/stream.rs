@@ -6,6 +6,8 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -14,8 +16,8 @@ use axum::response::{IntoResponse, Response};
 use query::{Meter, Query, RowKey, Rows, RunError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 
 use crate::http::queries::run::{Client, PendingQuery, Running, reading_thread};
 use crate::http::wire::error::{ApiError, ApiResult};
@@ -93,12 +95,23 @@ pub async fn stream(
     let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks)).map(Ok);
     // After the channel's end, because a client that reads slowly keeps the channel full.
     let chunks = chunks.chain(tokio_stream::once(end).then(last).filter_map(|last| last));
-    // The client counts as present as long as the response exists.
-    let chunks = chunks.map(move |chunk| {
-        let _ = &client;
-        chunk
-    });
-    Ok(rows_answer(id.await.ok(), media_type, Body::from_stream(chunks)))
+    let body = Body::from_stream(Present { _client: client, chunks: Box::pin(chunks) });
+    Ok(rows_answer(id.await.ok(), media_type, body))
+}
+
+/// The chunks of a response. The client counts as present as long as it exists.
+struct Present<S> {
+    /// Is dropped before the chunks, so that a query that cannot send any more knows why.
+    _client: Client,
+    chunks: Pin<Box<S>>,
+}
+
+impl<S: Stream> Stream for Present<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        self.chunks.as_mut().poll_next(context)
+    }
 }
 
 /// The end of the response, after the last row: nothing, or an error that makes it incomplete. A
