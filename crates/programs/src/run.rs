@@ -1,0 +1,5 @@
+//! Runs of a program: per bucket, and as a stream.
+
+pub mod bucket;
+pub mod spec;
+pub mod stream;
