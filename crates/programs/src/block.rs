@@ -200,7 +200,7 @@ mod tests {
         block.push_raw(b"");
         assert_eq!(block.rest(), b"a\\nb\\0c\\n\td\r\n\n");
         assert_eq!(block.lines(), 2);
-        assert_eq!(block.advance(13), 0);
+        assert_eq!(block.advance(12), 0);
         assert_eq!(block.advance(2), 2);
         assert!(block.is_empty());
     }

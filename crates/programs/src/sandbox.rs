@@ -34,7 +34,7 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 pub use applied::{Applied, Part, Step};
 pub(crate) use applied::{EXEC_PREFIX, REFUSED_PREFIX, STATUS_PREFIX};
@@ -88,7 +88,7 @@ fn apply(spec: &Spec) -> Result<Applied, String> {
     if getppid().map(|pid| pid.as_raw_pid()) != Some(spec.parent) {
         return Err("the server has ended meanwhile".to_owned());
     }
-    let nice = setpriority_process(None, spec.nice);
+    let nice = rustix::process::nice(spec.nice).map(|_| ());
     applied.add_result("priority", nice.map_err(|e| e.to_string()));
     let victim = std::fs::write("/proc/self/oom_score_adj", "1000");
     applied.add_result("first victim of low memory", victim.map_err(|e| e.to_string()));

@@ -163,7 +163,9 @@ impl RowReader {
     fn reject(&mut self, line: &[u8], problem: RowProblem) -> Result<(), OutputError> {
         self.rejected.lines += 1;
         if self.rejected.first.len() < KEPT_MAX {
-            let bytes = &line[..line.len().min(LINE_CHARS_MAX * 4)];
+            // The same however the line came: of a long line that came in parts, the rest is gone.
+            let bytes_max = (LINE_CHARS_MAX * 4).min(self.limits.line_bytes_max + 1);
+            let bytes = &line[..line.len().min(bytes_max)];
             let line = String::from_utf8_lossy(bytes).chars().take(LINE_CHARS_MAX).collect();
             let line_number = self.line_number;
             self.rejected.first.push(RowError { line_number, line, problem });
