@@ -40,7 +40,9 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.log");
     File::create(&path).unwrap().write_all(&text).unwrap();
-    println!("| program | awk | plain, lines/CPU-s | run, lines/CPU-s | ratio | of it the program alone | plain, lines/s | run, lines/s | ratio |");
+    println!(
+        "| program | awk | plain, lines/CPU-s | run, lines/CPU-s | ratio | of it the program alone | plain, lines/s | run, lines/s | ratio |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for (name, program) in PROGRAMS {
         for kind in Kind::ALL {
@@ -68,7 +70,8 @@ fn main() {
 }
 
 fn spec(interpreter: Interpreter, program: &str) -> RunSpec {
-    let definition = Definition::parse("throughput", &format!("# type: access\n{program}\n")).unwrap();
+    let definition =
+        Definition::parse("throughput", &format!("# type: access\n{program}\n")).unwrap();
     let limits = Limits { timeout: Duration::from_secs(120), nice: 0, ..Limits::default() };
     RunSpec { interpreter, definition, limits, variables: Vec::new() }
 }

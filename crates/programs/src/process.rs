@@ -6,6 +6,9 @@
 //!
 //! The process leads a process group. The group is killed before its leader is reaped, since the
 //! number of a reaped process may be given to another.
+//!
+//! A program that stops reading gives an error of the write, not a signal: the runtime of Rust
+//! ignores SIGPIPE, and the process that becomes the interpreter has its default again.
 
 pub(crate) mod launcher;
 mod stderr;

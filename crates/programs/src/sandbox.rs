@@ -8,13 +8,14 @@
 //! of the many-threaded server. In this order:
 //!
 //! 1. The kernel kills the process when our own process dies.
-//! 2. Niceness, and the wish to be the first victim when memory runs out.
-//! 3. No new privileges.
-//! 4. Landlock: the interpreter and its loader may be executed; libraries and time zones may be
+//! 2. Files that the server inherited and handed on are closed: gawk can name them (`/dev/fd/N`).
+//! 3. Niceness, and the wish to be the first victim when memory runs out.
+//! 4. No new privileges.
+//! 5. Landlock: the interpreter and its loader may be executed; libraries and time zones may be
 //!    read; nothing may be written, and no TCP port be used.
-//! 5. Limits of processor time, files, open files, processes, locked memory.
-//! 6. Seccomp: no new process, socket, mount, tracing, and so on; these calls fail with EPERM.
-//! 7. The limit of address space, last: the binary itself may need more than the program may.
+//! 6. Limits of processor time, files, open files, processes, locked memory.
+//! 7. Seccomp: no new process, socket, mount, tracing, and so on; these calls fail with EPERM.
+//! 8. The limit of address space, last: the binary itself may need more than the program may.
 //!
 //! What the kernel does not offer (landlock before Linux 5.13, for example) is left out with a note
 //! in [`Applied`]; the program runs. What every kernel offers and yet fails ends the process.
@@ -31,6 +32,7 @@ mod syscalls;
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
@@ -88,6 +90,7 @@ fn apply(spec: &Spec) -> Result<Applied, String> {
     if getppid().map(|pid| pid.as_raw_pid()) != Some(spec.parent) {
         return Err("the server has ended meanwhile".to_owned());
     }
+    applied.add_result("inherited files", close_inherited_files().map_err(|e| e.to_string()));
     let nice = rustix::process::nice(spec.nice).map(|_| ());
     applied.add_result("priority", nice.map_err(|e| e.to_string()));
     let victim = std::fs::write("/proc/self/oom_score_adj", "1000");
@@ -100,4 +103,18 @@ fn apply(spec: &Spec) -> Result<Applied, String> {
     applied.add("limits", Part::Full, "");
     applied.add_result("system calls", syscalls::restrict());
     Ok(applied)
+}
+
+/// Closes all files but stdin, stdout and stderr. Nothing in this process owns others: it has one
+/// thread, which has opened none that it keeps.
+fn close_inherited_files() -> std::io::Result<()> {
+    let mut open: Vec<RawFd> = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        open.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()));
+    }
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        // The list holds the file of the list itself, which is closed by now.
+        let _ = nix::unistd::close(fd);
+    }
+    Ok(())
 }

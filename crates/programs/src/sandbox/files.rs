@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr as _,
-    RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 
 use super::elf;
@@ -48,7 +48,7 @@ fn try_restrict(spec: &Spec) -> Result<RulesetStatus, RulesetError> {
         READ_PATHS.iter().map(Path::new).chain(spec.read_paths.iter().map(PathBuf::as_path));
     let status = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI_KNOWN))?
-        .handle_access(BitFlags::<AccessNet>::from(AccessNet::from_all(ABI_KNOWN)))?
+        .handle_access(AccessNet::from_all(ABI_KNOWN))?
         .scope(Scope::from_all(ABI_KNOWN))?
         .create()?
         .add_rules(path_beneath_rules([&spec.interpreter], execute))?
