@@ -45,11 +45,13 @@ struct Call {
     stream: &'static [&'static str],
     /// Further arguments that forbid commands and files, if the program bears them.
     sandbox: &'static [&'static str],
+    /// Variables of the environment besides `LC_ALL` and `TZ`.
+    environment: &'static [(&'static str, &'static str)],
 }
 
 /// In the order of preference. mawk gathers a block of its pipe before it looks at a line, and only
 /// `-W interactive` changes that; the option also unbuffers its output, which a run per bucket must
-/// not pay for.
+/// not pay for. gawk reads pages of its pipe, unless its environment asks for more at a time.
 const CALLS: [Call; 4] = [
     Call {
         kind: Kind::Gawk,
@@ -58,6 +60,7 @@ const CALLS: [Call; 4] = [
         first: &[],
         stream: &[],
         sandbox: &["--sandbox"],
+        environment: &[("AWKBUFSIZE", "65536")],
     },
     Call {
         kind: Kind::Mawk,
@@ -66,6 +69,7 @@ const CALLS: [Call; 4] = [
         first: &[],
         stream: &["-W", "interactive"],
         sandbox: &[],
+        environment: &[],
     },
     Call {
         kind: Kind::Busybox,
@@ -74,6 +78,7 @@ const CALLS: [Call; 4] = [
         first: &["awk"],
         stream: &[],
         sandbox: &[],
+        environment: &[],
     },
     Call {
         kind: Kind::Bwk,
@@ -82,6 +87,7 @@ const CALLS: [Call; 4] = [
         first: &[],
         stream: &[],
         sandbox: &[],
+        environment: &[],
     },
 ];
 
@@ -157,6 +163,11 @@ impl Interpreter {
     /// The binary, with links resolved.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Variables of the environment that it needs besides `LC_ALL` and `TZ`.
+    pub(crate) fn environment(&self) -> &'static [(&'static str, &'static str)] {
+        self.kind.call().environment
     }
 
     /// The arguments that run a program.

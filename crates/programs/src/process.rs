@@ -32,6 +32,11 @@ pub(crate) use stderr::Stderr;
 /// Size of the pipe to the program, so that it is woken less often. Smaller where a user's pipes
 /// together are over the limit of the system.
 const STDIN_PIPE_BYTES: usize = 256 << 10;
+/// A full pipe has room for one page as soon as the program reads one, and a process that wakes for
+/// each page costs more than the program (`examples/throughput.rs`). So a writer at a full pipe
+/// first waits for so long, without looking at the room; the time adapts to the program.
+const NAP_MIN: Duration = Duration::from_micros(100);
+const NAP_MAX: Duration = Duration::from_millis(2);
 /// Bytes of a read of output.
 const READ_BYTES: usize = 64 << 10;
 /// Waiting for a killed process; beyond, the launcher reaps it later. Only a process that waits in
@@ -65,6 +70,9 @@ pub(crate) struct Process {
     stderr: Stderr,
     exit: Option<Exit>,
     cpu: Duration,
+    /// How long the next nap is, and whether it was taken since the pipe was last full.
+    nap: Duration,
+    has_napped: bool,
     /// Memory of reads, allocated once.
     buffer: Vec<u8>,
 }
@@ -113,6 +121,8 @@ impl Process {
             stderr: Stderr::new(stderr_bytes_max),
             exit: None,
             cpu: Duration::ZERO,
+            nap: NAP_MIN,
+            has_napped: false,
             buffer: Vec::new(),
         })
     }
@@ -174,7 +184,8 @@ impl Process {
         if !is_waiting && stepped.written == input.len() {
             return Ok(stepped);
         }
-        let ready = self.wait(!input.is_empty() && is_waiting, wait, &mut stepped)?;
+        let (wants_write, wait) = self.plan_wait(input.len(), stepped.written, wait);
+        let ready = self.wait(wants_write, wait, &mut stepped)?;
         if ready.stderr {
             self.read_stderr()?;
         }
@@ -235,6 +246,24 @@ impl Process {
             }
         }
         Ok(written)
+    }
+
+    /// Whether to wait for room in the pipe, and how long to wait at most.
+    fn plan_wait(&mut self, given: usize, written: usize, wait: Duration) -> (bool, Duration) {
+        if written > 0 {
+            if std::mem::take(&mut self.has_napped) {
+                let is_short = written < STDIN_PIPE_BYTES / 4;
+                let is_long = written > STDIN_PIPE_BYTES * 3 / 4;
+                let nap = if is_short { self.nap * 2 } else { self.nap };
+                self.nap = if is_long { nap / 2 } else { nap }.clamp(NAP_MIN, NAP_MAX);
+            }
+            return (false, wait);
+        }
+        if given == 0 || self.has_napped || wait.is_zero() {
+            return (given > 0, wait);
+        }
+        self.has_napped = true;
+        (false, wait.min(self.nap))
     }
 
     fn wait(

@@ -20,8 +20,8 @@
 //! What the kernel does not offer (landlock before Linux 5.13, for example) is left out with a note
 //! in [`Applied`]; the program runs. What every kernel offers and yet fails ends the process.
 //!
-//! The environment is `LC_ALL` and `TZ`, the folder is `/`, stdin, stdout and stderr are pipes: the
-//! spawning process sets these.
+//! The environment is `LC_ALL`, `TZ` and what the table of interpreters names, the folder is `/`,
+//! stdin, stdout and stderr are pipes: the spawning process sets these.
 
 mod applied;
 mod elf;

@@ -210,7 +210,7 @@ fn a_process_has_few_rights() {
     let mut names: Vec<&str> =
         environment.split('\0').filter_map(|v| v.split_once('=').map(|(name, _)| name)).collect();
     names.sort_unstable();
-    assert_eq!(names, ["LC_ALL", "TZ"]);
+    assert_eq!(names, ["AWKBUFSIZE", "LC_ALL", "TZ"]);
     assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap().to_str(), Some("/"));
     let files: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().collect();
     assert_eq!(files.len(), 3, "open files: {files:?}");

@@ -69,6 +69,7 @@ impl Launcher {
             // Bytes are characters: lines may hold anything, and this is several times as fast.
             .env("LC_ALL", "C")
             .env("TZ", &spec.limits.time_zone)
+            .envs(spec.interpreter.environment().iter().copied())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -15,8 +15,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memchr::memchr_iter;
-
 use crate::block::InputBlock;
 use crate::clock::Clock;
 use crate::error::ProgramError;
@@ -26,6 +24,7 @@ use crate::process::launcher::Launcher;
 use crate::rows::Row;
 use crate::rows::reader::{Rejected, RowReader};
 use crate::run::bucket::{StepError, check_exit};
+use crate::run::pending::Pending;
 use crate::run::spec::RunSpec;
 use crate::sandbox::Applied;
 
@@ -143,14 +142,6 @@ struct Live {
     progress: Duration,
 }
 
-/// The block that is being written.
-#[derive(Default)]
-struct Pending {
-    bytes: Vec<u8>,
-    written: usize,
-    lines: u64,
-}
-
 impl StreamRun {
     /// Starts the first process. If that fails, the run is down and tries again like after any
     /// failure.
@@ -182,8 +173,8 @@ impl StreamRun {
         run
     }
 
-    /// Gives the program a block of lines; waits at most `patience` for room in its pipe. A block is
-    /// taken as a whole or not at all; the run keeps one block in memory besides the pipe.
+    /// Gives the program a block of lines; waits at most `patience` for room in its pipe. A block
+    /// is taken as a whole or not at all; the run keeps one block in memory besides the pipe.
     pub fn try_feed(&mut self, block: &mut InputBlock, patience: Duration) -> Fed {
         let started = Instant::now();
         loop {
@@ -249,7 +240,7 @@ impl StreamRun {
             restarts: self.starts.saturating_sub(1),
             lines: self.lines,
             lines_lost: self.lines_lost,
-            lines_waiting: lines + self.pending.lines,
+            lines_waiting: lines + self.pending.lines(),
             bytes_waiting: bytes + self.pending.rest().len() as u64,
             rows: self.rows_total,
             rejected,
@@ -418,69 +409,5 @@ impl StreamRun {
         self.failures = self.failures.saturating_add(1);
         self.down_until = now + doubled.min(self.policy.pause_max);
         self.error = Some(error);
-    }
-}
-
-impl Pending {
-    fn is_empty(&self) -> bool {
-        self.written == self.bytes.len()
-    }
-
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.written..]
-    }
-
-    /// Takes over the lines of a block; returns how many there are.
-    fn fill(&mut self, block: &mut InputBlock) -> u64 {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(block.rest());
-        self.written = 0;
-        self.lines = block.advance(self.bytes.len());
-        self.lines
-    }
-
-    /// The pipe has taken `bytes`, which begin at `offset` of all that it took.
-    fn advance(&mut self, bytes: usize, offset: u64, line_ends: &mut VecDeque<u64>) {
-        let ends = memchr_iter(b'\n', &self.rest()[..bytes]);
-        let before = line_ends.len();
-        line_ends.extend(ends.map(|end| offset + end as u64 + 1));
-        self.lines -= (line_ends.len() - before) as u64;
-        self.written += bytes;
-    }
-
-    /// Skips the rest of a line whose beginning a process got that has ended; returns how many
-    /// lines that are. The others wait for the next process.
-    fn drop_begun_line(&mut self) -> u64 {
-        let is_begun = self.written > 0 && self.bytes[self.written - 1] != b'\n';
-        if !is_begun || self.is_empty() {
-            return 0;
-        }
-        let end =
-            memchr::memchr(b'\n', self.rest()).map_or(self.bytes.len(), |e| self.written + e + 1);
-        self.written = end;
-        self.lines -= 1;
-        1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_begun_is_dropped_and_the_others_wait() {
-        let mut block = InputBlock::new();
-        block.push_text(b"one\ntwo\nthree\n");
-        let mut pending = Pending::default();
-        assert_eq!(pending.fill(&mut block), 3);
-        let mut line_ends = VecDeque::new();
-        pending.advance(6, 100, &mut line_ends);
-        assert_eq!((pending.lines, &line_ends), (2, &VecDeque::from([104])));
-        assert_eq!(pending.drop_begun_line(), 1);
-        assert_eq!((pending.lines, pending.rest()), (1, b"three\n".as_slice()));
-        assert_eq!(pending.drop_begun_line(), 0);
-        pending.advance(6, 106, &mut line_ends);
-        assert_eq!((pending.lines, pending.is_empty()), (0, true));
-        assert_eq!(pending.drop_begun_line(), 0);
     }
 }
