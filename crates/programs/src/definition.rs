@@ -1,0 +1,389 @@
+//! A program as its file defines it: settings in comments at the head, then AWK.
+//!
+//! ```awk
+//! # Lines and bytes of each class of HTTP status.
+//! # type: access
+//! # bucket: 10s
+//! # fields: status bytes
+//! NR == 1 { next }                        # the names of the columns
+//! { class = substr($1, 1, 1) "xx"; lines[class]++; bytes[class] += $2 }
+//! END { for (c in lines) print "class=" c, "lines=" lines[c], "bytes=" bytes[c] }
+//! ```
+//!
+//! | setting | value | if absent |
+//! |---|---|---|
+//! | `type` | a type of lines | every type that the filter lets through |
+//! | `filter` | a filter in LogsQL; the caller parses it | every line of the type |
+//! | `mode` | `bucket` or `stream` | `bucket` |
+//! | `bucket` | width of a bucket, `1s` to `1h`; it divides an hour | `10s` |
+//! | `fields` | names between blanks: columns instead of the raw line | the raw line |
+//! | `timeout` | waiting for the program, `100ms` to `10m` | the limit of the caller |
+//! | `gawk-sandbox` | `off`: run gawk without `--sandbox`, for example to print to `/dev/stderr` | `on` |
+//!
+//! One of `type` and `filter` is required.
+
+use std::path::Path;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::block::Input;
+use crate::header::{Setting, duration, settings};
+
+/// A longer program is refused: it goes to the interpreter as one argument, and the system allows
+/// 128 KiB for one.
+pub const PROGRAM_BYTES_MAX: usize = 64 << 10;
+/// Files of a folder that are read; further ones are refused.
+const PROGRAMS_MAX: usize = 1000;
+/// Fields that a program may name.
+const FIELDS_MAX: usize = 64;
+const KEYS: &str = "type, filter, mode, bucket, fields, timeout, gawk-sandbox";
+const BUCKET_DEFAULT_S: u32 = 10;
+
+/// How a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One process for each bucket and type.
+    Bucket {
+        /// Width of a bucket in seconds.
+        width_s: u32,
+    },
+    /// One long-lived process.
+    Stream,
+}
+
+/// A program with its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Name of the program; that of its file without the extension.
+    pub name: String,
+    /// Type of the lines.
+    pub log_type: Option<String>,
+    /// Filter in LogsQL.
+    pub filter: Option<String>,
+    /// How it runs.
+    pub mode: Mode,
+    /// What it reads of each line.
+    pub input: Input,
+    /// Waiting for the program, if it says how long.
+    pub timeout: Option<Duration>,
+    /// Whether gawk runs with `--sandbox`.
+    pub has_gawk_sandbox: bool,
+    /// The whole text, settings included, so that numbers of lines in errors are those of the file.
+    pub text: String,
+}
+
+/// Why a text defines no program.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{name}, line {line}: {problem}")]
+pub struct DefinitionError {
+    /// The program.
+    pub name: String,
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl Definition {
+    /// Reads a program from its text.
+    pub fn parse(name: &str, text: &str) -> Result<Self, DefinitionError> {
+        let error =
+            |line: usize, problem: String| DefinitionError { name: name.to_owned(), line, problem };
+        check_name(name).map_err(|problem| error(1, problem))?;
+        if text.len() > PROGRAM_BYTES_MAX {
+            let problem = format!("the program is longer than {PROGRAM_BYTES_MAX} bytes; split it");
+            return Err(error(1, problem));
+        }
+        if let Some(at) = text.find('\0') {
+            let line = text[..at].matches('\n').count() + 1;
+            return Err(error(line, "there is a NUL byte; a program is text".to_owned()));
+        }
+        let mut draft = Draft::default();
+        for setting in settings(text) {
+            draft.apply(&setting).map_err(|problem| error(setting.line, problem))?;
+        }
+        if draft.log_type.is_none() && draft.filter.is_none() {
+            let problem = "the program does not say which lines it is for; add a comment such as \
+                           `# type: access` or `# filter: _level:error`";
+            return Err(error(1, problem.to_owned()));
+        }
+        if let (Some((line, _)), Some((_, true))) = (draft.bucket_s, draft.is_stream) {
+            let problem = "a stream has no bucket; remove `bucket`, or set `# mode: bucket`";
+            return Err(error(line, problem.to_owned()));
+        }
+        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            let line = text.lines().count().max(1);
+            return Err(error(line, "there is no AWK behind the comments".to_owned()));
+        }
+        let width_s = draft.bucket_s.map_or(BUCKET_DEFAULT_S, |(_, width_s)| width_s);
+        let is_stream = draft.is_stream.is_some_and(|(_, is_stream)| is_stream);
+        Ok(Self {
+            name: name.to_owned(),
+            log_type: draft.log_type,
+            filter: draft.filter,
+            mode: if is_stream { Mode::Stream } else { Mode::Bucket { width_s } },
+            input: draft.fields.map_or(Input::Raw, Input::Fields),
+            timeout: draft.timeout,
+            has_gawk_sandbox: !draft.is_gawk_sandbox_off,
+            text: text.to_owned(),
+        })
+    }
+
+    /// What is probably a mistake, though the program can run.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut warn = |text: &str| warnings.push(text.to_owned());
+        if self.mode == Mode::Stream && !self.text.contains("fflush") {
+            warn("a stream holds its rows back until 4 KiB are full; call fflush() after print");
+        }
+        if let (Mode::Bucket { .. }, false) = (self.mode, self.text.contains("END")) {
+            warn("a program per bucket usually prints its rows in END; this one has no END");
+        }
+        if self.text.contains("system(") || self.text.contains("| \"") {
+            warn("commands (system, pipes to sort and the like) cannot run behind the sandbox");
+        }
+        if let (Input::Fields(_), false) = (&self.input, self.text.contains("NR")) {
+            warn("the first line names the columns; skip it with NR == 1 { next }");
+        }
+        warnings
+    }
+}
+
+/// Reads all files `NAME.awk` of a folder, in the order of their names.
+pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Result<Definition, DefinitionError>>> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "awk") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let mut programs = Vec::new();
+    for (i, path) in paths.iter().enumerate() {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let error = |problem: String| DefinitionError { name: name.clone(), line: 1, problem };
+        programs.push(if i >= PROGRAMS_MAX {
+            let folder = folder.display();
+            Err(error(format!(
+                "{folder} has more than {PROGRAMS_MAX} programs; this one is not run"
+            )))
+        } else {
+            match read_bounded(path) {
+                Ok(text) => Definition::parse(&name, &text),
+                Err(e) => Err(error(format!("{} cannot be read: {e}", path.display()))),
+            }
+        });
+    }
+    Ok(programs)
+}
+
+/// A file as text, at most one byte more than a program may have.
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(PROGRAM_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8 text"))
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(is_allowed)
+    {
+        return Err(
+            "the name of a program has 1 to 64 letters, digits, `-`, `_` and `.`".to_owned()
+        );
+    }
+    Ok(())
+}
+
+/// Settings as they are read; numbers of lines where a later check needs them.
+#[derive(Default)]
+struct Draft<'a> {
+    seen: Vec<&'a str>,
+    log_type: Option<String>,
+    filter: Option<String>,
+    bucket_s: Option<(usize, u32)>,
+    is_stream: Option<(usize, bool)>,
+    fields: Option<Vec<String>>,
+    timeout: Option<Duration>,
+    is_gawk_sandbox_off: bool,
+}
+
+impl<'a> Draft<'a> {
+    fn apply(&mut self, setting: &Setting<'a>) -> Result<(), String> {
+        let Setting { line, key, value } = *setting;
+        if self.seen.contains(&key) {
+            return Err(format!("`{key}` is set twice; keep one"));
+        }
+        self.seen.push(key);
+        if value.is_empty() {
+            return Err(format!("`{key}` has no value"));
+        }
+        match key {
+            "type" if value.contains(char::is_whitespace) => {
+                return Err(format!(
+                    "`{value}` is no type: a program is for one type, without blanks"
+                ));
+            }
+            "type" => self.log_type = Some(value.to_owned()),
+            "filter" => self.filter = Some(value.to_owned()),
+            "mode" => self.is_stream = Some((line, mode(value)?)),
+            "bucket" => self.bucket_s = Some((line, bucket(value)?)),
+            "fields" => self.fields = Some(fields(value)?),
+            "timeout" => self.timeout = Some(timeout(value)?),
+            "gawk-sandbox" => self.is_gawk_sandbox_off = !switch(value)?,
+            _ => {
+                return Err(format!(
+                    "`{key}` is no setting; there are {KEYS}. Begin a comment for readers with a \
+                     capital letter"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mode(value: &str) -> Result<bool, String> {
+    match value {
+        "bucket" => Ok(false),
+        "stream" => Ok(true),
+        _ => Err(format!("`{value}` is no mode; write `bucket` or `stream`")),
+    }
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{value}` is neither `on` nor `off`")),
+    }
+}
+
+fn bucket(value: &str) -> Result<u32, String> {
+    let width = duration(value).filter(|w| w.subsec_nanos() == 0).map(|w| w.as_secs());
+    match width {
+        Some(width @ 1..=3600) if 3600 % width == 0 => Ok(width as u32),
+        _ => Err(format!(
+            "`{value}` is no width of a bucket; write 1s to 1h that divides an hour, such as 10s or 5m"
+        )),
+    }
+}
+
+fn timeout(value: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(100)..=Duration::from_secs(600);
+    duration(value)
+        .filter(|timeout| range.contains(timeout))
+        .ok_or_else(|| format!("`{value}` is no timeout; write 100ms to 10m, such as 5s"))
+}
+
+fn fields(value: &str) -> Result<Vec<String>, String> {
+    let names: Vec<String> = value
+        .split(|c: char| c.is_whitespace() || c == ',')
+        .filter(|n| !n.is_empty())
+        .map(str::to_owned)
+        .collect();
+    if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+        return Err(format!("the field `{}` is named twice", twice.1));
+    }
+    if names.is_empty() {
+        return Err("`fields` names no field; write names between blanks".to_owned());
+    }
+    if names.len() > FIELDS_MAX {
+        return Err(format!("there are {} fields; at most {FIELDS_MAX} can be named", names.len()));
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_error(text: &str, line: usize, part: &str) {
+        let error = Definition::parse("p", text).expect_err(text);
+        assert_eq!(error.line, line, "{text:?}: {error}");
+        assert!(error.problem.contains(part), "{text:?}: {error}");
+    }
+
+    #[test]
+    fn all_settings_are_read() {
+        let text = "# Counts.\n# type: access\n# filter: _level:error or x:y\n# bucket: 1m\n\
+                    # fields: status bytes, path\n# timeout: 500ms\n# gawk-sandbox: off\nEND { print NR }\n";
+        let program = Definition::parse("web-1", text).unwrap();
+        assert_eq!(program.log_type.as_deref(), Some("access"));
+        assert_eq!(program.filter.as_deref(), Some("_level:error or x:y"));
+        assert_eq!(program.mode, Mode::Bucket { width_s: 60 });
+        assert_eq!(
+            program.input,
+            Input::Fields(["status", "bytes", "path"].map(String::from).to_vec())
+        );
+        assert_eq!(program.timeout, Some(Duration::from_millis(500)));
+        assert!(!program.has_gawk_sandbox);
+        assert_eq!(program.text, text);
+        assert_eq!(program.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn absent_settings_have_defaults() {
+        let program = Definition::parse("p", "# type: x\nEND { print NR }").unwrap();
+        assert_eq!((program.mode, program.input), (Mode::Bucket { width_s: 10 }, Input::Raw));
+        assert_eq!((program.timeout, program.has_gawk_sandbox), (None, true));
+    }
+
+    #[test]
+    fn mistakes_name_line_and_remedy() {
+        check_error("{ n++ }", 1, "# type: access");
+        check_error("# type: a\n# typ: b\n{}", 2, "there are type, filter");
+        check_error("# type: a\n\n# type: b\n{}", 3, "set twice");
+        check_error("# type: a b\n{}", 1, "one type");
+        check_error("# type:\n{}", 1, "no value");
+        check_error("# type: a\n# bucket: 7s\n{}", 2, "divides an hour");
+        check_error("# type: a\n# bucket: 2h\n{}", 2, "1s to 1h");
+        check_error("# type: a\n# bucket: 1500ms\n{}", 2, "1s to 1h");
+        check_error("# type: a\n# mode: streaming\n{}", 2, "`bucket` or `stream`");
+        check_error("# type: a\n# bucket: 10s\n# mode: stream\n{}", 2, "a stream has no bucket");
+        check_error("# type: a\n# timeout: 5\n{}", 2, "such as 5s");
+        check_error("# type: a\n# timeout: 50ms\n{}", 2, "100ms to 10m");
+        check_error("# type: a\n# fields: a b a\n{}", 2, "named twice");
+        check_error("# type: a\n# fields: ,\n{}", 2, "names no field");
+        check_error("# type: a\n# gawk-sandbox: no\n{}", 2, "`on` nor `off`");
+        check_error("# type: a\n# More text.\n", 2, "no AWK");
+        check_error("# type: a\n{ x = \"\0\" }", 2, "NUL");
+        check_error(
+            &format!("# type: a\n{{}} #{}", "x".repeat(PROGRAM_BYTES_MAX)),
+            1,
+            "longer than",
+        );
+        assert!(Definition::parse("a/b", "# type: a\n{}").is_err());
+        assert!(Definition::parse("", "# type: a\n{}").is_err());
+    }
+
+    #[test]
+    fn probable_mistakes_are_warnings() {
+        let warnings = |text| Definition::parse("p", text).unwrap().warnings().join("; ");
+        assert!(warnings("# type: a\n# mode: stream\n{ print }").contains("fflush"));
+        assert!(warnings("# type: a\n{ n++ }").contains("END"));
+        assert!(warnings("# type: a\nEND { print n | \"sort\" }").contains("sandbox"));
+        assert!(warnings("# type: a\n# fields: b\nEND { print n }").contains("NR == 1"));
+    }
+
+    #[test]
+    fn a_folder_gives_all_its_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("b.awk"), "# type: x\n{ n++ }").unwrap();
+        std::fs::write(folder.path().join("a.awk"), "{ n++ }").unwrap();
+        std::fs::write(folder.path().join("c.awk"), b"# type: x\n\xff").unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
+        let programs = load_folder(folder.path()).unwrap();
+        let names: Vec<String> = programs
+            .iter()
+            .map(|p| p.as_ref().map_or_else(ToString::to_string, |p| p.name.clone()))
+            .collect();
+        assert!(names[0].starts_with("a, line 1"), "{names:?}");
+        assert_eq!(names[1], "b");
+        assert!(names[2].contains("not UTF-8"), "{names:?}");
+        assert_eq!(names.len(), 3);
+    }
+}

@@ -1,0 +1,51 @@
+//! Programs of users: small AWK programs that turn the lines of a type into summary rows.
+//!
+//! ```text
+//! NAME.awk → Definition ─┐
+//! lines → InputBlock ────┤→ BucketRun, StreamRun → awk behind the sandbox → RowReader → rows
+//! Interpreter, Launcher ─┘
+//! ```
+//!
+//! A [`BucketRun`] is one process for one bucket and type: lines go in, the input ends, the program
+//! prints its rows. A [`StreamRun`] is one long-lived process, restarted with back-off. Both are
+//! driven by their caller: no thread belongs to a run, every call has a bound in time, and a
+//! program that hangs, floods or dies changes nothing but its own outcome.
+//!
+//! Invariants:
+//!
+//! - *No call waits longer than its limit*, whatever the program does.
+//! - *No process survives its run.* A run that ends or is dropped kills the process group; if our
+//!   own process dies, the kernel kills the program.
+//! - *Memory is bounded*: bytes, rows and fields of the output, the tail of stderr, pending input.
+//! - *A program starts behind the sandbox*, and the run reports which parts the kernel applied.
+//!
+//! Left out: which lines a program gets (types, filters, cursors), what becomes of its rows, and
+//! retries of a bucket. The caller has them.
+
+mod block;
+mod check;
+mod clock;
+mod definition;
+mod error;
+mod header;
+mod interpreter;
+mod limits;
+mod process;
+mod rows;
+mod run;
+pub mod sandbox;
+
+pub use block::{INPUT_LINE_BYTES_MAX, Input, InputBlock};
+pub use check::{Fault, Report, test_program};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use definition::{Definition, DefinitionError, Mode, PROGRAM_BYTES_MAX, load_folder};
+pub use error::{Exit, ProgramError};
+pub use interpreter::{Interpreter, Kind, NoInterpreter, Variable};
+pub use limits::{Limits, OutputLimits};
+pub use process::launcher::{Helper, Launcher};
+pub use rows::parse::{RowProblem, parse_row};
+pub use rows::reader::{OutputError, Rejected, RowError, RowReader};
+pub use rows::{NAME_BYTES_MAX, Row, Value};
+pub use run::bucket::{BucketOutcome, BucketRun, Usage};
+pub use run::spec::RunSpec;
+pub use run::stream::{Fed, RestartPolicy, StreamRun, StreamState, StreamStatus};

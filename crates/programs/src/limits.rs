@@ -1,0 +1,74 @@
+//! What a run may take. Each limit says what happens beyond it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Limits of the output of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputLimits {
+    /// Bytes that a process may print; beyond, the run fails. Bounds the memory of its rows.
+    pub bytes_max: u64,
+    /// Rows that a process may print; beyond, the run fails.
+    pub rows_max: u64,
+    /// Bytes of one line; a longer line is rejected as a row.
+    pub line_bytes_max: usize,
+    /// Fields of one row; a row with more is rejected.
+    pub fields_max: usize,
+    /// Lines that are no rows; beyond, the run fails.
+    pub garbage_lines_max: u64,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            bytes_max: 16 << 20,
+            rows_max: 100_000,
+            line_bytes_max: 64 << 10,
+            fields_max: 256,
+            garbage_lines_max: 100,
+        }
+    }
+}
+
+/// Limits of one process.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Address space in bytes; beyond, the allocations of the program fail, and it ends with an
+    /// error.
+    pub memory_bytes_max: u64,
+    /// Processor time of a run per bucket, in seconds; beyond, the kernel kills the program. Does
+    /// not apply to streams, which live long.
+    pub cpu_s_max: u64,
+    /// Open files; the program has three, and the loader of libraries needs one more.
+    pub open_files_max: u64,
+    /// Added to the niceness of our own process, so that programs give way to it.
+    pub nice: i32,
+    /// Waiting for the program, if its definition does not say how long: the time during which its
+    /// pipe is full, and the time after the end of its input. Beyond, the run is killed.
+    pub timeout: Duration,
+    /// The output.
+    pub output: OutputLimits,
+    /// Bytes of stderr that are kept, the last ones.
+    pub stderr_bytes_max: usize,
+    /// Files and folders that the program may read besides its interpreter and the libraries of
+    /// the system; for systems that keep libraries elsewhere.
+    pub read_paths: Vec<PathBuf>,
+    /// Time zone of the program (`TZ`).
+    pub time_zone: String,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes_max: 512 << 20,
+            cpu_s_max: 60,
+            open_files_max: 16,
+            nice: 10,
+            timeout: Duration::from_secs(5),
+            output: OutputLimits::default(),
+            stderr_bytes_max: 4096,
+            read_paths: Vec::new(),
+            time_zone: "UTC".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A summary row as a value: names and values in the order in which the program printed them.
+
+pub mod parse;
+pub mod reader;
+
+mod json;
+mod pairs;
+
+/// A longer name of a field is an error of its row.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// No value: JSON `null`, or nothing behind the equals sign.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number without fraction and exponent.
+    Integer(i64),
+    /// Any other number; always finite.
+    Float(f64),
+    /// Text.
+    Text(String),
+}
+
+/// One row: names are not empty and differ from each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    fields: Vec<(String, Value)>,
+}
+
+impl Row {
+    /// The fields in the order of the output.
+    pub fn fields(&self) -> &[(String, Value)] {
+        &self.fields
+    }
+
+    /// The value of the field `name`.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// Appends the row as a JSON object, without a newline.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+            serde_json::to_writer(out, value).expect("writing to memory");
+        }
+        out.push(b'{');
+        for (i, (name, value)) in self.fields.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            write(out, name);
+            out.push(b':');
+            match value {
+                Value::Null => out.extend_from_slice(b"null"),
+                Value::Bool(value) => write(out, value),
+                Value::Integer(value) => write(out, value),
+                Value::Float(value) => write(out, value),
+                Value::Text(value) => write(out, value),
+            }
+        }
+        out.push(b'}');
+    }
+}
