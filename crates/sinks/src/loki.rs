@@ -13,8 +13,8 @@ use crate::http::compress::Encoding;
 use crate::http::{Client, ClientOptions, Method, Request, judge};
 use crate::jsonlines::too_large;
 
-/// What each entry needs beside its line and time: brackets, quotes, the time itself.
-const ENTRY_OVERHEAD_BYTES: usize = 32;
+/// More than the brackets and names around an entry, its stream and all streams.
+const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 /// Options of the destination.
 #[derive(Debug, Clone)]
@@ -95,7 +95,8 @@ impl Destination for Loki {
             entry.push(b']');
             let mut more = ENTRY_OVERHEAD_BYTES + entry.len();
             if !streams.contains_key(&labels) {
-                more += labels.iter().map(|(name, value)| 8 + name.len() + value.len()).sum::<usize>();
+                more +=
+                    labels.iter().map(|(name, value)| 8 + name.len() + value.len()).sum::<usize>();
             }
             if bytes + more > self.options.body_bytes_max {
                 if count == 0 {
@@ -141,7 +142,8 @@ impl Destination for Loki {
             Some(Delivered::Unavailable { fault, .. })
                 if reply.body.contains("received message larger than max") =>
             {
-                let remedy = "lower `body_bytes_max`, or raise grpc_server_max_recv_msg_size of Loki";
+                let remedy =
+                    "lower `body_bytes_max`, or raise grpc_server_max_recv_msg_size of Loki";
                 Delivered::Refused(Fault::new(fault.what, remedy))
             }
             Some(failure) => failure,

@@ -37,7 +37,7 @@ pub trait RejectStore: Send {
 /// Limits of a [`FileRejects`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileRejectsOptions {
-    /// A file is rotated before it grows beyond this.
+    /// A file is rotated before it grows beyond this, unless the documents of one request are more.
     pub file_bytes_max: u64,
     /// Rotated files besides the current one. The oldest is deleted beyond them, and its documents
     /// are counted as dropped.
@@ -82,7 +82,10 @@ impl RejectStore for FileRejects {
         self.dropped += dropped;
         appended.map_err(|error| {
             Fault::new(
-                format!("cannot keep rejected documents in {}: {error}", self.file.path().display()),
+                format!(
+                    "cannot keep rejected documents in {}: {error}",
+                    self.file.path().display()
+                ),
                 "free disk space, or correct the folder and its permissions",
             )
         })

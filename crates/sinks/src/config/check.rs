@@ -77,7 +77,9 @@ impl SinkConfig {
     /// Checks everything, and reads the files of secrets. Returns the first error.
     pub fn check(&self) -> Result<Sink, ConfigError> {
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
-        if self.name.is_empty() || self.name.len() > NAME_CHARS_MAX || !self.name.chars().all(is_name)
+        if self.name.is_empty()
+            || self.name.len() > NAME_CHARS_MAX
+            || !self.name.chars().all(is_name)
         {
             return Err(ConfigError {
                 key: "sinks.name".to_owned(),

@@ -196,8 +196,10 @@ fn loginson(
         }
         parameters.push((name, value.clone()));
     }
-    let pairs: Vec<String> =
-        parameters.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
+    let pairs: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{}={}", escaped(name), escaped(value)))
+        .collect();
     Ok(DestinationOptions::JsonLines(Box::new(JsonLinesOptions {
         client: reach.client,
         query: format!("/insert/jsonline?{}", pairs.join("&")),
@@ -269,12 +271,8 @@ fn syslog(table: &SyslogConfig, keys: &Keys) -> Result<DestinationOptions, Confi
         let what = format!("'{address}' is no address; write HOST:PORT");
         return Err(keys.error("address", what));
     }
-    let datagram = keys.bytes(
-        "datagram_bytes_max",
-        &table.datagram_bytes_max,
-        8 << 10,
-        (480, 65_507),
-    )?;
+    let datagram =
+        keys.bytes("datagram_bytes_max", &table.datagram_bytes_max, 8 << 10, (480, 65_507))?;
     let udp = Transport::Udp { datagram_bytes_max: datagram as usize };
     let facility = table.facility.unwrap_or(16);
     if facility > 23 {

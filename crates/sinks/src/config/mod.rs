@@ -1,12 +1,14 @@
 //! The configuration of sinks: what is written in the file, before it is checked.
 //!
-//!     [[sinks]]
-//!     name = "search"
-//!     urls = ["https://es1:9200", "https://es2:9200"]
-//!     api_key_file = "/etc/loginson/es.key"
+//! ```toml
+//! [[sinks]]
+//! name = "search"
+//! urls = ["https://es1:9200", "https://es2:9200"]
+//! api_key_file = "/etc/loginson/es.key"
 //!
-//!     [sinks.elasticsearch]
-//!     index = "logs-%Y.%m.%d"
+//! [sinks.elasticsearch]
+//! index = "logs-%Y.%m.%d"
+//! ```
 //!
 //! [`SinkConfig::check`] turns this into a [`Sink`], or says which key is wrong and what to write
 //! instead. No error repeats a secret.

@@ -32,12 +32,8 @@ pub fn check(config: &SinkConfig, keys: &Keys, zstd: bool) -> Result<Reach, Conf
     if zstd {
         encodings.push(("zstd", Encoding::Zstd));
     }
-    let bytes = keys.bytes(
-        "body_bytes_max",
-        &config.body_bytes_max,
-        BODY_BYTES_MAX,
-        (1 << 10, 95 << 20),
-    )?;
+    let bytes =
+        keys.bytes("body_bytes_max", &config.body_bytes_max, BODY_BYTES_MAX, (1 << 10, 95 << 20))?;
     let (connect, request) = (Duration::from_secs(5), Duration::from_secs(60));
     Ok(Reach {
         client: ClientOptions {
@@ -117,10 +113,8 @@ fn credentials(config: &SinkConfig, keys: &Keys) -> Result<Credentials, ConfigEr
             Err(keys.error("user", "has no password; add `password_file`"))
         }
         (None, Some(_), None, None) => Err(keys.error("password", "has no user; add `user`")),
-        _ => Err(keys.error(
-            "user",
-            "give only one of: `user` with its password, an API key, or a token",
-        )),
+        _ => Err(keys
+            .error("user", "give only one of: `user` with its password, an API key, or a token")),
     }
 }
 
@@ -163,11 +157,14 @@ fn headers(config: &SinkConfig, keys: &Keys) -> Result<Vec<(String, Secret)>, Co
         }
         let own = ["authorization", "content-type", "content-encoding", "content-length", "host"];
         if own.contains(&name.to_ascii_lowercase().as_str()) {
-            let what = format!("'{name}' is made by the sink; for credentials see `user`, `api_key` and `token`");
+            let what = format!(
+                "'{name}' is made by the sink; for credentials see `user`, `api_key` and `token`"
+            );
             return Err(keys.error("headers", what));
         }
         if value.expose().contains(|c: char| c.is_control() || !c.is_ascii()) {
-            let what = format!("the value of '{name}' contains characters that HTTP does not allow");
+            let what =
+                format!("the value of '{name}' contains characters that HTTP does not allow");
             return Err(keys.error("headers", what));
         }
         headers.push((name.clone(), value.clone()));

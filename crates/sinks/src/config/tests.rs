@@ -46,7 +46,9 @@ fn a_whole_configuration() {
     assert_eq!((sink.rejects.file_bytes_max, sink.rejects.rotated_files_max), (1 << 20, 0));
     let DestinationOptions::Elasticsearch(options) = &sink.destination else { panic!() };
     assert_eq!(options.client.urls, ["https://es1:9200", "http://es2:9200/prefix"]);
-    assert!(matches!(&options.client.credentials, Credentials::Basic { user, .. } if user == "loginson"));
+    assert!(
+        matches!(&options.client.credentials, Credentials::Basic { user, .. } if user == "loginson")
+    );
     assert_eq!(options.client.request_time_max.as_secs(), 90);
     assert_eq!(options.body_bytes_max, 4 << 20);
     assert!(matches!(&options.target, Target::Index(pattern) if pattern.prefix() == "logs-"));
@@ -84,29 +86,56 @@ fn errors_name_the_key_and_the_remedy() {
             "name = \"x\"\nurls = [\"https://me:hunter22@h\"]\n[loki]".to_owned(),
             "sinks.x.urls: leave name and password out of the address",
         ),
-        ("name = \"x\"\nurls = [\"h:9200\"]\n[loki]".to_owned(), "sinks.x.urls: 'h:9200' is no address"),
+        (
+            "name = \"x\"\nurls = [\"h:9200\"]\n[loki]".to_owned(),
+            "sinks.x.urls: 'h:9200' is no address",
+        ),
         ("name = \"x\"\nurls = [\"http://h?a=b\"]\n[loki]".to_owned(), "from '?' or '#' on"),
         ("name = \"x\"\nca = \"f\"\n[syslog]".to_owned(), "sinks.x.ca: is for destinations"),
-        ("name = \"x\"\n[syslog]\naddress = \"h\"".to_owned(), "sinks.x.syslog.address: 'h' is no address; write HOST:PORT"),
+        (
+            "name = \"x\"\n[syslog]\naddress = \"h\"".to_owned(),
+            "sinks.x.syslog.address: 'h' is no address; write HOST:PORT",
+        ),
         ("name = \"x\"\n[file]".to_owned(), "sinks.x.file.path: is missing"),
         (search("timeout = \"30\"\n[loki]"), "sinks.search.timeout: '30' is not a duration; write"),
         (search("timeout = \"0s\"\n[loki]"), "sinks.search.timeout: must be longer than 0"),
-        (search("body_bytes_max = \"1GiB\"\n[loki]"), "sinks.search.body_bytes_max: '1GiB' is out of range"),
-        (search("compression = \"zstd\"\n[loki]"), "sinks.search.compression: 'zstd' is unknown; write one of: gzip, none"),
+        (
+            search("body_bytes_max = \"1GiB\"\n[loki]"),
+            "sinks.search.body_bytes_max: '1GiB' is out of range",
+        ),
+        (
+            search("compression = \"zstd\"\n[loki]"),
+            "sinks.search.compression: 'zstd' is unknown; write one of: gzip, none",
+        ),
         (search("user = \"u\"\n[loki]"), "sinks.search.user: has no password; add `password_file`"),
         (search("api_key = \"hunter22\"\ntoken = \"hunter22\"\n[loki]"), "give only one of"),
         (search("token = \"hunter22\\n\"\n[loki]"), "sinks.search.token: is empty, or contains"),
-        (search("token_file = \"/nonexistent\"\n[loki]"), "sinks.search.token_file: cannot read /nonexistent"),
+        (
+            search("token_file = \"/nonexistent\"\n[loki]"),
+            "sinks.search.token_file: cannot read /nonexistent",
+        ),
         (search("headers = { Authorization = \"hunter22\" }\n[loki]"), "is made by the sink"),
-        (search("queue = { batches_max = 0 }\n[loki]"), "sinks.search.queue.batches_max: must be at least 1"),
+        (
+            search("queue = { batches_max = 0 }\n[loki]"),
+            "sinks.search.queue.batches_max: must be at least 1",
+        ),
         (search("retry = { first = \"2m\" }\n[loki]"), "sinks.search.retry.longest: is shorter"),
         (search("[elasticsearch]"), "sinks.search.elasticsearch.index: give either `index`"),
         (search("[elasticsearch]\nindex = \"Logs\""), "'Logs' is no name of an index"),
         (search("[elasticsearch]\nindex = \"logs-%y\""), "use %Y, %m, %d, %H"),
         (search("[elasticsearch]\nindex = \"%Y\""), "must begin with a fixed text"),
-        (search("[elasticsearch]\ndata_stream = \"a\"\noperation = \"index\""), "takes new documents only"),
-        (search("[elasticsearch]\nindex = \"a\"\npipeline = \"a&b\""), "elasticsearch.pipeline: must consist"),
-        (search("[loginson]\nparameters = { _time_field = \"a\" }"), "'_time_field' is given twice"),
+        (
+            search("[elasticsearch]\ndata_stream = \"a\"\noperation = \"index\""),
+            "takes new documents only",
+        ),
+        (
+            search("[elasticsearch]\nindex = \"a\"\npipeline = \"a&b\""),
+            "elasticsearch.pipeline: must consist",
+        ),
+        (
+            search("[loginson]\nparameters = { _time_field = \"a\" }"),
+            "'_time_field' is given twice",
+        ),
         (search("[loki]\nlabels = { a-b = \"c\" }"), "sinks.search.loki.labels: 'a-b' is no label"),
         (search("[loki]\nlabel = \"x\""), "unknown field `label`"),
         (search("tiemout = \"1s\"\n[loki]"), "unknown field `tiemout`"),

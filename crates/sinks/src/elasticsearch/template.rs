@@ -153,9 +153,10 @@ fn properties(
         // Names with dots are objects for Elasticsearch; they are mapped as they come.
         let is_plain = !name.is_empty() && !name.contains('.') && !name.starts_with('_');
         let Some(found) = FieldType::of(value).filter(|_| is_plain) else { continue };
+        let is_full = types.len() >= FIELDS_MAX;
         match types.get_mut(name.as_str()) {
             Some(known) => *known = known.and(found),
-            None if types.len() < FIELDS_MAX => {
+            None if !is_full => {
                 types.insert(name, found);
             }
             None => {}

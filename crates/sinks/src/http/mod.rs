@@ -134,7 +134,7 @@ impl Client {
     pub fn new(options: &ClientOptions) -> Result<Client, Fault> {
         let mut secrets = Vec::new();
         let mut headers = Vec::new();
-        let mut add = |name: &str, value: &str| {
+        let mut add = |name: &str, value: &str| -> Result<(), Fault> {
             let fault = || {
                 let what = format!("the header '{name}' cannot be sent");
                 Fault::new(what, "a name or secret contains a character that HTTP does not allow")
@@ -287,7 +287,7 @@ impl Client {
             error => {
                 // ureq wraps errors of rustls in several ways, so only their text identifies them.
                 let text = format!("{error} {error:?}");
-                let remedy = if text.contains("UnknownIssuer") {
+                let remedy = if text.contains("UnknownIssuer") || text.contains("BadSignature") {
                     "if you trust the server, give its certificate, or that of its CA, with `ca`"
                 } else if text.contains("CaUsedAsEndEntity") {
                     "the server presents a CA certificate as its own; give it one signed by the CA"

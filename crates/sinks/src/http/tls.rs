@@ -40,12 +40,10 @@ fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>, Fault> {
         })?,
     };
     let remedy = "`ca` names a file of certificates in PEM form";
-    let text = std::fs::read(&file).map_err(|error| {
-        Fault::new(format!("cannot read {}: {error}", file.display()), remedy)
-    })?;
+    let text = std::fs::read(&file)
+        .map_err(|error| Fault::new(format!("cannot read {}: {error}", file.display()), remedy))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let found =
-        found.map_err(|_| Fault::new(format!("{} is damaged", file.display()), remedy))?;
+    let found = found.map_err(|_| Fault::new(format!("{} is damaged", file.display()), remedy))?;
     if found.is_empty() {
         let what = format!("there is no PEM certificate in {}", file.display());
         return Err(Fault::new(what, remedy));

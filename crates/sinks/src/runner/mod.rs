@@ -93,7 +93,11 @@ pub struct Runner {
 
 impl Runner {
     /// Starts the thread `sink-NAME`.
-    pub fn start(name: &str, parts: RunnerParts, options: RunnerOptions) -> std::io::Result<Runner> {
+    pub fn start(
+        name: &str,
+        parts: RunnerParts,
+        options: RunnerOptions,
+    ) -> std::io::Result<Runner> {
         let queue = Arc::new(Queue::new(options.queue));
         let (stop, shared) = (Arc::new(Stop::default()), Arc::new(Shared::default()));
         let clock = Arc::clone(&parts.clock);

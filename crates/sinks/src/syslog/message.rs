@@ -1,6 +1,8 @@
 //! A document as a message of RFC 5424.
 //!
-//!     <134>1 2026-01-02T03:04:05.123456Z web1 sshd 42 - [fields@32473 user="root"] Accepted password
+//! ```text
+//! <134>1 2026-01-02T03:04:05.123456Z web1 sshd 42 - [fields@32473 user="root"] Accepted password
+//! ```
 
 use std::fmt::Write as _;
 

@@ -73,19 +73,31 @@ fn statuses_have_meanings_and_remedies() {
     for (action, expected) in [
         (answer(200, ""), "answered 2".to_owned()),
         (answer(400, ""), "refused: SERVER answered with status 400: why".to_owned()),
-        (answer(413, ""), "refused: SERVER answered with status 413: why; lower `body_bytes_max`".to_owned()),
-        (answer(504, ""), "timed out: SERVER answered with status 504: why; the server is overloaded".to_owned()),
+        (
+            answer(413, ""),
+            "refused: SERVER answered with status 413: why; lower `body_bytes_max`".to_owned(),
+        ),
+        (
+            answer(504, ""),
+            "timed out: SERVER answered with status 504: why; the server is overloaded".to_owned(),
+        ),
         (
             answer(429, "Retry-After: 7\r\n"),
             format!("{:?}: SERVER answered with status 429", Some(Duration::from_secs(7))),
         ),
-        (answer(401, ""), "None: SERVER answered with status 401: why; the server does not accept".to_owned()),
+        (
+            answer(401, ""),
+            "None: SERVER answered with status 401: why; the server does not accept".to_owned(),
+        ),
         (answer(404, ""), "None: SERVER answered with status 404: why; check the path".to_owned()),
         (
             answer(302, "Location: /login\r\n"),
             "None: SERVER answered with status 302: why; a proxy that requires a login".to_owned(),
         ),
-        (Action::Stall, "timed out: SERVER did not answer in time; the server is overloaded".to_owned()),
+        (
+            Action::Stall,
+            "timed out: SERVER did not answer in time; the server is overloaded".to_owned(),
+        ),
         (Action::Close, "None: SERVER: ".to_owned()),
         (Action::CutShort("{}".to_owned()), "None: SERVER: ".to_owned()),
     ] {
@@ -119,7 +131,7 @@ fn lines_that_another_loginson_kept_are_not_sent_again() {
 #[test]
 fn requests_are_bounded_and_larger_documents_rejected() {
     let large = |bytes| document("id", 0, &[("text", json!("x".repeat(bytes)))]);
-    let documents: Vec<Document> = vec![large(400), large(400), large(400)];
+    let documents: Vec<Document> = vec![large(350), large(350), large(350)];
     for table in ["[json_lines]", "[loki]"] {
         let server = Server::answering(200, "");
         let mut to = destination(&format!(

@@ -180,7 +180,10 @@ fn opensearch_with_a_data_stream() {
     let template: Value = serde_json::from_str(&requests[2].body).unwrap();
     assert_eq!(template["data_stream"], json!({}));
     assert_eq!(template["index_patterns"], json!(["logs-app"]));
-    assert_eq!(template["template"]["mappings"]["properties"]["@timestamp"], json!({"type": "date"}));
+    assert_eq!(
+        template["template"]["mappings"]["properties"]["@timestamp"],
+        json!({"type": "date"})
+    );
     let shown = show(&requests[3]);
     let expected = format!(
         "POST /logs-app/_bulk?{FILTER}&pipeline=p\n\
@@ -231,7 +234,11 @@ fn templates_of_others_are_left_alone_and_ours_keep_their_fields() {
 fn servers_that_cannot_do_it_are_named() {
     for (version, config, expected) in [
         (json!({"number": "6.8.23"}), "index = \"a\"", "Elasticsearch 6.8 is too old; use"),
-        (json!({"number": "7.8.0"}), "data_stream = \"a\"", "Elasticsearch 7.8 has no data streams; use"),
+        (
+            json!({"number": "7.8.0"}),
+            "data_stream = \"a\"",
+            "Elasticsearch 7.8 has no data streams; use",
+        ),
         (json!({}), "index = \"a\"", "which names no version; check that the address"),
     ] {
         let server = elasticsearch(version, Value::Null);

@@ -85,7 +85,8 @@ fn batch(number: u64) -> Batch {
         let is_bad = number > 0 && place == BATCH_DOCUMENTS - 1;
         let value = if is_bad { json!("no number") } else { json!(n) };
         let time_ns = (n % 3) as i64 * 86_400_000_000_000 + n as i64;
-        let fields = [("n", value), ("host", json!(format!("web{}", n % 7))), ("ratio", json!(0.5))];
+        let fields =
+            [("n", value), ("host", json!(format!("web{}", n % 7))), ("ratio", json!(0.5))];
         document(&format!("id-{n}"), time_ns, &fields)
     });
     Batch { documents: documents.collect(), cursor: number.to_string() }

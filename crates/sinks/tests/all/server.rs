@@ -90,11 +90,12 @@ fn serve(
         seen.lock().unwrap().push(request.clone());
         match act(&request) {
             Action::Answer(status, headers, body) => {
-                write!(
-                    writer,
-                    "HTTP/1.1 {status} Scripted\r\n{headers}Content-Length: {}\r\n\r\n{body}",
-                    body.len()
-                )?;
+                // One write, because the kernel holds a second small one back for a while.
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status} Scripted\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+                );
+                writer.write_all(answer.as_bytes())?;
             }
             Action::Close => return Ok(()),
             Action::CutShort(body) => {
