@@ -3,6 +3,7 @@
 //! `SINKS_TEST_STORES` names a folder with the script `elasticsearch.sh`, which has the commands
 //! `start` and `stop` and obeys `STORES_HOME` and `ES_PORT`.
 
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,10 @@ use crate::sink::{document, sink};
 const PORT: &str = "19270";
 const DOCUMENTS: u64 = 100_000;
 const BATCH_DOCUMENTS: u64 = 1_000;
-/// After this many batches the server is killed; it is started again while delivery goes on.
-const KILLED_AFTER_BATCHES: [u64; 2] = [15, 55];
+/// The server is killed before these batches are submitted, and started again.
+const KILLED_BEFORE_BATCHES: [u64; 2] = [40, 80];
+/// Batches that wait when the server is killed.
+const WAITING_BATCHES: u64 = 20;
 
 struct Real {
     script: PathBuf,
@@ -46,12 +49,15 @@ impl Real {
 
     /// Kills the server without a warning.
     fn kill(&self) {
-        let pid = std::fs::read_to_string(self.home.join("elasticsearch/run/node1.pid")).unwrap();
-        let pid = pid.split(' ').next().unwrap().to_owned();
-        assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
-        while Path::new(&format!("/proc/{pid}/exe")).exists() {
+        let file = self.home.join("elasticsearch/run/node1.pid");
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let pid = pid.split(' ').next().unwrap();
+        assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+        // The port closes when the last thread has ended, after the process looks dead.
+        while TcpStream::connect(format!("127.0.0.1:{PORT}")).is_ok() {
             std::thread::yield_now();
         }
+        std::fs::remove_file(file).unwrap();
     }
 }
 
@@ -92,6 +98,13 @@ fn batch(number: u64) -> Batch {
     Batch { documents: documents.collect(), cursor: number.to_string() }
 }
 
+/// Waits until this many batches are acknowledged.
+fn wait_for(done: &AtomicU64, batches: u64) {
+    while done.load(Ordering::SeqCst) < batches {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn every_document_is_there_once_although_the_server_is_killed() {
     let real = Real::new();
@@ -115,25 +128,17 @@ fn every_document_is_there_once_although_the_server_is_killed() {
         },
     );
     let runner = Runner::start("real", parts, sink.runner).unwrap();
-    let state = std::thread::scope(|scope| {
-        let submitting = scope.spawn(|| {
-            for number in 0..batches {
-                runner.submit(batch(number)).unwrap();
-            }
-        });
-        for after in KILLED_AFTER_BATCHES {
-            while done.load(Ordering::SeqCst) < after {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
+    for number in 0..batches {
+        if KILLED_BEFORE_BATCHES.contains(&number) {
+            // The batches between are under way or in the queue when the server dies.
+            wait_for(&done, number - WAITING_BATCHES);
             real.kill();
             real.run("start");
         }
-        submitting.join().unwrap();
-        while done.load(Ordering::SeqCst) < batches {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        runner.state()
-    });
+        runner.submit(batch(number)).unwrap();
+    }
+    wait_for(&done, batches);
+    let state = runner.state();
     eprintln!("{state:?}");
     let bad = batches - 1;
     assert_eq!((state.accepted, state.rejected), (DOCUMENTS - bad, bad));
