@@ -1,9 +1,9 @@
 //! JSON lines over HTTP, among them another Loginson.
 //!
-//! A success means that the whole request was taken. The receiver of a request whose answer was lost
-//! gets its documents again: they carry their id in a field, so that the receiver can tell. Another
-//! Loginson says how many lines from the start it kept when a request fails in the middle; these are
-//! not sent again.
+//! A success means that the whole request was taken. The receiver of a request whose answer was
+//! lost gets its documents again: they carry their id in a field, so that the receiver can tell.
+//! Another Loginson says how many lines from the start it kept when a request fails in the middle;
+//! these are not sent again.
 
 use serde::Deserialize;
 

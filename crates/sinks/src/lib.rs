@@ -1,13 +1,13 @@
 //! Sinks: where rows and lines go besides Loginson's own store.
 //!
-//! A [`Runner`] takes [`Batch`]es of [`Document`]s from a bounded queue and delivers them, in order,
-//! to a [`Destination`]: [`Elasticsearch`] (and OpenSearch), [`JsonLines`] over HTTP (another
-//! Loginson among them), [`Loki`], [`Syslog`], [`Files`]. What a destination will never take goes to
-//! a [`RejectStore`] with the reason. When every document of a batch is accepted or kept as
-//! rejected, the runner acknowledges the batch's cursor, which the caller stores.
+//! A [`Runner`] takes [`Batch`]es of [`Document`]s from a bounded queue and delivers them, in
+//! order, to a [`Destination`]: [`Elasticsearch`] (and OpenSearch), [`JsonLines`] over HTTP
+//! (another Loginson among them), [`Loki`], [`Syslog`], [`Files`]. What a destination will never
+//! take goes to a [`RejectStore`] with the reason. When every document of a batch is accepted or
+//! kept as rejected, the runner acknowledges the batch's cursor, which the caller stores.
 //!
-//! Delivery is at least once, and nothing is lost. It is exactly once at destinations that tell
-//! repeated documents by id (Elasticsearch, OpenSearch) or by content (Loki).
+//! Delivery is at least once, except by syslog, which has no acknowledgements. It is exactly once at
+//! destinations that tell repeated documents by id (Elasticsearch, OpenSearch) or by content (Loki).
 //!
 //! This crate knows no store: the caller reads by its cursor and makes documents. It has no async
 //! code; each sink is one thread.

@@ -5,8 +5,8 @@
 //! time.
 //!
 //! Invariants: a piece is in the file as a whole or not at all, because a failed write is cut off
-//! again, and so is an incomplete last line when the file is opened. [`RotatingFile::append`] returns
-//! after the bytes are on disk.
+//! again, and so is an incomplete last line when the file is opened. [`RotatingFile::append`]
+//! returns after the bytes are on disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -21,7 +21,8 @@ pub struct Reach {
     pub encoding: Encoding,
 }
 
-/// Checks the keys that all destinations over HTTP share. `zstd` says whether the receiver knows it.
+/// Checks the keys that all destinations over HTTP share. `zstd` says whether the receiver knows
+/// it.
 pub fn check(config: &SinkConfig, keys: &Keys, zstd: bool) -> Result<Reach, ConfigError> {
     if config.urls.is_empty() {
         return Err(keys.error("urls", "is missing; write for example [\"https://HOST:PORT\"]"));

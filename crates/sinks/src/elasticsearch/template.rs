@@ -1,11 +1,11 @@
 //! The index template: mappings derived from the types of fields.
 //!
 //! Text becomes `keyword`, whole numbers `long`, other numbers `double`, the time `date` or
-//! `date_nanos`. Fields of the first documents are mapped by name; fields that come later are mapped
-//! by the same rules as they come (`dynamic_templates`).
+//! `date_nanos`. Fields of the first documents are mapped by name; fields that come later are
+//! mapped by the same rules as they come (`dynamic_templates`).
 //!
-//! A template that an administrator made is left alone: only one whose mappings carry our `_meta` is
-//! replaced, and fields it maps already keep their mapping.
+//! A template that an administrator made is left alone: only one whose mappings carry our `_meta`
+//! is replaced, and fields it maps already keep their mapping.
 
 use std::collections::BTreeMap;
 

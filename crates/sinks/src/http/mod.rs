@@ -1,9 +1,9 @@
 //! Requests over HTTP and HTTPS to one of several equal servers.
 //!
 //! A server that cannot be reached is left for the next one at once, since it received nothing. A
-//! server that broke off, or answered that it is overloaded or broken, is left for the next request.
-//! Redirects are not followed: behind them are login pages. No text that leaves this module contains
-//! a secret of the client.
+//! server that broke off, or answered that it is overloaded or broken, is left for the next
+//! request. Redirects are not followed: behind them are login pages. No text that leaves this
+//! module contains a secret of the client.
 //!
 //! Left out: proxies, and dates in `Retry-After` (seconds are understood).
 
@@ -31,7 +31,8 @@ const RESPONSE_BYTES_MAX: u64 = 64 << 20;
 /// How servers are reached.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// `http://HOST:PORT` or `https://HOST:PORT`, with or without a path, without a slash at the end.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, with or without a path, without a slash at the
+    /// end.
     pub urls: Vec<String>,
     /// Who asks.
     pub credentials: Credentials,

@@ -1,8 +1,8 @@
 //! Syslog, RFC 5424, over TCP with octet counting (RFC 6587) and over UDP (RFC 5426).
 //!
 //! Syslog has no acknowledgements. Over TCP, a document counts as accepted when the system took its
-//! bytes: what a peer that dies had not read is lost, and after a broken connection the documents of
-//! the last call are sent again, so that some may arrive twice. Over UDP a document counts as
+//! bytes: what a peer that dies had not read is lost, and after a broken connection the documents
+//! of the last call are sent again, so that some may arrive twice. Over UDP a document counts as
 //! accepted when its datagram left. Whoever needs more uses another destination.
 //!
 //! Left out: TLS.
