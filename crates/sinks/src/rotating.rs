@@ -65,7 +65,10 @@ impl RotatingFile {
     pub fn append(&mut self, lines: &[u8], now_ns: i64, deleting: Deleting<'_>) -> io::Result<()> {
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => Open::at(&self.path, now_ns)?,
+            None => {
+                self.remove_compressed_twice()?;
+                Open::at(&self.path, now_ns)?
+            }
         };
         if self.is_due(&open, lines.len() as u64, now_ns) {
             drop(open);
@@ -110,6 +113,17 @@ impl RotatingFile {
         for path in &rotated[..rotated.len().saturating_sub(kept)] {
             deleting(path);
             fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+
+    /// Removes rotated files whose compressed form is complete: a crash can leave both.
+    fn remove_compressed_twice(&self) -> io::Result<()> {
+        for path in self.rotated_files()? {
+            let compressed = gz(&path);
+            if compressed.exists() {
+                fs::remove_file(path)?;
+            }
         }
         Ok(())
     }

@@ -126,6 +126,21 @@ fn an_incomplete_line_of_a_crash_is_cut_off() {
 }
 
 #[test]
+fn a_crash_behind_compression_leaves_no_second_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(&folder.path().join("out.jsonl"));
+    options.rotation.is_compressed = true;
+    let documents: Vec<Document> = (0..30).map(document).collect();
+    let mut files = Files::with_clock(options.clone(), Arc::new(At::default()));
+    deliver(&mut files, &documents);
+    let rotated = files.file.rotated_files().unwrap();
+    std::fs::write(rotated[0].with_extension(""), "the same lines\n").unwrap();
+    let mut files = Files::with_clock(options, Arc::new(At::default()));
+    deliver(&mut files, &[document(30)]);
+    assert_eq!(lines(&files), expected(0..31));
+}
+
+#[test]
 fn a_folder_that_is_missing_can_be_made_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("later/out.jsonl");
