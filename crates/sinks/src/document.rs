@@ -1,0 +1,149 @@
+//! Documents, and batches of them: what a sink delivers.
+//!
+//! Invariant: the id of a document is derived from what the document stands for, so that the same
+//! document has the same id after a crash. Destinations that know ids store it once, however often
+//! it is sent.
+
+pub use serde_json::Value;
+
+/// Bytes that a document or field is counted with besides its text: allocations and pointers.
+const OVERHEAD_BYTES: usize = 32;
+
+/// One row or line, as destinations receive it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// Identifies the document at its destination, for good.
+    pub id: String,
+    /// Nanoseconds since 1970, UTC.
+    pub time_ns: i64,
+    /// Names and values, in the order in which they are written. A name should occur once.
+    pub fields: Vec<(String, Value)>,
+}
+
+/// Documents in order, and the cursor that may be stored once all of them are dealt with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// May be empty: the cursor is then acknowledged behind the batches before it.
+    pub documents: Vec<Document>,
+    /// Where reading resumes behind this batch. Its text means nothing to this crate.
+    pub cursor: String,
+}
+
+impl Document {
+    /// The memory of this document, estimated.
+    pub fn bytes(&self) -> usize {
+        let fields = self.fields.iter();
+        let fields = fields.map(|(name, value)| OVERHEAD_BYTES + name.len() + value_bytes(value));
+        OVERHEAD_BYTES + self.id.len() + fields.sum::<usize>()
+    }
+
+    /// The value of a field, if the document has it.
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+    }
+
+    /// Appends the document as a JSON object without a newline: first the pairs `own`, then the
+    /// fields with other names that `is_kept` selects.
+    pub fn write_json(
+        &self,
+        own: &[(&str, &str)],
+        is_kept: impl Fn(&str) -> bool,
+        into: &mut Vec<u8>,
+    ) {
+        into.push(b'{');
+        let mut is_first = true;
+        let mut name_it = |name: &str, into: &mut Vec<u8>| {
+            if !std::mem::take(&mut is_first) {
+                into.push(b',');
+            }
+            write_value(name, into);
+            into.push(b':');
+        };
+        for (name, text) in own {
+            name_it(name, into);
+            write_value(text, into);
+        }
+        for (name, value) in &self.fields {
+            if own.iter().all(|(own, _)| own != name) && is_kept(name) {
+                name_it(name, into);
+                write_value(value, into);
+            }
+        }
+        into.push(b'}');
+    }
+}
+
+impl Batch {
+    /// The memory of all documents, estimated.
+    pub fn bytes(&self) -> usize {
+        self.documents.iter().map(Document::bytes).sum()
+    }
+}
+
+/// Appends a value as JSON.
+pub(crate) fn write_value<V: serde::Serialize + ?Sized>(value: &V, into: &mut Vec<u8>) {
+    serde_json::to_writer(into, value).expect("text, numbers and JSON can be written to memory");
+}
+
+/// A value as text: text as it is, everything else as JSON.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(values) => {
+            values.iter().map(|value| OVERHEAD_BYTES + value_bytes(value)).sum()
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields.map(|(name, value)| OVERHEAD_BYTES + name.len() + value_bytes(value)).sum()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_keeps_the_order_and_own_names_win() {
+        let document = Document {
+            id: "a".to_owned(),
+            time_ns: 0,
+            fields: vec![
+                ("z".to_owned(), json!("line\n\"")),
+                ("_time".to_owned(), json!("overwritten")),
+                ("a".to_owned(), json!({"b": [1, 2.5, null, true]})),
+                ("left out".to_owned(), json!(1)),
+            ],
+        };
+        let mut bytes = Vec::new();
+        document.write_json(&[("_time", "t")], |name| name != "left out", &mut bytes);
+        let expected = r#"{"_time":"t","z":"line\n\"","a":{"b":[1,2.5,null,true]}}"#;
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+        let mut bytes = Vec::new();
+        Document { fields: Vec::new(), ..document }.write_json(&[], |_| true, &mut bytes);
+        assert_eq!(bytes, b"{}");
+    }
+
+    #[test]
+    fn memory_grows_with_every_part() {
+        let document = |value| Document {
+            id: "id".to_owned(),
+            time_ns: 0,
+            fields: vec![("name".to_owned(), value)],
+        };
+        let small = document(json!("")).bytes();
+        assert!(document(json!("x".repeat(1000))).bytes() >= small + 1000);
+        assert!(document(json!({"a": ["x".repeat(1000)]})).bytes() >= small + 1000);
+    }
+}

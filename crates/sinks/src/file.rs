@@ -1,0 +1,82 @@
+//! Files of JSON lines with rotation.
+//!
+//! Documents count as accepted when they are on disk (`fdatasync`). While the process runs, a
+//! document is written once; after a crash, documents that were on disk and not acknowledged are
+//! written again, with the same id.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::clock::{Clock, SystemClock};
+use crate::destination::{Delivered, Destination, Fault};
+use crate::document::Document;
+use crate::rotating::{RotatingFile, Rotation};
+use crate::time::rfc3339_ns;
+
+/// Bytes that are written at once. A larger document is written alone.
+const WRITE_BYTES_MAX: usize = 8 << 20;
+
+/// Options of the destination.
+#[derive(Debug, Clone)]
+pub struct FileOptions {
+    /// The current file; rotated files are beside it.
+    pub path: PathBuf,
+    /// When files are rotated.
+    pub rotation: Rotation,
+    /// The field that gets the document's id; `None` to leave it out.
+    pub id_field: Option<String>,
+    /// The field that gets the document's time.
+    pub time_field: String,
+}
+
+/// The destination.
+pub struct Files {
+    file: RotatingFile,
+    options: FileOptions,
+    clock: Arc<dyn Clock>,
+}
+
+impl Files {
+    /// A destination that opens its file with the first documents.
+    pub fn new(options: FileOptions) -> Files {
+        Files::with_clock(options, Arc::new(SystemClock))
+    }
+
+    /// The same, with a clock that decides about the age of files.
+    pub fn with_clock(options: FileOptions, clock: Arc<dyn Clock>) -> Files {
+        let file = RotatingFile::new(options.path.clone(), options.rotation.clone());
+        Files { file, options, clock }
+    }
+}
+
+impl Destination for Files {
+    fn deliver(&mut self, documents: &[Document]) -> Delivered {
+        let mut lines = Vec::new();
+        let mut count = 0;
+        let bytes_max = self.options.rotation.file_bytes_max.min(WRITE_BYTES_MAX as u64) as usize;
+        for document in documents {
+            let start = lines.len();
+            let time = rfc3339_ns(document.time_ns);
+            let mut own = vec![(self.options.time_field.as_str(), time.as_str())];
+            own.extend(self.options.id_field.as_deref().map(|name| (name, document.id.as_str())));
+            document.write_json(&own, |_| true, &mut lines);
+            lines.push(b'\n');
+            if count > 0 && lines.len() > bytes_max {
+                lines.truncate(start);
+                break;
+            }
+            count += 1;
+        }
+        match self.file.append(&lines, self.clock.now_ns(), &mut |_| {}) {
+            Ok(()) => Delivered::accepted(count),
+            Err(error) => {
+                let what = format!("cannot write {}: {error}", self.options.path.display());
+                let remedy = "free disk space, or correct the folder and its permissions";
+                Delivered::unavailable(Fault::new(what, remedy))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Sinks: where rows and lines go besides Loginson's own store.
+//!
+//! A [`Runner`] takes [`Batch`]es of [`Document`]s from a bounded queue and delivers them, in
+//! order, to a [`Destination`]: [`Elasticsearch`] (and OpenSearch), [`JsonLines`] over HTTP
+//! (another Loginson among them), [`Loki`], [`Syslog`], [`Files`]. What a destination will never
+//! take goes to a [`RejectStore`] with the reason. When every document of a batch is accepted or
+//! kept as rejected, the runner acknowledges the batch's cursor, which the caller stores.
+//!
+//! Delivery is at least once, except by syslog, which has no acknowledgements. It is exactly once at
+//! destinations that tell repeated documents by id (Elasticsearch, OpenSearch) or by content (Loki).
+//!
+//! This crate knows no store: the caller reads by its cursor and makes documents. It has no async
+//! code; each sink is one thread.
+
+mod clock;
+pub mod config;
+mod destination;
+mod document;
+mod elasticsearch;
+mod file;
+mod http;
+mod jsonlines;
+mod loki;
+mod reject;
+mod rotating;
+mod runner;
+mod secret;
+mod syslog;
+mod time;
+mod units;
+
+pub use clock::{Clock, Random, Stop, SystemClock, system_random};
+pub use destination::{Delivered, Destination, Fault, Outcome};
+pub use document::{Batch, Document, Value};
+pub use elasticsearch::{
+    Elasticsearch, ElasticsearchOptions, Operation, Product, Server, Target, TemplateOptions,
+    TimeType,
+};
+pub use file::{FileOptions, Files};
+pub use http::compress::Encoding;
+pub use http::{ClientOptions, Credentials};
+pub use jsonlines::{JsonLines, JsonLinesOptions, Receiver};
+pub use loki::{Loki, LokiOptions};
+pub use reject::{FileRejects, FileRejectsOptions, RejectStore, Rejected};
+pub use rotating::Rotation;
+pub use runner::{
+    Backoff, LastError, NotTaken, Phase, QueueLimits, Runner, RunnerOptions, RunnerParts, State,
+};
+pub use secret::Secret;
+pub use syslog::{MessageOptions, Syslog, SyslogOptions, Transport};
+pub use time::DatePattern;

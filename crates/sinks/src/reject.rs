@@ -1,0 +1,193 @@
+//! Where documents go that a destination will never take.
+//!
+//! A line of the file is a JSON object: `rejected_at`, `reason`, `id`, `time`, and the document's
+//! fields under `fields`. A document may be there twice after a crash; its id is then the same.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::destination::Fault;
+use crate::document::{Document, write_value};
+use crate::rotating::{RotatingFile, Rotation};
+use crate::time::rfc3339_ns;
+
+/// A document and why it was rejected.
+#[derive(Debug, Clone, Copy)]
+pub struct Rejected<'a> {
+    /// The document.
+    pub document: &'a Document,
+    /// The destination's reason.
+    pub reason: &'a str,
+    /// When, in nanoseconds since 1970, UTC.
+    pub time_ns: i64,
+}
+
+/// Keeps rejected documents within bounds, and counts those that it had to drop.
+pub trait RejectStore: Send {
+    /// Keeps all of these durably, or none with a fault. The runner tries again after a fault.
+    fn keep(&mut self, rejected: &[Rejected<'_>]) -> Result<(), Fault>;
+
+    /// Documents that were dropped since the start, because of the bound.
+    fn dropped(&self) -> u64;
+}
+
+/// Limits of a [`FileRejects`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileRejectsOptions {
+    /// A file is rotated before it grows beyond this, unless the documents of one request are more.
+    pub file_bytes_max: u64,
+    /// Rotated files besides the current one. The oldest is deleted beyond them, and its documents
+    /// are counted as dropped.
+    pub rotated_files_max: usize,
+}
+
+impl Default for FileRejectsOptions {
+    fn default() -> FileRejectsOptions {
+        FileRejectsOptions { file_bytes_max: 16 << 20, rotated_files_max: 3 }
+    }
+}
+
+/// Rejected documents in files of JSON lines.
+pub struct FileRejects {
+    file: RotatingFile,
+    dropped: u64,
+}
+
+impl FileRejects {
+    /// Keeps documents in the file at `path`; its folder must exist.
+    pub fn new(path: PathBuf, options: FileRejectsOptions) -> FileRejects {
+        let rotation = Rotation {
+            file_bytes_max: options.file_bytes_max,
+            file_age_max: None,
+            rotated_files_max: Some(options.rotated_files_max),
+            is_compressed: true,
+        };
+        FileRejects { file: RotatingFile::new(path, rotation), dropped: 0 }
+    }
+}
+
+impl RejectStore for FileRejects {
+    fn keep(&mut self, rejected: &[Rejected<'_>]) -> Result<(), Fault> {
+        let Some(last) = rejected.last() else { return Ok(()) };
+        let mut lines = Vec::new();
+        for one in rejected {
+            write_line(one, &mut lines);
+        }
+        let mut dropped = 0;
+        let mut count = |path: &Path| dropped += count_lines(path).unwrap_or(0);
+        let appended = self.file.append(&lines, last.time_ns, &mut count);
+        self.dropped += dropped;
+        appended.map_err(|error| {
+            Fault::new(
+                format!(
+                    "cannot keep rejected documents in {}: {error}",
+                    self.file.path().display()
+                ),
+                "free disk space, or correct the folder and its permissions",
+            )
+        })
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+fn write_line(rejected: &Rejected<'_>, into: &mut Vec<u8>) {
+    let document = rejected.document;
+    into.extend_from_slice(b"{\"rejected_at\":");
+    write_value(&rfc3339_ns(rejected.time_ns), into);
+    into.extend_from_slice(b",\"reason\":");
+    write_value(rejected.reason, into);
+    into.extend_from_slice(b",\"id\":");
+    write_value(&document.id, into);
+    into.extend_from_slice(b",\"time\":");
+    write_value(&rfc3339_ns(document.time_ns), into);
+    into.extend_from_slice(b",\"fields\":");
+    document.write_json(&[], |_| true, into);
+    into.extend_from_slice(b"}\n");
+}
+
+/// The lines of a file that may be compressed.
+fn count_lines(path: &Path) -> io::Result<u64> {
+    let file = File::open(path)?;
+    let mut reader: Box<dyn Read> = match path.extension().is_some_and(|end| end == "gz") {
+        true => Box::new(MultiGzDecoder::new(BufReader::new(file))),
+        false => Box::new(file),
+    };
+    let mut buffer = vec![0; 64 << 10];
+    let mut lines = 0;
+    loop {
+        let read = reader.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(lines);
+        }
+        lines += buffer[..read].iter().filter(|byte| **byte == b'\n').count() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn document(id: &str) -> Document {
+        let fields = vec![("level".to_owned(), json!("x".repeat(50)))];
+        Document { id: id.to_owned(), time_ns: 1, fields }
+    }
+
+    #[test]
+    fn documents_are_kept_with_their_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rejected.jsonl");
+        let mut store = FileRejects::new(path.clone(), FileRejectsOptions::default());
+        let document = document("a");
+        store.keep(&[Rejected { document: &document, reason: "no \"long\"", time_ns: 2 }]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let line: Value = serde_json::from_str(text.trim_end()).unwrap();
+        assert_eq!(
+            line,
+            json!({
+                "rejected_at": "1970-01-01T00:00:00.000000002Z",
+                "reason": "no \"long\"",
+                "id": "a",
+                "time": "1970-01-01T00:00:00.000000001Z",
+                "fields": {"level": "x".repeat(50)},
+            })
+        );
+        assert_eq!(store.dropped(), 0);
+    }
+
+    #[test]
+    fn every_document_is_kept_or_counted_as_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rejected.jsonl");
+        let options = FileRejectsOptions { file_bytes_max: 1000, rotated_files_max: 2 };
+        let mut store = FileRejects::new(path.clone(), options);
+        for n in 0..100 {
+            let document = document(&n.to_string());
+            store.keep(&[Rejected { document: &document, reason: "r", time_ns: n }]).unwrap();
+        }
+        let rotated = store.file.rotated_files().unwrap();
+        assert_eq!(rotated.len(), 2, "{rotated:?}");
+        let files = rotated.iter().chain([&path]);
+        let kept: u64 = files.map(|path| count_lines(path).unwrap()).sum();
+        assert_eq!(kept + store.dropped(), 100);
+        assert!(kept > 3 && store.dropped() > 3);
+    }
+
+    #[test]
+    fn a_missing_folder_is_a_fault_with_a_remedy() {
+        let path = PathBuf::from("/nonexistent/folder/rejected.jsonl");
+        let mut store = FileRejects::new(path, FileRejectsOptions::default());
+        let document = document("a");
+        let fault = store.keep(&[Rejected { document: &document, reason: "", time_ns: 0 }]);
+        let fault = fault.unwrap_err().to_string();
+        assert!(fault.contains("/nonexistent/folder/rejected.jsonl"), "{fault}");
+        assert!(fault.contains("free disk space"), "{fault}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Several addresses, answers of other servers, and what requests that fail mean.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use serde_json::json;
+use sinks::{Delivered, Document, Outcome};
+
+use crate::server::{Action, Server};
+use crate::sink::{destination, document, samples};
+
+/// An address at which nothing listens.
+fn nowhere() -> String {
+    format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+}
+
+fn json_lines(urls: &[&str]) -> String {
+    format!("name = \"x\"\ntimeout = \"300ms\"\nurls = {urls:?}\n[json_lines]")
+}
+
+#[test]
+fn a_server_that_is_away_is_passed_over_at_once() {
+    let server = Server::answering(204, "");
+    let mut to = destination(&json_lines(&[&nowhere(), &server.url]));
+    for _ in 0..3 {
+        assert_eq!(to.deliver(&samples()), Delivered::accepted(2));
+    }
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[test]
+fn a_server_in_trouble_is_left_for_the_next_request() {
+    let (broken, working) = (Server::answering(503, "busy"), Server::answering(200, ""));
+    let mut to = destination(&json_lines(&[&broken.url, &working.url]));
+    let Delivered::Unavailable { fault, .. } = to.deliver(&samples()) else { panic!() };
+    let url = &broken.url;
+    assert_eq!(
+        fault.to_string(),
+        format!("{url} answered with status 503: busy; see the log of the server")
+    );
+    assert_eq!(to.deliver(&samples()), Delivered::accepted(2));
+}
+
+#[test]
+fn when_all_are_away_the_fault_says_so() {
+    let (first, second) = (nowhere(), nowhere());
+    let mut to = destination(&json_lines(&[&first, &second]));
+    let Delivered::Unavailable { fault, .. } = to.deliver(&samples()) else { panic!() };
+    assert_eq!(
+        fault.to_string(),
+        format!(
+            "no server answers at {second}; check that the server runs, its address and the network"
+        )
+    );
+}
+
+/// What delivering means when the server acts so.
+fn delivered(action: Action) -> String {
+    let server = Server::start(move |_| action.clone());
+    let mut to = destination(&json_lines(&[&server.url]));
+    let text = match to.deliver(&samples()) {
+        Delivered::Answered { outcomes, .. } => format!("answered {}", outcomes.len()),
+        Delivered::Refused(fault) => format!("refused: {fault}"),
+        Delivered::TimedOut(fault) => format!("timed out: {fault}"),
+        Delivered::Unavailable { fault, retry_after } => format!("{retry_after:?}: {fault}"),
+    };
+    text.replace(&server.url, "SERVER")
+}
+
+#[test]
+fn statuses_have_meanings_and_remedies() {
+    let answer = |status, headers| Action::Answer(status, headers, "why".to_owned());
+    for (action, expected) in [
+        (answer(200, ""), "answered 2".to_owned()),
+        (answer(400, ""), "refused: SERVER answered with status 400: why".to_owned()),
+        (
+            answer(413, ""),
+            "refused: SERVER answered with status 413: why; lower `body_bytes_max`".to_owned(),
+        ),
+        (
+            answer(504, ""),
+            "timed out: SERVER answered with status 504: why; the server is overloaded".to_owned(),
+        ),
+        (
+            answer(429, "Retry-After: 7\r\n"),
+            format!("{:?}: SERVER answered with status 429", Some(Duration::from_secs(7))),
+        ),
+        (
+            answer(401, ""),
+            "None: SERVER answered with status 401: why; the server does not accept".to_owned(),
+        ),
+        (answer(404, ""), "None: SERVER answered with status 404: why; check the path".to_owned()),
+        (
+            answer(302, "Location: /login\r\n"),
+            "None: SERVER answered with status 302: why; a proxy that requires a login".to_owned(),
+        ),
+        (
+            Action::Stall,
+            "timed out: SERVER did not answer in time; the server is overloaded".to_owned(),
+        ),
+        (Action::Close, "None: SERVER: ".to_owned()),
+        (Action::CutShort("{}".to_owned()), "None: SERVER: ".to_owned()),
+    ] {
+        let found = delivered(action.clone());
+        assert!(found.starts_with(&expected), "{action:?} gave: {found}\nnot: {expected}");
+    }
+}
+
+#[test]
+fn lines_that_another_loginson_kept_are_not_sent_again() {
+    let server = Server::start(|_| {
+        Action::json(507, json!({"error": "the disk is full", "lines": 1, "bytes": 10}))
+    });
+    let text = format!("name = \"x\"\nurls = [{:?}]\n[loginson]", server.url);
+    let Delivered::Answered { outcomes, .. } = destination(&text).deliver(&samples()) else {
+        panic!()
+    };
+    assert_eq!(outcomes[0], Outcome::Accepted);
+    let Outcome::Retry(fault) = &outcomes[1] else { panic!() };
+    assert!(fault.remedy.contains("free disk space on the server"), "{fault}");
+
+    // A success that does not count the lines comes from something else.
+    let server = Server::answering(200, "<html>");
+    let text = format!("name = \"x\"\nurls = [{:?}]\n[loginson]", server.url);
+    let Delivered::Unavailable { fault, .. } = destination(&text).deliver(&samples()) else {
+        panic!()
+    };
+    assert!(fault.what.ends_with("which does not confirm 2 lines"), "{fault}");
+}
+
+#[test]
+fn requests_are_bounded_and_larger_documents_rejected() {
+    let large = |bytes| document("id", 0, &[("text", json!("x".repeat(bytes)))]);
+    let documents: Vec<Document> = vec![large(350), large(350), large(350)];
+    for table in ["[json_lines]", "[loki]"] {
+        let server = Server::answering(200, "");
+        let mut to = destination(&format!(
+            "name = \"x\"\nbody_bytes_max = \"1KiB\"\nurls = [{:?}]\n{table}",
+            server.url
+        ));
+        assert_eq!(to.deliver(&documents), Delivered::accepted(2), "{table}");
+        assert_eq!(to.deliver(&documents[2..]), Delivered::accepted(1), "{table}");
+        let Delivered::Answered { outcomes, .. } = to.deliver(&[large(2000), large(1)]) else {
+            panic!()
+        };
+        let [Outcome::Rejected(reason)] = outcomes.as_slice() else { panic!("{outcomes:?}") };
+        assert!(reason.contains("more than body_bytes_max (1024)"), "{reason}");
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2, "{table}");
+        assert!(requests.iter().all(|request| request.body.len() <= 1024), "{table}");
+    }
+}
