@@ -24,6 +24,10 @@ need journalctl systemd
 need zstd zstd
 need gzip gzip
 need ip iproute2
+need gawk gawk
+need mawk mawk
+need busybox busybox
+need original-awk original-awk
 need sqlite3 sqlite3
 need setsid util-linux
 need redis-server redis-server
