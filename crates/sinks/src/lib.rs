@@ -6,8 +6,9 @@
 //! take goes to a [`RejectStore`] with the reason. When every document of a batch is accepted or
 //! kept as rejected, the runner acknowledges the batch's cursor, which the caller stores.
 //!
-//! Delivery is at least once, except by syslog, which has no acknowledgements. It is exactly once at
-//! destinations that tell repeated documents by id (Elasticsearch, OpenSearch) or by content (Loki).
+//! Delivery is at least once, except by syslog, which has no acknowledgements. It is exactly once
+//! at destinations that tell repeated documents by id (Elasticsearch, OpenSearch) or by content
+//! (Loki).
 //!
 //! This crate knows no store: the caller reads by its cursor and makes documents. It has no async
 //! code; each sink is one thread.
