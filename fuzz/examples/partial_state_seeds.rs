@@ -13,6 +13,7 @@ use query::{Context, run_partial};
 
 fn main() {
     let folder = std::env::args_os().nth(1).map(PathBuf::from).expect("the folder for the seeds");
+    std::fs::create_dir_all(&folder).expect("the folder is made");
     for (place, (query, _)) in queries().into_iter().enumerate() {
         let mut seed = vec![u8::try_from(place).expect("fewer queries than a byte can tell apart")];
         for lines in [1, 3] {
