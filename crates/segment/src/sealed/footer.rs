@@ -479,6 +479,10 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64, form: Form) -> Read<BlockEnt
             })
         })
         .collect::<Read<Vec<_>>>()?;
+    // The first is the pack, which every reader begins with.
+    if chunks.is_empty() {
+        return Err(Corrupt("the chunks of a block"));
+    }
     let filter = match small(cursor.varint()?)?.checked_sub(1) {
         Some(bytes) => {
             let crc = u32::from_le_bytes(array(cursor.take(4)?, 0));
