@@ -6,8 +6,8 @@
 //! before and again after a rollover is there twice. Dated indices do not have this gap, because
 //! the name follows from the document's own time.
 //!
-//! Before the first documents, and after each loss of the connection, the server is asked for its
-//! version, and the index template is created or brought up to date ([`template`]).
+//! Before the first documents, and after each loss of the connection, the sink requests the
+//! version of the server, and creates the index template or brings it up to date ([`template`]).
 
 mod bulk;
 mod template;

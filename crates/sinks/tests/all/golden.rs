@@ -110,7 +110,7 @@ fn elasticsearch(version: Value, template: Value) -> Server {
 fn requests(server: &Server, config: &str) -> Vec<Request> {
     let mut to = destination(&format!("name = \"x\"\nurls = [{:?}]\n{config}", server.url));
     assert_eq!(to.deliver(&samples()), Delivered::accepted(2), "{config}");
-    // Version and template are asked for once.
+    // The sink requests version and template once.
     assert_eq!(to.deliver(&samples()), Delivered::accepted(2), "{config}");
     let mut requests = server.requests();
     let again = requests.pop();
