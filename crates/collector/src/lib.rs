@@ -37,7 +37,7 @@ pub use accounting::{
 };
 pub use deliver::{Deliver, KeepError, OnDurable, Patience};
 pub use file::{FileConfig, FileError, FileRule, FileSource};
-pub use intake::Intake;
+pub use intake::{ALONE_BYTES_MAX, Intake};
 pub use journald::{JournalConfig, JournalSource, JournalStatus};
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::SourceError;

@@ -90,15 +90,31 @@ impl InputBlock {
 
     /// Appends the values of the fields of a line, in the order of [`Input::Fields`].
     pub fn push_fields<'a>(&mut self, values: impl IntoIterator<Item = &'a [u8]>) {
-        self.lines += 1;
         for (i, value) in values.into_iter().enumerate() {
-            if i > 0 {
-                self.bytes.push(b'\t');
-            }
-            let value = self.cut(value);
-            escape(value, &mut self.bytes);
+            self.push_field(i == 0, value);
         }
+        self.end_line();
+    }
+
+    /// Appends one value of a line whose values come one by one; after the last one, the caller ends
+    /// the line with [`InputBlock::end_line`].
+    pub fn push_field(&mut self, is_first: bool, value: &[u8]) {
+        if !is_first {
+            self.bytes.push(b'\t');
+        }
+        let value = self.cut(value);
+        escape(value, &mut self.bytes);
+    }
+
+    /// Ends a line of values.
+    pub fn end_line(&mut self) {
         self.bytes.push(b'\n');
+        self.lines += 1;
+    }
+
+    /// Bytes that no run has taken.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() - self.taken
     }
 
     /// Appends the raw lines of a text whose lines end with newlines.

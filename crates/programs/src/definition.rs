@@ -1,4 +1,5 @@
-//! A program as its file defines it: settings in comments at the head, then AWK.
+//! A program as its file defines it: settings in comments at the head, then AWK, or a query in
+//! LogsQL.
 //!
 //! ```awk
 //! # Lines and bytes of each class of HTTP status.
@@ -20,7 +21,8 @@
 //! | `timeout` | waiting for the program, `100ms` to `10m` | the limit of the caller |
 //! | `gawk-sandbox` | `off`: run gawk without `--sandbox`, for example to print to `/dev/stderr` | `on` |
 //!
-//! One of `type` and `filter` is required.
+//! One of `type` and `filter` is required in AWK. A query selects lines itself: it may have `type`
+//! and `bucket`, and no other setting.
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,8 +39,35 @@ pub const PROGRAM_BYTES_MAX: usize = 64 << 10;
 const PROGRAMS_MAX: usize = 1000;
 /// Fields that a program may name.
 const FIELDS_MAX: usize = 64;
+const QUERY_KEYS: [&str; 2] = ["type", "bucket"];
 const KEYS: &str = "type, filter, mode, bucket, fields, timeout, gawk-sandbox";
 const BUCKET_DEFAULT_S: u32 = 10;
+
+/// What a program is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// AWK; a process runs it.
+    Awk,
+    /// A query in LogsQL; the caller parses and runs it.
+    LogsQl,
+}
+
+impl Language {
+    const ALL: [Self; 2] = [Self::Awk, Self::LogsQl];
+
+    /// Its name, which is also the extension of its files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Awk => "awk",
+            Self::LogsQl => "logsql",
+        }
+    }
+
+    /// The language with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| language.name() == name)
+    }
+}
 
 /// How a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +86,8 @@ pub enum Mode {
 pub struct Definition {
     /// Name of the program; that of its file without the extension.
     pub name: String,
+    /// What it is written in.
+    pub language: Language,
     /// Type of the lines.
     pub log_type: Option<String>,
     /// Filter in LogsQL.
@@ -86,8 +117,13 @@ pub struct DefinitionError {
 }
 
 impl Definition {
-    /// Reads a program from its text.
+    /// Reads a program in AWK from its text.
     pub fn parse(name: &str, text: &str) -> Result<Self, DefinitionError> {
+        Self::parse_as(name, Language::Awk, text)
+    }
+
+    /// Reads a program from its text. Of a query, only the settings are read.
+    pub fn parse_as(name: &str, language: Language, text: &str) -> Result<Self, DefinitionError> {
         let error =
             |line: usize, problem: String| DefinitionError { name: name.to_owned(), line, problem };
         check_name(name).map_err(|problem| error(1, problem))?;
@@ -101,9 +137,17 @@ impl Definition {
         }
         let mut draft = Draft::default();
         for setting in settings(text) {
+            if language == Language::LogsQl && !QUERY_KEYS.contains(&setting.key) {
+                let problem = format!(
+                    "`{}` is no setting of a query; there are {}",
+                    setting.key,
+                    QUERY_KEYS.join(", ")
+                );
+                return Err(error(setting.line, problem));
+            }
             draft.apply(&setting).map_err(|problem| error(setting.line, problem))?;
         }
-        if draft.log_type.is_none() && draft.filter.is_none() {
+        if language == Language::Awk && draft.log_type.is_none() && draft.filter.is_none() {
             let problem = "the program does not say which lines it is for; add a comment such as \
                            `# type: access` or `# filter: _level:error`";
             return Err(error(1, problem.to_owned()));
@@ -114,12 +158,14 @@ impl Definition {
         }
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             let line = text.lines().count().max(1);
-            return Err(error(line, "there is no AWK behind the comments".to_owned()));
+            let what = if language == Language::Awk { "AWK" } else { "query" };
+            return Err(error(line, format!("there is no {what} behind the comments")));
         }
         let width_s = draft.bucket_s.map_or(BUCKET_DEFAULT_S, |(_, width_s)| width_s);
         let is_stream = draft.is_stream.is_some_and(|(_, is_stream)| is_stream);
         Ok(Self {
             name: name.to_owned(),
+            language,
             log_type: draft.log_type,
             filter: draft.filter,
             mode: if is_stream { Mode::Stream } else { Mode::Bucket { width_s } },
@@ -130,9 +176,23 @@ impl Definition {
         })
     }
 
+    /// The text behind the settings, with empty lines in their place: numbers of lines are those of
+    /// the file.
+    pub fn code(&self) -> String {
+        let mut is_head = true;
+        let lines = self.text.lines().map(|line| {
+            is_head &= line.trim().is_empty() || line.trim_start().starts_with('#');
+            if is_head { "" } else { line }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// What is probably a mistake, though the program can run.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        if self.language != Language::Awk {
+            return warnings;
+        }
         let mut warn = |text: &str| warnings.push(text.to_owned());
         if self.mode == Mode::Stream && !self.text.contains("fflush") {
             warn("a stream holds its rows back until 4 KiB are full; call fflush() after print");
@@ -150,31 +210,58 @@ impl Definition {
     }
 }
 
-/// Reads all files `NAME.awk` of a folder, in the order of their names.
-pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Result<Definition, DefinitionError>>> {
+/// A program as it was found in a folder.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Its name.
+    pub name: String,
+    /// Its language.
+    pub language: Language,
+    /// The text of the file; empty if it cannot be read.
+    pub text: String,
+    /// The program, or why it is none.
+    pub definition: Result<Definition, DefinitionError>,
+}
+
+impl Loaded {
+    /// Reads a file `NAME.awk` or `NAME.logsql`; `None` if it has another name.
+    pub fn read(path: &Path) -> Option<Self> {
+        let language = Language::named(path.extension()?.to_str()?)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let read = read_bounded(path);
+        let definition = match &read {
+            Ok(text) => Definition::parse_as(&name, language, text),
+            Err(error) => Err(DefinitionError {
+                name: name.clone(),
+                line: 1,
+                problem: format!("{} cannot be read: {error}", path.display()),
+            }),
+        };
+        Some(Self { name, language, text: read.unwrap_or_default(), definition })
+    }
+}
+
+/// Reads all files `NAME.awk` and `NAME.logsql` of a folder, in the order of their names.
+pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Loaded>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "awk") {
-            paths.push(path);
-        }
+        paths.push(entry?.path());
     }
     paths.sort();
-    let mut programs = Vec::new();
-    for (i, path) in paths.iter().enumerate() {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let error = |problem: String| DefinitionError { name: name.clone(), line: 1, problem };
-        programs.push(if i >= PROGRAMS_MAX {
-            let folder = folder.display();
-            Err(error(format!(
-                "{folder} has more than {PROGRAMS_MAX} programs; this one is not run"
-            )))
-        } else {
-            match read_bounded(path) {
-                Ok(text) => Definition::parse(&name, &text),
-                Err(e) => Err(error(format!("{} cannot be read: {e}", path.display()))),
-            }
-        });
+    let mut programs: Vec<Loaded> = Vec::new();
+    for path in &paths {
+        let Some(mut loaded) = Loaded::read(path) else { continue };
+        let folder = folder.display();
+        let refuse = |problem| DefinitionError { name: loaded.name.clone(), line: 1, problem };
+        if programs.len() >= PROGRAMS_MAX {
+            let problem =
+                format!("{folder} has more than {PROGRAMS_MAX} programs; this one is not run");
+            loaded.definition = Err(refuse(problem));
+        } else if programs.last().is_some_and(|last| last.name == loaded.name) {
+            let problem = format!("{folder} has two programs of this name; rename one");
+            loaded.definition = Err(refuse(problem));
+        }
+        programs.push(loaded);
     }
     Ok(programs)
 }
@@ -361,6 +448,20 @@ mod tests {
     }
 
     #[test]
+    fn a_query_has_few_settings() {
+        let text = "# Counts.\n# type: access\n# bucket: 1m\n\n* | stats count() n\n";
+        let query = Definition::parse_as("q", Language::LogsQl, text).unwrap();
+        assert_eq!(query.mode, Mode::Bucket { width_s: 60 });
+        assert_eq!(query.code(), "\n\n\n\n* | stats count() n");
+        let bare = Definition::parse_as("q", Language::LogsQl, "* | stats count()").unwrap();
+        assert_eq!((bare.log_type, bare.language.name()), (None, "logsql"));
+        let error = Definition::parse_as("q", Language::LogsQl, "# fields: a\n*").unwrap_err();
+        assert!(error.problem.contains("there are type, bucket"), "{error}");
+        let error = Definition::parse_as("q", Language::LogsQl, "# Only text\n").unwrap_err();
+        assert!(error.problem.contains("no query"), "{error}");
+    }
+
+    #[test]
     fn probable_mistakes_are_warnings() {
         let warnings = |text| Definition::parse("p", text).unwrap().warnings().join("; ");
         assert!(warnings("# type: a\n# mode: stream\n{ print }").contains("fflush"));
@@ -374,16 +475,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("b.awk"), "# type: x\n{ n++ }").unwrap();
         std::fs::write(folder.path().join("a.awk"), "{ n++ }").unwrap();
+        std::fs::write(folder.path().join("b.logsql"), "* | stats count()").unwrap();
         std::fs::write(folder.path().join("c.awk"), b"# type: x\n\xff").unwrap();
         std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
         let programs = load_folder(folder.path()).unwrap();
-        let names: Vec<String> = programs
-            .iter()
-            .map(|p| p.as_ref().map_or_else(ToString::to_string, |p| p.name.clone()))
-            .collect();
-        assert!(names[0].starts_with("a, line 1"), "{names:?}");
-        assert_eq!(names[1], "b");
-        assert!(names[2].contains("not UTF-8"), "{names:?}");
-        assert_eq!(names.len(), 3);
+        let problem = |i: usize| programs[i].definition.as_ref().unwrap_err().to_string();
+        assert!(problem(0).starts_with("a, line 1"), "{}", problem(0));
+        assert_eq!(programs[1].definition.as_ref().unwrap().name, "b");
+        assert!(problem(2).contains("two programs of this name"), "{}", problem(2));
+        assert!(problem(3).contains("not UTF-8"), "{}", problem(3));
+        assert_eq!(programs.len(), 4);
     }
 }

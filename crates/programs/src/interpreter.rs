@@ -95,6 +95,11 @@ impl Kind {
     /// All kinds, the preferred first.
     pub const ALL: [Self; 4] = [Self::Gawk, Self::Mawk, Self::Busybox, Self::Bwk];
 
+    /// Its name, that of its binary.
+    pub fn name(self) -> &'static str {
+        self.call().binary
+    }
+
     /// The package of Debian that has it.
     pub fn package(self) -> &'static str {
         self.call().package
@@ -141,6 +146,17 @@ impl Interpreter {
             let names: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
             NoInterpreter { searched: names.join(", ") }
         })
+    }
+
+    /// The AWK at a path. Its kind is known by its name; one of another name is called with the
+    /// options of POSIX alone.
+    pub fn at(path: &Path) -> Result<Self, NoInterpreter> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let kind = Kind::ALL.into_iter().find(|kind| kind.call().binary == name);
+        binary(&[folder.to_owned()], name)
+            .map(|path| Self { kind: kind.unwrap_or(Kind::Bwk), path })
+            .ok_or_else(|| NoInterpreter { searched: path.display().to_string() })
     }
 
     /// The AWK of this kind, if it is in `folders`.

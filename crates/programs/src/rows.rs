@@ -9,6 +9,14 @@ mod pairs;
 /// A longer name of a field is an error of its row.
 pub const NAME_BYTES_MAX: usize = 256;
 
+/// Fields that a stored row has besides those of its program.
+const RESERVED: [&str; 6] = ["program", "bucket_s", "revision", "row", "run", "summary_of"];
+
+/// Whether Loginson gives fields of this name itself, so that a program must not.
+pub fn is_reserved(name: &str) -> bool {
+    name.starts_with('_') || RESERVED.contains(&name)
+}
+
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {

@@ -12,6 +12,7 @@ mod http;
 mod ingest;
 mod pipeline;
 mod process;
+mod programs;
 mod queries;
 mod server;
 mod storage;
@@ -34,6 +35,11 @@ fn one_line(error: &anyhow::Error) -> String {
 }
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == pipeline::programs::SANDBOX_COMMAND) {
+        // Before any thread is started or file opened: it closes the files that it inherited.
+        return ::programs::sandbox::main(arguments);
+    }
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -4,6 +4,7 @@
 //! line → source → frame → deliver → hot segment (durable) → parse once → { cache, times, summary, tail }
 //!        └── collector ──┘ Delivery  └── store ──────────┘  └── ParseStage ───────────────────────────┘
 //!                     behind a cursor of its own, hot or sealed: SummaryStage → rows → own intake → deliver → …
+//!                     likewise: ProgramStage notes buckets → due → programs → rows → own intake → deliver → …
 //!                                                 settled: parsed → sealed segment → merged, encoded again
 //!                                                                   └── store, with Upkeep ────────────┘
 //! query → http → queue of queries → snapshot of the store → frames or blocks, parsed once or now → rows → http
@@ -11,8 +12,9 @@
 //! ```
 //!
 //! Threads: one for each source (started in [`crate::ingest::sources`]) and each intake
-//! (collector), one writer and two that seal in turn (store), the parse stage ([`parse`]) and the
-//! summary stage ([`summary`]), one for each running query (`http::queries`).
+//! (collector), one writer and two that seal in turn (store), the parse stage ([`parse`]), the
+//! summary stage ([`summary`]), the stage of programs ([`programs`]) and one for each program
+//! ([`crate::programs::runner`]), one for each running query (`http::queries`).
 //!
 //! Invariants:
 //! - The parse stage sees frames in the order of the store, each once; nothing waits for it: a
@@ -33,6 +35,7 @@
 //! for them.
 
 mod parse;
+pub mod programs;
 mod stage;
 mod summary;
 mod unreadable;
@@ -54,11 +57,13 @@ use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
 pub use crate::queries::tails::TailBatch;
 use crate::queries::tails::Tails;
+use crate::storage::RERUNS_FILE;
 use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
 use crate::summaries::reruns::KeptReruns;
 use parse::ParseStage;
-use stage::{StageThread, Stages, lock};
+use programs::{Parts, ProgramStage};
+pub use stage::{StageThread, Stages, lock};
 use summary::SummaryStage;
 
 /// Time at shutdown for parsing what has arrived. The rest is parsed after the next start.
@@ -76,7 +81,9 @@ pub struct Pipeline {
     pub parsing: Arc<ParseStage>,
     /// Counts lines per type and time.
     pub summary: Arc<SummaryStage>,
-    /// Threads of the two stages, and their panics.
+    /// Runs programs of users on lines, and stores their rows.
+    pub programs: Arc<ProgramStage>,
+    /// Threads of the stages, and their panics.
     pub stages: Arc<Stages>,
     /// The memory budget of queries and tails.
     pub memory: Arc<Budget>,
@@ -85,6 +92,7 @@ pub struct Pipeline {
     sources: Mutex<Arc<Sources>>,
     parse_thread: StageThread,
     summary_thread: StageThread,
+    program_thread: StageThread,
 }
 
 impl Pipeline {
@@ -112,7 +120,7 @@ impl Pipeline {
         }
         tracing::info!("{report}");
 
-        let reruns = KeptReruns::open(&config.data_dir)?;
+        let reruns = KeptReruns::open(&config.data_dir, RERUNS_FILE)?;
         let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
         let deliver: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
         let own = Intake::start(
@@ -159,8 +167,33 @@ impl Pipeline {
             Arc::clone(&parsers),
         );
         let answers = Arc::new(Answers::new(ANSWERS_BYTES_MAX));
+        let stored = Stored::new(Arc::clone(&store), Arc::clone(&parsers), answers);
+        let rows = Intake::start(
+            SourceKind::Internal,
+            FRAME_AGE_AWAITED_MS,
+            Arc::clone(&deliver),
+            Arc::clone(&accounting),
+        );
+        let programs = ProgramStage::open(
+            Parts {
+                stages: &stages,
+                clock: &clock,
+                parsers: &parsers,
+                stored: stored.clone(),
+                memory,
+                query_limits: config.query.limits,
+                data_dir: config.data_dir.clone(),
+                delay_s: config.summary.flush_delay_s,
+                options: &config.programs,
+            },
+            Arc::clone(&store),
+            rows,
+        )?;
+        let programs = Arc::new(programs);
+        let program_thread = programs::start(&programs)?;
         let pipeline = Arc::new(Pipeline {
-            stored: Stored::new(Arc::clone(&store), parsers, answers),
+            stored,
+            programs,
             http: Arc::new(http),
             delivery: Arc::clone(&delivery),
             parsing,
@@ -171,6 +204,7 @@ impl Pipeline {
             sources: Mutex::default(),
             parse_thread,
             summary_thread,
+            program_thread,
         });
         let nodes = Some(delivery as _);
         let with = SourceContext { deliver, accounting, clock, store: Some(store), nodes };
@@ -195,6 +229,8 @@ impl Pipeline {
         self.parse_thread.join();
         self.stages.stop();
         self.summary_thread.join();
+        self.program_thread.join();
+        self.programs.close();
         self.parsing.close_tails();
         self.summary.close();
         if let Err(error) = self.store().close() {

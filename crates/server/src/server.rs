@@ -124,6 +124,8 @@ async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<
             if https.is_none() || pipeline.sources().credentials().is_some() {
                 pipeline.sources().reload();
             }
+            // What cannot be reloaded is in the log.
+            let _ = pipeline.programs.registry().reload();
         });
         if let Err(error) = reloaded.await {
             tracing::error!("SIGHUP: {error}");

@@ -66,7 +66,8 @@ fn unquote<'a>(name: &str, quoted: &'a str) -> Result<(String, &'a str), RowProb
     Err(RowProblem::OpenQuote { name: name.to_owned() })
 }
 
-fn bare(text: &str) -> Value {
+/// The value that text without quotes stands for.
+pub(super) fn bare(text: &str) -> Value {
     match text {
         "" | "null" => return Value::Null,
         "true" => return Value::Bool(true),

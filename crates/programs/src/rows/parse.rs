@@ -14,7 +14,7 @@
 
 use thiserror::Error;
 
-use super::{NAME_BYTES_MAX, Row, Value};
+use super::{NAME_BYTES_MAX, Row, Value, is_reserved};
 use super::{json, pairs};
 
 /// Why a line of output is no row.
@@ -48,6 +48,12 @@ pub enum RowProblem {
     #[error("`{name}` cannot be the name of a field")]
     BadName {
         /// The name, cut.
+        name: String,
+    },
+    /// A name that Loginson gives fields of its own.
+    #[error("the name `{name}` is one of Loginson's own fields; give the field another one")]
+    ReservedName {
+        /// The name.
         name: String,
     },
     /// Two fields have the same name.
@@ -84,6 +90,21 @@ pub fn parse_row(line: &[u8], fields_max: usize) -> Result<Row, RowProblem> {
     Ok(Row { fields: fields.list })
 }
 
+impl Row {
+    /// A row of fields as text: what is written like a number is one, and so on as in pairs. Errors
+    /// are those of a line with these fields.
+    pub fn from_text<'a>(
+        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+        fields_max: usize,
+    ) -> Result<Row, RowProblem> {
+        let mut row = Fields { list: Vec::new(), fields_max };
+        for (name, value) in fields {
+            row.push(name.to_owned(), pairs::bare(value))?;
+        }
+        Ok(Row { fields: row.list })
+    }
+}
+
 /// The fields of a row under construction; keeps the invariants of [`Row`].
 pub(super) struct Fields {
     list: Vec<(String, Value)>,
@@ -95,6 +116,9 @@ impl Fields {
     pub(super) fn push(&mut self, name: String, value: Value) -> Result<(), RowProblem> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
             return Err(RowProblem::BadName { name: name.chars().take(64).collect() });
+        }
+        if is_reserved(&name) {
+            return Err(RowProblem::ReservedName { name });
         }
         if self.list.len() >= self.fields_max {
             return Err(RowProblem::TooManyFields { fields_max: self.fields_max });
@@ -123,6 +147,19 @@ mod tests {
             Err(problem) => problem.to_string(),
         };
         assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn names_of_our_own_are_refused() {
+        for name in ["program", "revision", "_time", "_"] {
+            let problem = parse_row(format!("{name}=1").as_bytes(), 8).unwrap_err();
+            assert_eq!(problem, RowProblem::ReservedName { name: name.to_owned() });
+        }
+        let row = Row::from_text([("lines", "3"), ("path", "/a b"), ("id", "007")], 8).unwrap();
+        let mut out = Vec::new();
+        row.write_json(&mut out);
+        assert_eq!(out, br#"{"lines":3,"path":"/a b","id":"007"}"#);
+        assert!(Row::from_text([("a", "1"), ("a", "2")], 8).is_err());
     }
 
     #[test]

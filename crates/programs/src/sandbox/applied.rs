@@ -23,6 +23,17 @@ pub enum Part {
     Missing,
 }
 
+impl Part {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Full => "full",
+            Part::Partial => "partial",
+            Part::Missing => "missing",
+        }
+    }
+}
+
 /// One step of the sandbox.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Step {
@@ -45,6 +56,11 @@ impl Applied {
     /// Whether nothing is missing.
     pub fn is_full(&self) -> bool {
         self.steps.iter().all(|step| step.part == Part::Full)
+    }
+
+    /// The steps in their order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// The step of this name.

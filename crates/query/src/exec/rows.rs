@@ -61,6 +61,24 @@ impl Rows {
         }
     }
 
+    /// Calls `each` with the index of a row, the place of a name in `names`, and the value of that
+    /// field, for the rows at `indexes` and all names, in their order. A value is empty when the row
+    /// has none. The names are looked up once.
+    pub fn visit_columns<'n>(
+        &self,
+        indexes: &[usize],
+        names: impl IntoIterator<Item = &'n str>,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(usize, usize, &[u8]),
+    ) {
+        let columns: Vec<_> = names.into_iter().map(|name| self.block.column(name)).collect();
+        for &index in indexes {
+            for (place, column) in columns.iter().enumerate() {
+                each(index, place, self.block.value(*column, index, scratch));
+            }
+        }
+    }
+
     /// The batch of a row that is still a line, and its index there.
     pub fn line(&self, index: usize) -> Option<(&Arc<Batch>, u32)> {
         match &self.block {

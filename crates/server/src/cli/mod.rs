@@ -7,6 +7,7 @@ mod delete;
 mod export;
 mod import;
 mod inspect;
+mod program;
 mod progress;
 mod queries;
 mod query;
@@ -71,6 +72,8 @@ enum Command {
     Delete(delete::DeleteArgs),
     /// Summarise a past interval again, on a running server
     Summarise(summarise::SummariseArgs),
+    /// Try out a program of your own, which makes summary rows of lines
+    Program(program::ProgramArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
     /// Write all rows of a query to a file: lines, JSON, CSV or Parquet
@@ -156,6 +159,7 @@ pub fn run() -> Result<()> {
         Some(Command::Tail(args)) => tail::run(args),
         Some(Command::Delete(args)) => delete::run(args),
         Some(Command::Summarise(args)) => summarise::run(args),
+        Some(Command::Program(args)) => program::run(args),
         Some(Command::Import(args)) => import::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Backup(args)) => backup::run(args),

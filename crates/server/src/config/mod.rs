@@ -13,6 +13,7 @@ pub mod line_filter;
 pub mod listen;
 mod nearest;
 mod placement;
+pub mod programs;
 mod raw;
 mod role;
 mod secret;
@@ -42,6 +43,7 @@ pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
 pub use listen::Listen;
 pub use nearest::nearest;
 pub use placement::Placement;
+use programs::ProgramOptions;
 use placement::processors;
 use platform::units::{parse_bytes, parse_duration};
 use raw::RawRetentionRule;
@@ -87,6 +89,8 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// How lines are summarised.
     pub summary: SummaryConfig,
+    /// Programs of users.
+    pub programs: ProgramOptions,
     /// How connections of syslog over TCP and over TLS are served.
     pub syslog_tcp: TcpConfig,
     /// Sockets for datagrams; 0 for as many as suit the processors.
@@ -272,6 +276,7 @@ impl TryFrom<RawConfig> for Config {
             summary,
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
             placement,
+            programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
             types: raw.types,
             journald: raw.journald.enabled.then_some(JournalConfig {
                 program: raw.journald.program.into(),

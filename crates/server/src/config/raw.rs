@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::collect::RawCollect;
 use crate::config::nearest::nearest;
 use crate::config::placement::RawPlacement;
+use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::spelling;
 
 /// The whole file. Unknown keys are errors.
@@ -31,12 +32,14 @@ pub struct RawConfig {
     pub tls: RawTls,
     pub node_listen: String,
     pub node_secret_file: String,
+    pub programs_dir: String,
     pub retention: RawRetention,
     pub store: RawStore,
     pub insert: RawInsert,
     pub query: RawQuery,
     pub memory: RawMemory,
     pub summary: RawSummary,
+    pub awk: RawAwk,
     pub syslog: RawSyslog,
     pub journald: RawJournald,
     pub placement: RawPlacement,
@@ -49,6 +52,8 @@ pub struct RawConfig {
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
+    #[serde(skip_serializing)]
+    pub programs: Vec<RawProgram>,
     /// One sentence for each key of the file in the spelling of an earlier version.
     #[serde(skip)]
     pub outdated: Vec<String>,
@@ -318,12 +323,14 @@ impl Default for RawConfig {
             tls: RawTls::default(),
             node_listen: "off".into(),
             node_secret_file: "off".into(),
+            programs_dir: "auto".into(),
             retention: RawRetention::default(),
             store: RawStore::default(),
             insert: RawInsert::default(),
             query: RawQuery::default(),
             memory: RawMemory::default(),
             summary: RawSummary::default(),
+            awk: RawAwk::default(),
             syslog: RawSyslog::default(),
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
@@ -332,6 +339,7 @@ impl Default for RawConfig {
             tokens: Vec::new(),
             types: Vec::new(),
             files: Vec::new(),
+            programs: Vec::new(),
             outdated: Vec::new(),
         }
     }

@@ -9,6 +9,7 @@ mod files;
 pub mod ingest;
 mod loki;
 mod page;
+pub mod programs;
 pub mod queries;
 #[cfg(test)]
 mod tests;
@@ -207,6 +208,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(queries::context::routes())
         .merge(admin::deletions::routes())
         .merge(queries::summary::routes())
+        .merge(programs::routes())
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
         .merge(loki::routes(inserting))

@@ -38,18 +38,19 @@ impl Parsers {
 
     /// The records of a frame.
     pub fn parse(&self, frame: Arc<Frame>) -> Batch {
-        self.parse_by(|parser| parser.parse(frame))
+        self.with(|parser| parser.parse(frame))
     }
 
-    fn parse_by(&self, parse: impl FnOnce(&mut Parser) -> Batch) -> Batch {
+    /// Calls `parse` with a parser of the pool.
+    pub fn with<T>(&self, parse: impl FnOnce(&mut Parser) -> T) -> T {
         let idle = || self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut parser = idle().pop().unwrap_or_else(|| self.pattern.clone());
-        let batch = parse(&mut parser);
+        let parsed = parse(&mut parser);
         let mut idle = idle();
         if idle.len() < PARSERS_KEPT {
             idle.push(parser);
         }
-        batch
+        parsed
     }
 
     /// The records of a unit: cached, or parsed or read now, and then cached. `None` if they were
@@ -84,7 +85,7 @@ impl Parsers {
         }
         let Some(frame) = handle.read_frame()? else { return Ok(None) };
         let Some(lines) = choose(&frame) else { return Ok(None) };
-        let batch = Arc::new(self.parse_by(|parser| parser.parse_lines(frame, &lines)));
+        let batch = Arc::new(self.with(|parser| parser.parse_lines(frame, &lines)));
         let rows = (0..batch.len() as u32).collect();
         Ok(Some(SomeLines { batch, rows }))
     }

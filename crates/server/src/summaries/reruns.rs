@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use store::{Store, Unit};
 use summary::{Recount, Rerun, Reruns};
 
-use crate::storage::RERUNS_FILE;
 use crate::storage::stored::Parsers;
 
 const VERSION: u32 = 1;
@@ -34,6 +33,7 @@ struct Written {
 /// The completed reruns, which survive a restart.
 pub struct KeptReruns {
     directory: PathBuf,
+    file: &'static str,
     reruns: Mutex<Reruns>,
     /// Held by the running rerun.
     running: Mutex<()>,
@@ -56,6 +56,9 @@ pub enum RerunError {
     /// Rows or the list could not be stored.
     #[error("the new counts could not be stored, the old ones stay: {0}")]
     NotKept(String),
+    /// A program failed on a bucket.
+    #[error("{0}")]
+    Program(String),
     /// The list is full.
     #[error(
         "{} intervals have been summarised again; summarise a longer interval, which replaces those inside it",
@@ -74,9 +77,9 @@ pub struct Done {
 }
 
 impl KeptReruns {
-    /// The list in a data directory; empty if there is none.
-    pub fn open(directory: &Path) -> Result<KeptReruns> {
-        let path = directory.join(RERUNS_FILE);
+    /// The list in this file of a data directory; empty if there is none.
+    pub fn open(directory: &Path, file: &'static str) -> Result<KeptReruns> {
+        let path = directory.join(file);
         let reruns = match std::fs::read(&path) {
             Ok(text) => {
                 let written: Written = serde_json::from_slice(&text).with_context(|| {
@@ -98,6 +101,7 @@ impl KeptReruns {
         };
         Ok(KeptReruns {
             directory: directory.to_owned(),
+            file,
             reruns: Mutex::new(reruns),
             running: Mutex::default(),
         })
@@ -109,13 +113,13 @@ impl KeptReruns {
     }
 
     /// Adds a rerun to the list, durably.
-    fn add(&self, rerun: Rerun) -> Result<(), RerunError> {
+    pub fn add(&self, rerun: Rerun) -> Result<(), RerunError> {
         let mut reruns = lock(&self.reruns);
         let list = reruns.with(rerun).ok_or(RerunError::Full)?;
         let written = Written { version: VERSION, reruns: list.list().to_vec() };
         let text = serde_json::to_vec(&written).expect("plain values are JSON");
-        replace(&self.directory, &text).map_err(|error| {
-            RerunError::NotKept(format!("{}: {error}", self.directory.join(RERUNS_FILE).display()))
+        replace(&self.directory, self.file, &text).map_err(|error| {
+            RerunError::NotKept(format!("{}: {error}", self.directory.join(self.file).display()))
         })?;
         *reruns = list;
         Ok(())
@@ -132,13 +136,13 @@ impl KeptReruns {
     }
 }
 
-/// Replaces the list atomically: after a crash there is the old one or the new one.
-fn replace(directory: &Path, text: &[u8]) -> io::Result<()> {
-    let new = directory.join(format!("{RERUNS_FILE}.new"));
+/// Replaces a file atomically and durably: after a crash there is the old one or the new one.
+pub fn replace(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+    let new = directory.join(format!("{name}.new"));
     let mut file = std::fs::File::create(&new)?;
     file.write_all(text)?;
     file.sync_all()?;
-    std::fs::rename(&new, directory.join(RERUNS_FILE))?;
+    std::fs::rename(&new, directory.join(name))?;
     std::fs::File::open(directory)?.sync_all()
 }
 
@@ -225,11 +229,12 @@ fn settled_units(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::RERUNS_FILE;
 
     #[test]
     fn one_rerun_at_a_time_and_a_panic_releases_the_lock() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = KeptReruns::open(directory.path()).unwrap();
+        let kept = KeptReruns::open(directory.path(), RERUNS_FILE).unwrap();
         let panics = std::thread::scope(|scope| {
             let runs = || {
                 let _guard = kept.enter().unwrap();
@@ -246,7 +251,7 @@ mod tests {
     #[test]
     fn the_list_is_there_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = KeptReruns::open(directory.path()).unwrap();
+        let kept = KeptReruns::open(directory.path(), RERUNS_FILE).unwrap();
         assert!(kept.list().list().is_empty());
         let rerun = Rerun {
             id: 7,
@@ -258,11 +263,11 @@ mod tests {
         kept.add(rerun.clone()).unwrap();
         // An incomplete later list, left by a crash, does not matter.
         std::fs::write(directory.path().join(format!("{RERUNS_FILE}.new")), "{").unwrap();
-        assert_eq!(KeptReruns::open(directory.path()).unwrap().list().list(), [rerun]);
+        assert_eq!(KeptReruns::open(directory.path(), RERUNS_FILE).unwrap().list().list(), [rerun]);
         std::fs::write(directory.path().join(RERUNS_FILE), "{}").unwrap();
-        let Err(error) = KeptReruns::open(directory.path()) else { panic!("it is damaged") };
+        let Err(error) = KeptReruns::open(directory.path(), RERUNS_FILE) else { panic!("it is damaged") };
         assert!(format!("{error:#}").contains("move it away"), "{error:#}");
         std::fs::write(directory.path().join(RERUNS_FILE), r#"{"version":9,"reruns":[]}"#).unwrap();
-        assert!(KeptReruns::open(directory.path()).is_err());
+        assert!(KeptReruns::open(directory.path(), RERUNS_FILE).is_err());
     }
 }

@@ -155,6 +155,20 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["summary"] => return Some(vec![&["type", "start", "end", "step"]]),
             ["summary", "types"] => return Some(vec![&["start", "end"]]),
             ["summary", "rerun"] => return Some(vec![&["type", "start", "end", "background"]]),
+            ["programs", "test"] => return Some(Vec::new()),
+            ["programs", _] => return Some(vec![&["language"]]),
+            ["programs", _, "rows"] => {
+                return Some(vec![&[
+                    "start",
+                    "end",
+                    "limit",
+                    "extra_filters",
+                    "extra_stream_filters",
+                ]]);
+            }
+            ["programs", _, "runs"] => {
+                return Some(vec![&["start", "end", "dry_run", "language"]]);
+            }
             ["deletions"] => return Some(vec![&["filter"]]),
             ["backups"] => return Some(vec![&["name"]]),
             ["files"] => return Some(vec![&["offset", "limit"]]),

@@ -64,7 +64,7 @@ fn text(app: &App) -> String {
         out.one(
             "loginson_stage_panics_total",
             "counter",
-            "Panics of the stages parse and summary outside frames, because of a bug; the stages restart.",
+            "Panics of the stages parse, summary and programs outside frames, because of a bug; the stages restart.",
             &[],
             pipeline.stages.panics(),
         );
@@ -75,6 +75,7 @@ fn text(app: &App) -> String {
             &[],
             pipeline.parsing.failures(),
         );
+        crate::http::programs::metrics::text(&pipeline.programs, &mut out);
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
             &mut out,

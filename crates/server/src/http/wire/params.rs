@@ -141,6 +141,27 @@ impl<S: Send + Sync> FromRequest<S> for Params {
     }
 }
 
+/// The parameters in the address of a request whose body is a text, and that text. A body of more
+/// than 1 MiB, or that is not UTF-8, is refused.
+pub struct ParamsAndText(pub Params, pub String);
+
+impl<S: Send + Sync> FromRequest<S> for ParamsAndText {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
+        let query = request.uri().query().unwrap_or_default();
+        let mut params = Params::parse(query.as_bytes());
+        let principal = request.extensions().get::<Principal>();
+        params.restriction = principal.and_then(|principal| principal.restriction.clone());
+        let too_long =
+            || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB");
+        let body = read_whole(request.into_body(), FORM_BYTES_MAX).await?.ok_or_else(too_long)?;
+        let text = String::from_utf8(body)
+            .map_err(|_| ApiError::bad_request("the body is not UTF-8 text"))?;
+        Ok(ParamsAndText(params, text))
+    }
+}
+
 /// Whether the body of a request has that media type.
 fn is_of_type(request: &Request, name: &[u8]) -> bool {
     let given = request.headers().get(CONTENT_TYPE);

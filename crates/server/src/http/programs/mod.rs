@@ -1,0 +1,47 @@
+//! `/api/v1/programs`: lists, saves, tests and reruns programs of users, and reads their rows.
+
+mod change;
+pub mod metrics;
+mod rows;
+mod runs;
+mod shown;
+mod trial;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+
+use crate::http::App;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::wire::error::ApiError;
+use crate::programs::registry::ChangeError;
+
+/// The routes of this folder.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Read, "/api/v1/programs", shown::list)
+        .post(Scope::Operate, "/api/v1/programs/reload", change::reload)
+        .post(Scope::Operate, "/api/v1/programs/test", trial::test)
+        .get(Scope::Read, "/api/v1/programs/{name}", shown::one)
+        .post(Scope::Operate, "/api/v1/programs/{name}", change::save)
+        .delete(Scope::Operate, "/api/v1/programs/{name}", change::delete)
+        .post(Scope::Operate, "/api/v1/programs/{name}/enable", change::enable)
+        .post(Scope::Operate, "/api/v1/programs/{name}/disable", change::disable)
+        .get(Scope::Read, "/api/v1/programs/{name}/rows", rows::rows)
+        .get(Scope::Read, "/api/v1/programs/{name}/runs", runs::list)
+        .post(Scope::Operate, "/api/v1/programs/{name}/runs", runs::begin)
+}
+
+/// How a change that was refused is answered.
+fn refused(error: ChangeError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        ChangeError::NotFound(_) => ApiError::not_found(message),
+        ChangeError::Invalid(error) => {
+            ApiError::bad_request(message).with("line", error.line as u64)
+        }
+        ChangeError::Configured(_) => ApiError::new(StatusCode::CONFLICT, message),
+        ChangeError::Folder(_) => ApiError::internal(message),
+    }
+}

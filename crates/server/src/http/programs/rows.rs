@@ -1,0 +1,73 @@
+//! The rows of a program, the last revision of each bucket.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use query::time::format_time;
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::queries::run::{PendingQuery, Running, answer};
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::params::Params;
+use crate::programs::rows::StoredRow;
+
+/// Rows without the parameter `limit`, and the most with it.
+pub const ROWS_DEFAULT: usize = 5_000;
+pub const ROWS_MAX: usize = 100_000;
+/// The range without `start` and `end`: the last hour.
+const RANGE_DEFAULT_NS: i64 = 3_600_000_000_000;
+
+pub async fn rows(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    params: Params,
+) -> ApiResult {
+    let pipeline = app.pipeline()?;
+    let bucket_s = match pipeline.programs.registry().get(&name) {
+        Ok(listed) => listed.compiled.ok().map(|compiled| compiled.width_s),
+        // Rows of a program that was deleted stay.
+        Err(_) => None,
+    };
+    let now_ns = crate::http::now_ns();
+    let mut pending = PendingQuery::new(&app, "rows", &name, &caller)?;
+    let mut range = params.range(now_ns)?;
+    if params.get("start").is_none() {
+        let end_ns = range.end_ns.min(now_ns);
+        range.start_ns = end_ns.saturating_sub(RANGE_DEFAULT_NS);
+    }
+    pending.context.range = range;
+    pending.context.restriction = params.restriction(now_ns)?;
+    pending.context.limits.rows_max = u64::MAX;
+    let limit = params.limit("limit")?.unwrap_or(ROWS_DEFAULT);
+    if limit > ROWS_MAX {
+        return Err(ApiError::bad_request(format!("limit must be at most {ROWS_MAX}")));
+    }
+    let program = name.clone();
+    let found = answer(pending, move |running: &Running| {
+        pipeline.programs.rows(&program, &running.context, limit)
+    });
+    let found = found.await?;
+    let bucket_s = bucket_s.or_else(|| found.rows.last().map(|row| row.width_s));
+    if bucket_s.is_none() {
+        app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
+    }
+    let rows: Vec<Value> = found.rows.iter().map(shown).collect();
+    Ok(Json(json!({ "bucket_s": bucket_s, "rows": rows, "is_cut": found.is_cut })).into_response())
+}
+
+/// A row.
+pub fn shown(row: &StoredRow) -> Value {
+    json!({
+        "time": format_time(row.time_ns),
+        "bucket_s": row.width_s,
+        "revision": row.revision,
+        "row": row.row,
+        "fields": row.fields,
+    })
+}

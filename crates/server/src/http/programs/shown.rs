@@ -1,0 +1,125 @@
+//! Programs as the API shows them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use programs::{Input, Mode, RowError};
+use query::time::format_time;
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::http::App;
+use crate::http::wire::error::ApiResult;
+use crate::programs::registry::Listed;
+use crate::programs::runner::Runner;
+use crate::programs::status::Status;
+
+/// A program whose oldest due bucket is older is behind.
+const BEHIND_S: f64 = 60.0;
+
+pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    let pipeline = app.pipeline()?;
+    let stage = &pipeline.programs;
+    let interpreter = stage.engine().interpreter.as_ref();
+    let programs: Vec<Value> = stage.registry().list().iter().map(shown).collect();
+    let body = json!({
+        "interpreter": interpreter.ok().map(|awk| json!({
+            "kind": awk.kind().name(),
+            "path": awk.path().to_string_lossy(),
+        })),
+        "interpreter_error": interpreter.err().map(ToString::to_string),
+        "folder": stage.registry().folder().to_string_lossy(),
+        "programs": programs,
+    });
+    Ok(Json(body).into_response())
+}
+
+pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
+    let listed = app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
+    let mut body = shown(&listed);
+    body["text"] = listed.loaded.text.clone().into();
+    Ok(Json(body).into_response())
+}
+
+/// A program without its text.
+pub fn shown(listed: &Listed) -> Value {
+    let definition =
+        listed.compiled.as_ref().ok().map(|compiled| &compiled.definition).or(listed.loaded.definition.as_ref().ok());
+    let runner = listed.runner.as_deref();
+    let status = runner.map(Runner::status).unwrap_or_default();
+    let (waiting, late_ns) = runner.map_or((0, 0), Runner::backlog);
+    let lag_s = late_ns as f64 / 1e9;
+    json!({
+        "name": listed.loaded.name,
+        "language": listed.loaded.language.name(),
+        "configured": listed.is_configured,
+        "type": definition.and_then(|d| d.log_type.clone()),
+        "filter": definition.and_then(|d| d.filter.clone()),
+        "mode": definition.map(|d| match d.mode {
+            Mode::Bucket { .. } => "bucket",
+            Mode::Stream => "stream",
+        }),
+        "bucket_s": definition.and_then(|d| match d.mode {
+            Mode::Bucket { width_s } => Some(width_s),
+            Mode::Stream => None,
+        }),
+        "fields": definition.and_then(|d| match &d.input {
+            Input::Fields(names) => Some(names.clone()),
+            Input::Raw => None,
+        }),
+        "enabled": !listed.is_disabled,
+        "state": state(listed, &status, lag_s),
+        "problem": listed.compiled.as_ref().err().map(|error| json!({
+            "line": error.line,
+            "message": error.problem,
+        })),
+        "warnings": definition.map(|d| d.warnings()).unwrap_or_default(),
+        "lag_s": lag_s,
+        "buckets_waiting": waiting,
+        "lines_total": status.lines,
+        "rows_total": status.rows,
+        "buckets_total": status.buckets,
+        "failures_total": status.failures,
+        "rejected_total": status.rejected,
+        "last_run": status.last_run_ns.map(format_time),
+        "last_error": status.last_error.as_ref().map(|error| json!({
+            "time": format_time(error.time_ns),
+            "bucket": format_time(error.bucket_ns),
+            "message": error.message,
+            "stderr": error.stderr,
+        })),
+        "last_rejected": rejected(&status.last_rejected),
+        "sandbox": status.sandbox.iter().flat_map(|applied| applied.steps()).map(|step| json!({
+            "what": step.name,
+            "part": step.part.name(),
+            "note": step.note,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// Lines of output that are no rows.
+pub fn rejected(lines: &[RowError]) -> Vec<Value> {
+    let shown = |line: &RowError| {
+        json!({ "line": line.line_number, "text": line.line, "reason": line.problem.to_string() })
+    };
+    lines.iter().map(shown).collect()
+}
+
+/// The state of a program in a word.
+pub fn state(listed: &Listed, status: &Status, lag_s: f64) -> &'static str {
+    if listed.compiled.is_err() {
+        "invalid"
+    } else if listed.is_disabled || listed.runner.is_none() {
+        "disabled"
+    } else if status.failures_in_a_row > 0 {
+        "failing"
+    } else if lag_s > BEHIND_S {
+        "behind"
+    } else if status.buckets == 0 {
+        "waiting"
+    } else {
+        "running"
+    }
+}

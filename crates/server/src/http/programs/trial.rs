@@ -1,0 +1,98 @@
+//! Runs a program on lines that come with the request; stores nothing.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use programs::{Definition, Language};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::refused;
+use super::shown::rejected;
+use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::queries::run::{PendingQuery, Running, answer};
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::params::ParamsAndText;
+use crate::programs::compiled::Compiled;
+use crate::programs::registry::ChangeError;
+use crate::programs::trial;
+
+/// Name of a program that has none yet.
+const UNNAMED: &str = "test";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sent {
+    text: String,
+    #[serde(default = "awk")]
+    language: String,
+    lines: Vec<String>,
+}
+
+fn awk() -> String {
+    Language::Awk.name().into()
+}
+
+pub async fn test(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    ParamsAndText(_, body): ParamsAndText,
+) -> ApiResult {
+    let sent: Sent = serde_json::from_str(&body).map_err(|error| {
+        ApiError::bad_request(format!(
+            "the body must be a JSON object with text, language and lines: {error}"
+        ))
+    })?;
+    let language = Language::named(&sent.language).ok_or_else(|| {
+        ApiError::bad_request(format!("language: '{}' is neither 'awk' nor 'logsql'", sent.language))
+    })?;
+    if sent.lines.len() > trial::SAMPLE_LINES_MAX {
+        let max = trial::SAMPLE_LINES_MAX;
+        return Err(ApiError::bad_request(format!("lines: send at most {max} of them")));
+    }
+    let definition = Definition::parse_as(UNNAMED, language, &sent.text);
+    let compiled = definition.and_then(Compiled::new);
+    let compiled = compiled.map_err(|error| refused(ChangeError::Invalid(error)))?;
+    let lines = sent.lines.len();
+    let now_ns = crate::http::now_ns();
+    let pipeline = app.pipeline()?;
+    let pending = PendingQuery::new(&app, "test", "a program on sample lines", &caller)?;
+    let tried = answer(pending, move |_: &Running| {
+        let engine = pipeline.programs.engine();
+        let log_type = compiled.definition.log_type.as_deref();
+        let lines = sent.lines.iter().map(String::as_bytes);
+        let sample = pipeline.programs.parse_sample(log_type, lines, now_ns);
+        trial::run(&compiled, sample, engine.launcher(), |variables| {
+            engine.spec(&compiled, variables)
+        })
+    });
+    let tried = tried.await?;
+    let row = |row: &programs::Row| {
+        let mut text = Vec::new();
+        row.write_json(&mut text);
+        serde_json::from_slice::<Value>(&text).expect("it was just written")
+    };
+    let faults = tried.faults.iter().map(|fault| {
+        json!({
+            "program_line": fault.program_line,
+            "input_line": fault.input_line,
+            "message": fault.message,
+        })
+    });
+    let body = json!({
+        "rows": tried.rows.iter().map(row).collect::<Vec<_>>(),
+        "rejected": rejected(&tried.rejected.first),
+        "rejected_total": tried.rejected.lines,
+        "error": tried.error,
+        "faults": faults.collect::<Vec<_>>(),
+        "warnings": tried.warnings,
+        "lines": lines,
+        "lines_matching": tried.lines_matching,
+        "cpu_ms": tried.cpu_ms,
+        "interpreter": tried.interpreter,
+    });
+    Ok(Json(body).into_response())
+}

@@ -1,0 +1,353 @@
+//! The stage of programs: notes which buckets lines came of, in the order of arrival, and keeps the
+//! notes on disk. The programs themselves run on threads of their own
+//! ([`crate::programs::runner`]).
+//!
+//! One thread reads the lines for all programs, hot or sealed, behind one cursor; it looks at their
+//! types and times alone. Filters are applied when buckets are computed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use collector::Intake;
+use platform::Clock;
+use platform::memory::Budget;
+use programs::{Helper, Interpreter, Launcher};
+use query::source::TimeRange;
+use query::{Context, RunError};
+use record::Batch;
+use store::{ArrivalCursor, FrameHandle, Store, StoreError};
+
+use super::stage::{StageThread, Stages, lock};
+use crate::config::programs::ProgramOptions;
+use crate::programs::checkpoint::Checkpoint;
+use crate::programs::compiled::Compiled;
+use crate::programs::compute::Engine;
+use crate::programs::registry::Registry;
+use crate::programs::rows::{self, Completed, Found};
+use crate::programs::runner::{RowWriter, Runner};
+use crate::programs::runs::{self, RUNS_FILE, RunContext};
+use crate::programs::trial;
+use crate::storage::stored::{Parsers, Stored};
+use crate::summaries::reruns::{KeptReruns, RerunError};
+
+/// The hidden subcommand that puts a process into its sandbox ([`programs::sandbox::main`]).
+pub const SANDBOX_COMMAND: &str = "program-sandbox";
+/// How often the stage looks for new lines. The parse stage has then mostly parsed them.
+const TICK: Duration = Duration::from_millis(250);
+/// Bytes of lines that are looked at together.
+const NOTE_BYTES: u64 = 8 << 20;
+/// How often the notes are written to disk, if they have changed.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The stage of programs.
+pub struct ProgramStage {
+    stages: Arc<Stages>,
+    store: Arc<Store>,
+    parsers: Arc<Parsers>,
+    data_dir: PathBuf,
+    engine: Arc<Engine>,
+    writer: Arc<RowWriter>,
+    runs: KeptReruns,
+    registry: Registry,
+    noted: Mutex<Noted>,
+}
+
+/// Up to where lines were noted, and what of it is on disk.
+struct Noted {
+    cursor: Option<ArrivalCursor>,
+    written: Checkpoint,
+    written_at: Option<Instant>,
+    /// The last error of reading or writing, which is logged once.
+    error: Option<String>,
+}
+
+/// What the stage is made of, besides the stores that programs read and write.
+pub struct Parts<'a> {
+    /// Signals of all stages.
+    pub stages: &'a Arc<Stages>,
+    /// The time.
+    pub clock: &'a Arc<dyn Clock>,
+    /// Parsers of frames.
+    pub parsers: &'a Arc<Parsers>,
+    /// The lines of the store.
+    pub stored: Stored,
+    /// The memory of queries.
+    pub memory: &'a Arc<Budget>,
+    /// Limits of queries.
+    pub query_limits: query::Limits,
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// How long a bucket waits for lines that are a little late, seconds.
+    pub delay_s: u64,
+    /// `[awk]` and `[[programs]]`.
+    pub options: &'a ProgramOptions,
+}
+
+impl ProgramStage {
+    /// Opens the programs and starts those that are enabled. `own` receives their rows.
+    pub fn open(parts: Parts<'_>, store: Arc<Store>, own: Intake) -> Result<ProgramStage> {
+        let checkpoint = Checkpoint::open(&parts.data_dir)?;
+        let runs = KeptReruns::open(&parts.data_dir, RUNS_FILE)?;
+        let launcher = Launcher::new(Helper::own_binary(SANDBOX_COMMAND))
+            .context("cannot start the thread that starts programs")?;
+        let options = parts.options;
+        let interpreter = match &options.interpreter {
+            Some(path) => Interpreter::at(path),
+            None => Interpreter::find(&Interpreter::system_folders()),
+        };
+        let engine = Arc::new(Engine::new(
+            parts.stored,
+            Arc::clone(parts.memory),
+            launcher,
+            interpreter,
+            options.limits.clone(),
+            parts.query_limits,
+        ));
+        let writer = Arc::new(RowWriter::new(own, Arc::clone(parts.clock)));
+        let registry = Registry::open(
+            (Arc::clone(&engine), Arc::clone(&writer), Arc::clone(parts.clock)),
+            Arc::clone(parts.stages),
+            parts.delay_s,
+            options.folder.clone(),
+            options.configured.clone(),
+            checkpoint.disabled.clone(),
+            &checkpoint.pending,
+        );
+        let noted = Noted {
+            cursor: checkpoint.cursor,
+            written: checkpoint,
+            written_at: None,
+            error: None,
+        };
+        Ok(ProgramStage {
+            stages: Arc::clone(parts.stages),
+            store,
+            parsers: Arc::clone(parts.parsers),
+            data_dir: parts.data_dir,
+            engine,
+            writer,
+            runs,
+            registry,
+            noted: Mutex::new(noted),
+        })
+    }
+
+    /// The programs.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Runs programs on lines of the store.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Notes lines until the stages are stopped.
+    pub fn run(&self) {
+        self.stages.run("programs", || {
+            while !self.stages.is_stopped() {
+                let noted = self.note_arrivals();
+                self.write_checkpoint(CHECKPOINT_INTERVAL);
+                if !noted {
+                    std::thread::sleep(TICK);
+                }
+            }
+        });
+    }
+
+    /// Ends the programs; what is pending is computed after the next start.
+    pub fn close(&self) {
+        self.registry.close();
+        self.write_checkpoint(Duration::ZERO);
+        self.writer.close();
+    }
+
+    /// Lines that have arrived and were not noted; an upper bound.
+    pub fn lag_frames(&self) -> u64 {
+        let through = self.store.durable_now().through;
+        let noted = lock(&self.noted).cursor.map_or(through, |cursor| cursor.through);
+        through.saturating_sub(noted)
+    }
+
+    /// Notes some lines that have arrived; returns whether there were any.
+    fn note_arrivals(&self) -> bool {
+        let runners = self.registry.runners();
+        let cursor = lock(&self.noted).cursor;
+        let now = || ArrivalCursor {
+            through: self.store.durable_now().through,
+            ..self.store.first_arrival()
+        };
+        // A program gets the lines that come after it was made.
+        if runners.is_empty() || cursor.is_none() {
+            lock(&self.noted).cursor = Some(now());
+            return false;
+        }
+        let cursor = cursor.expect("looked at above");
+        let load = |handle: &FrameHandle| self.load(handle);
+        let (arrivals, next) = match self.store.read_after(cursor, NOTE_BYTES, &load) {
+            Ok(read) => read,
+            Err(error) => {
+                let error = format!("programs: lines cannot be read: {error}");
+                self.note_error(Some(error));
+                return false;
+            }
+        };
+        if next == cursor {
+            return false;
+        }
+        if arrivals.skipped > 0 {
+            tracing::warn!(
+                "programs: at most {} lines up to {next} were deleted by retention before they were read",
+                arrivals.skipped
+            );
+        }
+        for (log_type, seconds) in seconds_of(&arrivals.batches) {
+            for runner in runners.iter().filter(|r| r.compiled.wants_type(&log_type)) {
+                runner.note(seconds.iter().copied());
+            }
+        }
+        lock(&self.noted).cursor = Some(next);
+        true
+    }
+
+    /// The records of a frame; none of one that cannot be parsed, which the parse stage reports.
+    fn load(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        if handle.is_internal() {
+            return Ok(Some(Arc::new(Batch::merged(&[]).expect("nothing is too much"))));
+        }
+        let load = || self.parsers.load_frame_once(handle);
+        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(load));
+        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
+            handle.is_there().then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
+        }))
+    }
+
+    fn write_checkpoint(&self, interval: Duration) {
+        // Before what is pending is looked at: what goes away meanwhile is computed once more.
+        let mut noted = lock(&self.noted);
+        if noted.written_at.is_some_and(|at| at.elapsed() < interval) {
+            return;
+        }
+        let runners = self.registry.runners();
+        if runners.is_empty() && noted.written == Checkpoint::default() {
+            return;
+        }
+        let pending = |runner: &Arc<Runner>| {
+            (runner.compiled.definition.name.clone(), runner.pending_ns())
+        };
+        let checkpoint = Checkpoint {
+            cursor: noted.cursor,
+            disabled: self.registry.disabled(),
+            pending: runners.iter().map(pending).filter(|(_, ranges)| !ranges.is_empty()).collect(),
+        };
+        if checkpoint == noted.written {
+            return;
+        }
+        noted.written_at = Some(Instant::now());
+        match checkpoint.write(&self.data_dir) {
+            Ok(()) => noted.written = checkpoint,
+            Err(error) => {
+                let error = format!("programs: their state cannot be written: {error}");
+                drop(noted);
+                self.note_error(Some(error));
+                return;
+            }
+        }
+        drop(noted);
+        self.note_error(None);
+    }
+
+    fn note_error(&self, error: Option<String>) {
+        let mut noted = lock(&self.noted);
+        if let Some(error) = error.as_ref().filter(|error| noted.error.as_ref() != Some(*error)) {
+            tracing::error!("{error}");
+        }
+        noted.error = error;
+    }
+
+    /// Sample lines as records.
+    pub fn parse_sample<'l>(
+        &self,
+        log_type: Option<&str>,
+        lines: impl IntoIterator<Item = &'l [u8]>,
+        now_ns: i64,
+    ) -> Option<Arc<Batch>> {
+        self.parsers.with(|parser| trial::parse(parser, log_type, lines, now_ns))
+    }
+
+    /// The rows of a program whose buckets begin in the range of `context`: those that count.
+    pub fn rows(&self, name: &str, context: &Context, rows_max: usize) -> Result<Found, RunError> {
+        let completed = Completed::of(name, &self.runs.list());
+        rows::read(self.engine.stored(), context, (name, &completed), rows_max)
+    }
+
+    /// The completed runs over past intervals, of all programs.
+    pub fn runs(&self) -> summary::Reruns {
+        self.runs.list()
+    }
+
+    /// Computes a past interval again; blocks.
+    pub fn rerun(
+        &self,
+        compiled: &Compiled,
+        range: TimeRange,
+        context: &Context,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<runs::Done, RerunError> {
+        runs::run(&self.run_context(context, check), compiled, range)
+    }
+
+    /// The same without storing anything; blocks.
+    pub fn try_rerun(
+        &self,
+        compiled: &Compiled,
+        range: TimeRange,
+        context: &Context,
+        check: &dyn Fn() -> Result<(), RunError>,
+        rows_max: usize,
+    ) -> Result<runs::Tried, RerunError> {
+        runs::try_out(&self.run_context(context, check), compiled, range, rows_max)
+    }
+
+    fn run_context<'a>(
+        &'a self,
+        context: &'a Context,
+        check: &'a dyn Fn() -> Result<(), RunError>,
+    ) -> RunContext<'a> {
+        RunContext { engine: &self.engine, writer: &self.writer, kept: &self.runs, context, check }
+    }
+}
+
+/// Event times in whole seconds, by type, of lines that were sent.
+fn seconds_of(batches: &[Arc<Batch>]) -> BTreeMap<Vec<u8>, BTreeSet<i64>> {
+    let mut found: BTreeMap<Vec<u8>, BTreeSet<i64>> = BTreeMap::new();
+    for batch in batches.iter().filter(|batch| !batch.is_internal()) {
+        let Some(type_id) = batch.field_id("_type") else { continue };
+        let mut last: Option<(&[u8], i64)> = None;
+        for row in batch.rows() {
+            let log_type = row.get(type_id).unwrap_or_default();
+            let second = row.time_ns().div_euclid(1_000_000_000);
+            if last.replace((log_type, second)) == Some((log_type, second)) {
+                continue;
+            }
+            match found.get_mut(log_type) {
+                Some(seconds) => {
+                    seconds.insert(second);
+                }
+                None => {
+                    found.insert(log_type.to_vec(), [second].into());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The thread of the stage.
+pub fn start(stage: &Arc<ProgramStage>) -> Result<StageThread> {
+    let stage = Arc::clone(stage);
+    StageThread::start("programs", move || stage.run())
+}

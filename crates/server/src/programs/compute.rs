@@ -1,0 +1,341 @@
+//! Computes buckets: reads their lines from the store and runs the program on them.
+//!
+//! Lines come in about the order of time: unit by unit, the oldest first, each in the order of its
+//! lines. A program in AWK is one process for each bucket that has lines; those of one call are
+//! open together, so that lines that are stored together are read once.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use platform::memory::{Budget, Purpose};
+use programs::sandbox::Applied;
+use programs::{
+    BucketRun, InputBlock, Interpreter, Language, Launcher, Limits, NoInterpreter, ProgramError,
+    Rejected, Row, RowError, RunSpec, Variable,
+};
+use query::source::{Source, TimeRange};
+use query::{Account, Context, Rows, RunError, Scratch};
+
+use super::compiled::{Compiled, columns};
+use super::pending::Schedule;
+use crate::storage::stored::Stored;
+
+/// Buckets that are computed in one call, each with an open process.
+pub const BUCKETS_MAX: i64 = 8;
+/// Bytes of lines that wait for a process before they are written to its pipe.
+const FEED_BYTES: usize = 128 << 10;
+/// Time for reading the lines of one call. Beyond it the buckets are tried again later.
+const READ_TIME_MAX: Duration = Duration::from_secs(600);
+/// How long a process is waited for before the run looks whether it is cancelled.
+const PATIENCE: Duration = Duration::from_millis(100);
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Runs programs on lines of the store.
+pub struct Engine {
+    stored: Stored,
+    memory: Arc<Budget>,
+    launcher: Arc<Launcher>,
+    /// The AWK of this machine.
+    pub interpreter: Result<Interpreter, NoInterpreter>,
+    limits: Limits,
+    query_limits: query::Limits,
+}
+
+/// What became of one bucket.
+pub struct BucketResult {
+    /// Its number.
+    pub bucket: i64,
+    /// Its rows, or why there are none.
+    pub rows: Result<Vec<Row>, ProgramError>,
+    /// Lines that the program got.
+    pub lines: u64,
+    /// Lines of output that are no rows.
+    pub rejected: Rejected,
+    /// What the program wrote to stderr.
+    pub stderr: String,
+    /// What the sandbox applied.
+    pub sandbox: Option<Applied>,
+}
+
+impl Engine {
+    /// An engine over `stored`. `limits` are those of each process.
+    pub fn new(
+        stored: Stored,
+        memory: Arc<Budget>,
+        launcher: Arc<Launcher>,
+        interpreter: Result<Interpreter, NoInterpreter>,
+        limits: Limits,
+        query_limits: query::Limits,
+    ) -> Engine {
+        Engine { stored, memory, launcher, interpreter, limits, query_limits }
+    }
+
+    /// The lines of the store.
+    pub fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// The thread that starts processes.
+    pub fn launcher(&self) -> &Arc<Launcher> {
+        &self.launcher
+    }
+
+    /// A program with its interpreter and limits; `None` where there is no interpreter.
+    pub fn spec(&self, compiled: &Compiled, variables: Vec<Variable>) -> Option<RunSpec> {
+        Some(RunSpec {
+            interpreter: self.interpreter.as_ref().ok()?.clone(),
+            definition: compiled.definition.clone(),
+            limits: self.limits.clone(),
+            variables,
+        })
+    }
+
+    /// A context for reading; `cancelled` ends it.
+    pub fn context(&self, range: TimeRange, cancelled: &Arc<AtomicBool>) -> Context {
+        Context {
+            range,
+            oldest_first: true,
+            limits: query::Limits {
+                run_time: READ_TIME_MAX,
+                rows_max: u64::MAX,
+                threads: 1,
+                ..self.query_limits
+            },
+            account: Account::new(&self.memory, Purpose::Query),
+            cancelled: Arc::clone(cancelled),
+            ..Context::default()
+        }
+    }
+
+    /// Computes the buckets from `start` to before `end`, at most [`BUCKETS_MAX`]. In AWK, a bucket
+    /// without lines gives no result. Errors are those of reading; then there are no results.
+    pub fn compute(
+        &self,
+        compiled: &Compiled,
+        (start, end): (i64, i64),
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<Vec<BucketResult>, RunError> {
+        let schedule = schedule(compiled.width_s, 0);
+        match compiled.definition.language {
+            Language::Awk => {
+                let range =
+                    TimeRange { start_ns: schedule.start_ns(start), end_ns: schedule.start_ns(end) };
+                self.run_awk(compiled, &schedule, &self.context(range, cancelled))
+            }
+            Language::LogsQl => {
+                let computed = (start..end).map(|bucket| {
+                    let range = TimeRange {
+                        start_ns: schedule.start_ns(bucket),
+                        end_ns: schedule.start_ns(bucket.saturating_add(1)),
+                    };
+                    let context = self.context(range, cancelled);
+                    run_query(compiled, bucket, &self.stored, &context)
+                });
+                computed.collect()
+            }
+        }
+    }
+
+    fn run_awk(
+        &self,
+        compiled: &Compiled,
+        schedule: &Schedule,
+        context: &Context,
+    ) -> Result<Vec<BucketResult>, RunError> {
+        let mut open: BTreeMap<i64, OpenBucket> = BTreeMap::new();
+        let mut scratch = Scratch::default();
+        let mut push = |rows: Rows| {
+            for index in 0..rows.len() {
+                if let Some((batch, row)) = rows.line(index) {
+                    let bucket = schedule.bucket(batch.row(row as usize).time_ns());
+                    let open = (open.entry(bucket))
+                        .or_insert_with(|| OpenBucket::start(self, compiled, schedule, bucket));
+                    open.lines.push(index);
+                }
+            }
+            let names = columns(&compiled.definition);
+            for open in open.values_mut() {
+                open.take(&rows, names, &mut scratch, &context.cancelled);
+            }
+            ControlFlow::Continue(())
+        };
+        query::run(&compiled.query, &self.stored, context, &mut push)?;
+        // All inputs end first, so that the programs print at the same time.
+        open.values_mut().for_each(|open| open.close(&context.cancelled));
+        let mut results = Vec::new();
+        for (bucket, open) in open {
+            let finished = open.finish(bucket, &context.cancelled);
+            results.push(finished.ok_or(RunError::Cancelled)?);
+        }
+        Ok(results)
+    }
+}
+
+/// The buckets of a width in seconds.
+pub fn schedule(width_s: u32, delay_s: u64) -> Schedule {
+    Schedule { width_ns: i64::from(width_s) * SECOND_NS, delay_ns: delay_s as i64 * SECOND_NS }
+}
+
+/// A bucket whose lines are being read, and its process.
+struct OpenBucket {
+    run: Result<BucketRun, ProgramError>,
+    block: InputBlock,
+    /// Indexes of its lines in the rows that are being taken.
+    lines: Vec<usize>,
+    lines_total: u64,
+}
+
+impl OpenBucket {
+    fn start(engine: &Engine, compiled: &Compiled, schedule: &Schedule, bucket: i64) -> OpenBucket {
+        let start_s = schedule.start_ns(bucket).div_euclid(SECOND_NS);
+        let variable = |name: &str, value: String| Variable { name: name.to_owned(), value };
+        let variables = vec![
+            variable("BUCKET", start_s.to_string()),
+            variable("BUCKET_S", compiled.width_s.to_string()),
+        ];
+        let run = match (engine.spec(compiled, variables), &engine.interpreter) {
+            (Some(spec), _) => BucketRun::start(&engine.launcher, &spec),
+            (None, error) => Err(ProgramError::Start {
+                message: error.as_ref().err().map(ToString::to_string).unwrap_or_default(),
+            }),
+        };
+        OpenBucket { run, block: InputBlock::new(), lines: Vec::new(), lines_total: 0 }
+    }
+
+    /// Takes over the lines that are marked, and feeds the process when many wait.
+    fn take(
+        &mut self,
+        rows: &Rows,
+        names: Option<&[String]>,
+        scratch: &mut Scratch,
+        cancelled: &AtomicBool,
+    ) {
+        self.lines_total += self.lines.len() as u64;
+        if self.run.is_ok() {
+            match names {
+                None => {
+                    for line in self.lines.iter().filter_map(|index| rows.raw(*index)) {
+                        self.block.push_raw(line);
+                    }
+                }
+                Some(names) => {
+                    let (block, names_count) = (&mut self.block, names.len());
+                    let names = names.iter().map(String::as_str);
+                    rows.visit_columns(&self.lines, names, scratch, |_, place, value| {
+                        block.push_field(place == 0, value);
+                        if place + 1 == names_count {
+                            block.end_line();
+                        }
+                    });
+                }
+            }
+        }
+        self.lines.clear();
+        if self.block.bytes() >= FEED_BYTES {
+            self.feed(cancelled);
+        }
+    }
+
+    /// Writes the waiting lines to the process; waits for it, but not when the run is cancelled.
+    fn feed(&mut self, cancelled: &AtomicBool) {
+        if let Ok(run) = &mut self.run {
+            // A run that failed reports that again at its end.
+            while !cancelled.load(Relaxed) && run.try_feed(&mut self.block, PATIENCE) == Ok(false) {
+            }
+        }
+        self.block.clear();
+    }
+
+    fn close(&mut self, cancelled: &AtomicBool) {
+        self.feed(cancelled);
+        if let Ok(run) = &mut self.run {
+            run.close_input();
+        }
+    }
+
+    /// The result; none when the run was cancelled.
+    fn finish(self, bucket: i64, cancelled: &AtomicBool) -> Option<BucketResult> {
+        let lines = self.lines_total;
+        let result = match self.run {
+            Ok(mut run) => {
+                while !run.poll(PATIENCE) {
+                    if cancelled.load(Relaxed) {
+                        return None;
+                    }
+                }
+                let outcome = run.finish();
+                BucketResult {
+                    bucket,
+                    rows: outcome.result,
+                    lines,
+                    rejected: outcome.rejected,
+                    stderr: outcome.stderr,
+                    sandbox: outcome.sandbox,
+                }
+            }
+            Err(error) => BucketResult {
+                bucket,
+                rows: Err(error),
+                lines,
+                rejected: Rejected::default(),
+                stderr: String::new(),
+                sandbox: None,
+            },
+        };
+        Some(result)
+    }
+}
+
+/// Runs a query on the lines of one bucket.
+pub fn run_query(
+    compiled: &Compiled,
+    bucket: i64,
+    source: &dyn Source,
+    context: &Context,
+) -> Result<BucketResult, RunError> {
+    let (mut made, mut rejected) = (Vec::new(), Rejected::default());
+    let limits = Limits::default().output;
+    let mut scratch = Scratch::default();
+    let outcome = query::run(&compiled.query, source, context, &mut |rows| {
+        for index in 0..rows.len() {
+            let mut fields: Vec<(String, String)> = Vec::new();
+            rows.visit(index, &mut scratch, |name, value| {
+                fields.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+            });
+            let pairs = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            match Row::from_text(pairs, limits.fields_max) {
+                Ok(row) => made.push(row),
+                Err(problem) => {
+                    rejected.lines += 1;
+                    if rejected.first.len() < REJECTED_KEPT {
+                        let line: Vec<String> =
+                            fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                        rejected.first.push(RowError {
+                            line_number: made.len() as u64 + rejected.lines,
+                            line: line.join(" ").chars().take(REJECTED_CHARS_MAX).collect(),
+                            problem,
+                        });
+                    }
+                }
+            }
+        }
+        match made.len() as u64 > limits.rows_max {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    let rows = if made.len() as u64 > limits.rows_max {
+        Err(ProgramError::Output(programs::OutputError::Rows { rows_max: limits.rows_max }))
+    } else {
+        Ok(made)
+    };
+    let lines = outcome.lines_scanned;
+    Ok(BucketResult { bucket, rows, lines, rejected, stderr: String::new(), sandbox: None })
+}
+
+/// Rows of a query that cannot be stored, of which the text is kept.
+const REJECTED_KEPT: usize = 10;
+const REJECTED_CHARS_MAX: usize = 200;

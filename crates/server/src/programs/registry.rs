@@ -1,0 +1,332 @@
+//! All programs: those of the configuration and those of the folder, and the threads of those that
+//! run.
+//!
+//! A file of the folder is a program: `NAME.awk` or `NAME.logsql`. Saving, deleting and reloading
+//! change what runs: a program whose text has changed is stopped and started anew, with the buckets
+//! that it had not computed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Result;
+use platform::Clock;
+use programs::{Definition, DefinitionError, Language, Loaded, load_folder};
+
+use super::compiled::Compiled;
+use super::compute::Engine;
+use super::runner::{Runner, RowWriter};
+use crate::pipeline::{StageThread, Stages, lock};
+
+/// Programs that run at a time, each with a thread.
+pub const RUNNING_MAX: usize = 100;
+
+/// All programs; see the module.
+pub struct Registry {
+    engine: Arc<Engine>,
+    writer: Arc<RowWriter>,
+    clock: Arc<dyn Clock>,
+    stages: Arc<Stages>,
+    delay_s: u64,
+    folder: PathBuf,
+    configured: Vec<Loaded>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<String, Entry>,
+    disabled: BTreeSet<String>,
+    is_closed: bool,
+}
+
+/// A program, running or not.
+struct Entry {
+    loaded: Loaded,
+    is_configured: bool,
+    compiled: Result<Arc<Compiled>, DefinitionError>,
+    running: Option<Running>,
+}
+
+struct Running {
+    runner: Arc<Runner>,
+    thread: StageThread,
+}
+
+/// A program, as the API tells of it.
+pub struct Listed {
+    /// Name, language and text.
+    pub loaded: Loaded,
+    /// The program, or why it is none.
+    pub compiled: Result<Arc<Compiled>, DefinitionError>,
+    /// Whether it stands in the configuration, where the API cannot change it.
+    pub is_configured: bool,
+    /// Whether an operator disabled it.
+    pub is_disabled: bool,
+    /// Its thread.
+    pub runner: Option<Arc<Runner>>,
+}
+
+/// Why a program cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is none of this name.
+    #[error("there is no program '{0}'")]
+    NotFound(String),
+    /// The text is none.
+    #[error("{}", .0.problem)]
+    Invalid(DefinitionError),
+    /// The configuration has it.
+    #[error("the program '{0}' stands in the configuration file; change it there, and restart")]
+    Configured(String),
+    /// The folder cannot be written or read.
+    #[error("{0}")]
+    Folder(String),
+}
+
+impl Registry {
+    /// All programs of `configured` and of `folder`, which need not exist; started with what was
+    /// pending.
+    pub fn open(
+        (engine, writer, clock): (Arc<Engine>, Arc<RowWriter>, Arc<dyn Clock>),
+        stages: Arc<Stages>,
+        delay_s: u64,
+        folder: PathBuf,
+        configured: Vec<Loaded>,
+        disabled: BTreeSet<String>,
+        pending: &BTreeMap<String, Vec<(i64, i64)>>,
+    ) -> Registry {
+        let registry = Registry {
+            engine,
+            writer,
+            clock,
+            stages,
+            delay_s,
+            folder,
+            configured,
+            state: Mutex::new(State { disabled, ..State::default() }),
+        };
+        // A folder that cannot be read is in the log, and reloading says it again.
+        let _ = registry.load(&mut lock(&registry.state), pending);
+        registry
+    }
+
+    /// Reads the folder again. Returns how many programs there are, and how many of them cannot run.
+    pub fn reload(&self) -> Result<(usize, usize), ChangeError> {
+        let mut state = lock(&self.state);
+        self.load(&mut state, &BTreeMap::new())?;
+        let invalid = state.entries.values().filter(|entry| entry.compiled.is_err()).count();
+        Ok((state.entries.len(), invalid))
+    }
+
+    /// Saves a program in the folder and runs it.
+    pub fn save(&self, name: &str, language: Language, text: &str) -> Result<(), ChangeError> {
+        let definition = Definition::parse_as(name, language, text);
+        definition.and_then(Compiled::new).map_err(ChangeError::Invalid)?;
+        let mut state = lock(&self.state);
+        self.check_folder_has(&state, name)?;
+        let file = |language: Language| format!("{name}.{}", language.name());
+        let written = std::fs::create_dir_all(&self.folder).and_then(|()| {
+            crate::summaries::reruns::replace(&self.folder, &file(language), text.as_bytes())
+        });
+        written.map_err(|error| self.folder_error("cannot be written", &error))?;
+        for other in [Language::Awk, Language::LogsQl].into_iter().filter(|l| *l != language) {
+            match std::fs::remove_file(self.folder.join(file(other))) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(self.folder_error("cannot be changed", &error));
+                }
+                _ => {}
+            }
+        }
+        self.load(&mut state, &BTreeMap::new())
+    }
+
+    /// Removes a program from the folder; its rows stay.
+    pub fn delete(&self, name: &str) -> Result<(), ChangeError> {
+        let mut state = lock(&self.state);
+        self.check_folder_has(&state, name)?;
+        let entry = state.entries.get(name);
+        let entry = entry.ok_or_else(|| ChangeError::NotFound(name.to_owned()))?;
+        let file = format!("{name}.{}", entry.loaded.language.name());
+        std::fs::remove_file(self.folder.join(file))
+            .map_err(|error| self.folder_error("cannot be changed", &error))?;
+        state.disabled.remove(name);
+        self.load(&mut state, &BTreeMap::new())
+    }
+
+    /// Enables or disables a program. While it is disabled, no lines are noted for it.
+    pub fn set_enabled(&self, name: &str, is_enabled: bool) -> Result<(), ChangeError> {
+        let mut state = lock(&self.state);
+        if !state.entries.contains_key(name) {
+            return Err(ChangeError::NotFound(name.to_owned()));
+        }
+        match is_enabled {
+            true => state.disabled.remove(name),
+            false => state.disabled.insert(name.to_owned()),
+        };
+        self.load(&mut state, &BTreeMap::new())
+    }
+
+    /// The programs, by name.
+    pub fn list(&self) -> Vec<Listed> {
+        let state = lock(&self.state);
+        let listed = |(name, entry): (&String, &Entry)| Listed {
+            loaded: entry.loaded.clone(),
+            compiled: entry.compiled.clone(),
+            is_configured: entry.is_configured,
+            is_disabled: state.disabled.contains(name),
+            runner: entry.running.as_ref().map(|running| Arc::clone(&running.runner)),
+        };
+        state.entries.iter().map(listed).collect()
+    }
+
+    /// One program.
+    pub fn get(&self, name: &str) -> Result<Listed, ChangeError> {
+        let found = self.list().into_iter().find(|listed| listed.loaded.name == name);
+        found.ok_or_else(|| ChangeError::NotFound(name.to_owned()))
+    }
+
+    /// The programs that run.
+    pub fn runners(&self) -> Vec<Arc<Runner>> {
+        let state = lock(&self.state);
+        let running = state.entries.values().filter_map(|entry| entry.running.as_ref());
+        running.map(|running| Arc::clone(&running.runner)).collect()
+    }
+
+    /// Names of disabled programs.
+    pub fn disabled(&self) -> BTreeSet<String> {
+        lock(&self.state).disabled.clone()
+    }
+
+    /// Folder of the programs.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// Stops all programs. What they had not computed stays noted; programs that are saved later do
+    /// not run.
+    pub fn close(&self) {
+        let mut state = lock(&self.state);
+        state.is_closed = true;
+        for entry in state.entries.values() {
+            if let Some(running) = &entry.running {
+                running.runner.stop();
+            }
+        }
+        for entry in state.entries.values_mut() {
+            if let Some(running) = &entry.running {
+                running.thread.join();
+            }
+        }
+    }
+
+    /// Makes what runs equal to what is on disk. `pending` has event times of earlier runs.
+    fn load(
+        &self,
+        state: &mut State,
+        pending: &BTreeMap<String, Vec<(i64, i64)>>,
+    ) -> Result<(), ChangeError> {
+        let folder = match load_folder(&self.folder) {
+            Ok(loaded) => loaded,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                let error = self.folder_error("cannot be read", &error);
+                tracing::error!("programs: {error}");
+                return Err(error);
+            }
+        };
+        let configured = self.configured.iter().map(|loaded| (loaded.clone(), true));
+        let folder = folder.into_iter().map(|loaded| (loaded, false));
+        let mut before = std::mem::take(&mut state.entries);
+        let mut running = 0;
+        for (loaded, is_configured) in configured.chain(folder) {
+            if state.entries.contains_key(&loaded.name) {
+                tracing::warn!(
+                    "there are several programs with the name {}; the first one runs",
+                    loaded.name
+                );
+                continue;
+            }
+            let name = loaded.name.clone();
+            let mut compiled = loaded.definition.clone().and_then(Compiled::new).map(Arc::new);
+            let earlier = before.remove(&name);
+            let is_enabled = !state.disabled.contains(&name) && !state.is_closed;
+            let kept = earlier.as_ref().filter(|entry| {
+                entry.loaded.text == loaded.text
+                    && entry.loaded.language == loaded.language
+                    && entry.running.is_some() == is_enabled
+            });
+            if kept.is_some() {
+                running += usize::from(is_enabled);
+                state.entries.insert(name, earlier.expect("it was just looked at"));
+                continue;
+            }
+            if let Err(error) = &compiled {
+                tracing::warn!("program {error}");
+            } else if is_enabled && running >= RUNNING_MAX {
+                let problem = format!("{RUNNING_MAX} programs run already; this one does not");
+                compiled = Err(DefinitionError { name: name.clone(), line: 1, problem });
+            }
+            let mut noted = pending.get(&name).cloned().unwrap_or_default();
+            if let Some(stopped) = earlier.and_then(|entry| entry.running) {
+                noted.extend(stop(stopped));
+            }
+            let started = match &compiled {
+                Ok(compiled) if is_enabled => self.start(compiled, &noted),
+                _ => None,
+            };
+            running += usize::from(started.is_some());
+            let entry = Entry { loaded, is_configured, compiled, running: started };
+            state.entries.insert(name, entry);
+        }
+        for (_, entry) in before {
+            if let Some(running) = entry.running {
+                stop(running);
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, compiled: &Arc<Compiled>, pending_ns: &[(i64, i64)]) -> Option<Running> {
+        let runner = Arc::new(Runner::new(
+            Arc::clone(compiled),
+            Arc::clone(&self.engine),
+            Arc::clone(&self.writer),
+            Arc::clone(&self.clock),
+            self.delay_s,
+            pending_ns,
+        ));
+        let (run, stages) = (Arc::clone(&runner), Arc::clone(&self.stages));
+        let name = format!("program-{}", compiled.definition.name);
+        let thread =
+            StageThread::start(&name.clone(), move || stages.run(&name, || run.run()));
+        match thread {
+            Ok(thread) => Some(Running { runner, thread }),
+            Err(error) => {
+                tracing::error!("program {}: {error:#}", compiled.definition.name);
+                None
+            }
+        }
+    }
+
+    fn check_folder_has(&self, state: &State, name: &str) -> Result<(), ChangeError> {
+        match state.entries.get(name).is_some_and(|entry| entry.is_configured) {
+            true => Err(ChangeError::Configured(name.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn folder_error(&self, what: &str, error: &std::io::Error) -> ChangeError {
+        ChangeError::Folder(format!(
+            "the folder of programs, {}, {what}: {error}",
+            self.folder.display()
+        ))
+    }
+}
+
+/// Stops a program; returns what it had not computed.
+fn stop(running: Running) -> Vec<(i64, i64)> {
+    running.runner.stop();
+    running.thread.join();
+    running.runner.pending_ns()
+}
