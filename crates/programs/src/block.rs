@@ -96,8 +96,8 @@ impl InputBlock {
         self.end_line();
     }
 
-    /// Appends one value of a line whose values come one by one; after the last one, the caller ends
-    /// the line with [`InputBlock::end_line`].
+    /// Appends one value of a line whose values come one by one; after the last one, the caller
+    /// ends the line with [`InputBlock::end_line`].
     pub fn push_field(&mut self, is_first: bool, value: &[u8]) {
         if !is_first {
             self.bytes.push(b'\t');

@@ -32,7 +32,7 @@ fn examples_give_their_rows_with_every_awk() {
     let programs = load_folder(&folder()).unwrap();
     assert_eq!(programs.len(), 4);
     for definition in programs {
-        let definition = definition.unwrap();
+        let definition = definition.definition.unwrap();
         let file = |extension: &str| folder().join(&definition.name).with_extension(extension);
         let expected = std::fs::read_to_string(file("rows")).unwrap();
         for interpreter in interpreters() {

@@ -15,6 +15,7 @@ mod process;
 mod programs;
 mod queries;
 mod server;
+mod sinks;
 mod storage;
 mod summaries;
 

@@ -14,7 +14,8 @@
 //! Threads: one for each source (started in [`crate::ingest::sources`]) and each intake
 //! (collector), one writer and two that seal in turn (store), the parse stage ([`parse`]), the
 //! summary stage ([`summary`]), the stage of programs ([`programs`]) and one for each program
-//! ([`crate::programs::runner`]), one for each running query (`http::queries`).
+//! ([`crate::programs::runner`]), two for each sink ([`crate::sinks::stage`]), one for each running
+//! query (`http::queries`).
 //!
 //! Invariants:
 //! - The parse stage sees frames in the order of the store, each once; nothing waits for it: a
@@ -57,6 +58,7 @@ use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
 pub use crate::queries::tails::TailBatch;
 use crate::queries::tails::Tails;
+use crate::sinks::stage::{SinkSources, SinkStage};
 use crate::storage::RERUNS_FILE;
 use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
@@ -83,6 +85,8 @@ pub struct Pipeline {
     pub summary: Arc<SummaryStage>,
     /// Runs programs of users on lines, and stores their rows.
     pub programs: Arc<ProgramStage>,
+    /// Deliver rows and lines to other systems.
+    pub sinks: SinkStage,
     /// Threads of the stages, and their panics.
     pub stages: Arc<Stages>,
     /// The memory budget of queries and tails.
@@ -191,9 +195,21 @@ impl Pipeline {
         )?;
         let programs = Arc::new(programs);
         let program_thread = programs::start(&programs)?;
+        let sinks = SinkStage::start(
+            &config.sinks,
+            &SinkSources {
+                store: Arc::clone(&store),
+                parsers: Arc::clone(&parsers),
+                programs: Arc::clone(&programs),
+                clock: Arc::clone(&clock),
+                data_dir: config.data_dir.clone(),
+                stages: Arc::clone(&stages),
+            },
+        )?;
         let pipeline = Arc::new(Pipeline {
             stored,
             programs,
+            sinks,
             http: Arc::new(http),
             delivery: Arc::clone(&delivery),
             parsing,
@@ -229,6 +245,7 @@ impl Pipeline {
         self.parse_thread.join();
         self.stages.stop();
         self.summary_thread.join();
+        self.sinks.close();
         self.program_thread.join();
         self.programs.close();
         self.parsing.close_tails();

@@ -22,6 +22,7 @@ use crate::http::{self, App, Tls};
 use crate::ingest::sources::addresses;
 use crate::pipeline::Pipeline;
 use crate::process::private;
+use crate::programs::registry::Registry;
 use crate::queries::jobs::{Jobs, QUERIES_DIR};
 
 /// How often background queries are checked for expiry.
@@ -125,7 +126,7 @@ async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<
                 pipeline.sources().reload();
             }
             // What cannot be reloaded is in the log.
-            let _ = pipeline.programs.registry().reload();
+            let _ = pipeline.programs.change(Registry::reload);
         });
         if let Err(error) = reloaded.await {
             tracing::error!("SIGHUP: {error}");

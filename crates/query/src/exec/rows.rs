@@ -62,8 +62,8 @@ impl Rows {
     }
 
     /// Calls `each` with the index of a row, the place of a name in `names`, and the value of that
-    /// field, for the rows at `indexes` and all names, in their order. A value is empty when the row
-    /// has none. The names are looked up once.
+    /// field, for the rows at `indexes` and all names, in their order. A value is empty when the
+    /// row has none. The names are looked up once.
     pub fn visit_columns<'n>(
         &self,
         indexes: &[usize],

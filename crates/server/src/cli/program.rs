@@ -7,9 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use platform::{Clock, RealClock};
-use programs::{
-    Helper, Interpreter, Launcher, Limits, Loaded, NoInterpreter, RunSpec,
-};
+use programs::{Helper, Interpreter, Launcher, Limits, Loaded, NoInterpreter, RunSpec};
 use record::{Parser, ParserConfig};
 
 use super::escaped_lines;
@@ -62,9 +60,8 @@ pub fn run(args: ProgramArgs) -> Result<()> {
 }
 
 fn test(args: &TestArgs) -> Result<()> {
-    let loaded = Loaded::read(&args.file).ok_or_else(|| {
-        anyhow!("{} is neither NAME.awk nor NAME.logsql", args.file.display())
-    })?;
+    let loaded = Loaded::read(&args.file)
+        .ok_or_else(|| anyhow!("{} is neither NAME.awk nor NAME.logsql", args.file.display()))?;
     let compiled = Compiled::new(loaded.definition?)?;
     let (limits, interpreter, types) = match &args.config {
         None => (Limits::default(), None, Vec::new()),
@@ -95,7 +92,10 @@ fn test(args: &TestArgs) -> Result<()> {
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
         .collect();
     if lines.len() > SAMPLE_LINES_MAX {
-        eprintln!("note: the sample has {} lines; the first {SAMPLE_LINES_MAX} are used", lines.len());
+        eprintln!(
+            "note: the sample has {} lines; the first {SAMPLE_LINES_MAX} are used",
+            lines.len()
+        );
     }
     let mut parser = Parser::new(&ParserConfig { types, syslog_zone_offset_s: 0 })?;
     let log_type = args.log_type.as_deref().or(compiled.definition.log_type.as_deref());

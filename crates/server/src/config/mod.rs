@@ -35,6 +35,8 @@ use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
+use crate::sinks::config::SinkOptions;
+
 pub use access::{AccessConfig, Token, User};
 pub use authority::{Authority, Host};
 pub use files::format as message_format;
@@ -43,9 +45,9 @@ pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
 pub use listen::Listen;
 pub use nearest::nearest;
 pub use placement::Placement;
-use programs::ProgramOptions;
 use placement::processors;
 use platform::units::{parse_bytes, parse_duration};
+use programs::ProgramOptions;
 use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
 #[cfg(test)]
@@ -91,6 +93,8 @@ pub struct Config {
     pub summary: SummaryConfig,
     /// Programs of users.
     pub programs: ProgramOptions,
+    /// Where rows and lines go besides the store.
+    pub sinks: Vec<SinkOptions>,
     /// How connections of syslog over TCP and over TLS are served.
     pub syslog_tcp: TcpConfig,
     /// Sockets for datagrams; 0 for as many as suit the processors.
@@ -277,6 +281,7 @@ impl TryFrom<RawConfig> for Config {
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
             placement,
             programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
+            sinks: crate::sinks::config::check(raw.sinks)?,
             types: raw.types,
             journald: raw.journald.enabled.then_some(JournalConfig {
                 program: raw.journald.program.into(),

@@ -106,8 +106,9 @@ pub fn options(
 fn program(raw: RawProgram) -> Result<Loaded> {
     let name = raw.name;
     let context = format!("[[programs]] '{name}'");
-    let language = Language::named(&raw.language)
-        .ok_or_else(|| anyhow!("{context}: language is 'awk' or 'logsql', not '{}'", raw.language))?;
+    let language = Language::named(&raw.language).ok_or_else(|| {
+        anyhow!("{context}: language is 'awk' or 'logsql', not '{}'", raw.language)
+    })?;
     let text = match (raw.text, raw.file) {
         (Some(text), None) => text,
         (None, Some(file)) => std::fs::read_to_string(&file)

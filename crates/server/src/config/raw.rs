@@ -54,6 +54,8 @@ pub struct RawConfig {
     pub files: Vec<RawFiles>,
     #[serde(skip_serializing)]
     pub programs: Vec<RawProgram>,
+    #[serde(skip_serializing)]
+    pub sinks: Vec<toml::Table>,
     /// One sentence for each key of the file in the spelling of an earlier version.
     #[serde(skip)]
     pub outdated: Vec<String>,
@@ -340,6 +342,7 @@ impl Default for RawConfig {
             types: Vec::new(),
             files: Vec::new(),
             programs: Vec::new(),
+            sinks: Vec::new(),
             outdated: Vec::new(),
         }
     }

@@ -11,6 +11,7 @@ mod loki;
 mod page;
 pub mod programs;
 pub mod queries;
+pub mod sinks;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -209,6 +210,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(admin::deletions::routes())
         .merge(queries::summary::routes())
         .merge(programs::routes())
+        .merge(sinks::routes())
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
         .merge(loki::routes(inserting))

@@ -18,14 +18,14 @@ use programs::{Helper, Interpreter, Launcher};
 use query::source::TimeRange;
 use query::{Context, RunError};
 use record::Batch;
-use store::{ArrivalCursor, FrameHandle, Store, StoreError};
+use store::{ArrivalCursor, FrameHandle, Store};
 
 use super::stage::{StageThread, Stages, lock};
 use crate::config::programs::ProgramOptions;
 use crate::programs::checkpoint::Checkpoint;
 use crate::programs::compiled::Compiled;
 use crate::programs::compute::Engine;
-use crate::programs::registry::Registry;
+use crate::programs::registry::{ChangeError, Registry};
 use crate::programs::rows::{self, Completed, Found};
 use crate::programs::runner::{RowWriter, Runner};
 use crate::programs::runs::{self, RUNS_FILE, RunContext};
@@ -116,13 +116,9 @@ impl ProgramStage {
             checkpoint.disabled.clone(),
             &checkpoint.pending,
         );
-        let noted = Noted {
-            cursor: checkpoint.cursor,
-            written: checkpoint,
-            written_at: None,
-            error: None,
-        };
-        Ok(ProgramStage {
+        let noted =
+            Noted { cursor: checkpoint.cursor, written: checkpoint, written_at: None, error: None };
+        let stage = ProgramStage {
             stages: Arc::clone(parts.stages),
             store,
             parsers: Arc::clone(parts.parsers),
@@ -132,7 +128,32 @@ impl ProgramStage {
             runs,
             registry,
             noted: Mutex::new(noted),
-        })
+        };
+        // Lines that come from here on are noted, also after a crash before the first tick.
+        stage.begin_cursor();
+        stage.write_checkpoint(Duration::ZERO);
+        Ok(stage)
+    }
+
+    /// Changes the programs. Lines that come behind the change are noted, also after a crash.
+    pub fn change<T>(
+        &self,
+        work: impl FnOnce(&Registry) -> Result<T, ChangeError>,
+    ) -> Result<T, ChangeError> {
+        let changed = work(&self.registry)?;
+        self.begin_cursor();
+        self.write_checkpoint(Duration::ZERO);
+        Ok(changed)
+    }
+
+    /// Sets the cursor to the present where there is none.
+    fn begin_cursor(&self) {
+        lock(&self.noted).cursor.get_or_insert_with(|| self.now());
+    }
+
+    /// The cursor behind all lines.
+    fn now(&self) -> ArrivalCursor {
+        ArrivalCursor { through: self.store.durable_now().through, ..self.store.first_arrival() }
     }
 
     /// The programs.
@@ -176,17 +197,12 @@ impl ProgramStage {
     fn note_arrivals(&self) -> bool {
         let runners = self.registry.runners();
         let cursor = lock(&self.noted).cursor;
-        let now = || ArrivalCursor {
-            through: self.store.durable_now().through,
-            ..self.store.first_arrival()
-        };
         // A program gets the lines that come after it was made.
-        if runners.is_empty() || cursor.is_none() {
-            lock(&self.noted).cursor = Some(now());
+        let Some(cursor) = cursor.filter(|_| !runners.is_empty()) else {
+            lock(&self.noted).cursor = Some(self.now());
             return false;
-        }
-        let cursor = cursor.expect("looked at above");
-        let load = |handle: &FrameHandle| self.load(handle);
+        };
+        let load = |handle: &FrameHandle| self.parsers.load_arrival(handle);
         let (arrivals, next) = match self.store.read_after(cursor, NOTE_BYTES, &load) {
             Ok(read) => read,
             Err(error) => {
@@ -213,18 +229,6 @@ impl ProgramStage {
         true
     }
 
-    /// The records of a frame; none of one that cannot be parsed, which the parse stage reports.
-    fn load(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
-        if handle.is_internal() {
-            return Ok(Some(Arc::new(Batch::merged(&[]).expect("nothing is too much"))));
-        }
-        let load = || self.parsers.load_frame_once(handle);
-        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(load));
-        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
-            handle.is_there().then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
-        }))
-    }
-
     fn write_checkpoint(&self, interval: Duration) {
         // Before what is pending is looked at: what goes away meanwhile is computed once more.
         let mut noted = lock(&self.noted);
@@ -235,9 +239,8 @@ impl ProgramStage {
         if runners.is_empty() && noted.written == Checkpoint::default() {
             return;
         }
-        let pending = |runner: &Arc<Runner>| {
-            (runner.compiled.definition.name.clone(), runner.pending_ns())
-        };
+        let pending =
+            |runner: &Arc<Runner>| (runner.compiled.definition.name.clone(), runner.pending_ns());
         let checkpoint = Checkpoint {
             cursor: noted.cursor,
             disabled: self.registry.disabled(),

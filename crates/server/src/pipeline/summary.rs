@@ -13,7 +13,6 @@ use std::time::Duration;
 use collector::Intake;
 use platform::Clock;
 use query::{Progress, RunError};
-use record::Batch;
 use store::{ArrivalCursor, FrameHandle, Store, StoreError};
 use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 
@@ -95,7 +94,7 @@ impl SummaryStage {
         let cursor = counted.as_mut().expect("found before");
         // New frames wait to be parsed meanwhile, so the rest is left to the next call.
         for _ in 0..COUNTS_MAX {
-            let load = |handle: &FrameHandle| self.load_to_count(handle);
+            let load = |handle: &FrameHandle| self.parsers.load_arrival(handle);
             let (arrivals, next) = match self.store.read_after(*cursor, COUNT_BYTES, &load) {
                 Ok(found) => found,
                 Err(error) => return self.note_error(&error),
@@ -134,17 +133,6 @@ impl SummaryStage {
             tracing::error!("lines are not counted yet: {error}");
             *known = Some(error);
         }
-    }
-
-    /// The records of a frame to count; none if the parse stage has reported that it cannot be read
-    /// or parsed.
-    fn load_to_count(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
-        let load = || self.parsers.load_frame_once(handle);
-        let loaded = catch_unwind(AssertUnwindSafe(load));
-        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
-            let is_there = handle.is_there();
-            is_there.then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
-        }))
     }
 
     /// Writes rows when they are due, until the stages are stopped, and then once more. `parsed`

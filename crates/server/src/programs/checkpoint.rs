@@ -45,7 +45,9 @@ impl Checkpoint {
         let path = directory.join(CHECKPOINT_FILE);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Checkpoint::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Checkpoint::default());
+            }
             Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
         };
         let read = || -> Result<Checkpoint> {

@@ -121,8 +121,10 @@ impl Engine {
         let schedule = schedule(compiled.width_s, 0);
         match compiled.definition.language {
             Language::Awk => {
-                let range =
-                    TimeRange { start_ns: schedule.start_ns(start), end_ns: schedule.start_ns(end) };
+                let range = TimeRange {
+                    start_ns: schedule.start_ns(start),
+                    end_ns: schedule.start_ns(end),
+                };
                 self.run_awk(compiled, &schedule, &self.context(range, cancelled))
             }
             Language::LogsQl => {

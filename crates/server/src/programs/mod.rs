@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A bucket is computed from the lines in the store, whenever lines of it have come: after its end,
-//! after late lines, after a crash, and for a run over a past interval. So there is one way to rows.
+//! after late lines, after a crash, and for a run over a past interval. So there is one way to
+//! rows.
 //!
 //! Invariants:
 //! - A bucket of which a line came is computed after that: its note is on disk ([`checkpoint`])

@@ -15,7 +15,7 @@ use programs::{Definition, DefinitionError, Language, Loaded, load_folder};
 
 use super::compiled::Compiled;
 use super::compute::Engine;
-use super::runner::{Runner, RowWriter};
+use super::runner::{RowWriter, Runner};
 use crate::pipeline::{StageThread, Stages, lock};
 
 /// Programs that run at a time, each with a thread.
@@ -111,7 +111,8 @@ impl Registry {
         registry
     }
 
-    /// Reads the folder again. Returns how many programs there are, and how many of them cannot run.
+    /// Reads the folder again. Returns how many programs there are, and how many of them cannot
+    /// run.
     pub fn reload(&self) -> Result<(usize, usize), ChangeError> {
         let mut state = lock(&self.state);
         self.load(&mut state, &BTreeMap::new())?;
@@ -298,8 +299,7 @@ impl Registry {
         ));
         let (run, stages) = (Arc::clone(&runner), Arc::clone(&self.stages));
         let name = format!("program-{}", compiled.definition.name);
-        let thread =
-            StageThread::start(&name.clone(), move || stages.run(&name, || run.run()));
+        let thread = StageThread::start(&name.clone(), move || stages.run(&name, || run.run()));
         match thread {
             Ok(thread) => Some(Running { runner, thread }),
             Err(error) => {

@@ -14,7 +14,7 @@
 //! when the run is on the list of completed ones; from then on, they replace all rows of earlier
 //! revisions in its interval ([`Completed`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ impl Completed {
     }
 
     /// Whether rows of a bucket count, if none of a greater revision replace them.
-    fn counts(&self, time_ns: i64, revision: u64, is_of_run: bool) -> bool {
+    pub fn counts(&self, time_ns: i64, revision: u64, is_of_run: bool) -> bool {
         let last = self.0.iter().rev().find(|(_, range)| range.contains(time_ns));
         match (is_of_run, last) {
             (true, last) => last.is_some_and(|(id, _)| *id == revision),
@@ -145,18 +145,24 @@ impl Completed {
     }
 }
 
-/// The rows of a program that count, in order of time and row. `is_cut` says that there were more
-/// than wanted.
+/// The rows of a program that count, in order of time and row.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The rows.
     pub rows: Vec<StoredRow>,
-    /// Whether rows were left out.
-    pub is_cut: bool,
+    /// Places of rows of earlier revisions that no row of a later one takes.
+    pub stale: Vec<RowPlace>,
+    /// Where buckets begin that were left out because there were more rows than wanted, nanoseconds
+    /// since 1970 UTC; `None` if there are all.
+    pub cut_ns: Option<i64>,
 }
 
-/// Reads the rows of a program whose buckets begin in `range`: those that count, at most `rows_max`
-/// of the oldest buckets.
+/// The place of a row: start of its bucket in nanoseconds since 1970 UTC, width of the bucket in
+/// seconds, number of the row.
+pub type RowPlace = (i64, u32, u64);
+
+/// Reads the rows of a program whose buckets begin in the range of `context`: those that count.
+/// When they are more than `rows_max`, the newest buckets are left out, but not the only one.
 pub fn read(
     source: &dyn Source,
     context: &Context,
@@ -166,32 +172,39 @@ pub fn read(
     let text = format!("_type:={} program:={}", quote(SUMMARY_TYPE), quote(program));
     let query = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
     let mut buckets: BTreeMap<(i64, u32), Bucket> = BTreeMap::new();
-    let mut is_cut = false;
+    let mut seen: BTreeSet<RowPlace> = BTreeSet::new();
+    let mut cut_ns = None;
     let mut held = 0;
     query::run(&query, source, context, &mut |rows| {
         for index in 0..rows.len() {
-            let Some((row, is_of_run, has_row)) = rows.raw(index).and_then(parse) else { continue };
-            if row_program(&row) != Some(program)
-                || !completed.counts(row.time_ns, row.revision, is_of_run)
-            {
+            let Some(line) = rows.raw(index).and_then(parse_line) else { continue };
+            let place = (line.row.time_ns, line.row.width_s);
+            if line.program != program || cut_ns.is_some_and(|cut_ns| place.0 >= cut_ns) {
                 continue;
             }
-            let bucket = buckets.entry((row.time_ns, row.width_s)).or_default();
-            if row.revision < bucket.revision {
+            if line.has_row {
+                seen.insert((place.0, place.1, line.row.row));
+            }
+            if !completed.counts(place.0, line.row.revision, line.is_of_run) {
                 continue;
             }
-            if row.revision > bucket.revision {
+            let bucket = buckets.entry(place).or_default();
+            if line.row.revision < bucket.revision {
+                continue;
+            }
+            if line.row.revision > bucket.revision {
                 held -= bucket.rows.len();
-                *bucket = Bucket { revision: row.revision, rows: Vec::new() };
+                *bucket = Bucket { revision: line.row.revision, rows: Vec::new() };
             }
-            if has_row {
+            if line.has_row {
                 held += 1;
-                bucket.rows.push(row);
+                bucket.rows.push(line.row);
             }
             while held > rows_max && buckets.len() > 1 {
-                let (_, dropped) = buckets.pop_last().expect("there are two");
+                let ((start_ns, width_s), dropped) = buckets.pop_last().expect("there are two");
                 held -= dropped.rows.len();
-                is_cut = true;
+                cut_ns = Some(start_ns);
+                seen.split_off(&(start_ns, width_s, 0));
             }
         }
         ControlFlow::Continue(())
@@ -199,16 +212,14 @@ pub fn read(
     let mut rows: Vec<StoredRow> = Vec::new();
     for (_, mut bucket) in not_overlapping(buckets) {
         bucket.rows.sort_by_key(|row| row.row);
-        // A crash between a frame and its acknowledgement can leave it twice.
+        // A frame that was stored although its writer was told otherwise is there twice.
         bucket.rows.dedup_by_key(|row| row.row);
         rows.append(&mut bucket.rows);
     }
-    for row in &mut rows {
-        row.fields.retain(|name, _| !is_reserved(name));
+    for row in &rows {
+        seen.remove(&(row.time_ns, row.width_s, row.row));
     }
-    is_cut |= rows.len() > rows_max;
-    rows.truncate(rows_max);
-    Ok(Found { rows, is_cut })
+    Ok(Found { rows, stale: seen.into_iter().collect(), cut_ns })
 }
 
 #[derive(Debug, Default)]
@@ -236,22 +247,179 @@ fn not_overlapping(buckets: BTreeMap<(i64, u32), Bucket>) -> BTreeMap<(i64, u32)
     kept
 }
 
-fn row_program(row: &StoredRow) -> Option<&str> {
-    row.fields.get("program")?.as_str()
+/// A line of a row.
+pub struct ParsedLine {
+    /// The program.
+    pub program: String,
+    /// The row; without fields of Loginson itself.
+    pub row: StoredRow,
+    /// Whether it belongs to a run over a past interval.
+    pub is_of_run: bool,
+    /// Whether it is more than the sign that a bucket has no rows.
+    pub has_row: bool,
 }
 
-/// A row from its line, whether it is of a run, and whether it is more than the sign that there are
-/// no rows.
-fn parse(line: &[u8]) -> Option<(StoredRow, bool, bool)> {
-    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line).ok()?;
+/// Reads a line; `None` if it is no row of a program.
+pub fn parse_line(line: &[u8]) -> Option<ParsedLine> {
+    let mut fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(line).ok()?;
     let number = |name: &str| fields.get(name).and_then(serde_json::Value::as_u64);
+    let program = fields.get("program")?.as_str()?.to_owned();
     let time_ns = query::parse_timestamp(fields.get("_time")?.as_str()?.as_bytes())?;
     let (row, is_of_run) = (number("row"), number("run").is_some());
     let width_s = number("bucket_s").and_then(|width| u32::try_from(width).ok())?;
-    let (revision, has_row) = (number("revision")?, row.is_some());
-    Some((
-        StoredRow { time_ns, width_s, revision, row: row.unwrap_or(0), fields },
-        is_of_run,
-        has_row,
-    ))
+    let revision = number("revision")?;
+    fields.retain(|name, _| !is_reserved(name));
+    let stored = StoredRow { time_ns, width_s, revision, row: row.unwrap_or(0), fields };
+    Some(ParsedLine { program, row: stored, is_of_run, has_row: row.is_some() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use query::source::{ScanUnit, SourceError, Whose};
+    use record::{Batch, FrameBuilder, LineId, Parser, ParserConfig};
+
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    /// Rows in the store: a frame for each revision.
+    struct Rows(Vec<Arc<Batch>>);
+
+    struct Unit(Arc<Batch>);
+
+    impl ScanUnit for Unit {
+        fn time_range_ns(&self) -> Option<(i64, i64)> {
+            Some(self.0.time_range_ns())
+        }
+        fn lines(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn bytes(&self) -> u64 {
+            self.0.raw_bytes()
+        }
+        fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+            Ok(Some(Arc::clone(&self.0)))
+        }
+    }
+
+    impl Source for Rows {
+        fn units(&self, _: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+            assert_eq!(whose, Whose::All, "rows are lines of Loginson itself");
+            Ok(self.0.iter().map(|b| Box::new(Unit(Arc::clone(b))) as Box<dyn ScanUnit>).collect())
+        }
+        fn find(&self, _: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+            Ok(None)
+        }
+    }
+
+    impl Rows {
+        fn add(&mut self, bucket: &BucketOf<'_>, rows: &[&str]) {
+            let parsed: Vec<Row> =
+                rows.iter().map(|row| programs::parse_row(row.as_bytes(), 9).unwrap()).collect();
+            let mut lines = Vec::new();
+            write_bucket(bucket, &parsed, &mut lines);
+            let mut frame = FrameBuilder::new();
+            frame.push_lines(&origin(), 1, &lines);
+            let frame = Arc::new(frame.finish(1, self.0.len() as u64 + 1).unwrap());
+            let mut parser = Parser::new(&ParserConfig::default()).unwrap();
+            self.0.push(Arc::new(parser.parse(frame)));
+        }
+
+        fn read(&self, completed: &Completed, rows_max: usize) -> Found {
+            read(self, &Context::default(), ("p", completed), rows_max).unwrap()
+        }
+    }
+
+    fn bucket(start_s: i64, revision: u64) -> BucketOf<'static> {
+        BucketOf { program: "p", start_ns: start_s * S, width_s: 10, revision, is_of_run: false }
+    }
+
+    fn shown(found: &Found) -> Vec<String> {
+        let row = |row: &StoredRow| {
+            format!("{} {}", row.time_ns / S, serde_json::to_string(&row.fields).unwrap())
+        };
+        found.rows.iter().map(row).collect()
+    }
+
+    #[test]
+    fn the_last_revision_counts() {
+        let mut rows = Rows(Vec::new());
+        rows.add(&bucket(10, 1), &["a=1", "a=2"]);
+        rows.add(&bucket(0, 2), &["b=\"x \\\" y\" c=0.5"]);
+        rows.add(&bucket(10, 3), &["a=3"]);
+        rows.add(&bucket(20, 4), &["a=4"]);
+        rows.add(&bucket(20, 5), &[]);
+        rows.add(&BucketOf { program: "other", ..bucket(0, 9) }, &["a=9"]);
+        let found = rows.read(&Completed::default(), 100);
+        assert_eq!(shown(&found), [r#"0 {"b":"x \" y","c":0.5}"#, r#"10 {"a":3}"#]);
+        assert_eq!(found.stale, [(10 * S, 10, 1), (20 * S, 10, 0)]);
+        assert_eq!(found.cut_ns, None);
+    }
+
+    #[test]
+    fn rows_of_a_run_count_when_it_is_complete() {
+        let mut rows = Rows(Vec::new());
+        rows.add(&bucket(0, 1), &["a=1"]);
+        rows.add(&bucket(10, 1), &["a=1"]);
+        rows.add(&BucketOf { is_of_run: true, ..bucket(0, 5) }, &["a=5"]);
+        let found = |completed: &Completed, rows: &Rows| shown(&rows.read(completed, 100));
+        assert_eq!(found(&Completed::default(), &rows), [r#"0 {"a":1}"#, r#"10 {"a":1}"#]);
+        let range = TimeRange { start_ns: 0, end_ns: 20 * S };
+        let completed = Completed(vec![(5, range)]);
+        assert_eq!(found(&completed, &rows), [r#"0 {"a":5}"#]);
+        rows.add(&bucket(10, 6), &["a=6"]);
+        assert_eq!(found(&completed, &rows), [r#"0 {"a":5}"#, r#"10 {"a":6}"#]);
+        let later = Completed(vec![(5, range), (7, range)]);
+        assert_eq!(found(&later, &rows), Vec::<String>::new());
+    }
+
+    #[test]
+    fn rows_of_another_width_are_replaced() {
+        let mut rows = Rows(Vec::new());
+        for start_s in [0, 10, 50, 60] {
+            rows.add(&bucket(start_s, 1), &["a=1"]);
+        }
+        rows.add(&BucketOf { width_s: 60, ..bucket(0, 2) }, &["a=60"]);
+        assert_eq!(
+            shown(&rows.read(&Completed::default(), 100)),
+            [r#"0 {"a":60}"#, r#"60 {"a":1}"#]
+        );
+    }
+
+    #[test]
+    fn beyond_the_bound_the_newest_buckets_are_left_out() {
+        let mut rows = Rows(Vec::new());
+        for start_s in [30, 10, 20, 0, 40] {
+            rows.add(&bucket(start_s, 1), &["a=1", "a=2"]);
+        }
+        let found = rows.read(&Completed::default(), 4);
+        assert_eq!((found.rows.len(), found.cut_ns), (4, Some(20 * S)));
+        let found = rows.read(&Completed::default(), 1);
+        assert_eq!((found.rows.len(), found.cut_ns), (2, Some(10 * S)));
+    }
+
+    proptest! {
+        /// The rows are those of a table in which each revision replaces the one before.
+        #[test]
+        fn rows_are_those_of_a_table(
+            revisions in proptest::collection::vec((0i64..4, 0usize..3), 0..20),
+        ) {
+            let mut rows = Rows(Vec::new());
+            let mut table: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+            for (revision, (at, count)) in revisions.into_iter().enumerate() {
+                let made: Vec<String> =
+                    (0..count).map(|row| format!("r={revision} n={row}")).collect();
+                let texts: Vec<&str> = made.iter().map(String::as_str).collect();
+                rows.add(&bucket(at * 10, revision as u64 + 1), &texts);
+                let row = |row| format!("{} {{\"n\":{row},\"r\":{revision}}}", at * 10);
+                table.insert(at, (0..count).map(row).collect());
+            }
+            let expected: Vec<String> = table.into_values().flatten().collect();
+            prop_assert_eq!(shown(&rows.read(&Completed::default(), 1000)), expected);
+        }
+    }
 }

@@ -41,8 +41,8 @@ impl RowWriter {
         RowWriter { own, clock, last_revision: Mutex::new(0) }
     }
 
-    /// A number greater than all before: the time in microseconds since 1970 UTC, as far as the clock
-    /// does not go back. JavaScript can hold it without rounding.
+    /// A number greater than all before: the time in microseconds since 1970 UTC, as far as the
+    /// clock does not go back. JavaScript can hold it without rounding.
     pub fn next_revision(&self) -> u64 {
         let mut last = lock(&self.last_revision);
         *last = (self.clock.now_ns().max(0) as u64 / 1_000).max(*last + 1);
@@ -134,13 +134,13 @@ impl Runner {
         }
     }
 
-    /// Event times that are to be computed, nanoseconds since 1970 UTC: start, and the first instant
-    /// behind.
+    /// Event times that are to be computed, nanoseconds since 1970 UTC: start, and the first
+    /// instant behind.
     pub fn pending_ns(&self) -> Vec<(i64, i64)> {
         let queue = lock(&self.queue);
         let ranges = queue.pending.ranges().chain(queue.taken);
-        let times = ranges
-            .map(|(start, end)| (self.schedule.start_ns(start), self.schedule.start_ns(end)));
+        let times =
+            ranges.map(|(start, end)| (self.schedule.start_ns(start), self.schedule.start_ns(end)));
         times.collect()
     }
 
@@ -287,7 +287,9 @@ impl Runner {
             Err(error) => {
                 let message = format!("its rows could not be stored: {error}");
                 let all = written.iter();
-                failed.extend(all.map(|(bucket, ..)| (*bucket, Some((message.clone(), String::new())))));
+                failed.extend(
+                    all.map(|(bucket, ..)| (*bucket, Some((message.clone(), String::new())))),
+                );
             }
         }
         lines.clear();

@@ -154,7 +154,8 @@ fn compute(
     while at < buckets.len() {
         (with.check)()?;
         let start = buckets[at];
-        let count = buckets[at..].iter().take_while(|bucket| **bucket < start + BUCKETS_MAX).count();
+        let count =
+            buckets[at..].iter().take_while(|bucket| **bucket < start + BUCKETS_MAX).count();
         let end = buckets[at + count - 1] + 1;
         let cancelled = Arc::clone(&with.context.cancelled);
         for result in with.engine.compute(compiled, (start, end), &cancelled)? {

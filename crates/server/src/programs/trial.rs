@@ -73,7 +73,13 @@ pub fn run(
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
         let lines_matching = source.matching(compiled, &context)?.len() as u64;
-        return Ok(Trial { rows, error, rejected: result.rejected, lines_matching, ..Trial::default() });
+        return Ok(Trial {
+            rows,
+            error,
+            rejected: result.rejected,
+            lines_matching,
+            ..Trial::default()
+        });
     }
     let first_s = source.0.as_ref().map_or(0, |batch| batch.time_range_ns().0 / SECOND_NS);
     let width_s = i64::from(compiled.width_s);
@@ -152,7 +158,8 @@ impl Sample {
 
 impl Source for Sample {
     fn units(&self, _: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
-        let unit = |batch: &Arc<Batch>| Box::new(SampleUnit(Arc::clone(batch))) as Box<dyn ScanUnit>;
+        let unit =
+            |batch: &Arc<Batch>| Box::new(SampleUnit(Arc::clone(batch))) as Box<dyn ScanUnit>;
         Ok(self.0.iter().map(unit).collect())
     }
 

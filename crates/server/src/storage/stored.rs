@@ -2,6 +2,7 @@
 //! earlier and cached, or parsed now.
 
 use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use query::LineSet;
@@ -97,6 +98,17 @@ impl Parsers {
         }
         let frame = handle.read_frame_once()?;
         Ok(frame.map(|frame| self.parse_and_keep(handle, frame)))
+    }
+
+    /// The records of a frame, for stages that read behind a cursor: none of a frame that cannot be
+    /// read or parsed, which the parse stage reports; `None` where it was deleted.
+    pub fn load_arrival(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        let load = || self.load_frame_once(handle);
+        let loaded = catch_unwind(AssertUnwindSafe(load));
+        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
+            let is_there = handle.is_there();
+            is_there.then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
+        }))
     }
 
     fn parse_and_keep(&self, handle: &FrameHandle, frame: Arc<Frame>) -> Arc<Batch> {

@@ -265,7 +265,9 @@ mod tests {
         std::fs::write(directory.path().join(format!("{RERUNS_FILE}.new")), "{").unwrap();
         assert_eq!(KeptReruns::open(directory.path(), RERUNS_FILE).unwrap().list().list(), [rerun]);
         std::fs::write(directory.path().join(RERUNS_FILE), "{}").unwrap();
-        let Err(error) = KeptReruns::open(directory.path(), RERUNS_FILE) else { panic!("it is damaged") };
+        let Err(error) = KeptReruns::open(directory.path(), RERUNS_FILE) else {
+            panic!("it is damaged")
+        };
         assert!(format!("{error:#}").contains("move it away"), "{error:#}");
         std::fs::write(directory.path().join(RERUNS_FILE), r#"{"version":9,"reruns":[]}"#).unwrap();
         assert!(KeptReruns::open(directory.path(), RERUNS_FILE).is_err());

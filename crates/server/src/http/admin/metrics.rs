@@ -76,6 +76,7 @@ fn text(app: &App) -> String {
             pipeline.parsing.failures(),
         );
         crate::http::programs::metrics::text(&pipeline.programs, &mut out);
+        crate::http::sinks::metrics(&pipeline.sinks, &mut out);
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
             &mut out,

@@ -88,6 +88,6 @@ async fn change<T: Send + 'static>(
     work: impl FnOnce(&Registry) -> Result<T, ChangeError> + Send + 'static,
 ) -> ApiResult<T> {
     let pipeline = app.pipeline()?;
-    let changed = tokio::task::spawn_blocking(move || work(pipeline.programs.registry())).await;
+    let changed = tokio::task::spawn_blocking(move || pipeline.programs.change(work)).await;
     changed.map_err(|error| ApiError::internal(error.to_string()))?.map_err(refused)
 }

@@ -57,8 +57,9 @@ pub async fn rows(
     if bucket_s.is_none() {
         app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
     }
-    let rows: Vec<Value> = found.rows.iter().map(shown).collect();
-    Ok(Json(json!({ "bucket_s": bucket_s, "rows": rows, "is_cut": found.is_cut })).into_response())
+    let rows: Vec<Value> = found.rows.iter().take(limit).map(shown).collect();
+    let is_cut = found.cut_ns.is_some() || found.rows.len() > limit;
+    Ok(Json(json!({ "bucket_s": bucket_s, "rows": rows, "is_cut": is_cut })).into_response())
 }
 
 /// A row.

@@ -93,7 +93,7 @@ pub async fn begin(
             "buckets": after.buckets,
             "rows_before": before.rows.iter().map(shown).collect::<Vec<_>>(),
             "rows_after": after.rows.iter().map(shown).collect::<Vec<_>>(),
-            "is_cut": before.is_cut || after.is_cut,
+            "is_cut": before.cut_ns.is_some() || after.is_cut,
         });
         return Ok(Json(body).into_response());
     }

@@ -45,8 +45,11 @@ pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiRe
 
 /// A program without its text.
 pub fn shown(listed: &Listed) -> Value {
-    let definition =
-        listed.compiled.as_ref().ok().map(|compiled| &compiled.definition).or(listed.loaded.definition.as_ref().ok());
+    let definition = listed.compiled.as_ref().ok().map(|compiled| &compiled.definition).or(listed
+        .loaded
+        .definition
+        .as_ref()
+        .ok());
     let runner = listed.runner.as_deref();
     let status = runner.map(Runner::status).unwrap_or_default();
     let (waiting, late_ns) = runner.map_or((0, 0), Runner::backlog);
@@ -101,9 +104,7 @@ pub fn shown(listed: &Listed) -> Value {
 
 /// Lines of output that are no rows.
 pub fn rejected(lines: &[RowError]) -> Vec<Value> {
-    let shown = |line: &RowError| {
-        json!({ "line": line.line_number, "text": line.line, "reason": line.problem.to_string() })
-    };
+    let shown = |line: &RowError| json!({ "line": line.line_number, "text": line.line, "reason": line.problem.to_string() });
     lines.iter().map(shown).collect()
 }
 

@@ -47,7 +47,10 @@ pub async fn test(
         ))
     })?;
     let language = Language::named(&sent.language).ok_or_else(|| {
-        ApiError::bad_request(format!("language: '{}' is neither 'awk' nor 'logsql'", sent.language))
+        ApiError::bad_request(format!(
+            "language: '{}' is neither 'awk' nor 'logsql'",
+            sent.language
+        ))
     })?;
     if sent.lines.len() > trial::SAMPLE_LINES_MAX {
         let max = trial::SAMPLE_LINES_MAX;

@@ -107,7 +107,9 @@ async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         let status = match &refused {
             Some(RerunError::Busy | RerunError::Full) => StatusCode::CONFLICT,
             Some(RerunError::NotReady) => StatusCode::SERVICE_UNAVAILABLE,
-            Some(RerunError::NotKept(_) | RerunError::Program(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            Some(RerunError::NotKept(_) | RerunError::Program(_)) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
             Some(RerunError::Run(_)) | None => return error,
         };
         ApiError::new(status, refused.map_or_else(String::new, |error| error.to_string()))

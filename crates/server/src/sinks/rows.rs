@@ -1,0 +1,175 @@
+//! Rows of programs as documents, each revision of a bucket as it is stored.
+//!
+//! The id of a document names program, bucket and row, so that a later revision replaces the
+//! earlier one. Rows of a run over a past interval are sent when the run is complete: behind the
+//! arrivals, run by run, page by page. The cursor has both places: `r1-ARRIVALS-RUN-PAGE`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use query::source::TimeRange;
+use sinks::{Batch as Documents, Document, Value};
+use store::{ArrivalCursor, Store};
+use summary::Rerun;
+
+use super::feed::{ArrivalReader, Feed};
+use crate::pipeline::programs::ProgramStage;
+use crate::programs::rows::{Completed, StoredRow, parse_line};
+use crate::storage::stored::Parsers;
+
+/// Buckets of a run that are sent together.
+const PAGE_BUCKETS: i64 = 1_000;
+/// Rows of a page; more are sent all the same, in further pages.
+const PAGE_ROWS: usize = 20_000;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Reads rows behind a cursor.
+pub struct RowFeed {
+    reader: ArrivalReader,
+    programs: Arc<ProgramStage>,
+    /// Programs whose rows are wanted; all if there is none.
+    names: BTreeSet<String>,
+    place: RunPlace,
+    stopped: Arc<AtomicBool>,
+}
+
+/// Which runs were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RunPlace {
+    /// The run that is being sent, or was last.
+    run: u64,
+    /// Where its next page begins, nanoseconds since 1970 UTC; `None`: it was sent as a whole.
+    page_ns: Option<i64>,
+}
+
+impl RowFeed {
+    /// A feed behind `cursor`, the text of an earlier batch.
+    pub fn new(
+        (store, parsers): (Arc<Store>, Arc<Parsers>),
+        programs: Arc<ProgramStage>,
+        names: &[String],
+        cursor: Option<&str>,
+        from_beginning: bool,
+        stopped: Arc<AtomicBool>,
+    ) -> Result<RowFeed, String> {
+        let (arrivals, place) = match cursor.map(parse_cursor) {
+            None => {
+                // Runs of the past are in the rows that count, where these are sent from the
+                // beginning.
+                let last = programs.runs().list().iter().map(|run| run.id).max();
+                (None, RunPlace { run: last.unwrap_or(0), page_ns: None })
+            }
+            Some(Some((arrivals, place))) => (Some(arrivals), place),
+            Some(None) => {
+                let text = cursor.unwrap_or_default();
+                return Err(format!("'{text}' is no cursor of rows"));
+            }
+        };
+        let reader = ArrivalReader::new(store, parsers, arrivals, from_beginning);
+        let names = names.iter().cloned().collect();
+        Ok(RowFeed { reader, programs, names, place, stopped })
+    }
+
+    fn wants(&self, program: &str) -> bool {
+        self.names.is_empty() || self.names.contains(program)
+    }
+
+    /// A page of the next run that was not sent; `None` if there is no such run.
+    fn next_page(&mut self) -> Result<Option<Vec<Document>>, String> {
+        let runs = self.programs.runs();
+        let is_next = |run: &&Rerun| {
+            run.id > self.place.run || (run.id == self.place.run && self.place.page_ns.is_some())
+        };
+        let Some(run) = runs.list().iter().find(is_next).cloned() else { return Ok(None) };
+        let begun = self.place.page_ns.filter(|_| run.id == self.place.run);
+        let start_ns = begun.unwrap_or(run.start_ns);
+        let mut documents = Vec::new();
+        let mut end_ns = run.end_ns;
+        if self.wants(&run.summary_of) {
+            let width_ns = self.width_s(&run.summary_of) * SECOND_NS;
+            end_ns = run.end_ns.min(start_ns.saturating_add(width_ns * PAGE_BUCKETS));
+            let range = TimeRange { start_ns, end_ns };
+            let context = self.programs.engine().context(range, &self.stopped);
+            let found = self.programs.rows(&run.summary_of, &context, PAGE_ROWS);
+            let found = found.map_err(|error| error.to_string())?;
+            if let Some(cut_ns) = found.cut_ns {
+                end_ns = cut_ns;
+            }
+            documents.extend(found.rows.iter().map(|row| document(&run.summary_of, row)));
+        }
+        let page_ns = (end_ns < run.end_ns).then_some(end_ns);
+        self.place = RunPlace { run: run.id, page_ns };
+        Ok(Some(documents))
+    }
+
+    fn width_s(&self, program: &str) -> i64 {
+        let listed = self.programs.registry().get(program).ok();
+        let compiled = listed.and_then(|listed| listed.compiled.ok());
+        compiled.map_or(1, |compiled| i64::from(compiled.width_s))
+    }
+}
+
+impl Feed for RowFeed {
+    fn next(&mut self) -> Result<Option<Documents>, String> {
+        let Some(arrivals) = self.reader.read().map_err(|error| error.to_string())? else {
+            let page = self.next_page()?;
+            return Ok(page.map(|documents| Documents { documents, cursor: self.cursor() }));
+        };
+        let runs = self.programs.runs();
+        let mut documents = Vec::new();
+        for batch in arrivals.batches.iter().filter(|batch| batch.is_internal()) {
+            for row in batch.rows() {
+                let Some(parsed) = parse_line(row.raw()) else { continue };
+                let wanted = self.wants(&parsed.program)
+                    && !parsed.is_of_run
+                    && parsed.has_row
+                    && Completed::of(&parsed.program, &runs).counts(
+                        parsed.row.time_ns,
+                        parsed.row.revision,
+                        false,
+                    );
+                if wanted {
+                    documents.push(document(&parsed.program, &parsed.row));
+                }
+            }
+        }
+        Ok(Some(Documents { documents, cursor: self.cursor() }))
+    }
+
+    fn cursor(&self) -> String {
+        let RunPlace { run, page_ns } = self.place;
+        let page = page_ns.map_or("done".to_owned(), |page_ns| page_ns.to_string());
+        format!("r1/{}/{run}/{page}", self.reader.cursor())
+    }
+
+    fn frames_left(&self) -> u64 {
+        self.reader.frames_left()
+    }
+}
+
+fn parse_cursor(text: &str) -> Option<(ArrivalCursor, RunPlace)> {
+    let mut parts = text.strip_prefix("r1/")?.split('/');
+    let (arrivals, run, page) = (parts.next()?, parts.next()?, parts.next()?);
+    let page_ns = match page {
+        "done" => None,
+        page => Some(page.parse().ok()?),
+    };
+    Some((arrivals.parse().ok()?, RunPlace { run: run.parse().ok()?, page_ns }))
+}
+
+fn document(program: &str, row: &StoredRow) -> Document {
+    let start_s = row.time_ns.div_euclid(SECOND_NS);
+    let own = [
+        ("program", Value::from(program)),
+        ("bucket_s", Value::from(row.width_s)),
+        ("revision", Value::from(row.revision)),
+    ];
+    let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let fields = row.fields.iter().map(|(name, value)| (name.clone(), value.clone()));
+    Document {
+        id: format!("{program}-{start_s}-{}-{}", row.width_s, row.row),
+        time_ns: row.time_ns,
+        fields: own.chain(fields).collect(),
+    }
+}

@@ -1,0 +1,336 @@
+//! The sinks that run: each reads the store on a thread of its own and hands documents to the
+//! thread that delivers them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use platform::Clock;
+use sinks::{Batch as Documents, NotTaken, Phase, Runner, RunnerParts, State};
+use store::Store;
+
+use super::config::{Of, SinkOptions};
+use super::cursor_file::CursorFile;
+use super::feed::Feed;
+use super::lines::LineFeed;
+use super::queries::QueryFeed;
+use super::rows::RowFeed;
+use crate::pipeline::programs::ProgramStage;
+use crate::pipeline::{StageThread, Stages, lock};
+use crate::storage::stored::Parsers;
+
+/// How often a sink looks for new documents, and whether it has to end.
+const TICK: Duration = Duration::from_millis(250);
+/// How often the cursor is written.
+const CURSOR_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after an error of reading, or of making the destination.
+const ERROR_PAUSE: Duration = Duration::from_secs(5);
+
+/// What sinks read.
+#[derive(Clone)]
+pub struct SinkSources {
+    /// The store.
+    pub store: Arc<Store>,
+    /// Parsers of frames.
+    pub parsers: Arc<Parsers>,
+    /// Programs, for their rows.
+    pub programs: Arc<ProgramStage>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// Signals of all stages.
+    pub stages: Arc<Stages>,
+}
+
+/// All sinks.
+pub struct SinkStage {
+    sinks: Vec<(Arc<RunningSink>, StageThread)>,
+}
+
+/// A sink that runs.
+pub struct RunningSink {
+    options: SinkOptions,
+    sources: SinkSources,
+    stopped: Arc<AtomicBool>,
+    /// What the thread begins with; `None` once it has it, or if it could not be opened yet.
+    begun: Mutex<Option<Begun>>,
+    /// `None` while the destination cannot be made, and after the end.
+    runner: Mutex<Option<Runner>>,
+    seen: Mutex<Seen>,
+    /// The cursor of the last batch that was delivered as a whole.
+    acknowledged: Arc<Mutex<Option<String>>>,
+}
+
+/// What a sink begins with.
+struct Begun {
+    file: CursorFile,
+    feed: Box<dyn Feed>,
+    cursor: String,
+}
+
+/// What a sink tells besides what its runner does.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Frames that were not read yet, about.
+    frames_left: u64,
+    /// Why the sink cannot read, or cannot begin.
+    error: Option<String>,
+    /// The state at the end of the runner.
+    last: State,
+}
+
+/// What a sink is doing.
+pub struct Told {
+    /// Its name.
+    pub name: String,
+    /// The kind of destination.
+    pub kind: &'static str,
+    /// What goes there: `rows`, `lines` or `query`.
+    pub of: &'static str,
+    /// A word for it.
+    pub state: &'static str,
+    /// What the runner tells.
+    pub runner: State,
+    /// Frames that were not read yet, about.
+    pub frames_left: u64,
+    /// Why the sink cannot read, or cannot begin.
+    pub error: Option<String>,
+}
+
+impl SinkStage {
+    /// Starts all sinks.
+    pub fn start(options: &[SinkOptions], sources: &SinkSources) -> anyhow::Result<SinkStage> {
+        let mut stage = SinkStage { sinks: Vec::new() };
+        for options in options {
+            let sink = Arc::new(RunningSink {
+                options: options.clone(),
+                sources: sources.clone(),
+                stopped: Arc::default(),
+                begun: Mutex::default(),
+                runner: Mutex::default(),
+                seen: Mutex::default(),
+                acknowledged: Arc::default(),
+            });
+            match sink.begin() {
+                Ok(begun) => *lock(&sink.begun) = Some(begun),
+                Err(error) => sink.note_error(Some(error)),
+            }
+            let run = Arc::clone(&sink);
+            let name = format!("feed-{}", options.sink.name);
+            let stages = Arc::clone(&sources.stages);
+            let thread = StageThread::start(&name.clone(), move || stages.run(&name, || run.run()));
+            stage.sinks.push((sink, thread?));
+        }
+        Ok(stage)
+    }
+
+    /// What all sinks are doing, in the order of the configuration.
+    pub fn told(&self) -> Vec<Told> {
+        self.sinks.iter().map(|(sink, _)| sink.told()).collect()
+    }
+
+    /// Ends all sinks after the requests that are under way. What was not delivered is delivered
+    /// after the next start.
+    pub fn close(&self) {
+        for (sink, _) in &self.sinks {
+            sink.stopped.store(true, Relaxed);
+        }
+        for (_, thread) in &self.sinks {
+            thread.join();
+        }
+    }
+}
+
+impl RunningSink {
+    fn told(&self) -> Told {
+        let seen = lock(&self.seen).clone();
+        let runner = lock(&self.runner).as_ref().map(Runner::state);
+        let state = match (&runner, &seen.error) {
+            (_, Some(_)) => "failing",
+            (None, None) => "stopped",
+            (Some(state), None) => match state.phase {
+                Phase::Idle => "idle",
+                Phase::Sending if state.failures_in_a_row == 0 => "delivering",
+                Phase::Sending | Phase::Waiting { .. } => "retrying",
+                Phase::Ended => "stopped",
+            },
+        };
+        Told {
+            name: self.options.sink.name.clone(),
+            kind: self.options.kind,
+            of: self.options.of.name(),
+            state,
+            runner: runner.unwrap_or(seen.last),
+            frames_left: seen.frames_left,
+            error: seen.error,
+        }
+    }
+
+    /// Opens the cursor. A sink that is new gets one at once, so that lines that come from here on
+    /// are delivered, also after a crash before the first delivery.
+    fn begin(&self) -> Result<Begun, String> {
+        let name = &self.options.sink.name;
+        let file = CursorFile::new(&self.sources.data_dir, name)
+            .map_err(|error| format!("its folder cannot be made: {error}"))?;
+        let written = file.read().map_err(|error| {
+            let folder = file.folder().display();
+            format!("{folder}/{name}.cursor cannot be read: {error}; remove it to begin anew")
+        })?;
+        let feed = self.feed(written.as_deref())?;
+        let cursor = match written {
+            Some(cursor) => cursor,
+            None => {
+                let cursor = feed.cursor();
+                file.write(&cursor)
+                    .map_err(|error| format!("its cursor cannot be written: {error}"))?;
+                cursor
+            }
+        };
+        Ok(Begun { file, feed, cursor })
+    }
+
+    /// Reads and hands on until the sink is stopped.
+    fn run(&self) {
+        let begun = lock(&self.begun).take();
+        let Some(Begun { file, mut feed, cursor }) =
+            begun.or_else(|| self.until_ok(|| self.begin()))
+        else {
+            return;
+        };
+        if self.until_ok(|| self.start_runner(&file)).is_none() {
+            return;
+        }
+        let mut written = (Some(cursor), Instant::now());
+        while !self.stopped.load(Relaxed) {
+            let next = feed.next();
+            lock(&self.seen).frames_left = feed.frames_left();
+            match next {
+                Ok(Some(documents)) => self.hand_on(documents, &file, &mut written),
+                Ok(None) => std::thread::sleep(TICK),
+                Err(error) => {
+                    self.note_error(Some(error));
+                    self.sleep(ERROR_PAUSE);
+                    continue;
+                }
+            }
+            self.note_error(None);
+            self.write_cursor(&file, &mut written, CURSOR_INTERVAL);
+        }
+        let runner = lock(&self.runner).take();
+        if let Some(runner) = runner {
+            lock(&self.seen).last = runner.stop();
+        }
+        self.write_cursor(&file, &mut written, Duration::ZERO);
+    }
+
+    /// Submits documents as soon as there is room.
+    fn hand_on(
+        &self,
+        documents: Documents,
+        file: &CursorFile,
+        written: &mut (Option<String>, Instant),
+    ) {
+        let mut waiting = documents;
+        while !self.stopped.load(Relaxed) {
+            let offered = match &*lock(&self.runner) {
+                Some(runner) => runner.offer(waiting),
+                None => return,
+            };
+            waiting = match offered {
+                Ok(()) => return,
+                Err(NotTaken::Full(documents)) => documents,
+                Err(NotTaken::Closed(_)) => {
+                    // A bug ended the thread of the runner. What it had is read again.
+                    self.note_error(Some("it ended because of a bug; see the log".to_owned()));
+                    self.sleep(ERROR_PAUSE);
+                    return;
+                }
+            };
+            self.write_cursor(file, written, CURSOR_INTERVAL);
+            std::thread::sleep(TICK / 5);
+        }
+    }
+
+    fn feed(&self, cursor: Option<&str>) -> Result<Box<dyn Feed>, String> {
+        let SinkSources { store, parsers, programs, clock, .. } = &self.sources;
+        let from = (Arc::clone(store), Arc::clone(parsers));
+        let beginning = self.options.from_beginning;
+        let stopped = Arc::clone(&self.stopped);
+        Ok(match &self.options.of {
+            Of::Lines(filter) => Box::new(LineFeed::new(from, filter, cursor, beginning)?),
+            Of::Rows(names) => {
+                let programs = Arc::clone(programs);
+                Box::new(RowFeed::new(from, programs, names, cursor, beginning, stopped)?)
+            }
+            Of::Query { query, every, delay } => {
+                let from = (Arc::clone(programs.engine()), Arc::clone(clock));
+                Box::new(QueryFeed::new(from, query, (*every, *delay), cursor, stopped)?)
+            }
+        })
+    }
+
+    fn start_runner(&self, file: &CursorFile) -> Result<(), String> {
+        let sink = &self.options.sink;
+        let destination = sink.destination().map_err(|fault| fault.to_string())?;
+        let rejects = sink.reject_store(file.folder());
+        let acknowledged = Arc::clone(&self.acknowledged);
+        let parts = RunnerParts::new(destination, Box::new(rejects), move |cursor: &str| {
+            *lock(&acknowledged) = Some(cursor.to_owned());
+        });
+        let runner = Runner::start(&sink.name, parts, sink.runner)
+            .map_err(|error| format!("its thread cannot be started: {error}"))?;
+        *lock(&self.runner) = Some(runner);
+        Ok(())
+    }
+
+    fn write_cursor(
+        &self,
+        file: &CursorFile,
+        (written, at): &mut (Option<String>, Instant),
+        interval: Duration,
+    ) {
+        let acknowledged = lock(&self.acknowledged).clone();
+        if acknowledged.is_none() || acknowledged == *written || at.elapsed() < interval {
+            return;
+        }
+        *at = Instant::now();
+        match file.write(acknowledged.as_deref().unwrap_or_default()) {
+            Ok(()) => *written = acknowledged,
+            Err(error) => self.note_error(Some(format!("its cursor cannot be written: {error}"))),
+        }
+    }
+
+    /// Calls `attempt` until it succeeds or the sink is stopped.
+    fn until_ok<T>(&self, mut attempt: impl FnMut() -> Result<T, String>) -> Option<T> {
+        while !self.stopped.load(Relaxed) {
+            match attempt() {
+                Ok(value) => {
+                    self.note_error(None);
+                    return Some(value);
+                }
+                Err(error) => {
+                    self.note_error(Some(error));
+                    self.sleep(ERROR_PAUSE);
+                }
+            }
+        }
+        None
+    }
+
+    fn note_error(&self, error: Option<String>) {
+        let mut seen = lock(&self.seen);
+        if let Some(error) = error.as_ref().filter(|error| seen.error.as_ref() != Some(*error)) {
+            tracing::error!("sink {}: {error}", self.options.sink.name);
+        }
+        seen.error = error;
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < pause && !self.stopped.load(Relaxed) {
+            std::thread::sleep(TICK);
+        }
+    }
+}
