@@ -21,6 +21,7 @@ mod range;
 mod row_any;
 mod row_min_max;
 mod running;
+mod sketch;
 mod stddev;
 mod sum;
 mod sum_len;
@@ -101,6 +102,8 @@ static TABLE: &[&dyn Register] = &[
     &min_max::MAX,
     &quantile::QUANTILE,
     &quantile::MEDIAN,
+    &sketch::SKETCH,
+    &sketch::SKETCH_QUANTILE,
     &histogram::HISTOGRAM,
     &range::RANGE,
     &count::RATE,

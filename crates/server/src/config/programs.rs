@@ -8,6 +8,8 @@ use platform::units::{parse_bytes, parse_duration};
 use programs::{Definition, Language, Limits, Loaded};
 use serde::{Deserialize, Serialize};
 
+use crate::programs::builtin::{BUILTIN, Builtin};
+
 /// Folder of programs in the data directory, if the configuration names none.
 const FOLDER: &str = "programs";
 /// Least memory of a process: an interpreter and its libraries need some.
@@ -38,7 +40,10 @@ impl Default for RawAwk {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawProgram {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
+    pub builtin: Option<String>,
     #[serde(default = "awk")]
     pub language: String,
     #[serde(default)]
@@ -104,6 +109,17 @@ pub fn options(
 /// A program of the configuration, which must be one: the server does not start with a mistake in
 /// its configuration.
 fn program(raw: RawProgram) -> Result<Loaded> {
+    if let Some(builtin) = &raw.builtin {
+        ensure!(
+            raw.text.is_none() && raw.file.is_none() && raw.name.is_empty(),
+            "[[programs]] builtin = '{builtin}' has no other key"
+        );
+        let found = Builtin::named(builtin).ok_or_else(|| {
+            let names: Vec<&str> = BUILTIN.iter().map(|builtin| builtin.name).collect();
+            anyhow!("[[programs]] builtin = '{builtin}': there are {}", names.join(", "))
+        })?;
+        return Ok(found.loaded());
+    }
     let name = raw.name;
     let context = format!("[[programs]] '{name}'");
     let language = Language::named(&raw.language).ok_or_else(|| {
@@ -147,6 +163,8 @@ mod tests {
         assert_eq!(options.limits.timeout, Duration::from_secs(2));
         let names: Vec<&str> = options.configured.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
+        let builtin = of("[[programs]]\nbuiltin = \"access\"\n").unwrap();
+        assert_eq!(builtin.configured[0].name, "access");
     }
 
     #[test]
@@ -154,6 +172,8 @@ mod tests {
         let error = |text| format!("{:#}", of(text).unwrap_err());
         let both = error("[[programs]]\nname = \"a\"\n");
         assert!(both.contains("'a': give either text or file"), "{both}");
+        let builtin = error("[[programs]]\nbuiltin = \"x\"\n");
+        assert!(builtin.contains("there are levels, hosts"), "{builtin}");
         let none = error("[[programs]]\nname = \"a\"\ntext = \"{ n++ }\"\n");
         assert!(none.contains("a, line 1"), "{none}");
         let language = error("[[programs]]\nname = \"a\"\nlanguage = \"perl\"\ntext = \"x\"\n");

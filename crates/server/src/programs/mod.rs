@@ -21,6 +21,7 @@
 //!
 //! Left out: the processes (crate `programs`).
 
+pub mod builtin;
 pub mod checkpoint;
 pub mod compiled;
 pub mod compute;

@@ -21,6 +21,7 @@ use crate::programs::registry::ChangeError;
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get(Scope::Read, "/api/v1/programs", shown::list)
+        .get(Scope::Read, "/api/v1/programs/examples", shown::examples)
         .post(Scope::Operate, "/api/v1/programs/reload", change::reload)
         .post(Scope::Operate, "/api/v1/programs/test", trial::test)
         .get(Scope::Read, "/api/v1/programs/{name}", shown::one)

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::refused;
 use crate::http::App;
 use crate::http::wire::error::ApiResult;
+use crate::programs::builtin::{BUILTIN, Builtin};
 use crate::programs::registry::Listed;
 use crate::programs::runner::Runner;
 use crate::programs::status::Status;
@@ -41,6 +42,20 @@ pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiRe
     let mut body = shown(&listed);
     body["text"] = listed.loaded.text.clone().into();
     Ok(Json(body).into_response())
+}
+
+/// The programs that come with Loginson.
+pub async fn examples() -> ApiResult {
+    let shown = |builtin: &Builtin| {
+        json!({
+            "name": builtin.name,
+            "language": "logsql",
+            "about": builtin.about(),
+            "text": builtin.text,
+        })
+    };
+    let examples: Vec<Value> = BUILTIN.iter().map(shown).collect();
+    Ok(Json(json!({ "examples": examples })).into_response())
 }
 
 /// A program without its text.
