@@ -32,7 +32,7 @@ mod units;
 
 pub use clock::{Clock, Random, Stop, SystemClock, system_random};
 pub use destination::{Delivered, Destination, Fault, Outcome};
-pub use document::{Batch, Document, Value};
+pub use document::{Batch, Change, Document, Value};
 pub use elasticsearch::{
     Elasticsearch, ElasticsearchOptions, Operation, Product, Server, Target, TemplateOptions,
     TimeType,

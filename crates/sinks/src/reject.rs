@@ -137,7 +137,7 @@ mod tests {
 
     fn document(id: &str) -> Document {
         let fields = vec![("level".to_owned(), json!("x".repeat(50)))];
-        Document { id: id.to_owned(), time_ns: 1, fields }
+        Document::new(id, 1, fields)
     }
 
     #[test]
