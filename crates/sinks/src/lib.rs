@@ -2,7 +2,7 @@
 //!
 //! A [`Runner`] takes [`Batch`]es of [`Document`]s from a bounded queue and delivers them, in
 //! order, to a [`Destination`]: [`Elasticsearch`] (and OpenSearch), [`JsonLines`] over HTTP
-//! (another Loginson among them), [`Loki`], [`Syslog`], [`Files`]. What a destination will never
+//! (another Loginson among them), [`Kafka`], [`Loki`], [`Syslog`], [`Files`]. What a destination will never
 //! take goes to a [`RejectStore`] with the reason. When every document of a batch is accepted or
 //! kept as rejected, the runner acknowledges the batch's cursor, which the caller stores.
 //!
@@ -21,6 +21,7 @@ mod elasticsearch;
 mod file;
 mod http;
 mod jsonlines;
+mod kafka;
 mod loki;
 mod reject;
 mod rotating;
@@ -41,6 +42,7 @@ pub use file::{FileOptions, Files};
 pub use http::compress::Encoding;
 pub use http::{ClientOptions, Credentials};
 pub use jsonlines::{JsonLines, JsonLinesOptions, Receiver};
+pub use kafka::{Kafka, KafkaOptions, Mechanism, Sasl};
 pub use loki::{Loki, LokiOptions};
 pub use reject::{FileRejects, FileRejectsOptions, RejectStore, Rejected};
 pub use rotating::Rotation;
