@@ -2,13 +2,20 @@
 //!
 //! A [`Runner`] takes [`Batch`]es of [`Document`]s from a bounded queue and delivers them, in
 //! order, to a [`Destination`]: [`Elasticsearch`] (and OpenSearch), [`JsonLines`] over HTTP
-//! (another Loginson among them), [`Kafka`], [`Loki`], [`Syslog`], [`Files`]. What a destination will never
-//! take goes to a [`RejectStore`] with the reason. When every document of a batch is accepted or
-//! kept as rejected, the runner acknowledges the batch's cursor, which the caller stores.
+//! (another Loginson among them), [`Kafka`], [`Loki`], [`Syslog`], [`Files`]. What a destination
+//! will never take goes to a [`RejectStore`] with the reason. When every document of a batch is
+//! accepted or kept as rejected, the runner acknowledges the batch's cursor, which the caller
+//! stores.
 //!
 //! Delivery is at least once, except by syslog, which has no acknowledgements. It is exactly once
 //! at destinations that tell repeated documents by id (Elasticsearch, OpenSearch) or by content
-//! (Loki).
+//! (Loki). Kafka gets repeated documents under the same key, by which consumers or compaction tell
+//! them.
+//!
+//! A [`Document`] either writes or deletes ([`Change`]). Destinations without ids ignore deletions;
+//! the module of each says what it does.
+//!
+//! [`kibana_objects`] prints charts and a dashboard for what Elasticsearch or OpenSearch then holds.
 //!
 //! This crate knows no store: the caller reads by its cursor and makes documents. It has no async
 //! code; each sink is one thread.

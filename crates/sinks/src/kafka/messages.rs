@@ -117,7 +117,10 @@ pub fn produced(response: &[u8]) -> Result<Vec<Produced>, Damaged> {
         reader.list(|reader| {
             let partition = usize::try_from(reader.i32()?).map_err(|_| Damaged)?;
             let error = reader.i16()?;
-            (reader.i64()?, reader.i64()?, reader.i64()?);
+            // The offset of the batch, its time in the log, and the start of the log.
+            reader.i64()?;
+            reader.i64()?;
+            reader.i64()?;
             let refused = reader.list(|reader| {
                 let place = usize::try_from(reader.i32()?).map_err(|_| Damaged)?;
                 Ok((place, reader.text()?))

@@ -15,7 +15,8 @@
 //! broker refuses the content of a batch, it names the records (Kafka 2.4), and these alone are
 //! rejected; if it names none, smaller batches find them.
 //!
-//! Left out: idempotent and transactional producers, compression by snappy and LZ4, client
+//! Left out: idempotent and transactional producers, so a broker that carries out a request long
+//! after its time limit appends these records behind later ones of the same keys; compression by snappy and LZ4, client
 //! certificates, Kerberos and OAuth.
 
 mod connection;
