@@ -104,16 +104,14 @@ fn index_pattern(schema: &RowSchema) -> Value {
 }
 
 fn chart(schema: &RowSchema) -> Value {
-    let (metric, label) = match schema.first(FieldKind::Number) {
-        Some(field) => {
-            let metric = json!({"id": "1", "enabled": true, "type": "sum", "schema": "metric", "params": {"field": field}});
-            (metric, format!("Sum of {field}"))
-        }
-        None => {
-            let metric = json!({"id": "1", "enabled": true, "type": "count", "schema": "metric", "params": {}});
-            (metric, "Count".to_owned())
-        }
+    let number = schema.first(FieldKind::Number);
+    let label = number.map_or_else(|| "Count".to_owned(), |field| format!("Sum of {field}"));
+    let (kind, params) = match number {
+        Some(field) => ("sum", json!({ "field": field })),
+        None => ("count", json!({})),
     };
+    let metric =
+        json!({"id": "1", "enabled": true, "type": kind, "schema": "metric", "params": params});
     let time = json!({
         "id": "2", "enabled": true, "type": "date_histogram", "schema": "segment",
         "params": {

@@ -15,7 +15,8 @@
 //! A [`Document`] either writes or deletes ([`Change`]). Destinations without ids ignore deletions;
 //! the module of each says what it does.
 //!
-//! [`kibana_objects`] prints charts and a dashboard for what Elasticsearch or OpenSearch then holds.
+//! [`kibana_objects`] prints charts and a dashboard for what Elasticsearch or OpenSearch then
+//! holds.
 //!
 //! This crate knows no store: the caller reads by its cursor and makes documents. It has no async
 //! code; each sink is one thread.

@@ -3,8 +3,9 @@
 //! A server that cannot be reached is left for the next one at once, since it received nothing. A
 //! server that broke off, or answered that it is overloaded or broken, is left for the next
 //! request. Redirects are not followed: behind them are login pages. No text that leaves this
-//! module contains a secret of the client. Neither does the log of the libraries below: `ureq` shows
-//! only harmless headers and no path at DEBUG, and what it would dump at TRACE is compiled out.
+//! module contains a secret of the client. Neither does the log of the libraries below: `ureq`
+//! shows only harmless headers and no path at DEBUG, and what it would dump at TRACE is compiled
+//! out.
 //!
 //! Left out: proxies, and dates in `Retry-After` (seconds are understood).
 

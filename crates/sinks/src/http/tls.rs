@@ -17,7 +17,8 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// TLS of HTTP by `rustls`, with the certificates in the file `ca`, or those that the system trusts.
+/// TLS of HTTP by `rustls`, with the certificates in the file `ca`, or those that the system
+/// trusts.
 pub fn config(ca: Option<&Path>) -> Result<TlsConfig, Fault> {
     let roots = certificates(ca)?;
     let roots = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();

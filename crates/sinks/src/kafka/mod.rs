@@ -10,14 +10,14 @@
 //! see it twice skip known keys, or the topic is compacted (`cleanup.policy=compact`), which keeps
 //! the last record of a key. Records with one key keep their order.
 //!
-//! A request holds at most one batch for each partition. Batches that the broker finds too large are
-//! halved, and the smaller size is kept; a single record that is too large is rejected. Where a
+//! A request holds at most one batch for each partition. Batches that the broker finds too large
+//! are halved, and the smaller size is kept; a single record that is too large is rejected. Where a
 //! broker refuses the content of a batch, it names the records (Kafka 2.4), and these alone are
 //! rejected; if it names none, smaller batches find them.
 //!
 //! Left out: idempotent and transactional producers, so a broker that carries out a request long
-//! after its time limit appends these records behind later ones of the same keys; compression by snappy and LZ4, client
-//! certificates, Kerberos and OAuth.
+//! after its time limit appends these records behind later ones of the same keys; compression by
+//! snappy and LZ4, client certificates, Kerberos and OAuth.
 
 mod connection;
 mod errors;

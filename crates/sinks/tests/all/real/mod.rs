@@ -1,8 +1,8 @@
 //! Real servers that are killed and started again while documents are delivered.
 //!
 //! `SINKS_TEST_STORES` names a folder with the scripts `elasticsearch.sh`, `opensearch.sh` and
-//! `kafka.sh`, which have the commands `start` and `wipe`, and obey `STORES_HOME` and a variable for
-//! the port. Each fetches its server when it is started for the first time.
+//! `kafka.sh`, which have the commands `start` and `wipe`, and obey `STORES_HOME` and a variable
+//! for the port. Each fetches its server when it is started for the first time.
 
 mod elasticsearch;
 mod kafka;
