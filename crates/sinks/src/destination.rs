@@ -11,9 +11,15 @@ pub trait Destination: Send {
     /// what became of them. `documents` is never empty. The call may block up to the time limits of
     /// the destination.
     ///
-    /// A document may be sent again after any answer but [`Outcome::Accepted`] and
-    /// [`Outcome::Rejected`], and after a crash.
+    /// A document may be sent again after any answer but [`Outcome::Accepted`],
+    /// [`Outcome::Ignored`] and [`Outcome::Rejected`], and after a crash.
     fn deliver(&mut self, documents: &[Document]) -> Delivered;
+
+    /// Whether documents are to arrive in their order. A destination that knows ids returns false:
+    /// documents that it keeps putting off may then be overtaken by others with other ids.
+    fn keeps_order(&self) -> bool {
+        true
+    }
 }
 
 /// What became of documents that were handed to [`Destination::deliver`].
@@ -49,6 +55,8 @@ pub enum Outcome {
     Accepted,
     /// The destination will never take it, for this reason.
     Rejected(String),
+    /// It deletes another document, which this destination cannot do; nothing was sent.
+    Ignored,
     /// It was not taken for this reason, which may pass.
     Retry(Fault),
 }
@@ -91,6 +99,21 @@ impl Delivered {
     /// Nothing can be delivered now.
     pub fn unavailable(fault: Fault) -> Delivered {
         Delivered::Unavailable { fault, retry_after: None }
+    }
+
+    /// The same answer for all documents of a request of which the lines for some, whose outcome
+    /// in `outcomes` is [`Outcome::Ignored`], were left out.
+    pub(crate) fn with_ignored(self, mut outcomes: Vec<Outcome>) -> Delivered {
+        match self {
+            Delivered::Answered { outcomes: sent, retry_after } => {
+                let places = outcomes.iter_mut().filter(|outcome| **outcome != Outcome::Ignored);
+                for (place, outcome) in places.zip(sent) {
+                    *place = outcome;
+                }
+                Delivered::Answered { outcomes, retry_after }
+            }
+            other => other,
+        }
     }
 
     /// The first `count` documents were accepted.

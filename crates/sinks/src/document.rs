@@ -2,9 +2,12 @@
 //!
 //! Invariant: the id of a document is derived from what the document stands for, so that the same
 //! document has the same id after a crash. Destinations that know ids store it once, however often
-//! it is sent.
+//! it is sent. A document that deletes carries the id of the one that it deletes.
 
 pub use serde_json::Value;
+
+use crate::destination::Outcome;
+use crate::time::rfc3339_ns;
 
 /// Bytes that a document or field is counted with besides its text: allocations and pointers.
 const OVERHEAD_BYTES: usize = 32;
@@ -18,6 +21,19 @@ pub struct Document {
     pub time_ns: i64,
     /// Names and values, in the order in which they are written. A name should occur once.
     pub fields: Vec<(String, Value)>,
+    /// What happens at the destination.
+    pub change: Change,
+}
+
+/// What a document does to the one with the same id at its destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Change {
+    /// The destination receives the fields.
+    #[default]
+    Write,
+    /// The destination deletes the document with this id, if it has one. Such a document has no
+    /// fields, and the time of the document that it deletes: a dated index is named after it.
+    Delete,
 }
 
 /// Documents in order, and the cursor that may be stored once all of them are dealt with.
@@ -30,6 +46,21 @@ pub struct Batch {
 }
 
 impl Document {
+    /// A document with fields.
+    pub fn new(id: impl Into<String>, time_ns: i64, fields: Vec<(String, Value)>) -> Document {
+        Document { id: id.into(), time_ns, fields, change: Change::Write }
+    }
+
+    /// Deletes the document that has this id and this time.
+    pub fn delete(id: impl Into<String>, time_ns: i64) -> Document {
+        Document { id: id.into(), time_ns, fields: Vec::new(), change: Change::Delete }
+    }
+
+    /// Whether this document deletes another one.
+    pub fn is_delete(&self) -> bool {
+        self.change == Change::Delete
+    }
+
     /// The memory of this document, estimated.
     pub fn bytes(&self) -> usize {
         let fields = self.fields.iter();
@@ -40,6 +71,31 @@ impl Document {
     /// The value of a field, if the document has it.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+    }
+
+    /// Appends a line of JSON with the time and the id. A deletion is a line with
+    /// `"deleted":true` in place of fields; without a field for the id nobody could tell what it
+    /// deletes, so nothing is appended, and the outcome is [`Outcome::Ignored`].
+    pub(crate) fn write_line(
+        &self,
+        time_field: &str,
+        id_field: Option<&str>,
+        into: &mut Vec<u8>,
+    ) -> Outcome {
+        let time = rfc3339_ns(self.time_ns);
+        let mut own = vec![(time_field, time.as_str())];
+        own.extend(id_field.map(|name| (name, self.id.as_str())));
+        if self.is_delete() {
+            if id_field.is_none() {
+                return Outcome::Ignored;
+            }
+            let fields = vec![("deleted".to_owned(), Value::Bool(true))];
+            Document::new("", self.time_ns, fields).write_json(&own, |_| true, into);
+        } else {
+            self.write_json(&own, |_| true, into);
+        }
+        into.push(b'\n');
+        Outcome::Accepted
     }
 
     /// Appends the document as a JSON object without a newline: first the pairs `own`, then the
@@ -116,16 +172,13 @@ mod tests {
 
     #[test]
     fn json_keeps_the_order_and_own_names_win() {
-        let document = Document {
-            id: "a".to_owned(),
-            time_ns: 0,
-            fields: vec![
-                ("z".to_owned(), json!("line\n\"")),
-                ("_time".to_owned(), json!("overwritten")),
-                ("a".to_owned(), json!({"b": [1, 2.5, null, true]})),
-                ("left out".to_owned(), json!(1)),
-            ],
-        };
+        let fields = vec![
+            ("z".to_owned(), json!("line\n\"")),
+            ("_time".to_owned(), json!("overwritten")),
+            ("a".to_owned(), json!({"b": [1, 2.5, null, true]})),
+            ("left out".to_owned(), json!(1)),
+        ];
+        let document = Document::new("a", 0, fields);
         let mut bytes = Vec::new();
         document.write_json(&[("_time", "t")], |name| name != "left out", &mut bytes);
         let expected = r#"{"_time":"t","z":"line\n\"","a":{"b":[1,2.5,null,true]}}"#;
@@ -137,11 +190,7 @@ mod tests {
 
     #[test]
     fn memory_grows_with_every_part() {
-        let document = |value| Document {
-            id: "id".to_owned(),
-            time_ns: 0,
-            fields: vec![("name".to_owned(), value)],
-        };
+        let document = |value| Document::new("id", 0, vec![("name".to_owned(), value)]);
         let small = document(json!("")).bytes();
         assert!(document(json!("x".repeat(1000))).bytes() >= small + 1000);
         assert!(document(json!({"a": ["x".repeat(1000)]})).bytes() >= small + 1000);

@@ -2,7 +2,8 @@
 //!
 //! Documents count as accepted when they are on disk (`fdatasync`). While the process runs, a
 //! document is written once; after a crash, documents that were on disk and not acknowledged are
-//! written again, with the same id.
+//! written again, with the same id. A deletion is a line with the id and `"deleted": true`; without
+//! a field for the id it is ignored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use crate::clock::{Clock, SystemClock};
 use crate::destination::{Delivered, Destination, Fault};
 use crate::document::Document;
 use crate::rotating::{RotatingFile, Rotation};
-use crate::time::rfc3339_ns;
 
 /// Bytes that are written at once. A larger document is written alone.
 const WRITE_BYTES_MAX: usize = 8 << 20;
@@ -52,23 +52,23 @@ impl Files {
 impl Destination for Files {
     fn deliver(&mut self, documents: &[Document]) -> Delivered {
         let mut lines = Vec::new();
-        let mut count = 0;
+        let mut outcomes = Vec::new();
         let bytes_max = self.options.rotation.file_bytes_max.min(WRITE_BYTES_MAX as u64) as usize;
         for document in documents {
             let start = lines.len();
-            let time = rfc3339_ns(document.time_ns);
-            let mut own = vec![(self.options.time_field.as_str(), time.as_str())];
-            own.extend(self.options.id_field.as_deref().map(|name| (name, document.id.as_str())));
-            document.write_json(&own, |_| true, &mut lines);
-            lines.push(b'\n');
-            if count > 0 && lines.len() > bytes_max {
+            let (time, id) = (&self.options.time_field, self.options.id_field.as_deref());
+            let outcome = document.write_line(time, id, &mut lines);
+            if !outcomes.is_empty() && lines.len() > bytes_max {
                 lines.truncate(start);
                 break;
             }
-            count += 1;
+            outcomes.push(outcome);
+        }
+        if lines.is_empty() {
+            return Delivered::Answered { outcomes, retry_after: None };
         }
         match self.file.append(&lines, self.clock.now_ns(), &mut |_| {}) {
-            Ok(()) => Delivered::accepted(count),
+            Ok(()) => Delivered::Answered { outcomes, retry_after: None },
             Err(error) => {
                 let what = format!("cannot write {}: {error}", self.options.path.display());
                 let remedy = "free disk space, or correct the folder and its permissions";

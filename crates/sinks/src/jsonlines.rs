@@ -4,6 +4,9 @@
 //! lost gets its documents again: they carry their id in a field, so that the receiver can tell.
 //! Another Loginson says how many lines from the start it kept when a request fails in the middle;
 //! these are not sent again.
+//!
+//! A deletion is a line with the id and `"deleted": true`, which the receiver carries out or keeps.
+//! Without a field for the id it is ignored.
 
 use serde::Deserialize;
 
@@ -11,7 +14,6 @@ use crate::destination::{Delivered, Destination, Fault, Outcome};
 use crate::document::Document;
 use crate::http::compress::Encoding;
 use crate::http::{Client, ClientOptions, Method, Reply, Request, judge};
-use crate::time::rfc3339_ns;
 
 /// Options of the destination.
 #[derive(Debug, Clone)]
@@ -64,15 +66,7 @@ impl JsonLines {
         Ok(JsonLines { client: Client::new(&options.client)?, options })
     }
 
-    fn write_line(&self, document: &Document, body: &mut Vec<u8>) {
-        let time = rfc3339_ns(document.time_ns);
-        let mut own = vec![(self.options.time_field.as_str(), time.as_str())];
-        own.extend(self.options.id_field.as_deref().map(|name| (name, document.id.as_str())));
-        document.write_json(&own, |_| true, body);
-        body.push(b'\n');
-    }
-
-    /// What a response says about the `count` documents of its request.
+    /// What a response says about the `count` lines of its request.
     fn judge(&self, reply: &Reply, count: usize) -> Delivered {
         let kept = match self.options.receiver {
             Receiver::Any => None,
@@ -104,20 +98,25 @@ impl JsonLines {
 
 impl Destination for JsonLines {
     fn deliver(&mut self, documents: &[Document]) -> Delivered {
+        let (time_field, id_field) = (&self.options.time_field, self.options.id_field.as_deref());
         let mut body = Vec::new();
-        let mut count = 0;
+        let mut outcomes = Vec::new();
         for document in documents {
             let start = body.len();
-            self.write_line(document, &mut body);
+            let outcome = document.write_line(time_field, id_field, &mut body);
             if body.len() > self.options.body_bytes_max {
-                if count == 0 {
+                if outcomes.is_empty() {
                     let bytes = body.len();
                     return too_large(bytes, self.options.body_bytes_max);
                 }
                 body.truncate(start);
                 break;
             }
-            count += 1;
+            outcomes.push(outcome);
+        }
+        let count = outcomes.iter().filter(|outcome| **outcome == Outcome::Accepted).count();
+        if count == 0 {
+            return Delivered::Answered { outcomes, retry_after: None };
         }
         let body = self.options.encoding.encode(body);
         let sent = self.client.send(Request {
@@ -128,7 +127,7 @@ impl Destination for JsonLines {
             body: &body,
         });
         match sent {
-            Ok(reply) => self.judge(&reply, count),
+            Ok(reply) => self.judge(&reply, count).with_ignored(outcomes),
             Err(trouble) => trouble.into(),
         }
     }

@@ -2,13 +2,21 @@
 //!
 //! A [`Runner`] takes [`Batch`]es of [`Document`]s from a bounded queue and delivers them, in
 //! order, to a [`Destination`]: [`Elasticsearch`] (and OpenSearch), [`JsonLines`] over HTTP
-//! (another Loginson among them), [`Loki`], [`Syslog`], [`Files`]. What a destination will never
-//! take goes to a [`RejectStore`] with the reason. When every document of a batch is accepted or
-//! kept as rejected, the runner acknowledges the batch's cursor, which the caller stores.
+//! (another Loginson among them), [`Kafka`], [`Loki`], [`Syslog`], [`Files`]. What a destination
+//! will never take goes to a [`RejectStore`] with the reason. When every document of a batch is
+//! accepted or kept as rejected, the runner acknowledges the batch's cursor, which the caller
+//! stores.
 //!
 //! Delivery is at least once, except by syslog, which has no acknowledgements. It is exactly once
 //! at destinations that tell repeated documents by id (Elasticsearch, OpenSearch) or by content
-//! (Loki).
+//! (Loki). Kafka gets repeated documents under the same key, by which consumers or compaction tell
+//! them.
+//!
+//! A [`Document`] either writes or deletes ([`Change`]). Destinations without ids ignore deletions;
+//! the module of each says what it does.
+//!
+//! [`kibana_objects`] prints charts and a dashboard for what Elasticsearch or OpenSearch then
+//! holds.
 //!
 //! This crate knows no store: the caller reads by its cursor and makes documents. It has no async
 //! code; each sink is one thread.
@@ -21,6 +29,8 @@ mod elasticsearch;
 mod file;
 mod http;
 mod jsonlines;
+mod kafka;
+mod kibana;
 mod loki;
 mod reject;
 mod rotating;
@@ -32,7 +42,7 @@ mod units;
 
 pub use clock::{Clock, Random, Stop, SystemClock, system_random};
 pub use destination::{Delivered, Destination, Fault, Outcome};
-pub use document::{Batch, Document, Value};
+pub use document::{Batch, Change, Document, Value};
 pub use elasticsearch::{
     Elasticsearch, ElasticsearchOptions, Operation, Product, Server, Target, TemplateOptions,
     TimeType,
@@ -41,6 +51,8 @@ pub use file::{FileOptions, Files};
 pub use http::compress::Encoding;
 pub use http::{ClientOptions, Credentials};
 pub use jsonlines::{JsonLines, JsonLinesOptions, Receiver};
+pub use kafka::{Kafka, KafkaOptions, Mechanism, Sasl};
+pub use kibana::{FieldKind, RowSchema, kibana_objects};
 pub use loki::{Loki, LokiOptions};
 pub use reject::{FileRejects, FileRejectsOptions, RejectStore, Rejected};
 pub use rotating::Rotation;

@@ -3,11 +3,11 @@
 //! Documents with the same labels form a stream. Loki stores one of several entries with the same
 //! stream, time and line, so a request whose answer was lost may be sent again. Loki may keep some
 //! entries of a request that it refuses; smaller requests then send these again, which changes
-//! nothing for the same reason.
+//! nothing for the same reason. Entries have no ids, so deletions are ignored.
 
 use std::collections::BTreeMap;
 
-use crate::destination::{Delivered, Destination, Fault};
+use crate::destination::{Delivered, Destination, Fault, Outcome};
 use crate::document::{Document, value_text, write_value};
 use crate::http::compress::Encoding;
 use crate::http::{Client, ClientOptions, Method, Request, judge};
@@ -85,8 +85,13 @@ fn label_name(field: &str) -> String {
 impl Destination for Loki {
     fn deliver(&mut self, documents: &[Document]) -> Delivered {
         let mut streams: BTreeMap<Labels, Vec<u8>> = BTreeMap::new();
-        let (mut bytes, mut count) = (0, 0);
+        let mut bytes = 0;
+        let mut outcomes = Vec::new();
         for document in documents {
+            if document.is_delete() {
+                outcomes.push(Outcome::Ignored);
+                continue;
+            }
             let labels = self.labels(document);
             let mut entry = b"[".to_vec();
             write_value(&document.time_ns.to_string(), &mut entry);
@@ -99,18 +104,21 @@ impl Destination for Loki {
                     labels.iter().map(|(name, value)| 8 + name.len() + value.len()).sum::<usize>();
             }
             if bytes + more > self.options.body_bytes_max {
-                if count == 0 {
+                if outcomes.is_empty() {
                     return too_large(more, self.options.body_bytes_max);
                 }
                 break;
             }
             bytes += more;
-            count += 1;
+            outcomes.push(Outcome::Accepted);
             let entries = streams.entry(labels).or_default();
             if !entries.is_empty() {
                 entries.push(b',');
             }
             entries.extend_from_slice(&entry);
+        }
+        if streams.is_empty() {
+            return Delivered::Answered { outcomes, retry_after: None };
         }
         let mut body = b"{\"streams\":[".to_vec();
         for (number, (labels, entries)) in streams.iter().enumerate() {
@@ -137,7 +145,7 @@ impl Destination for Loki {
             Err(trouble) => return trouble.into(),
         };
         match judge::failure(&self.client, &reply, &judge::REFUSING) {
-            None => Delivered::accepted(count),
+            None => Delivered::Answered { outcomes, retry_after: None },
             // Loki passes on the limit of gRPC between its parts as an error of the server.
             Some(Delivered::Unavailable { fault, .. })
                 if reply.body.contains("received message larger than max") =>

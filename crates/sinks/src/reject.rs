@@ -1,7 +1,8 @@
 //! Where documents go that a destination will never take.
 //!
 //! A line of the file is a JSON object: `rejected_at`, `reason`, `id`, `time`, and the document's
-//! fields under `fields`. A document may be there twice after a crash; its id is then the same.
+//! fields under `fields`. A deletion has `"deleted": true` besides. A document may be there twice
+//! after a crash; its id is then the same.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -106,6 +107,9 @@ fn write_line(rejected: &Rejected<'_>, into: &mut Vec<u8>) {
     write_value(&document.id, into);
     into.extend_from_slice(b",\"time\":");
     write_value(&rfc3339_ns(document.time_ns), into);
+    if document.is_delete() {
+        into.extend_from_slice(b",\"deleted\":true");
+    }
     into.extend_from_slice(b",\"fields\":");
     document.write_json(&[], |_| true, into);
     into.extend_from_slice(b"}\n");
@@ -137,7 +141,7 @@ mod tests {
 
     fn document(id: &str) -> Document {
         let fields = vec![("level".to_owned(), json!("x".repeat(50)))];
-        Document { id: id.to_owned(), time_ns: 1, fields }
+        Document::new(id, 1, fields)
     }
 
     #[test]

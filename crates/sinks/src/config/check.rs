@@ -8,6 +8,7 @@ use crate::destination::{Destination, Fault};
 use crate::elasticsearch::{Elasticsearch, ElasticsearchOptions};
 use crate::file::{FileOptions, Files};
 use crate::jsonlines::{JsonLines, JsonLinesOptions};
+use crate::kafka::{Kafka, KafkaOptions};
 use crate::loki::{Loki, LokiOptions};
 use crate::reject::{FileRejects, FileRejectsOptions};
 use crate::runner::{Backoff, QueueLimits, RunnerOptions};
@@ -46,6 +47,7 @@ pub struct Sink {
 pub enum DestinationOptions {
     Elasticsearch(Box<ElasticsearchOptions>),
     JsonLines(Box<JsonLinesOptions>),
+    Kafka(Box<KafkaOptions>),
     Loki(Box<LokiOptions>),
     Syslog(Box<SyslogOptions>),
     Files(Box<FileOptions>),
@@ -61,6 +63,7 @@ impl Sink {
             DestinationOptions::JsonLines(options) => {
                 Box::new(JsonLines::new((**options).clone())?)
             }
+            DestinationOptions::Kafka(options) => Box::new(Kafka::new((**options).clone())?),
             DestinationOptions::Loki(options) => Box::new(Loki::new((**options).clone())?),
             DestinationOptions::Syslog(options) => Box::new(Syslog::new((**options).clone())),
             DestinationOptions::Files(options) => Box::new(Files::new((**options).clone())),

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::check::{ConfigError, DestinationOptions, Keys};
 use super::{
-    ElasticsearchConfig, FileConfig, JsonLinesConfig, LoginsonConfig, LokiConfig, SinkConfig,
-    SyslogConfig, reach,
+    ElasticsearchConfig, FileConfig, JsonLinesConfig, KafkaConfig, LoginsonConfig, LokiConfig,
+    SinkConfig, SyslogConfig, reach,
 };
 use crate::elasticsearch::{ElasticsearchOptions, Operation, Target, TemplateOptions, TimeType};
 use crate::file::FileOptions;
 use crate::http::compress::Encoding;
 use crate::jsonlines::{JsonLinesOptions, Receiver};
+use crate::kafka::{KafkaOptions, Mechanism, Sasl};
 use crate::loki::LokiOptions;
 use crate::rotating::Rotation;
 use crate::secret::Secret;
@@ -19,15 +20,18 @@ use crate::time::DatePattern;
 
 /// Elasticsearch and OpenSearch refuse longer names of indices.
 const INDEX_BYTES_MAX: usize = 255;
+/// Kafka refuses longer names of topics.
+const TOPIC_BYTES_MAX: usize = 249;
 
 /// Checks that there is one destination, and its options.
 pub fn check(config: &SinkConfig, keys: &Keys) -> Result<DestinationOptions, ConfigError> {
-    let tables = "[sinks.elasticsearch], [sinks.json_lines], [sinks.loginson], [sinks.loki], \
-                  [sinks.syslog] and [sinks.file]";
+    let tables = "[sinks.elasticsearch], [sinks.json_lines], [sinks.loginson], \
+                  [sinks.kafka], [sinks.loki], [sinks.syslog] and [sinks.file]";
     let given = [
         config.elasticsearch.is_some(),
         config.json_lines.is_some(),
         config.loginson.is_some(),
+        config.kafka.is_some(),
         config.loki.is_some(),
         config.syslog.is_some(),
         config.file.is_some(),
@@ -43,6 +47,8 @@ pub fn check(config: &SinkConfig, keys: &Keys) -> Result<DestinationOptions, Con
         json_lines(config, table, keys)
     } else if let Some(table) = &config.loginson {
         loginson(config, table, keys)
+    } else if let Some(table) = &config.kafka {
+        kafka(config, table, keys)
     } else if let Some(table) = &config.loki {
         loki(config, table, keys)
     } else if let Some(table) = &config.syslog {
@@ -264,13 +270,69 @@ fn loki(
     })))
 }
 
+fn kafka(
+    config: &SinkConfig,
+    table: &KafkaConfig,
+    keys: &Keys,
+) -> Result<DestinationOptions, ConfigError> {
+    let reach = reach::check_kafka(config, keys)?;
+    let keys = keys.below("kafka");
+    if table.brokers.is_empty() {
+        return Err(keys.error("brokers", "is missing; write for example [\"HOST:9092\"]"));
+    }
+    let brokers = table.brokers.iter();
+    let brokers = brokers.map(|address| host_and_port("brokers", address, &keys));
+    let topic = given_or(&table.topic, "");
+    if !is_path_part(&topic) || topic.len() > TOPIC_BYTES_MAX || topic == "." || topic == ".." {
+        let what = format!(
+            "'{topic}' is no name of a topic; write 1 to {TOPIC_BYTES_MAX} letters, digits, '-', \
+             '_' and '.'"
+        );
+        return Err(keys.error("topic", what));
+    }
+    let mechanisms = [
+        ("scram-sha-512", Mechanism::ScramSha512),
+        ("scram-sha-256", Mechanism::ScramSha256),
+        ("plain", Mechanism::Plain),
+    ];
+    let mechanism = keys.choice("sasl", &table.sasl, &mechanisms)?;
+    if table.sasl.is_some() && reach.login.is_none() {
+        return Err(keys.error("sasl", "needs a login; add `user` and `password_file`"));
+    }
+    if config.ca.is_some() && !table.tls {
+        return Err(
+            keys.error("tls", "is false although `ca` is given; write true, or remove `ca`")
+        );
+    }
+    let range = (1 << 10, 95 << 20);
+    let batch = keys.bytes("batch_bytes_max", &table.batch_bytes_max, 1_000_000, range)?;
+    Ok(DestinationOptions::Kafka(Box::new(KafkaOptions {
+        brokers: brokers.collect::<Result<_, _>>()?,
+        topic,
+        sasl: reach.login.map(|(user, password)| Sasl { mechanism, user, password }),
+        is_tls: table.tls,
+        ca: config.ca.clone(),
+        connect_time_max: reach.connect_time_max,
+        request_time_max: reach.request_time_max,
+        time_field: given_or(&table.time_field, "_time"),
+        id_field: given_or_none(&table.id_field, ""),
+        batch_bytes_max: batch as usize,
+        body_bytes_max: reach.body_bytes_max,
+        encoding: reach.encoding,
+    })))
+}
+
+/// The parts of `HOST:PORT`.
+fn host_and_port(key: &str, address: &str, keys: &Keys) -> Result<(String, u16), ConfigError> {
+    match address.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
+        Some((host, Ok(port @ 1..))) if !host.is_empty() => Ok((host.to_owned(), port)),
+        _ => Err(keys.error(key, format!("'{address}' is no address; write HOST:PORT"))),
+    }
+}
+
 fn syslog(table: &SyslogConfig, keys: &Keys) -> Result<DestinationOptions, ConfigError> {
     let address = table.address.clone().unwrap_or_default();
-    let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-    if !matches!(port, Some(Ok(1..))) || address.starts_with(':') {
-        let what = format!("'{address}' is no address; write HOST:PORT");
-        return Err(keys.error("address", what));
-    }
+    host_and_port("address", &address, keys)?;
     let datagram =
         keys.bytes("datagram_bytes_max", &table.datagram_bytes_max, 8 << 10, (480, 65_507))?;
     let udp = Transport::Udp { datagram_bytes_max: datagram as usize };

@@ -41,14 +41,20 @@ pub struct SinkConfig {
     pub password: Option<Secret>,
     /// A file that contains the password.
     pub password_file: Option<PathBuf>,
+    /// A variable of the environment that contains the password.
+    pub password_env: Option<String>,
     /// An API key of Elasticsearch, in the encoded form.
     pub api_key: Option<Secret>,
     /// A file that contains the API key.
     pub api_key_file: Option<PathBuf>,
+    /// A variable of the environment that contains the API key.
+    pub api_key_env: Option<String>,
     /// A token, sent as `Authorization: Bearer`.
     pub token: Option<Secret>,
     /// A file that contains the token.
     pub token_file: Option<PathBuf>,
+    /// A variable of the environment that contains the token.
+    pub token_env: Option<String>,
     /// More headers; their values are treated as secrets.
     pub headers: BTreeMap<String, Secret>,
     /// A file of certificates that the servers are verified with.
@@ -75,6 +81,8 @@ pub struct SinkConfig {
     pub json_lines: Option<JsonLinesConfig>,
     /// Another Loginson.
     pub loginson: Option<LoginsonConfig>,
+    /// Apache Kafka.
+    pub kafka: Option<KafkaConfig>,
     /// Grafana Loki.
     pub loki: Option<LokiConfig>,
     /// A syslog server.
@@ -184,6 +192,28 @@ pub struct LoginsonConfig {
     pub id_field: Option<String>,
     /// Other parameters of `/insert/jsonline`.
     pub parameters: BTreeMap<String, String>,
+}
+
+/// Apache Kafka, from version 2.4. Of the keys above it uses `user` with its password, `ca`,
+/// `connect_timeout`, `timeout`, `body_bytes_max` and `compression`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KafkaConfig {
+    /// `HOST:PORT` of brokers that are asked for the others.
+    pub brokers: Vec<String>,
+    /// The topic.
+    pub topic: Option<String>,
+    /// Whether connections are encrypted (default false).
+    pub tls: bool,
+    /// How the password is proved: `scram-sha-512` (default), `scram-sha-256` or `plain`.
+    pub sasl: Option<String>,
+    /// Bytes of a batch of one partition before compression (default `1000kB`, below the default of
+    /// brokers). Batches that a broker finds too large are halved.
+    pub batch_bytes_max: Option<String>,
+    /// A field for the id, which is the key of the record in any case.
+    pub id_field: Option<String>,
+    /// The field of the time (default `_time`).
+    pub time_field: Option<String>,
 }
 
 /// Grafana Loki.

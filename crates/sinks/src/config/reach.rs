@@ -1,6 +1,6 @@
 //! Checks how servers are reached over HTTP: addresses, credentials, time limits.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ureq::http::Uri;
@@ -13,6 +13,10 @@ use crate::secret::Secret;
 
 /// Bytes of a request before compression. Elasticsearch refuses more than 100 MB.
 const BODY_BYTES_MAX: u64 = 8 << 20;
+/// The longest time for connecting.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The longest time for a request and its response.
+const REQUEST: Duration = Duration::from_secs(60);
 
 /// What is common to requests of all destinations over HTTP.
 pub struct Reach {
@@ -33,21 +37,63 @@ pub fn check(config: &SinkConfig, keys: &Keys, zstd: bool) -> Result<Reach, Conf
     if zstd {
         encodings.push(("zstd", Encoding::Zstd));
     }
-    let bytes =
-        keys.bytes("body_bytes_max", &config.body_bytes_max, BODY_BYTES_MAX, (1 << 10, 95 << 20))?;
-    let (connect, request) = (Duration::from_secs(5), Duration::from_secs(60));
     Ok(Reach {
         client: ClientOptions {
             urls: urls?,
             credentials: credentials(config, keys)?,
             headers: headers(config, keys)?,
             ca: config.ca.clone(),
-            connect_time_max: keys.duration("connect_timeout", &config.connect_timeout, connect)?,
-            request_time_max: keys.duration("timeout", &config.timeout, request)?,
+            connect_time_max: keys.duration("connect_timeout", &config.connect_timeout, CONNECT)?,
+            request_time_max: keys.duration("timeout", &config.timeout, REQUEST)?,
         },
-        body_bytes_max: bytes as usize,
+        body_bytes_max: body_bytes_max(config, keys)?,
         encoding: keys.choice("compression", &config.compression, &encodings)?,
     })
+}
+
+/// How brokers of Kafka are reached, with those of the keys that are not about HTTP.
+pub struct KafkaReach {
+    pub login: Option<(String, Secret)>,
+    pub connect_time_max: Duration,
+    pub request_time_max: Duration,
+    pub body_bytes_max: usize,
+    pub encoding: Encoding,
+}
+
+/// Checks the keys that Kafka shares with destinations over HTTP.
+pub fn check_kafka(config: &SinkConfig, keys: &Keys) -> Result<KafkaReach, ConfigError> {
+    for (key, is_given) in [
+        ("urls", !config.urls.is_empty()),
+        ("api_key", config.api_key.is_some()),
+        ("api_key_file", config.api_key_file.is_some()),
+        ("api_key_env", config.api_key_env.is_some()),
+        ("token", config.token.is_some()),
+        ("token_file", config.token_file.is_some()),
+        ("token_env", config.token_env.is_some()),
+        ("headers", !config.headers.is_empty()),
+    ] {
+        if is_given {
+            let what = "is for destinations that are reached over HTTP; remove it";
+            return Err(keys.error(key, what));
+        }
+    }
+    let login = match credentials(config, keys)? {
+        Credentials::Basic { user, password } => Some((user, password)),
+        Credentials::None | Credentials::ApiKey(_) | Credentials::Bearer(_) => None,
+    };
+    let encodings = [("gzip", Encoding::Gzip), ("none", Encoding::Plain), ("zstd", Encoding::Zstd)];
+    Ok(KafkaReach {
+        login,
+        connect_time_max: keys.duration("connect_timeout", &config.connect_timeout, CONNECT)?,
+        request_time_max: keys.duration("timeout", &config.timeout, REQUEST)?,
+        body_bytes_max: body_bytes_max(config, keys)?,
+        encoding: keys.choice("compression", &config.compression, &encodings)?,
+    })
+}
+
+fn body_bytes_max(config: &SinkConfig, keys: &Keys) -> Result<usize, ConfigError> {
+    let range = (1 << 10, 95 << 20);
+    Ok(keys.bytes("body_bytes_max", &config.body_bytes_max, BODY_BYTES_MAX, range)? as usize)
 }
 
 /// Checks that none of these keys is given, for destinations that are not reached over HTTP.
@@ -57,10 +103,13 @@ pub fn check_absent(config: &SinkConfig, keys: &Keys) -> Result<(), ConfigError>
         ("user", config.user.is_some()),
         ("password", config.password.is_some()),
         ("password_file", config.password_file.is_some()),
+        ("password_env", config.password_env.is_some()),
         ("api_key", config.api_key.is_some()),
         ("api_key_file", config.api_key_file.is_some()),
+        ("api_key_env", config.api_key_env.is_some()),
         ("token", config.token.is_some()),
         ("token_file", config.token_file.is_some()),
+        ("token_env", config.token_env.is_some()),
         ("headers", !config.headers.is_empty()),
         ("ca", config.ca.is_some()),
         ("connect_timeout", config.connect_timeout.is_some()),
@@ -99,9 +148,11 @@ fn check_url(url: &str, keys: &Keys, query: bool) -> Result<String, ConfigError>
 }
 
 fn credentials(config: &SinkConfig, keys: &Keys) -> Result<Credentials, ConfigError> {
-    let password = secret(keys, "password", &config.password, config.password_file.as_deref())?;
-    let api_key = secret(keys, "api_key", &config.api_key, config.api_key_file.as_deref())?;
-    let token = secret(keys, "token", &config.token, config.token_file.as_deref())?;
+    let password =
+        secret(keys, "password", &config.password, &config.password_file, &config.password_env)?;
+    let api_key =
+        secret(keys, "api_key", &config.api_key, &config.api_key_file, &config.api_key_env)?;
+    let token = secret(keys, "token", &config.token, &config.token_file, &config.token_env)?;
     match (&config.user, password, api_key, token) {
         (None, None, None, None) => Ok(Credentials::None),
         (Some(user), Some(password), None, None) if !user.contains(':') => {
@@ -119,26 +170,34 @@ fn credentials(config: &SinkConfig, keys: &Keys) -> Result<Credentials, ConfigEr
     }
 }
 
-/// A secret that is given itself or by a file.
+/// A secret that is given itself, by a file or by a variable of the environment.
 fn secret(
     keys: &Keys,
     key: &str,
     given: &Option<Secret>,
-    file: Option<&Path>,
+    file: &Option<PathBuf>,
+    variable: &Option<String>,
 ) -> Result<Option<Secret>, ConfigError> {
-    let secret = match (given, file) {
-        (Some(_), Some(_)) => {
-            let what = format!("give it either here or by `{key}_file`, not both");
-            return Err(keys.error(key, what));
+    let secret = match (given, file, variable) {
+        (None, None, None) => return Ok(None),
+        (Some(secret), None, None) => secret.clone(),
+        (None, None, Some(variable)) => {
+            let text = std::env::var(variable).map_err(|_| {
+                let what = format!("the environment has no variable '{variable}' with a text");
+                keys.error(&format!("{key}_env"), what)
+            })?;
+            Secret::new(text.trim())
         }
-        (None, None) => return Ok(None),
-        (Some(secret), None) => secret.clone(),
-        (None, Some(file)) => {
+        (None, Some(file), None) => {
             let text = std::fs::read_to_string(file).map_err(|error| {
                 let what = format!("cannot read {}: {error}", file.display());
                 keys.error(&format!("{key}_file"), what)
             })?;
             Secret::new(text.trim())
+        }
+        _ => {
+            let what = format!("give it once: here, by `{key}_file` or by `{key}_env`");
+            return Err(keys.error(key, what));
         }
     };
     // A line break would end the header of the request.

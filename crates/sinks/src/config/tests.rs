@@ -64,6 +64,7 @@ fn each_destination_has_defaults() {
         "urls = [\"http://h/path?a=b\"]\ncompression = \"zstd\"\n[json_lines]",
         "urls = [\"http://h\"]\n[loginson]\ntype = \"a b\"",
         "urls = [\"http://h\"]\n[loki]\ntenant = \"one\"",
+        "compression = \"zstd\"\n[kafka]\nbrokers = [\"h:9092\", \"[::1]:1\"]\ntopic = \"logs\"",
         "[syslog]\naddress = \"[::1]:514\"\ntransport = \"udp\"",
         "[file]\npath = \"/tmp/out.jsonl\"\nfile_age_max = \"1d\"\ncompress = \"gzip\"",
     ] {
@@ -76,6 +77,7 @@ fn each_destination_has_defaults() {
 
 #[test]
 fn errors_name_the_key_and_the_remedy() {
+    let kafka = |rest: &str| format!("name = \"x\"\n[kafka]\n{rest}");
     let search = |rest: &str| format!("{SEARCH}{rest}");
     for (text, expected) in [
         ("name = \"A b\"".to_owned(), "sinks.name: 'A b' is no name; write 1 to 64 lower-case"),
@@ -97,6 +99,29 @@ fn errors_name_the_key_and_the_remedy() {
             "sinks.x.syslog.address: 'h' is no address; write HOST:PORT",
         ),
         ("name = \"x\"\n[file]".to_owned(), "sinks.x.file.path: is missing"),
+        (
+            "name = \"x\"\n[kafka]".to_owned(),
+            "sinks.x.kafka.brokers: is missing; write for example",
+        ),
+        (kafka("brokers = [\":1\"]\ntopic = \"a\""), "sinks.x.kafka.brokers: ':1' is no address"),
+        (kafka("brokers = [\"h:1\"]\ntopic = \"a b\""), "sinks.x.kafka.topic: 'a b' is no name"),
+        (
+            kafka("brokers = [\"h:1\"]\ntopic = \"a\"\nsasl = \"plain\""),
+            "sinks.x.kafka.sasl: needs a login; add `user`",
+        ),
+        (
+            "name = \"x\"\nca = \"f\"\n[kafka]\nbrokers = [\"h:1\"]\ntopic = \"a\"".to_owned(),
+            "sinks.x.kafka.tls: is false although `ca` is given",
+        ),
+        (
+            "name = \"x\"\ntoken = \"hunter22\"\n[kafka]\nbrokers = [\"h:1\"]".to_owned(),
+            "sinks.x.token: is for destinations that are reached over HTTP",
+        ),
+        (
+            search("token_env = \"NO_SUCH_VARIABLE\"\n[loki]"),
+            "sinks.search.token_env: the environment",
+        ),
+        (search("token = \"hunter22\"\ntoken_env = \"PATH\"\n[loki]"), "give it once: here, by"),
         (search("timeout = \"30\"\n[loki]"), "sinks.search.timeout: '30' is not a duration; write"),
         (search("timeout = \"0s\"\n[loki]"), "sinks.search.timeout: must be longer than 0"),
         (

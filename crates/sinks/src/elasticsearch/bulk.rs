@@ -1,5 +1,6 @@
 //! Bodies of `_bulk`, and what its answers mean for each document.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -15,21 +16,31 @@ const ID_BYTES_MAX: usize = 512;
 
 /// The body for the first documents of a batch.
 pub struct Encoded {
-    /// Pairs of lines: action and document.
+    /// Pairs of lines: action and document. A deletion is an action alone.
     pub body: Vec<u8>,
     /// For each document that the body covers: `None` if it is in the body, or why it is not.
     pub outcomes: Vec<Option<Outcome>>,
 }
 
-/// Encodes documents up to the size limit of a body.
+/// Encodes documents up to the size limit of a body, and up to a document whose id is in the body
+/// already: the server could put off the first of the two and take the second, and the order of
+/// changes to one id counts.
 pub fn encode(options: &ElasticsearchOptions, documents: &[Document]) -> Encoded {
     let mut body = Vec::new();
     let mut outcomes = Vec::new();
+    let mut ids = HashSet::new();
     for document in documents {
+        if document.is_delete() && matches!(options.target, Target::DataStream(_)) {
+            outcomes.push(Some(Outcome::Ignored));
+            continue;
+        }
         if document.id.is_empty() || document.id.len() > ID_BYTES_MAX {
             let reason = format!("an id has 1 to {ID_BYTES_MAX} bytes, not {}", document.id.len());
             outcomes.push(Some(Outcome::Rejected(reason)));
             continue;
+        }
+        if !ids.insert(document.id.as_str()) {
+            break;
         }
         let start = body.len();
         write_pair(options, document, &mut body);
@@ -53,6 +64,7 @@ pub fn encode(options: &ElasticsearchOptions, documents: &[Document]) -> Encoded
 
 fn write_pair(options: &ElasticsearchOptions, document: &Document, body: &mut Vec<u8>) {
     let action: &[u8] = match options.operation {
+        _ if document.is_delete() => b"{\"delete\":{\"_id\":",
         Operation::Create => b"{\"create\":{\"_id\":",
         Operation::Index => b"{\"index\":{\"_id\":",
     };
@@ -65,6 +77,9 @@ fn write_pair(options: &ElasticsearchOptions, document: &Document, body: &mut Ve
         write_value(&pattern.at(document.time_ns), body);
     }
     body.extend_from_slice(b"}}\n");
+    if document.is_delete() {
+        return;
+    }
     let time = match options.time_type {
         TimeType::Date => rfc3339(document.time_ns, 3),
         TimeType::DateNanos => rfc3339_ns(document.time_ns),
@@ -131,8 +146,8 @@ pub fn judge(
     }
     let mut outcomes = Vec::with_capacity(count);
     for item in answer.items {
-        let item = item.into_values().next().ok_or_else(other)?;
-        outcomes.push(outcome(client, item, operation));
+        let (action, item) = item.into_iter().next().ok_or_else(other)?;
+        outcomes.push(outcome(client, item, operation, action == "delete"));
     }
     let is_accepted = |outcome: &Outcome| *outcome == Outcome::Accepted;
     if !answer.errors && !outcomes.iter().all(is_accepted) {
@@ -141,21 +156,23 @@ pub fn judge(
     Ok(Judged { outcomes, retry_after: reply.retry_after })
 }
 
-fn outcome(client: &Client, item: Item, operation: Operation) -> Outcome {
+fn outcome(client: &Client, item: Item, operation: Operation, is_delete: bool) -> Outcome {
     let status = item.status;
-    if (200..300).contains(&status) {
+    if (200..300).contains(&status) || is_delete && status == 404 {
+        // What is to be deleted, or its whole index, may not be there.
         return Outcome::Accepted;
     }
     let error = item.error.unwrap_or_default();
-    if status == 409 && operation == Operation::Create {
+    if status == 409 && operation == Operation::Create && !is_delete {
         // A document with this id is there: this one, since ids are derived from what they name.
         return Outcome::Accepted;
     }
     let what = excerpt(client, status, &error);
     let remedy = match status {
         409 => "another writer changed the document at the same moment; the sink sends it again",
-        429 if error.kind == "cluster_block_exception" => {
-            "free disk space on the server, which allows no writes until then"
+        403 | 429 if is_read_only(&error) => {
+            "free disk space on the server, which allows no writes until then; before version 7.4, \
+             and if an administrator set the block, also reset index.blocks.read_only_allow_delete"
         }
         429 => "the server is overloaded; the sink waits",
         401 | 403 => {
@@ -169,6 +186,14 @@ fn outcome(client: &Client, item: Item, operation: Operation) -> Outcome {
         },
     };
     Outcome::Retry(Fault::new(what, remedy))
+}
+
+/// Whether the server blocks an index because its disk is nearly full. Until 7.7 that has the
+/// status 403, later 429.
+fn is_read_only(error: &ItemError) -> bool {
+    let reason = error.reason.as_deref().unwrap_or_default();
+    error.kind == "cluster_block_exception"
+        && (reason.contains("read-only") || reason.contains("disk usage exceeded"))
 }
 
 /// The remedy of an error with status 400 that is about the cluster or the sink's options, and not
@@ -217,7 +242,7 @@ mod tests {
         };
         let judged = judge(&client.unwrap(), &reply, count, operation)?;
         let text = |outcome: Outcome| match outcome {
-            Outcome::Accepted => "accepted".to_owned(),
+            Outcome::Accepted | Outcome::Ignored => "accepted".to_owned(),
             Outcome::Rejected(reason) => format!("rejected: {reason}"),
             Outcome::Retry(fault) => format!("retry: {}", fault.what),
         };
@@ -250,6 +275,26 @@ mod tests {
                 "retry: status 503, unavailable_shards_exception: no reason given",
                 "retry: status 404, index_not_found_exception: no such index",
             ]
+        );
+        let body = r#"{"errors":true,"items":[
+            {"delete":{"status":200}},
+            {"delete":{"status":404}},
+            {"delete":{"status":404,"error":{"type":"index_not_found_exception","reason":"x"}}},
+            {"delete":{"status":409,"error":{"type":"version_conflict_engine_exception","reason":"x"}}},
+            {"create":{"status":403,"error":{"type":"cluster_block_exception","reason":
+                "index [a] blocked by: [FORBIDDEN/12/index read-only / allow delete (api)];"}}},
+            {"create":{"status":429,"error":{"type":"cluster_block_exception","reason":
+                "index [a] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage \
+                 watermark, index has read-only-allow-delete block];"}}},
+            {"create":{"status":400,"error":{"type":"strict_dynamic_mapping_exception","reason":"x"}}}
+        ]}"#
+        .replace("\\\n                 ", "");
+        let found = judged(&body, 7, Operation::Create).unwrap();
+        let kinds: Vec<&str> = found.iter().map(|text| text.split(':').next().unwrap()).collect();
+        assert_eq!(
+            kinds,
+            ["accepted", "accepted", "accepted", "retry", "retry", "retry", "rejected"],
+            "{found:?}"
         );
         let conflict = r#"{"errors":true,"items":[{"index":{"status":409}}]}"#;
         assert!(judged(conflict, 1, Operation::Index).unwrap()[0].starts_with("retry"));

@@ -6,6 +6,14 @@
 //! before and again after a rollover is there twice. Dated indices do not have this gap, because
 //! the name follows from the document's own time.
 //!
+//! A deletion names the id and, by its time, the dated index. A document that is not there counts
+//! as deleted. Data streams take new documents only, so a deletion is ignored there. An id that is
+//! written, deleted and written again comes in as many requests, in order.
+//!
+//! Documents that the server pushes back are sent again without the others of their request. They
+//! hold up later batches, and not the rest of their own batch. A disk that is full on the server is
+//! such a push-back, whatever its status.
+//!
 //! Before the first documents, and after each loss of the connection, the sink requests the
 //! version of the server, and creates the index template or brings it up to date ([`template`]).
 
@@ -25,7 +33,7 @@ use crate::http::{Client, ClientOptions, Method, Request, judge};
 use crate::time::DatePattern;
 
 /// Statuses of a whole `_bulk` request that say that the content is at fault.
-const REFUSING: [u16; 1] = [400];
+const REFUSING: [u16; 2] = [400, 422];
 /// The answer is reduced to what is read of it.
 const FILTER_PATH: &str = "filter_path=errors,error,items.*.status,items.*.error.type,\
                            items.*.error.reason,items.*.error.caused_by.reason";
@@ -171,5 +179,9 @@ impl Destination for Elasticsearch {
         }
         let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
         Delivered::Answered { outcomes, retry_after }
+    }
+
+    fn keeps_order(&self) -> bool {
+        false
     }
 }

@@ -25,7 +25,7 @@ impl Clock for At {
 
 fn document(n: usize) -> Document {
     let fields = vec![("n".to_owned(), json!(n))];
-    Document { id: format!("id-{n}"), time_ns: 0, fields }
+    Document::new(format!("id-{n}"), 0, fields)
 }
 
 fn options(path: &Path) -> FileOptions {

@@ -3,13 +3,15 @@
 //! A server that cannot be reached is left for the next one at once, since it received nothing. A
 //! server that broke off, or answered that it is overloaded or broken, is left for the next
 //! request. Redirects are not followed: behind them are login pages. No text that leaves this
-//! module contains a secret of the client.
+//! module contains a secret of the client. Neither does the log of the libraries below: `ureq`
+//! shows only harmless headers and no path at DEBUG, and what it would dump at TRACE is compiled
+//! out.
 //!
 //! Left out: proxies, and dates in `Retry-After` (seconds are understood).
 
 pub mod compress;
 pub mod judge;
-mod tls;
+pub mod tls;
 
 use std::io;
 use std::path::PathBuf;
@@ -23,6 +25,9 @@ use ureq::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderNa
 use crate::destination::{Delivered, Fault};
 use crate::secret::Secret;
 use compress::Encoding;
+
+/// A build with TRACE of the libraries below could log credentials.
+const _: () = assert!(log::STATIC_MAX_LEVEL as usize <= log::LevelFilter::Debug as usize);
 
 /// Bytes that are read of a response. A longer one counts as a broken answer; the longest sensible
 /// one answers for each of some 100,000 documents.

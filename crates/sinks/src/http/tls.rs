@@ -17,17 +17,21 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// TLS by `rustls`, with the certificates in the file `ca`, or those that the system trusts.
+/// TLS of HTTP by `rustls`, with the certificates in the file `ca`, or those that the system
+/// trusts.
 pub fn config(ca: Option<&Path>) -> Result<TlsConfig, Fault> {
+    let roots = certificates(ca)?;
+    let roots = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .unversioned_rustls_crypto_provider(provider)
-        .root_certs(RootCerts::Specific(Arc::new(roots(ca)?)))
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
         .build())
 }
 
-fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>, Fault> {
+/// The certificates in the file `ca`, or those that the system trusts.
+pub fn certificates(ca: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Fault> {
     let variable = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let system = variable.into_iter().chain(SYSTEM_ROOTS.iter().map(PathBuf::from));
     let file = match ca {
@@ -48,5 +52,5 @@ fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>, Fault> {
         let what = format!("there is no PEM certificate in {}", file.display());
         return Err(Fault::new(what, remedy));
     }
-    Ok(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
+    Ok(found)
 }

@@ -4,11 +4,20 @@
 //! by the destination or kept by the store of rejected documents. A document is never given up for
 //! any other reason, however long a destination is away.
 //!
-//! Order: a request holds documents from the start of what is left, and documents that are to be
-//! retried come before all others. A document overtakes another one only if the destination
-//! accepted it in the same request in which it asked to retry the other.
+//! Order: batches are delivered one after the other, so a document that is put off holds up all
+//! later batches, as its cursor requires. Within a batch, a request holds documents from the start
+//! of what is left, and documents that are to be retried come before all others. A document
+//! overtakes another one only if the destination accepted it in the same request in which it asked
+//! to retry the other. A destination that keeps no order ([`Destination::keeps_order`]) could be
+//! offered the same documents forever while others wait that it would take: if it puts off more
+//! than half of a request, these documents go behind the rest of the batch, and with them all
+//! documents of the batch with the same ids, so that changes to one id keep their order.
+//!
+//! A destination that refuses one document after the other, and accepts none between, may have a
+//! wrong configuration. The runner then waits and sends the next one again before it rejects that
+//! document, and waits longer each time, so that an administrator has the time to correct it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +27,9 @@ use crate::document::Document;
 use crate::reject::{RejectStore, Rejected};
 use crate::runner::backoff::Backoff;
 use crate::runner::state::{Phase, Shared};
+
+/// Documents that are rejected in a row, each refused alone, before the runner waits between them.
+const REFUSED_AT_ONCE_MAX: u32 = 10;
 
 /// The thread was asked to end before everything was delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +50,16 @@ pub(crate) struct Delivery {
     pub window_documents_max: usize,
     /// Failures in a row.
     pub failures: u32,
+    /// Documents that were refused alone since the destination last accepted one.
+    pub refused_in_a_row: u32,
 }
 
 impl Delivery {
     /// Delivers all documents, or ends early because the thread was asked to.
     pub fn deliver(&mut self, documents: Vec<Document>) -> Result<(), Stopped> {
         let mut pending = VecDeque::from(documents);
+        // Whether the first document was refused alone, and is being sent once more.
+        let mut is_second_refusal = false;
         while !pending.is_empty() {
             if self.stop.is_requested() {
                 return Err(Stopped);
@@ -57,6 +73,7 @@ impl Delivery {
                 Delivered::Answered { outcomes, retry_after }
                     if (1..=count).contains(&outcomes.len()) =>
                 {
+                    is_second_refusal = false;
                     let sent: Vec<Document> = pending.drain(..outcomes.len()).collect();
                     self.settle(sent, outcomes, retry_after, &mut pending)?;
                 }
@@ -68,6 +85,14 @@ impl Delivery {
                     self.retry_later(count, &fault, None);
                 }
                 Delivered::Refused(fault) if count == 1 => {
+                    if self.refused_in_a_row >= REFUSED_AT_ONCE_MAX && !is_second_refusal {
+                        is_second_refusal = true;
+                        self.failures = self.refused_in_a_row - REFUSED_AT_ONCE_MAX;
+                        self.retry_later(count, &fault, None);
+                        continue;
+                    }
+                    is_second_refusal = false;
+                    self.refused_in_a_row = self.refused_in_a_row.saturating_add(1);
                     let refused: Vec<Document> = pending.drain(..1).collect();
                     self.reject(&[(refused[0].clone(), fault.to_string())])?;
                     self.succeeded();
@@ -97,15 +122,17 @@ impl Delivery {
         retry_after: Option<Duration>,
         pending: &mut VecDeque<Document>,
     ) -> Result<(), Stopped> {
-        let (mut accepted, mut accepted_bytes) = (0, 0);
+        let (mut accepted, mut accepted_bytes, mut ignored) = (0, 0, 0);
         let (mut rejected, mut again) = (Vec::new(), Vec::new());
         let mut last_fault = None;
+        let count = sent.len();
         for (document, outcome) in sent.into_iter().zip(outcomes) {
             match outcome {
                 Outcome::Accepted => {
                     accepted += 1;
                     accepted_bytes += document.bytes() as u64;
                 }
+                Outcome::Ignored => ignored += 1,
                 Outcome::Rejected(reason) => rejected.push((document, reason)),
                 Outcome::Retry(fault) => {
                     again.push(document);
@@ -116,11 +143,19 @@ impl Delivery {
         self.shared.change(|state| {
             state.accepted += accepted;
             state.accepted_bytes += accepted_bytes;
+            state.ignored += ignored;
         });
+        if accepted > 0 {
+            self.refused_in_a_row = 0;
+        }
         self.reject(&rejected)?;
         let retried = again.len();
-        for document in again.into_iter().rev() {
-            pending.push_front(document);
+        if retried > count / 2 && !self.destination.keeps_order() {
+            put_behind(again, pending);
+        } else {
+            for document in again.into_iter().rev() {
+                pending.push_front(document);
+            }
         }
         match last_fault {
             Some(fault) => {
@@ -185,4 +220,14 @@ impl Delivery {
         });
         self.clock.wait(wait, &self.stop);
     }
+}
+
+/// Appends documents that were put off, and behind them those of `pending` that have their ids.
+fn put_behind(again: Vec<Document>, pending: &mut VecDeque<Document>) {
+    let ids: HashSet<&str> = again.iter().map(|document| document.id.as_str()).collect();
+    let (same, others): (VecDeque<Document>, VecDeque<Document>) =
+        pending.drain(..).partition(|document| ids.contains(document.id.as_str()));
+    *pending = others;
+    pending.extend(again);
+    pending.extend(same);
 }

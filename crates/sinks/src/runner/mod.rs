@@ -112,6 +112,7 @@ impl Runner {
             window_documents: options.request_documents_max.max(1),
             window_documents_max: options.request_documents_max.max(1),
             failures: 0,
+            refused_in_a_row: 0,
         };
         let ending = Ending { queue: Arc::clone(&queue), shared: Arc::clone(&shared) };
         let thread = std::thread::Builder::new()

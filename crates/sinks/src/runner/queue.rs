@@ -120,7 +120,7 @@ mod tests {
     use crate::document::Document;
 
     fn batch(cursor: &str, id_bytes: usize) -> Batch {
-        let document = Document { id: "x".repeat(id_bytes), time_ns: 0, fields: Vec::new() };
+        let document = Document::new("x".repeat(id_bytes), 0, Vec::new());
         Batch { documents: vec![document], cursor: cursor.to_owned() }
     }
 

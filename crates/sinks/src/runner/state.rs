@@ -27,6 +27,8 @@ pub struct State {
     pub accepted: u64,
     /// Bytes of these documents in memory, before encoding and compression.
     pub accepted_bytes: u64,
+    /// Documents that were to delete others, which the destination cannot do.
+    pub ignored: u64,
     /// Documents that the destination rejected; they are in the store of rejected documents.
     pub rejected: u64,
     /// Rejected documents that the bounded store had to drop.

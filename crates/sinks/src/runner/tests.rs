@@ -170,7 +170,7 @@ fn batches(sizes: &[usize]) -> Vec<Batch> {
     let batch = |(number, size): (usize, &usize)| {
         let documents = (0..*size).map(|_| {
             id += 1;
-            Document { id: format!("{id:05}"), time_ns: id, fields: Vec::new() }
+            Document::new(format!("{id:05}"), id, Vec::new())
         });
         Batch { documents: documents.collect(), cursor: format!("c{number:05}") }
     };
@@ -325,4 +325,76 @@ fn a_panic_closes_the_runner() {
     assert_eq!(runner.submit(batch.clone()), Err(batch.clone()));
     assert_eq!(runner.offer(batch.clone()), Err(NotTaken::Closed(batch)));
     assert!(world.lock().unwrap().cursors.is_empty());
+}
+
+/// Puts off documents whose id begins with `x` while there are others, and keeps no order.
+struct Blocked {
+    world: Arc<Mutex<World>>,
+    is_blocked: bool,
+}
+
+impl Destination for Blocked {
+    fn deliver(&mut self, documents: &[Document]) -> Delivered {
+        let is_stuck = |document: &Document| document.id.starts_with('x');
+        self.is_blocked &= self.world.lock().unwrap().order.len() < 30;
+        let outcomes = documents.iter().map(|document| {
+            if self.is_blocked && is_stuck(document) {
+                return Outcome::Retry(Fault::passing("the index is blocked"));
+            }
+            self.world.lock().unwrap().order.push(format!("{}-{}", document.id, document.time_ns));
+            Outcome::Accepted
+        });
+        Delivered::Answered { outcomes: outcomes.collect(), retry_after: None }
+    }
+
+    fn keeps_order(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn documents_that_are_put_off_let_others_of_their_batch_pass() {
+    let (mut parts, world, _) = parts(Vec::new(), 0);
+    parts.destination = Box::new(Blocked { world: Arc::clone(&world), is_blocked: true });
+    let options = RunnerOptions { request_documents_max: 10, ..RunnerOptions::default() };
+    let runner = Runner::start("test", parts, options).unwrap();
+    // Twelve documents that are put off fill a whole request; two of them change the same id.
+    let mut documents: Vec<Document> =
+        (0..12).map(|n| Document::new(format!("x{:02}", n % 11), n, Vec::new())).collect();
+    documents.extend((0..30).map(|n| Document::new(format!("a{n:02}"), n, Vec::new())));
+    runner.submit(Batch { documents, cursor: "c".to_owned() }).unwrap();
+    let state = runner.finish();
+    assert_eq!((state.accepted, state.cursor.as_deref()), (42, Some("c")));
+    let order = &world.lock().unwrap().order;
+    assert!(order[..30].iter().all(|id| id.starts_with('a')), "{order:?}");
+    assert!(order[..30].is_sorted() && order[30..].len() == 12, "{order:?}");
+    let place = |id: &str| order.iter().position(|found| found == id).unwrap();
+    assert!(place("x00-0") < place("x00-11"), "{order:?}");
+}
+
+#[test]
+fn a_destination_that_refuses_everything_is_given_time() {
+    struct Refuses;
+    impl Destination for Refuses {
+        fn deliver(&mut self, documents: &[Document]) -> Delivered {
+            match documents.iter().any(Document::is_delete) {
+                true => Delivered::Answered { outcomes: vec![Outcome::Ignored], retry_after: None },
+                false => Delivered::Refused(Fault::passing("wrong pipeline")),
+            }
+        }
+    }
+    let (mut parts, world, clock) = parts(Vec::new(), 0);
+    parts.destination = Box::new(Refuses);
+    let runner = Runner::start("test", parts, RunnerOptions::default()).unwrap();
+    let mut batch = batches(&[20]).remove(0);
+    batch.documents.push(Document::delete("d", 0));
+    runner
+        .submit(Batch { documents: batch.documents.split_off(20), cursor: "0".to_owned() })
+        .unwrap();
+    runner.submit(batch).unwrap();
+    let state = runner.finish();
+    assert_eq!((state.accepted, state.ignored, state.rejected), (0, 1, 20));
+    assert_eq!(world.lock().unwrap().kept.len(), 20);
+    assert_eq!(clock.waits.load(Ordering::SeqCst), 10);
+    assert!(clock.now_ns() > 100_000_000_000, "{}", clock.now_ns());
 }

@@ -136,11 +136,7 @@ mod tests {
             data_id: Some("fields@32473".to_owned()),
         };
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        let document = Document {
-            id: "id".to_owned(),
-            time_ns: 1_767_323_045_123_456_789,
-            fields: fields.collect(),
-        };
+        let document = Document::new("id", 1_767_323_045_123_456_789, fields.collect());
         String::from_utf8(encode(&options, &document)).unwrap()
     }
 

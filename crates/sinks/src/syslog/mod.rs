@@ -3,7 +3,8 @@
 //! Syslog has no acknowledgements. Over TCP, a document counts as accepted when the system took its
 //! bytes: what a peer that dies had not read is lost, and after a broken connection the documents
 //! of the last call are sent again, so that some may arrive twice. Over UDP a document counts as
-//! accepted when its datagram left. Whoever needs more uses another destination.
+//! accepted when its datagram left. Whoever needs more uses another destination. Messages have no
+//! ids, so deletions are ignored.
 //!
 //! Left out: TLS.
 
@@ -69,20 +70,28 @@ impl Syslog {
 
     fn deliver_tcp(&mut self, documents: &[Document]) -> Delivered {
         let mut bytes = Vec::new();
-        let mut count = 0;
+        let mut outcomes = Vec::new();
         for document in documents {
+            if document.is_delete() {
+                outcomes.push(Outcome::Ignored);
+                continue;
+            }
             let message = message::encode(&self.options.message, document);
             let length = message.len().to_string();
-            if count > 0 && bytes.len() + length.len() + 1 + message.len() > WRITE_BYTES_MAX {
+            if !bytes.is_empty() && bytes.len() + length.len() + 1 + message.len() > WRITE_BYTES_MAX
+            {
                 break;
             }
             bytes.extend_from_slice(length.as_bytes());
             bytes.push(b' ');
             bytes.extend_from_slice(&message);
-            count += 1;
+            outcomes.push(Outcome::Accepted);
+        }
+        if bytes.is_empty() {
+            return Delivered::Answered { outcomes, retry_after: None };
         }
         match self.write_tcp(&bytes) {
-            Ok(()) => Delivered::accepted(count),
+            Ok(()) => Delivered::Answered { outcomes, retry_after: None },
             Err(error) => {
                 self.tcp = None;
                 Delivered::unavailable(self.fault(&error))
@@ -112,6 +121,10 @@ impl Syslog {
     fn deliver_udp(&mut self, documents: &[Document], datagram_bytes_max: usize) -> Delivered {
         let mut outcomes = Vec::new();
         for document in documents {
+            if document.is_delete() {
+                outcomes.push(Outcome::Ignored);
+                continue;
+            }
             let message = message::encode(&self.options.message, document);
             if message.len() > datagram_bytes_max {
                 outcomes.push(Outcome::Rejected(format!(

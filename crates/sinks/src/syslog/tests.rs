@@ -27,7 +27,7 @@ fn options(address: &str, transport: Transport) -> SyslogOptions {
 
 fn document(message: &str) -> Document {
     let fields = vec![("message".to_owned(), json!(message))];
-    Document { id: "id".to_owned(), time_ns: 0, fields }
+    Document::new("id", 0, fields)
 }
 
 /// Reads one message with its length in front.

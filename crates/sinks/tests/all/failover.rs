@@ -4,10 +4,10 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::json;
-use sinks::{Delivered, Document, Outcome};
+use sinks::{Batch, Delivered, Document, Outcome};
 
 use crate::server::{Action, Server};
-use crate::sink::{destination, document, samples};
+use crate::sink::{destination, document, run, samples, sink};
 
 /// An address at which nothing listens.
 fn nowhere() -> String {
@@ -148,5 +148,43 @@ fn requests_are_bounded_and_larger_documents_rejected() {
         let requests = server.requests();
         assert_eq!(requests.len(), 2, "{table}");
         assert!(requests.iter().all(|request| request.body.len() <= 1024), "{table}");
+    }
+}
+
+#[test]
+fn only_the_document_at_fault_is_rejected() {
+    for (table, status) in [
+        ("[elasticsearch]\nindex = \"logs\"", 400),
+        ("[elasticsearch]\nindex = \"logs\"", 413),
+        ("[elasticsearch]\nindex = \"logs\"", 422),
+        ("[json_lines]", 400),
+        ("[json_lines]", 413),
+        ("[json_lines]", 422),
+        ("[loki]", 400),
+        ("[loki]", 422),
+    ] {
+        let server = Server::start(move |request| {
+            if request.method != "POST" {
+                return Action::json(200, json!({"version": {"number": "8.17.0"}}));
+            }
+            if request.body.contains("poison") {
+                return Action::json(status, "malformed");
+            }
+            let items = vec![json!({"create": {"status": 201}}); request.body.lines().count() / 2];
+            Action::json(200, json!({"errors": false, "items": items}))
+        });
+        let table = table.replace("logs\"", "logs\"\ntemplate = { enabled = false }");
+        let sink = sink(&format!("name = \"x\"\nurls = [{:?}]\n{table}", server.url));
+        let documents = (0..200).map(|n| {
+            let text = if n == 77 { "poison" } else { "fine" };
+            document(&format!("id-{n}"), n, &[("text", json!(text))])
+        });
+        let batch = Batch { documents: documents.collect(), cursor: "end".to_owned() };
+        let folder = tempfile::tempdir().unwrap();
+        let (state, cursors) = run(&sink, folder.path(), vec![batch]);
+        assert_eq!((state.accepted, state.rejected), (199, 1), "{table} {status}");
+        assert_eq!(cursors, ["end"]);
+        let rejected = std::fs::read_to_string(folder.path().join("x-rejected.jsonl")).unwrap();
+        assert!(rejected.contains("malformed") && rejected.contains("id-77"), "{rejected}");
     }
 }

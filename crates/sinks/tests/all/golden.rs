@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
-use sinks::Delivered;
+use sinks::{Delivered, Document, Outcome};
 
 use crate::server::{Action, Request, Server};
 use crate::sink::{destination, samples};
@@ -248,4 +248,54 @@ fn servers_that_cannot_do_it_are_named() {
         };
         assert!(fault.to_string().contains(expected), "{fault}");
     }
+}
+
+#[test]
+fn deletions_are_carried_out_where_there_are_ids() {
+    let documents = [
+        samples().remove(1),
+        Document::delete("gone", 1_767_323_045_000_000_000),
+        Document::delete("id-2", 1_767_409_445_000_000_000),
+    ];
+    let items = json!({"errors": false, "items": [
+        {"create": {"status": 201}}, {"delete": {"status": 404}},
+    ]});
+    let server = Server::start(move |request| match request.method.as_str() {
+        "GET" => Action::json(200, json!({"version": {"number": "8.17.0"}})),
+        _ => Action::json(200, &items),
+    });
+    let urls = format!("name = \"x\"\nurls = [{:?}]\n", server.url);
+    let table = "[elasticsearch]\nindex = \"logs-%Y.%m.%d\"\ntemplate = { enabled = false }";
+    // The third document changes an id of the same request: it goes with the next one.
+    let delivered = destination(&format!("{urls}{table}")).deliver(&documents);
+    assert_eq!(delivered, Delivered::accepted(2));
+    let body = server.requests().pop().unwrap().body;
+    assert_eq!(
+        body,
+        "{\"create\":{\"_id\":\"id-2\",\"_index\":\"logs-2026.01.03\"}}\n\
+         {\"@timestamp\":\"2026-01-03T03:04:05.000000000Z\",\"host\":\"web2\",\"n\":2,\
+         \"message\":\"two\"}\n\
+         {\"delete\":{\"_id\":\"gone\",\"_index\":\"logs-2026.01.02\"}}\n"
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines");
+    let line = "{\"_time\":\"2026-01-02T03:04:05.000000000Z\",\"_id\":\"gone\",\"deleted\":true}\n";
+    let ignored = |table: &str, urls: &str| {
+        let delivered = destination(&format!("name = \"x\"\n{urls}{table}")).deliver(&documents);
+        let Delivered::Answered { outcomes, .. } = delivered else { panic!("{delivered:?}") };
+        assert_eq!(outcomes.len(), 3, "{table}");
+        outcomes.iter().filter(|outcome| **outcome == Outcome::Ignored).count()
+    };
+    assert_eq!(ignored(&format!("[file]\npath = {path:?}"), ""), 0);
+    assert!(std::fs::read_to_string(&path).unwrap().contains(line));
+    let server = Server::answering(204, "");
+    let urls = format!("urls = [{:?}]\n", server.url);
+    assert_eq!(ignored("[json_lines]", &urls), 0);
+    assert!(server.requests().pop().unwrap().body.contains(line));
+    assert_eq!(ignored("[json_lines]\nid_field = \"\"", &urls), 2);
+    assert_eq!(ignored("[loki]", &urls), 2);
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = udp.local_addr().unwrap();
+    assert_eq!(ignored(&format!("[syslog]\naddress = \"{address}\"\ntransport = \"udp\""), ""), 2);
 }

@@ -17,6 +17,49 @@ const CASES: [(&str, &[&str]); 4] = [
     ("headers = { X-Key = \"headersecret\" }", &["headersecret"]),
 ];
 
+/// Everything that libraries log, at every level that they have.
+static LOGGED: Mutex<String> = Mutex::new(String::new());
+
+struct Logger;
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let line = format!("{} {}: {}\n", record.level(), record.target(), record.args());
+        LOGGED.lock().unwrap().push_str(&line);
+    }
+
+    fn flush(&self) {}
+}
+
+/// The bytes of a text in the way in which `ureq` would dump them.
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn no_log_of_a_library_contains_a_secret() {
+    log::set_logger(&Logger).unwrap();
+    log::set_max_level(log::LevelFilter::Trace);
+    let server = Server::answering(302, "go to /login?key=hunter22");
+    for (credentials, _) in CASES {
+        let urls = format!("urls = [\"{}/path?key=urlsecret\"]", server.url);
+        let sink = sink(&format!("name = \"x\"\n{urls}\n{credentials}\n[json_lines]"));
+        let delivered = sink.destination().unwrap().deliver(&[document("id", 0, &[])]);
+        assert!(!format!("{delivered:?}").contains("urlsecret"));
+    }
+    let logged = LOGGED.lock().unwrap().clone();
+    assert!(logged.contains("DEBUG ureq::"), "{logged}");
+    let hex_logged = logged.replace(' ', "");
+    for secret in CASES.iter().flat_map(|(_, secrets)| *secrets).chain([&"urlsecret"]) {
+        assert!(!logged.contains(secret), "{secret} is in {logged}");
+        assert!(!hex_logged.contains(&hex(secret)[..12]), "{secret} is dumped in {logged}");
+    }
+}
+
 #[test]
 fn no_text_contains_a_secret() {
     for (table, statuses) in [

@@ -33,11 +33,8 @@ pub fn destination(text: &str) -> Box<dyn Destination> {
 
 /// A document with an id, a time in nanoseconds behind 2026-01-02T03:04:05Z, and fields.
 pub fn document(id: &str, time_ns: i64, fields: &[(&str, Value)]) -> Document {
-    Document {
-        id: id.to_owned(),
-        time_ns: 1_767_323_045_000_000_000 + time_ns,
-        fields: fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
-    }
+    let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Document::new(id, 1_767_323_045_000_000_000 + time_ns, fields.collect())
 }
 
 /// Two documents with values of every type.

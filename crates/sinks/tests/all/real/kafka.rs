@@ -1,0 +1,303 @@
+//! A real Kafka, read back by its own consumer.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+use sinks::{Batch, Delivered, Document, Outcome, Runner, RunnerParts};
+
+use super::{Real, deliver_while_killing, wait_for};
+use crate::sink::{destination, document, sink};
+
+const PORT: u16 = 19770;
+/// Where brokers expect TLS and a login.
+const SECURE_PORT: u16 = 19780;
+const DOCUMENTS: u64 = 60_000;
+const BATCH_DOCUMENTS: u64 = 1_000;
+/// The broker is killed before these batches are submitted, and started again.
+const KILLED_BEFORE_BATCHES: [u64; 2] = [25, 45];
+
+impl Real {
+    /// Runs a tool of Kafka; returns what it prints.
+    fn tool(&self, class: &str, arguments: &[&str]) -> String {
+        let jars = self.home.join("kafka/dist/3.9.0/*");
+        let server = format!("127.0.0.1:{}", self.port);
+        let log = self.home.join("kafka/data/log4j.properties");
+        let out = Command::new("java")
+            .arg(format!("-Dlog4j.configuration=file:{}", log.display()))
+            .args(["-Xmx256m", "-cp", jars.to_str().unwrap(), class])
+            .args(["--bootstrap-server", &server])
+            .args(arguments)
+            .output()
+            .unwrap();
+        String::from_utf8(out.stdout).unwrap() + &String::from_utf8_lossy(&out.stderr)
+    }
+
+    /// The values of each key, in their order.
+    fn consume(&self, topic: &str) -> BTreeMap<String, Vec<String>> {
+        // The consumer waits for a given count, so that it does not depend on the time.
+        let offsets = self.tool("org.apache.kafka.tools.GetOffsetShell", &["--topic", topic]);
+        let parsed =
+            offsets.lines().filter_map(|line| line.rsplit(':').next()?.parse::<u64>().ok());
+        let count = parsed.sum::<u64>().to_string();
+        let printed = self.tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            &[
+                "--topic",
+                topic,
+                "--from-beginning",
+                "--timeout-ms",
+                "60000",
+                "--max-messages",
+                &count,
+                "--property",
+                "print.key=true",
+                "--property",
+                "key.separator=|",
+            ],
+        );
+        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (key, value) in printed.lines().filter_map(|line| line.split_once('|')) {
+            found.entry(key.to_owned()).or_default().push(value.to_owned());
+        }
+        let records: usize = found.values().map(Vec::len).sum();
+        let others: Vec<&str> = printed.lines().filter(|line| !line.contains('|')).collect();
+        assert_eq!(records.to_string(), count, "{topic}: {offsets} {others:?}");
+        found
+    }
+}
+
+/// Creates a topic, with arguments of the tool.
+fn create(real: &Real, topic: &str, arguments: &[&str]) {
+    let create = ["--create", "--topic", topic];
+    real.tool("org.apache.kafka.tools.TopicCommand", &[create.as_slice(), arguments].concat());
+}
+
+fn batch(number: u64) -> Batch {
+    let documents = (0..BATCH_DOCUMENTS).map(|place| {
+        let n = number * BATCH_DOCUMENTS + place;
+        document(&format!("id-{n}"), n as i64, &[("n", json!(n)), ("host", json!("web"))])
+    });
+    Batch { documents: documents.collect(), cursor: number.to_string() }
+}
+
+#[test]
+fn kafka_has_every_document_although_it_is_killed() {
+    let real = Real::new("kafka", "KAFKA_PORT", PORT);
+    real.run("start");
+    let sink = sink(&format!(
+        "name = \"real\"\ntimeout = \"20s\"\nretry = {{ longest = \"1s\" }}\n[kafka]\n\
+         brokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"rows\""
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    let batches = DOCUMENTS / BATCH_DOCUMENTS;
+    let mut all: Vec<Batch> = (0..batches).map(batch).collect();
+    // A deletion is the last record of its key.
+    let last = all.last_mut().unwrap();
+    last.documents.push(Document::delete("id-0", 0));
+    let state = deliver_while_killing(&real, &sink, folder.path(), all, &KILLED_BEFORE_BATCHES);
+    assert_eq!((state.accepted, state.rejected), (DOCUMENTS + 1, 0));
+
+    let found = real.consume("rows");
+    assert_eq!(found.len() as u64, DOCUMENTS);
+    let records: usize = found.values().map(Vec::len).sum();
+    eprintln!("{} records by retries besides {DOCUMENTS}", records as u64 - DOCUMENTS - 1);
+    for (key, values) in found {
+        let n = key.strip_prefix("id-").unwrap();
+        let nanoseconds = format!("{n:0>9}");
+        let expected = format!(
+            "{{\"_time\":\"2026-01-02T03:04:05.{nanoseconds}Z\",\"n\":{n},\"host\":\"web\"}}"
+        );
+        let (written, deleted) = values.split_at(values.len() - usize::from(n == "0"));
+        assert!(written.iter().all(|value| *value == expected), "{key}: {values:?}");
+        assert!(deleted.iter().all(|value| value == "null"), "{key}: {values:?}");
+    }
+    large_records(&real);
+    compressed(&real);
+}
+
+/// A topic that takes records of 2 KB: smaller batches are found, and larger records rejected.
+fn large_records(real: &Real) {
+    create(real, "small", &["--partitions", "2", "--config", "max.message.bytes=2000"]);
+    let sink = sink(&format!(
+        "name = \"real\"\ncompression = \"none\"\nretry = {{ longest = \"1s\" }}\n[kafka]\n\
+         brokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"small\""
+    ));
+    let documents = (0..100).map(|n| {
+        let bytes = if n == 50 { 3_000 } else { 300 };
+        document(&format!("{n}"), n, &[("text", json!("x".repeat(bytes)))])
+    });
+    let batch = Batch { documents: documents.collect(), cursor: "end".to_owned() };
+    let folder = tempfile::tempdir().unwrap();
+    let state = deliver_while_killing(real, &sink, folder.path(), vec![batch], &[]);
+    assert_eq!((state.accepted, state.rejected), (99, 1));
+    let rejected = std::fs::read_to_string(folder.path().join("real-rejected.jsonl")).unwrap();
+    assert!(rejected.contains("MESSAGE_TOO_LARGE (10)"), "{rejected}");
+    let found = real.consume("small");
+    assert_eq!((found.len(), found.contains_key("50")), (99, false));
+
+    // A broker names the records whose time it refuses.
+    create(
+        real,
+        "times",
+        &["--partitions", "1", "--config", "message.timestamp.after.max.ms=1000"],
+    );
+    let mut to = destination(&format!(
+        "name = \"real\"\n[kafka]\nbrokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"times\""
+    ));
+    let documents: Vec<Document> = (0..5)
+        .map(|n| document(&format!("{n}"), i64::from(n == 3) * 3_000_000_000_000_000_000, &[]))
+        .collect();
+    let Delivered::Answered { outcomes, .. } = to.deliver(&documents) else { panic!() };
+    let Outcome::Rejected(reason) = &outcomes[3] else { panic!("{outcomes:?}") };
+    assert!(reason.starts_with("the broker answered INVALID_TIMESTAMP (32)"), "{reason}");
+    let retried = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Retry(_))).count();
+    assert_eq!(retried, 4);
+}
+
+fn compressed(real: &Real) {
+    for compression in ["none", "gzip", "zstd"] {
+        create(real, compression, &["--partitions", "3"]);
+        let sink = sink(&format!(
+            "name = \"real\"\ncompression = {compression:?}\n[kafka]\n\
+             brokers = [\"127.0.0.1:{PORT}\"]\ntopic = {compression:?}"
+        ));
+        let folder = tempfile::tempdir().unwrap();
+        deliver_while_killing(real, &sink, folder.path(), vec![batch(0)], &[]);
+        assert_eq!(real.consume(compression).len(), 1_000);
+    }
+}
+
+/// Three brokers of which one after the other is killed while documents are delivered, and started
+/// again before the next one: partitions get other leaders.
+#[test]
+fn kafka_goes_on_without_one_of_its_brokers() {
+    let real = Real::new("kafka", "KAFKA_PORT", PORT + 2);
+    real.run("start 3");
+    create(&real, "rows", &["--partitions", "6", "--config", "min.insync.replicas=2"]);
+    let brokers: Vec<String> = (0..3).map(|n| format!("127.0.0.1:{}", real.port + n)).collect();
+    let sink = sink(&format!(
+        "name = \"real\"\ntimeout = \"20s\"\nretry = {{ longest = \"1s\" }}\n[kafka]\n\
+         brokers = {brokers:?}\ntopic = \"rows\""
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    let done = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&done);
+    let rejects = Box::new(sink.reject_store(folder.path()));
+    let parts = RunnerParts::new(sink.destination().unwrap(), rejects, move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let runner = Runner::start("real", parts, sink.runner).unwrap();
+    let batches = 60;
+    for number in 0..batches {
+        if number % 20 == 10 {
+            // All is delivered by the two brokers that are left.
+            real.kill(number as u16 / 20);
+        }
+        runner.submit(batch(number)).unwrap();
+        if number % 20 == 19 {
+            wait_for(&done, number + 1);
+            real.run("start 3");
+        }
+    }
+    let state = runner.finish();
+    eprintln!("{state:?}");
+    assert_eq!((state.accepted, state.rejected), (batches * BATCH_DOCUMENTS, 0));
+    // The broker that was started last catches up, before it leads partitions again.
+    let describe = ["--describe", "--topic", "rows", "--under-replicated-partitions"];
+    while real.tool("org.apache.kafka.tools.TopicCommand", &describe).contains("Partition:") {}
+    let found = real.consume("rows");
+    let records: usize = found.values().map(Vec::len).sum();
+    eprintln!("{} records by retries", records as u64 - batches * BATCH_DOCUMENTS);
+    assert_eq!(found.len() as u64, batches * BATCH_DOCUMENTS);
+}
+
+/// Starts the broker with one more listener, for TLS with logins.
+fn secured(folder: &Path) -> (Real, String) {
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (key, ca) = (folder.join("key.pem"), folder.join("ca.pem"));
+    std::fs::write(&ca, issued.cert.pem()).unwrap();
+    std::fs::write(&key, issued.signing_key.serialize_pem() + &issued.cert.pem()).unwrap();
+    let module = "org.apache.kafka.common.security";
+    let settings = format!(
+        "listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},\
+         SASL_SSL://127.0.0.1:{SECURE_PORT}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://localhost:{SECURE_PORT}\n\
+         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,\
+         SASL_SSL:SASL_SSL\n\
+         sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
+         listener.name.sasl_ssl.plain.sasl.jaas.config={module}.plain.PlainLoginModule required \
+         user_loginson=\"hunter22\";\n\
+         listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule \
+         required;\n\
+         listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule \
+         required;\n\
+         ssl.keystore.type=PEM\nssl.keystore.location={}\n",
+        key.display(),
+        port = PORT + 1,
+        controller = PORT + 101,
+    );
+    let file = folder.join("settings");
+    std::fs::write(&file, settings).unwrap();
+    // The script makes the broker's settings: they are amended as the broker starts.
+    let java = folder.join("java");
+    let script = format!(
+        "#!/bin/sh\nfor last; do :; done\ncase \"$*\" in *\" kafka.Kafka \"*) cat {} >>\"$last\";; \
+         esac\nexec java \"$@\"\n",
+        file.display()
+    );
+    std::fs::write(&java, script).unwrap();
+    std::fs::set_permissions(&java, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut real = Real::new("kafka", "KAFKA_PORT", PORT + 1);
+    real.variables.push(("JAVA", java.to_str().unwrap().to_owned()));
+    real.run("start");
+    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let password = format!("{mechanism}=[password=hunter22]");
+        let arguments = [
+            "--alter",
+            "--entity-type",
+            "users",
+            "--entity-name",
+            "loginson",
+            "--add-config",
+            &password,
+        ];
+        eprintln!("{}", real.tool("kafka.admin.ConfigCommand", &arguments));
+    }
+    (real, ca.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn kafka_with_tls_and_logins() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, ca) = secured(folder.path());
+    create(&real, "secure", &[]);
+    let to = |password: &str, sasl: &str, ca: &str| {
+        let mut to = destination(&format!(
+            "name = \"x\"\nuser = \"loginson\"\npassword = {password:?}\n{ca}\n[kafka]\ntls = true\n\
+             brokers = [\"localhost:{SECURE_PORT}\"]\ntopic = \"secure\"\nsasl = {sasl:?}"
+        ));
+        to.deliver(&[document(sasl, 0, &[])])
+    };
+    let ca = format!("ca = {ca:?}");
+    for sasl in ["plain", "scram-sha-256", "scram-sha-512"] {
+        assert_eq!(to("hunter22", sasl, &ca), Delivered::accepted(1), "{sasl}");
+        let Delivered::Unavailable { fault, .. } = to("hunter33", sasl, &ca) else { panic!() };
+        assert!(fault.remedy.contains("check `user` and its password"), "{fault}");
+        assert!(!fault.to_string().contains("hunter33"), "{fault}");
+    }
+    assert_eq!(real.consume("secure").len(), 3);
+    let Delivered::Unavailable { fault, .. } = to("hunter22", "plain", "") else { panic!() };
+    assert!(fault.remedy.contains("with `ca`"), "{fault}");
+    let mut to = destination(&format!(
+        "name = \"x\"\n[kafka]\nbrokers = [\"localhost:{SECURE_PORT}\"]\ntopic = \"secure\""
+    ));
+    let Delivered::Unavailable { fault, .. } = to.deliver(&[document("id", 0, &[])]) else {
+        panic!()
+    };
+    assert!(fault.remedy.contains("set `tls = true`"), "{fault}");
+}

@@ -1,0 +1,129 @@
+//! Real servers that are killed and started again while documents are delivered.
+//!
+//! `SINKS_TEST_STORES` names a folder with the scripts `elasticsearch.sh`, `opensearch.sh` and
+//! `kafka.sh`, which have the commands `start` and `wipe`, and obey `STORES_HOME` and a variable
+//! for the port. Each fetches its server when it is started for the first time.
+
+mod elasticsearch;
+mod kafka;
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sinks::config::Sink;
+use sinks::{Batch, Runner, RunnerParts};
+
+/// A server in a process of its own.
+struct Real {
+    store: &'static str,
+    home: PathBuf,
+    port: u16,
+    variables: Vec<(&'static str, String)>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Servers share folders and the processors of the machine: there is one at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+impl Real {
+    /// A server without data, not started. `variable` is the one that sets its port.
+    fn new(store: &'static str, variable: &'static str, port: u16) -> Real {
+        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stores");
+        let variables = vec![(variable, port.to_string())];
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let real = Real { store, home, port, variables, _turn };
+        real.run("wipe");
+        real
+    }
+
+    fn command(&self, command: &str) -> Command {
+        let folder = std::env::var_os("SINKS_TEST_STORES");
+        let folder = folder.expect("SINKS_TEST_STORES must name the folder of the scripts");
+        let mut run = Command::new(Path::new(&folder).join(format!("{}.sh", self.store)));
+        run.args(command.split(' ')).env("STORES_HOME", &self.home);
+        run.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        run
+    }
+
+    fn run(&self, command: &str) {
+        let done = self.command(command).status().unwrap();
+        assert!(done.success(), "{} {command}", self.store);
+    }
+
+    /// Kills one of the servers, counted from 0, without a warning.
+    fn kill(&self, node: u16) {
+        let file = self.home.join(self.store).join(format!("run/node{}.pid", node + 1));
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let pid = pid.split(' ').next().unwrap();
+        assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+        // The port closes when the last thread has ended, after the process looks dead.
+        while TcpStream::connect(("127.0.0.1", self.port + node)).is_ok() {
+            std::thread::yield_now();
+        }
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        if !self.command("wipe").status().is_ok_and(|status| status.success()) {
+            eprintln!("{}.sh wipe failed", self.store);
+        }
+    }
+}
+
+/// Waits until this many batches are acknowledged.
+fn wait_for(done: &AtomicU64, batches: u64) {
+    while done.load(Ordering::SeqCst) < batches {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Batches that wait when the server is killed.
+const WAITING_BATCHES: u64 = 20;
+
+/// Submits batches, and kills and starts the server before some of them. Returns the state at the
+/// end; the cursors were acknowledged in order.
+fn deliver_while_killing(
+    real: &Real,
+    sink: &Sink,
+    folder: &Path,
+    batches: Vec<Batch>,
+    killed_before: &[u64],
+) -> sinks::State {
+    let done = Arc::new(AtomicU64::new(0));
+    let cursors = Arc::new(Mutex::new(Vec::new()));
+    let (counted, acknowledged) = (Arc::clone(&done), Arc::clone(&cursors));
+    let parts = RunnerParts::new(
+        sink.destination().unwrap(),
+        Box::new(sink.reject_store(folder)),
+        move |cursor| {
+            acknowledged.lock().unwrap().push(cursor.to_owned());
+            counted.fetch_add(1, Ordering::SeqCst);
+        },
+    );
+    let runner = Runner::start("real", parts, sink.runner).unwrap();
+    let expected: Vec<String> = batches.iter().map(|batch| batch.cursor.clone()).collect();
+    for (number, batch) in (0..).zip(batches) {
+        if killed_before.contains(&number) {
+            // The batches between are under way or in the queue when the server dies.
+            wait_for(&done, number - WAITING_BATCHES);
+            real.kill(0);
+            real.run("start");
+        }
+        runner.submit(batch).unwrap();
+    }
+    wait_for(&done, expected.len() as u64);
+    let state = runner.state();
+    eprintln!("{}: {state:?}", real.store);
+    assert!(
+        killed_before.is_empty() || state.retries > 0,
+        "the server was killed, and no document was sent again"
+    );
+    assert_eq!(*cursors.lock().unwrap(), expected);
+    state
+}
