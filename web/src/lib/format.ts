@@ -67,6 +67,13 @@ export function niceMax(value: number): number {
   return 10 * power;
 }
 
+/** The same for values that may all be below 1. */
+export function niceMaxFraction(value: number): number {
+  if (value <= 0 || value > 1) return niceMax(value);
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * niceMax(value / power);
+}
+
 /** The same for bytes, round in KiB, MiB, …. */
 export function niceMaxBytes(value: number): number {
   const unit = value < 1024 ? 1 : 1024 ** Math.floor(Math.log(value) / Math.log(1024));
