@@ -47,6 +47,12 @@ export async function historyArrived(request: APIRequestContext): Promise<void> 
     .toBe(true);
 }
 
+/** Parameters for the time up to now. */
+export function lastMinutes(minutes: number): string {
+  const end = Date.now();
+  return new URLSearchParams({ start: new Date(end - minutes * 60_000).toISOString(), end: new Date(end).toISOString() }).toString();
+}
+
 /** Collects errors of the page that no test would notice otherwise. */
 export function watch(page: Page): void {
   page.on('console', (message) => {

@@ -2,7 +2,7 @@
 // dark; what a user of the role read sees; and what the page says about servers that cannot run programs.
 
 import { expect, test, type Page } from '@playwright/test';
-import { expectAccessible, expectNoSidewaysScrolling, historyArrived, watch } from './common';
+import { expectAccessible, expectNoSidewaysScrolling, historyArrived, lastMinutes, watch } from './common';
 
 test.describe.configure({ timeout: 180_000 });
 
@@ -15,7 +15,7 @@ test.beforeAll(async ({ request }) => {
   const answer = await request.post(`/api/v1/programs/${NAME}`, { data: TEXT, headers: { 'content-type': 'text/plain' } });
   expect(answer.ok(), await answer.text()).toBe(true);
   await expect
-    .poll(async () => ((await (await request.get(`/api/v1/programs/${NAME}/rows?start=5m&end=now&limit=10`)).json()) as { rows: unknown[] }).rows.length)
+    .poll(async () => ((await (await request.get(`/api/v1/programs/${NAME}/rows?${lastMinutes(5)}&limit=10`)).json()) as { rows: unknown[] }).rows.length)
     .toBeGreaterThan(0);
 });
 test.afterAll(async ({ request }) => void (await request.delete(`/api/v1/programs/${NAME}`)));

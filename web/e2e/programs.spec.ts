@@ -2,7 +2,7 @@
 // lines, switching off, and computing a past interval again.
 
 import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
-import { count, historyArrived, settled, TYPE, watch } from './common';
+import { count, historyArrived, lastMinutes, settled, TYPE, watch } from './common';
 
 const NAME = 'e2e-status';
 /** Lines of each status, of the access log that arrives all the time. A bucket of one second has rows at once. */
@@ -37,7 +37,7 @@ async function tested(page: Page): Promise<void> {
 async function hasRows(request: APIRequestContext, name: string): Promise<void> {
   await expect
     .poll(async () => {
-      const answer = await request.get(`/api/v1/programs/${name}/rows?start=5m&end=now&limit=100`);
+      const answer = await request.get(`/api/v1/programs/${name}/rows?${lastMinutes(5)}&limit=100`);
       return answer.ok() ? ((await answer.json()) as { rows: unknown[] }).rows.length : -1;
     }, { message: 'the program makes no rows', timeout: 60_000 })
     .toBeGreaterThan(0);

@@ -49,6 +49,17 @@ describe('series', () => {
     expect(series.map(({ key, values }) => [key, [...values]])).toEqual([['=5xx', [0, 9, 0, 0, 0, 0]], ['=2xx', [3, 0, 0, 0, 0, 0]]]);
   });
   test('not split', () => expect(rowSeries([row(0, { n: 1 }), row(1, { n: '2' }), row(2, { n: 'x' })], buckets, 'n', null)).toMatchObject([{ label: 'n', values: [3, 0, 0, 0, 0, 0] }]));
+  test.each([
+    [['200', '500', '404'], ['500', '404', '200'], 'status-5'],
+    [['2xx', '5xx'], ['5xx', '2xx'], 'status-5'],
+    [['info', 'err', 'warning'], ['err', 'warning', 'info'], 'level-error'],
+    [['info', 'web1'], ['info', 'web1'], 'group-1'],
+    [['500', ''], ['500', '(none)'], 'group-1'],
+  ])('of %j the worst is at the baseline', (groups, labels, color) => {
+    const series = rowSeries(groups.map((who, i) => row(0, { who, n: 9 - i })), buckets, 'n', 'who');
+    expect(series.map((one) => one.label)).toEqual(labels);
+    expect(series[0]?.color).toContain(color);
+  });
   test('further groups are one', () => {
     const rows = Array.from({ length: 12 }, (_, i) => row(0, { who: i === 3 ? 'other' : `g${i}`, n: 100 - i }));
     const series = rowSeries(rows, buckets, 'n', 'who');

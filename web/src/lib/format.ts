@@ -4,6 +4,11 @@ export function formatCount(value: number): string {
   return Math.round(value).toLocaleString('en-GB');
 }
 
+/** 1 → `1 row`, 2000 → `2,000 rows`. */
+export function formatOf(value: number, one: string): string {
+  return `${formatCount(value)} ${value === 1 ? one : `${one}s`}`;
+}
+
 /** 1234 → `1.23k`: for axes and narrow places. */
 export function formatShort(value: number): string {
   for (const [size, unit] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']] as const) {

@@ -2,6 +2,7 @@
 
 import type { Series } from '../charts/stack';
 import type { Fields, FieldValue, ProgramRow } from './programsApi';
+import { LEVELS, levelColor, levelOf, statusColor, type Level } from './levels';
 import { barsMax, bucketIndex, bucketsOf, niceStep, type Buckets } from './steps';
 import { timeToMs, type Span } from './time';
 
@@ -79,6 +80,24 @@ export function rowBuckets(span: Span, bucketMs: number, max = barsMax()): Bucke
   return bucketsOf(span, rowStep(span, bucketMs, max));
 }
 
+interface Drawn {
+  color: string;
+  /** Low is at the baseline. */
+  place: number;
+}
+
+/** Codes and classes of HTTP status (`404`, `4xx`), and levels, have their colours, and what is bad is at the baseline. */
+function knownGroups(names: readonly string[]): Map<string, Drawn> | null {
+  if (names.length === 0) return null;
+  if (names.every((name) => /^[1-5](\d\d|xx)$/.test(name))) {
+    const codes = names.map((name) => name.replace('xx', '00'));
+    return new Map(names.map((name, i) => [name, { color: statusColor(codes[i] as string, codes), place: -Number(codes[i]) }]));
+  }
+  const levels = names.map((name) => levelOf(name));
+  if (levels.includes('none') || new Set(levels).size < names.length) return null;
+  return new Map(names.map((name, i) => [name, { color: levelColor(levels[i] as Level), place: LEVELS.indexOf(levels[i] as Level) }]));
+}
+
 /** Sums of a field by bar, one series for each of the biggest groups, and one for the others. */
 export function rowSeries(rows: readonly ProgramRow[], buckets: Buckets, value: string, split: string | null): Series[] {
   const groups = new Map<string, { values: number[]; total: number }>();
@@ -93,7 +112,10 @@ export function rowSeries(rows: readonly ProgramRow[], buckets: Buckets, value: 
     groups.set(name, group);
   }
   const ordered = [...groups].sort(([a, left], [b, right]) => right.total - left.total || (a < b ? -1 : 1));
-  const series: Series[] = ordered.slice(0, GROUPS_MAX).map(([name, group], i) => ({ key: `=${name}`, label: name === '' ? '(none)' : name, color: groupColor(i), values: group.values }));
+  const biggest = ordered.slice(0, GROUPS_MAX);
+  const known = split === null ? null : knownGroups(biggest.map(([name]) => name));
+  if (known) biggest.sort(([a], [b]) => (known.get(a) as Drawn).place - (known.get(b) as Drawn).place);
+  const series: Series[] = biggest.map(([name, group], i) => ({ key: `=${name}`, label: name === '' ? '(none)' : name, color: known?.get(name)?.color ?? groupColor(i), values: group.values }));
   const rest = ordered.slice(GROUPS_MAX);
   if (rest.length > 0) {
     const values = new Array<number>(buckets.count).fill(0);
