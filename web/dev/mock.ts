@@ -284,7 +284,7 @@ class Mock {
   }
 
   #facets(lines: Stored[], params: URLSearchParams): unknown {
-    const names = new Set(lines.flatMap(({ line }) => Object.keys(line)).filter((name) => !name.startsWith('_')));
+    const names = new Set(lines.flatMap(({ line }) => Object.keys(line)).filter((name) => name === '_type' || !name.startsWith('_')));
     const facets = [...names].map((name) => ({
       field_name: name,
       values: counted(lines, name).slice(0, Number(params.get('limit') ?? 10)).map(([field_value, hits]) => ({ field_value, hits })),

@@ -160,7 +160,7 @@ export class MockPrograms {
     return {
       rows: output.rows, rejected: output.rejected, rejected_total: output.rejected.length, error: output.ok ? null : 'The program ended with an error.', faults,
       warnings: language === 'awk' && !text.includes('END') ? ['a program per bucket usually prints its rows in END; this one has no END'] : [],
-      lines: sample.length, lines_matching: read.length, cpu_ms: 1.2, interpreter: language === 'awk' ? AWK : 'LogsQL',
+      lines: sample.length, lines_matching: read.length, cpu_ms: 1.2, interpreter: language === 'awk' ? AWK : null,
     };
   }
 

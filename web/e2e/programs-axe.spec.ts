@@ -27,7 +27,7 @@ const PROGRAM = {
   last_error: { time: '2026-01-01T00:00:00Z', bucket: '2026-01-01T00:00:00Z', message: 'the program ended with status 2', stderr: `awk: cmd. line:3: fatal: ${'division by zero attempted '.repeat(9)}` },
   last_rejected: [{ line: 3, text: '<b>just words</b>', reason: 'there is no name=value' }], sandbox: [{ what: 'files', part: 'full', note: '' }],
 };
-const SINK = { name: 'es', kind: 'elasticsearch', of: 'rows', state: 'retrying', lag_s: 4.5, waiting_lines: 120, delivered_total: 5000, rejected_total: 2, retries_total: 7, last_error: 'connection refused', last_error_time: '2026-01-01T00:00:00Z' };
+const SINK = { name: 'es', kind: 'elasticsearch', of: 'rows', state: 'retrying', lag_s: 4.5, waiting_documents: 120, delivered_total: 5000, rejected_total: 2, retries_total: 7, last_error: 'connection refused', last_error_time: '2026-01-01T00:00:00Z' };
 
 /** An answer of the server with made-up programs and sinks besides. */
 async function withTroubles(page: Page): Promise<void> {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { chosenFields, fieldNames, GROUPS_MAX, latestRows, numberOf, OTHER, rowBuckets, rowSeries, rowStep } from '../src/lib/programRows';
+import { chosenFields, fieldNames, GROUPS_MAX, keyFields, latestRows, numberOf, OTHER, rowBuckets, rowSeries, rowStep } from '../src/lib/programRows';
 import type { Fields, ProgramRow } from '../src/lib/programsApi';
 import { countKinds, diffRows } from '../src/lib/rowDiff';
 
@@ -17,6 +17,14 @@ describe('fields', () => {
     expect(fieldNames([{ status: '200', n: '5' }], new Set(['status']))).toMatchObject({ numbers: ['n'], texts: ['status'] });
   });
   test('values', () => expect([1, '1e3', ' 1', '', null, true, NaN, undefined].map((value) => numberOf(value))).toEqual([1, 1000, null, null, null, null, null, null]));
+
+  test.each([
+    ['a status code', [row(0, { status: 200, n: 1 }), row(0, { status: 404, n: 1 })], ['status']],
+    ['one row each bucket', [row(0, { n: 1, bytes: 2 }), row(10, { n: 1, bytes: 3 })], []],
+    ['a text names them', [row(0, { n: 1, who: 'a', m: 2 }), row(0, { n: 2, who: 'b', m: 2 })], []],
+    ['the same twice', [row(0, { n: 1, m: 2 }), row(0, { n: 1, m: 3 })], []],
+    ['one number alone', [row(0, { n: 1 }), row(0, { n: 2 })], []],
+  ])('numbers that name rows: %s', (_what, rows, expected) => expect([...keyFields(rows)]).toEqual(expected));
 
   const names = { all: ['a', 'b', 'n', 'm'], numbers: ['n', 'm'], texts: ['a', 'b'] };
   test.each([
@@ -97,6 +105,11 @@ describe('before and after', () => {
   test('the same time in two forms is the same time', () => {
     const [pair] = diffRows([{ ...row(0, { n: 1 }), time: '2026-01-01T00:00:00Z' }], [{ ...row(0, { n: 1 }), time: '2026-01-01T00:00:00.000000000Z' }]);
     expect(pair?.kind).toBe('same');
+  });
+  test('a number that names rows pairs them', () => {
+    const before = [row(0, { status: 200, n: 1 }), row(0, { status: 404, n: 2 }, 1)];
+    const after = [row(0, { status: 404, n: 3 }), row(0, { status: 200, n: 1 }, 1)];
+    expect(diffRows(before, after).map((pair) => pair.kind)).toEqual(['changed', 'same']);
   });
   test('rows without names are paired in their order', () => {
     expect(diffRows([row(0, { n: 1 }), row(0, { n: 2 }, 1)], [row(0, { n: 1 })]).map((pair) => pair.kind)).toEqual(['same', 'removed']);

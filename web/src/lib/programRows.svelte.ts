@@ -7,7 +7,7 @@ import { serverStatus } from './status.svelte';
 import { resolveRange, timeToMs, type Range, type Span } from './time';
 
 /** Answers that are put together; rows behind them are not shown, and the page says so. */
-const ANSWERS_MAX = 10;
+const ANSWERS_MAX = 5;
 const RETRY_MS = 1000;
 
 export class RowsSearch {

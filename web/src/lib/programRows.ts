@@ -58,6 +58,26 @@ export function fieldNames(rows: readonly Fields[], keys: ReadonlySet<string> = 
   return { all, numbers, texts: all.filter((name) => !numbers.includes(name)) };
 }
 
+/**
+ * The fields that name rows although they are numbers. Without any text, several rows of a bucket differ in a number,
+ * such as a status code: the first field, if it is another one in each row of a bucket. `keys` are those that are known.
+ */
+export function keyFields(rows: readonly ProgramRow[], keys: ReadonlySet<string> = new Set()): ReadonlySet<string> {
+  const names = fieldNames(rows.map((row) => row.fields), keys);
+  const first = names.all[0];
+  if (first === undefined || names.texts.length > 0 || names.numbers.length < 2) return keys;
+  const seen = new Map<string, Set<string>>();
+  let severalInOne = false;
+  for (const row of rows) {
+    const values = seen.get(row.time) ?? new Set<string>();
+    const value = textOf(row.fields[first]);
+    if (values.has(value)) return keys;
+    severalInOne ||= values.size > 0;
+    seen.set(row.time, values.add(value));
+  }
+  return severalInOne ? new Set([...keys, first]) : keys;
+}
+
 /** What a chart shows: the wanted fields if the rows have them, else the first that fit. `''` as the split means none. */
 export function chosenFields(names: FieldNames, value: string | null, split: string | null): { value: string | null; split: string | null } {
   const chosen = value !== null && names.all.includes(value) ? value : (names.numbers[0] ?? null);

@@ -17,7 +17,7 @@ const MEANINGS: Record<ProgramState, string> = {
   failing: 'Its last run failed; the run is repeated.',
   invalid: 'Its text is no program: it does not run.',
 };
-const SINK_TONES: Record<Sink['state'], Tone> = { delivering: 'good', idle: 'idle', stopped: 'idle', retrying: 'warn', blocked: 'bad' };
+const SINK_TONES: Record<Sink['state'], Tone> = { delivering: 'good', idle: 'idle', stopped: 'idle', retrying: 'warn', blocked: 'bad', failing: 'bad' };
 
 // A newer server may have states that this page does not know.
 export const toneOf = (state: ProgramState): Tone => TONES[state] ?? 'idle';

@@ -18,11 +18,14 @@ export interface RejectedLine {
 export interface Program {
   name: string;
   language: Language;
+  /** It stands in the configuration of the server, which the API does not change. */
+  configured?: boolean;
   type: string | null;
   filter: string | null;
-  mode: 'bucket' | 'stream';
+  /** Null if its text is no program. */
+  mode: 'bucket' | 'stream' | null;
   /** Only in mode `bucket`. */
-  bucket_s?: number;
+  bucket_s?: number | null;
   /** The columns that the program reads; null for raw lines. */
   fields: string[] | null;
   enabled: boolean;
@@ -48,7 +51,7 @@ export interface ProgramList {
   /** The AWK that runs programs; null if there is none. */
   interpreter: { kind: string; path: string } | null;
   /** The remedy if there is none. */
-  interpreter_error?: string;
+  interpreter_error?: string | null;
   /** Null if the API cannot save programs. */
   folder: string | null;
   programs: Program[];
@@ -68,7 +71,7 @@ export interface ProgramRow {
 }
 
 export interface ProgramRows {
-  bucket_s?: number;
+  bucket_s?: number | null;
   rows: ProgramRow[];
   /** Rows behind the limit are missing. */
   is_cut: boolean;
@@ -92,7 +95,8 @@ export interface TestReport {
   lines: number;
   lines_matching: number;
   cpu_ms: number;
-  interpreter: string;
+  /** Null if no AWK ran it. */
+  interpreter: string | null;
 }
 
 export interface DryRun {
@@ -112,10 +116,12 @@ export interface PastRun {
 export interface Sink {
   name: string;
   kind: string;
-  of: 'rows' | 'lines' | 'query';
-  state: 'idle' | 'delivering' | 'retrying' | 'blocked' | 'stopped';
+  /** What it delivers. */
+  of: string;
+  state: 'idle' | 'delivering' | 'retrying' | 'blocked' | 'failing' | 'stopped';
   lag_s: number;
-  waiting_lines: number;
+  /** Read, and not delivered. */
+  waiting_documents: number;
   delivered_total: number;
   rejected_total: number;
   retries_total: number;
@@ -124,7 +130,7 @@ export interface Sink {
 }
 
 /** Rows of one answer; further ones are left out, and the answer says so. */
-export const ROWS_MAX = 5000;
+export const ROWS_MAX = 10_000;
 
 const PROGRAMS = '/api/v1/programs';
 const at = (name: string, action = ''): string => `${PROGRAMS}/${encodeURIComponent(name)}${action}`;
@@ -171,16 +177,23 @@ export function rowsOf(name: string, span: Span, options: CallOptions): Promise<
   return json(at(name, '/rows'), { ...spanParams(span), limit: ROWS_MAX }, options);
 }
 
+/** A text that was not saved. */
+export interface OtherText {
+  language: Language;
+  text: string;
+}
+
 /** Computes a past interval again, with the saved text or the given one; returns the id of the queue's entry. */
-export async function rerunProgram(name: string, span: Span, text: string | null): Promise<string> {
-  const answer = await json<{ id: string }>(at(name, '/runs'), spanParams(span), text === null ? {} : { body: plain(text) }, 'POST');
+export async function rerunProgram(name: string, span: Span, other: OtherText | null): Promise<string> {
+  const params = { ...spanParams(span), language: other?.language };
+  const answer = await json<{ id: string }>(at(name, '/runs'), params, other === null ? {} : { body: plain(other.text) }, 'POST');
   return answer.id;
 }
 
 /** The rows of a past interval before and after; the server stores nothing. */
-export function dryRun(name: string, span: Span, text: string | null, options: CallOptions): Promise<DryRun> {
-  const params = { ...spanParams(span), dry_run: 1 };
-  return json(at(name, '/runs'), params, { ...options, ...(text === null ? {} : { body: plain(text) }) }, 'POST');
+export function dryRun(name: string, span: Span, other: OtherText | null, options: CallOptions): Promise<DryRun> {
+  const params = { ...spanParams(span), dry_run: 1, language: other?.language };
+  return json(at(name, '/runs'), params, { ...options, ...(other === null ? {} : { body: plain(other.text) }) }, 'POST');
 }
 
 export async function pastRuns(name: string, options: CallOptions): Promise<PastRun[]> {

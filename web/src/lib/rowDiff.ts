@@ -1,6 +1,6 @@
 // The rows of an interval before and after a rerun: which are the same, changed, new or gone.
 
-import { fieldNames, textOf } from './programRows';
+import { fieldNames, keyFields, textOf } from './programRows';
 import type { ProgramRow } from './programsApi';
 import { timeToMs } from './time';
 
@@ -27,7 +27,8 @@ function differing(before: ProgramRow, after: ProgramRow): Set<string> {
 
 /** Pairs the rows of two answers, in the order of time. Several rows with the same names are paired in their order. */
 export function diffRows(before: readonly ProgramRow[], after: readonly ProgramRow[], keys: ReadonlySet<string> = new Set()): RowPair[] {
-  const names = fieldNames([...before, ...after].map((row) => row.fields), keys).texts.sort();
+  const named = new Set([...keyFields(before, keys), ...keyFields(after, keys)]);
+  const names = fieldNames([...before, ...after].map((row) => row.fields), named).texts.sort();
   const waiting = new Map<string, ProgramRow[]>();
   for (const row of before) {
     const key = keyOf(row, names);
