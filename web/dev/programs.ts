@@ -2,6 +2,9 @@
 // is all of LogsQL. Rows are computed when they are asked for, from the lines of that time.
 
 import { spawnSync } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { splitQuery } from '../src/lib/logsql.ts';
 import { settingsOf, withoutComments } from '../src/lib/programText.ts';
 import type { DryRun, Fields, Language, Program, ProgramRow, RejectedLine, TestReport } from '../src/lib/programsApi.ts';
@@ -27,6 +30,7 @@ export class WrongProgram extends Error {
 }
 
 const AWK = 'awk';
+let inputFile: string | undefined;
 const KEYS = ['type', 'filter', 'mode', 'bucket', 'fields', 'timeout', 'gawk-sandbox'];
 const escaped = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('\t', '\\t').replaceAll('\n', '\\n');
 
@@ -91,7 +95,12 @@ function run(language: Language, text: string, of: Settings, lines: readonly Lin
   }
   const value = (line: Line, name: string): string => (name === 'bytes' ? (line['response_bytes'] ?? '') : (line[name] ?? ''));
   const input = of.fields === null ? lines.map((line) => (line['_line'] ?? '').replaceAll('\n', '\\n')) : [of.fields.join('\t'), ...lines.map((line) => (of.fields as string[]).map((name) => escaped(value(line, name))).join('\t'))];
-  const done = spawnSync(AWK, [...(of.fields === null ? [] : ['-F', '\t']), '--', text], { input: input.map((line) => `${line}\n`).join(''), encoding: 'utf8', timeout: 5000 });
+  // A file instead of a pipe: a program with a mistake ends without reading, and a broken pipe would hide its words.
+  const file = (inputFile ??= join(mkdtempSync(join(tmpdir(), 'loginson-mock-')), 'input'));
+  writeFileSync(file, input.map((line) => `${line}\n`).join(''));
+  const stdin = openSync(file, 'r');
+  const done = spawnSync(AWK, [...(of.fields === null ? [] : ['-F', '\t']), '--', text], { stdio: [stdin, 'pipe', 'pipe'], encoding: 'utf8', timeout: 5000 });
+  closeSync(stdin);
   const output: Output = { rows: [], rejected: [], stderr: done.error ? `${AWK}: ${done.error.message}` : done.stderr, ok: done.status === 0 };
   if (!output.ok) return output;
   done.stdout.split('\n').forEach((printed, index) => {
