@@ -8,6 +8,7 @@ import { splitQuery } from '../src/lib/logsql.ts';
 import { parseDuration, parseInstant } from '../src/lib/time.ts';
 import { Corpus, type Stored } from './corpus.ts';
 import { compile, WrongQuery } from './match.ts';
+import { MockPrograms, WrongProgram } from './programs.ts';
 
 interface Entry {
   id: string;
@@ -52,6 +53,7 @@ const QUEUE_MAX = 100;
 
 class Mock {
   #corpus = process.env['MOCK_EMPTY'] ? new Corpus(Date.now(), 0, 0) : new Corpus(Date.now(), 9, 3_600_000);
+  #programs = new MockPrograms(this.#corpus);
   #entries: Entry[] = [];
   #nextId = 1;
   #startedMs = Date.now();
@@ -72,8 +74,11 @@ class Mock {
       if (response.headersSent) return void response.end();
       if (error instanceof WrongQuery) {
         send(response, { error: error.message, position: error.position, expected: error.expected, query: params.get('query') }, 400);
+      } else if (error instanceof WrongProgram) {
+        send(response, { error: error.message, line: error.line }, 400);
       } else {
-        send(response, { error: error instanceof Error ? error.message : String(error) }, error instanceof Refused ? error.status : 500);
+        const status = (error as { status?: unknown }).status;
+        send(response, { error: error instanceof Error ? error.message : String(error) }, typeof status === 'number' ? status : 500);
       }
     }
   }
@@ -89,7 +94,10 @@ class Mock {
       }
       return send(response, { id: entry.id, state: entry.state });
     }
+    if (path.startsWith('/api/v1/programs')) return this.#program(request, response, path.split('/').slice(4).map(decodeURIComponent), params, body);
     switch (path) {
+      case '/api/v1/sinks':
+        return send(response, { sinks: [] });
       case '/select/logsql/query':
         return this.#queue('query', request, response, params, (lines) => this.#rows(response, lines, params));
       case '/select/logsql/hits':
@@ -133,6 +141,57 @@ class Mock {
         return send(response, this.#status());
       default:
         throw new Refused(404, `no such page: ${path}`);
+    }
+  }
+
+  #program(request: IncomingMessage, response: ServerResponse, [name, action]: string[], params: URLSearchParams, body: string): void {
+    const [startMs, endMs] = this.#range(params);
+    const language = params.get('language') === 'logsql' ? 'logsql' : 'awk';
+    const text = body === '' ? null : body;
+    switch (`${request.method} ${name === undefined ? '' : name === 'test' || name === 'reload' ? name : `NAME${action === undefined ? '' : `/${action}`}`}`) {
+      case 'GET ':
+        return send(response, this.#programs.list());
+      case 'POST test': {
+        const asked = JSON.parse(body) as { text: string; language: 'awk' | 'logsql'; lines: string[] };
+        return send(response, this.#programs.test(asked.language, asked.text, asked.lines));
+      }
+      case 'POST reload':
+        return send(response, { programs: 0, invalid: 0 });
+      case 'GET NAME':
+        return send(response, this.#programs.describe(name as string));
+      case 'POST NAME':
+        this.#programs.save(name as string, language, body);
+        return send(response, {});
+      case 'DELETE NAME':
+        this.#programs.remove(name as string);
+        return send(response, {});
+      case 'POST NAME/enable':
+      case 'POST NAME/disable':
+        this.#programs.switch(name as string, action === 'enable');
+        return send(response, {});
+      case 'GET NAME/rows':
+        return send(response, { bucket_s: this.#programs.describe(name as string).bucket_s, rows: this.#programs.rows(name as string, startMs, endMs), is_cut: false });
+      case 'GET NAME/runs':
+        return send(response, this.#programs.runs(name as string));
+      case 'POST NAME/runs': {
+        if (params.has('dry_run')) return send(response, this.#programs.dryRun(name as string, startMs, endMs, text));
+        const entry = this.#enter('program', request, name as string);
+        const end = (state: Entry['state']): void => {
+          entry.state = state;
+          entry.endedMs = Date.now();
+        };
+        const timer = setInterval(() => {
+          if (entry.stop.signal.aborted) return void clearInterval(timer);
+          entry.progress = Math.min(1, entry.progress + 0.2);
+          if (entry.progress < 1) return;
+          clearInterval(timer);
+          this.#programs.rerun(name as string, entry.id, startMs, endMs, text);
+          end('done');
+        }, 300);
+        return send(response, { id: entry.id }, 202);
+      }
+      default:
+        throw new Refused(404, 'no such page');
     }
   }
 
@@ -225,7 +284,7 @@ class Mock {
   }
 
   #facets(lines: Stored[], params: URLSearchParams): unknown {
-    const names = new Set(lines.flatMap(({ line }) => Object.keys(line)).filter((name) => !name.startsWith('_')));
+    const names = new Set(lines.flatMap(({ line }) => Object.keys(line)).filter((name) => name === '_type' || !name.startsWith('_')));
     const facets = [...names].map((name) => ({
       field_name: name,
       values: counted(lines, name).slice(0, Number(params.get('limit') ?? 10)).map(([field_value, hits]) => ({ field_value, hits })),

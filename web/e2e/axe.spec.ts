@@ -1,9 +1,8 @@
 // No serious or critical finding of axe-core, and no sideways scrolling, in any view: on a desktop
 // light and dark, on a phone dark.
 
-import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import { historyArrived, settled, TYPE, watch } from './common';
+import { expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
 
 // Slow on two cores that build something else meanwhile.
 test.describe.configure({ timeout: 180_000 });
@@ -15,9 +14,6 @@ test.beforeAll(async ({ request }) => {
 
 const CHOSEN = encodeURIComponent(`${TYPE}:="access" NOT status:="200"`);
 const STATS = encodeURIComponent(`${TYPE}:="access" | stats by (status) count() lines`);
-
-/** Rows behind the first ones have the same structure; checking all of them takes a minute. */
-const REPEATED = 'tbody tr:nth-child(n+8), [data-testid="facet"]:nth-child(n+5)';
 
 /** A view, and what is done in it before it is checked. */
 const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }> = {
@@ -84,23 +80,6 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }>
     },
   },
 };
-
-/** Expects no serious or critical finding; `rules` are the axe-core rules to check, all of them if it is missing. */
-async function expectAccessible(page: Page, rules: string[] = []): Promise<void> {
-  const axe = new AxeBuilder({ page }).exclude(REPEATED);
-  const { violations } = await (rules.length ? axe.withRules(rules) : axe).analyze();
-  const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-  const told = grave.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 5).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ''}`).join('\n  ')}`);
-  expect(told).toEqual([]);
-}
-
-async function expectNoSidewaysScrolling(page: Page): Promise<void> {
-  const wider = await page.evaluate(() => {
-    const all = [document.documentElement, document.querySelector('main')!];
-    return all.some((element) => element.scrollWidth > element.clientWidth);
-  });
-  expect(wider, 'the page scrolls sideways').toBe(false);
-}
 
 async function open(page: Page, { url, act }: (typeof VIEWS)[string]): Promise<void> {
   watch(page);

@@ -1,5 +1,6 @@
 // Shared by the tests in the browser.
 
+import AxeBuilder from '@axe-core/playwright';
 import { expect, type APIRequestContext, type Locator, type Page } from '@playwright/test';
 import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/rows';
 
@@ -46,6 +47,12 @@ export async function historyArrived(request: APIRequestContext): Promise<void> 
     .toBe(true);
 }
 
+/** Parameters for the time up to now. */
+export function lastMinutes(minutes: number): string {
+  const end = Date.now();
+  return new URLSearchParams({ start: new Date(end - minutes * 60_000).toISOString(), end: new Date(end).toISOString() }).toString();
+}
+
 /** Collects errors of the page that no test would notice otherwise. */
 export function watch(page: Page): void {
   page.on('console', (message) => {
@@ -64,4 +71,24 @@ export async function changeStatus(page: Page, change: (status: Record<string, u
     change(status);
     await route.fulfill({ response: answer, json: status });
   });
+}
+
+/** Rows behind the first ones have the same structure; checking all of them takes a minute. */
+const REPEATED = 'tbody tr:nth-child(n+8), [data-testid="facet"]:nth-child(n+5)';
+
+/** Expects no serious or critical finding; `rules` are the axe-core rules to check, all of them if it is missing. */
+export async function expectAccessible(page: Page, rules: string[] = []): Promise<void> {
+  const axe = new AxeBuilder({ page }).exclude(REPEATED);
+  const { violations } = await (rules.length ? axe.withRules(rules) : axe).analyze();
+  const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  const told = grave.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 5).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ''}`).join('\n  ')}`);
+  expect(told).toEqual([]);
+}
+
+export async function expectNoSidewaysScrolling(page: Page): Promise<void> {
+  const wider = await page.evaluate(() => {
+    const all = [document.documentElement, document.querySelector('main')!];
+    return all.some((element) => element.scrollWidth > element.clientWidth);
+  });
+  expect(wider, 'the page scrolls sideways').toBe(false);
 }

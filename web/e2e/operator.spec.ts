@@ -181,7 +181,7 @@ test('trouble of the server is reported once', async ({ page }) => {
   await expect(trouble).toHaveCount(0);
   change = (status) => Object.assign(status['store'] as object, { state: 'disk_full' });
   await expect(trouble).toHaveAttribute('data-kind', 'refusing');
-  for (const view of ['lines', 'summary', 'queries', 'status']) {
+  for (const view of ['lines', 'summary', 'programs', 'queries', 'status']) {
     await page.getByTestId(`view-${view}`).click();
     await expect(page.getByRole('alert')).toHaveCount(1);
   }

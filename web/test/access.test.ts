@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ANYBODY, meOf, screenOf, seesAllQueries, whoText, type Me } from '../src/lib/access';
+import { ANYBODY, mayOperate, meOf, screenOf, seesAllQueries, whoText, type Me } from '../src/lib/access';
 
 const of = (role: Me['role'], name: string | null = 'ann'): Me => ({ login: 'on', name, role, exposed: false });
 
@@ -10,6 +10,7 @@ describe('what the page shows', () => {
     expect(screenOf(of('ingest'))).toBe('nothing');
     for (const role of ['read', 'operate', 'admin'] as const) expect(screenOf(of(role))).toBe('views');
     expect([of('ingest'), of('read'), of('operate'), of('admin')].map(seesAllQueries)).toEqual([false, false, true, true]);
+    expect([of('ingest'), of('read'), of('operate'), of('admin')].map(mayOperate)).toEqual([false, false, true, true]);
   });
 
   test('the name in the header', () => {

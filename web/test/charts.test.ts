@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { barAt, bucketTotals, segmentAt, SEGMENT_HEIGHT_MIN_PX, stack, type Series } from '../src/charts/stack';
 import { levelSeriesOfHits } from '../src/lib/buckets';
-import { formatBytes, formatCount, formatMillis, formatPercent, formatShort, niceMax, niceMaxBytes } from '../src/lib/format';
+import { formatBytes, formatCount, formatMillis, formatPercent, formatShort, niceMax, niceMaxBytes, niceMaxFraction } from '../src/lib/format';
 import { levelOf, statusColor } from '../src/lib/levels';
 import { rank, spikesOf, worstSpikes } from '../src/lib/spikes';
 import { axisTicks, bucketIndex, bucketSpan, bucketsOf, cutSpan, niceStep, partOf, stepParam } from '../src/lib/steps';
@@ -201,3 +201,11 @@ test('numbers', () => {
   expect([0, 1, 7, 101, 950].map(niceMax)).toEqual([1, 1, 8, 150, 1000]);
   expect(niceMaxBytes(1100)).toBe(1536);
 });
+
+test.each([
+  [0, 1],
+  [0.034, 0.04],
+  [0.9, 1],
+  [1, 1],
+  [7, 8],
+])('the axis of %s ends at %s', (value, end) => expect(niceMaxFraction(value)).toBeCloseTo(end, 9));

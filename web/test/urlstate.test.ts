@@ -14,6 +14,9 @@ const states: Partial<ViewState>[] = [
   { refreshS: 10, tail: true },
   { context: '17-4' },
   { view: 'queries', results: '17' },
+  { view: 'programs', program: 'access-status', value: 'bytes', split: '' },
+  { view: 'programs', program: 'a.b_c', part: 'rerun' },
+  { view: 'programs', part: 'edit', example: 'access-status' },
 ];
 
 test.each(states)('%j comes back from its link', (change) => {
@@ -23,7 +26,7 @@ test.each(states)('%j comes back from its link', (change) => {
 
 test('the start page has a bare link', () => expect(toSearch(START)).toBe(''));
 
-test.each(['?view=nonsense', '?range=soon', '?from=x&to=y', '?refresh=7', '?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', '?%%%'])(
+test.each(['?view=nonsense', '?range=soon', '?from=x&to=y', '?refresh=7', '?part=x', '?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', '?%%%'])(
   'what is broken in %s falls back to the default',
   (search) => expect(fromSearch(search)).toEqual(START),
 );

@@ -26,6 +26,11 @@ export function seesAllQueries(me: Me): boolean {
   return me.role === 'operate' || me.role === 'admin';
 }
 
+/** Whether the user may test, save, delete, switch and rerun programs. */
+export function mayOperate(me: Me): boolean {
+  return me.role === 'operate' || me.role === 'admin';
+}
+
 /** The user's name for the header; null if no login is needed. */
 export function whoText(me: Me): string | null {
   return me.login === 'on' && me.name !== null ? `${me.name} (${me.role ?? 'no role'})` : null;

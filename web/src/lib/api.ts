@@ -6,7 +6,7 @@ import { timeToMs, type Span } from './time';
 
 export type { Row } from './jsonl';
 
-/** An error response. `position` (bytes) and `expected` are set for a wrong query. */
+/** An error response. `position` (bytes) and `expected` are set for a wrong query, `line` (from 1) for a wrong program. */
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -14,6 +14,7 @@ export class ApiError extends Error {
     readonly position: number | null = null,
     readonly expected: readonly string[] = [],
     readonly query: string | null = null,
+    readonly line: number | null = null,
   ) {
     super(message);
   }
@@ -23,6 +24,8 @@ export interface CallOptions {
   signal?: AbortSignal;
   /** Called with the id of the queue's entry as soon as the answer begins. */
   onid?: (id: string) => void;
+  /** What a POST sends. */
+  body?: { type: string; text: string };
 }
 
 let unauthorized: () => void = () => {};
@@ -32,24 +35,25 @@ export function onUnauthorized(act: () => void): void {
   unauthorized = act;
 }
 
-type Params = Record<string, string | number | null | undefined>;
+export type Params = Record<string, string | number | null | undefined>;
 
 /** Longer query strings are sent as a form: servers and proxies limit the length of a URL. */
 const URL_CHARS_MAX = 4000;
 
-async function call(path: string, params: Params, options: CallOptions = {}, method = 'GET'): Promise<Response> {
+export async function call(path: string, params: Params, options: CallOptions = {}, method = 'GET'): Promise<Response> {
   const form = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
     if (value !== null && value !== undefined) form.set(name, String(value));
   }
   const text = form.toString();
-  const asForm = (method === 'GET' || method === 'POST') && text.length > URL_CHARS_MAX;
+  const { body } = options;
+  const asForm = !body && (method === 'GET' || method === 'POST') && text.length > URL_CHARS_MAX;
   const url = asForm || text === '' ? path : `${path}?${text}`;
   let response: Response;
   try {
     response = await fetch(url, {
       method: asForm ? 'POST' : method,
-      ...(asForm ? { body: form } : {}),
+      ...(asForm ? { body: form } : body ? { body: body.text, headers: { 'Content-Type': body.type } } : {}),
       ...(options.signal ? { signal: options.signal } : {}),
       cache: 'no-store',
     });
@@ -91,15 +95,15 @@ export async function logOut(): Promise<void> {
 async function toError(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => '');
   try {
-    const body = JSON.parse(text) as { error?: string; position?: number; expected?: string[]; query?: string };
+    const body = JSON.parse(text) as { error?: string; position?: number; expected?: string[]; query?: string; line?: number };
     const message = body.error ?? `The server answered ${response.status}.`;
-    return new ApiError(message, response.status, body.position ?? null, body.expected ?? [], body.query ?? null);
+    return new ApiError(message, response.status, body.position ?? null, body.expected ?? [], body.query ?? null, body.line ?? null);
   } catch {
     return new ApiError(text.trim().slice(0, 500) || `The server answered ${response.status}.`, response.status);
   }
 }
 
-async function json<T>(path: string, params: Params, options?: CallOptions, method?: string): Promise<T> {
+export async function json<T>(path: string, params: Params, options?: CallOptions, method?: string): Promise<T> {
   const response = await call(path, params, options, method);
   return (await response.json()) as T;
 }
@@ -113,7 +117,7 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'AbortError';
 }
 
-function spanParams(span: Span): Params {
+export function spanParams(span: Span): Params {
   return { start: new Date(span.startMs).toISOString(), end: new Date(span.endMs).toISOString() };
 }
 

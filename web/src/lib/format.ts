@@ -4,6 +4,11 @@ export function formatCount(value: number): string {
   return Math.round(value).toLocaleString('en-GB');
 }
 
+/** 1 → `1 row`, 2000 → `2,000 rows`. */
+export function formatOf(value: number, one: string): string {
+  return `${formatCount(value)} ${value === 1 ? one : `${one}s`}`;
+}
+
 /** 1234 → `1.23k`: for axes and narrow places. */
 export function formatShort(value: number): string {
   for (const [size, unit] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']] as const) {
@@ -65,6 +70,13 @@ export function niceMax(value: number): number {
     if (value <= factor * power) return factor * power;
   }
   return 10 * power;
+}
+
+/** The same for values that may all be below 1. */
+export function niceMaxFraction(value: number): number {
+  if (value <= 0 || value > 1) return niceMax(value);
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * niceMax(value / power);
 }
 
 /** The same for bytes, round in KiB, MiB, …. */

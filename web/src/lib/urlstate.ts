@@ -5,8 +5,12 @@
 
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
-export const VIEWS = ['lines', 'summary', 'queries', 'status'] as const;
+export const VIEWS = ['lines', 'summary', 'programs', 'queries', 'status'] as const;
 export type View = (typeof VIEWS)[number];
+
+/** The parts of the page of a program: its rows, its text, computing them again. */
+export const PROGRAM_PARTS = ['rows', 'edit', 'rerun'] as const;
+export type ProgramPart = (typeof PROGRAM_PARTS)[number];
 
 export const REFRESH_S = [0, 5, 10, 30] as const;
 
@@ -25,6 +29,14 @@ export interface ViewState {
   context: string | null;
   /** The background query whose rows are shown. */
   results: string | null;
+  /** The program that is shown; null for the list of programs, and for a new program. */
+  program: string | null;
+  part: ProgramPart;
+  /** The example that a new program begins with. */
+  example: string | null;
+  /** The field of rows whose values a chart adds up, and the one that splits them; null for the first that fits, `''` for none. */
+  value: string | null;
+  split: string | null;
 }
 
 export const START: ViewState = {
@@ -36,7 +48,15 @@ export const START: ViewState = {
   type: null,
   context: null,
   results: null,
+  program: null,
+  part: 'rows',
+  example: null,
+  value: null,
+  split: null,
 };
+
+/** No program chosen: what links into and out of the view *Programs* reset. */
+export const NO_PROGRAM = { program: null, part: 'rows', example: null, value: null, split: null } as const satisfies Partial<ViewState>;
 
 export function toSearch(state: ViewState): string {
   const params = new URLSearchParams();
@@ -48,6 +68,11 @@ export function toSearch(state: ViewState): string {
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.results !== null) params.set('results', state.results);
+  if (state.program !== null) params.set('program', state.program);
+  if (state.part !== START.part) params.set('part', state.part);
+  if (state.example !== null) params.set('example', state.example);
+  if (state.value !== null) params.set('value', state.value);
+  if (state.split !== null) params.set('split', state.split);
   const text = params.toString();
   return text === '' ? '' : `?${text}`;
 }
@@ -55,6 +80,7 @@ export function toSearch(state: ViewState): string {
 export function fromSearch(search: string): ViewState {
   const params = new URLSearchParams(search);
   const view = params.get('view');
+  const part = params.get('part');
   const refreshS = Number(params.get('refresh') ?? 0);
   return {
     view: (VIEWS as readonly string[]).includes(view ?? '') ? (view as View) : START.view,
@@ -65,6 +91,11 @@ export function fromSearch(search: string): ViewState {
     type: params.get('type'),
     context: params.get('context'),
     results: params.get('results'),
+    program: params.get('program'),
+    part: (PROGRAM_PARTS as readonly string[]).includes(part ?? '') ? (part as ProgramPart) : START.part,
+    example: params.get('example'),
+    value: params.get('value'),
+    split: params.get('split'),
   };
 }
 
