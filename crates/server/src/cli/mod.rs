@@ -7,6 +7,7 @@ mod delete;
 mod export;
 mod import;
 mod inspect;
+mod kibana_objects;
 mod program;
 mod progress;
 mod queries;
@@ -74,6 +75,8 @@ enum Command {
     Summarise(summarise::SummariseArgs),
     /// Try out a program of your own, which makes summary rows of lines
     Program(program::ProgramArgs),
+    /// Print a dashboard of Kibana or OpenSearch Dashboards for rows that a sink delivers
+    KibanaObjects(kibana_objects::KibanaObjectsArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
     /// Write all rows of a query to a file: lines, JSON, CSV or Parquet
@@ -160,6 +163,7 @@ pub fn run() -> Result<()> {
         Some(Command::Delete(args)) => delete::run(args),
         Some(Command::Summarise(args)) => summarise::run(args),
         Some(Command::Program(args)) => program::run(args),
+        Some(Command::KibanaObjects(args)) => kibana_objects::run(args),
         Some(Command::Import(args)) => import::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Backup(args)) => backup::run(args),

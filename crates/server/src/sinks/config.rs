@@ -165,6 +165,7 @@ fn of(name: &str, feed: &RawFeed) -> Result<Of> {
 fn kind(config: &SinkConfig) -> &'static str {
     let kinds = [
         (config.elasticsearch.is_some(), "elasticsearch"),
+        (config.kafka.is_some(), "kafka"),
         (config.json_lines.is_some(), "json_lines"),
         (config.loginson.is_some(), "loginson"),
         (config.loki.is_some(), "loki"),

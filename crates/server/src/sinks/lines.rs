@@ -65,5 +65,5 @@ fn document<'b>(row: &Row<'b>, name: impl Fn(record::FieldId) -> &'b str) -> Doc
     let fields = fields.map(|(id, value)| {
         (name(id).to_owned(), Value::String(String::from_utf8_lossy(value).into_owned()))
     });
-    Document { id: row.id().to_string(), time_ns: row.time_ns(), fields: fields.collect() }
+    Document::new(row.id().to_string(), row.time_ns(), fields.collect())
 }

@@ -82,7 +82,7 @@ impl Feed for QueryFeed {
                     fields.push((name.to_owned(), value_of(value)));
                 });
                 let id = format!("{}-{}-{}", range.start_ns, end_ns, documents.len());
-                documents.push(Document { id, time_ns: range.start_ns, fields });
+                documents.push(Document::new(id, range.start_ns, fields));
             }
             match documents.len() > ROWS_MAX {
                 true => ControlFlow::Break(()),

@@ -15,7 +15,7 @@ use summary::Rerun;
 
 use super::feed::{ArrivalReader, Feed};
 use crate::pipeline::programs::ProgramStage;
-use crate::programs::rows::{Completed, StoredRow, parse_line};
+use crate::programs::rows::{Completed, RowPlace, StoredRow, parse_line};
 use crate::storage::stored::Parsers;
 
 /// Buckets of a run that are sent together.
@@ -97,6 +97,7 @@ impl RowFeed {
                 end_ns = cut_ns;
             }
             documents.extend(found.rows.iter().map(|row| document(&run.summary_of, row)));
+            documents.extend(found.stale.iter().map(|place| deletion(&run.summary_of, place)));
         }
         let page_ns = (end_ns < run.end_ns).then_some(end_ns);
         self.place = RunPlace { run: run.id, page_ns };
@@ -118,6 +119,8 @@ impl Feed for RowFeed {
         };
         let runs = self.programs.runs();
         let mut documents = Vec::new();
+        // Buckets of which earlier revisions may have had more rows.
+        let mut late: BTreeSet<(String, i64, u32)> = BTreeSet::new();
         for batch in arrivals.batches.iter().filter(|batch| batch.is_internal()) {
             for row in batch.rows() {
                 let Some(parsed) = parse_line(row.raw()) else { continue };
@@ -130,9 +133,21 @@ impl Feed for RowFeed {
                         false,
                     );
                 if wanted {
+                    if is_late(&parsed.row) {
+                        let place = (parsed.row.time_ns, parsed.row.width_s);
+                        late.insert((parsed.program.clone(), place.0, place.1));
+                    }
                     documents.push(document(&parsed.program, &parsed.row));
                 }
             }
+        }
+        for (program, start_ns, width_s) in late {
+            let end_ns = start_ns.saturating_add(i64::from(width_s) * SECOND_NS);
+            let context =
+                self.programs.engine().context(TimeRange { start_ns, end_ns }, &self.stopped);
+            let found = self.programs.rows(&program, &context, PAGE_ROWS);
+            let found = found.map_err(|error| error.to_string())?;
+            documents.extend(found.stale.iter().map(|place| deletion(&program, place)));
         }
         Ok(Some(Documents { documents, cursor: self.cursor() }))
     }
@@ -158,8 +173,22 @@ fn parse_cursor(text: &str) -> Option<(ArrivalCursor, RunPlace)> {
     Some((arrivals.parse().ok()?, RunPlace { run: run.parse().ok()?, page_ns }))
 }
 
+/// Whether a bucket was computed so long after its end that it was probably computed before.
+fn is_late(row: &StoredRow) -> bool {
+    let width_ns = i64::from(row.width_s) * SECOND_NS;
+    let computed_ns = i64::try_from(row.revision).unwrap_or(i64::MAX).saturating_mul(1_000);
+    computed_ns.saturating_sub(row.time_ns) > 2 * width_ns + 60 * SECOND_NS
+}
+
+fn id(program: &str, (time_ns, width_s, row): RowPlace) -> String {
+    format!("{program}-{}-{width_s}-{row}", time_ns.div_euclid(SECOND_NS))
+}
+
+fn deletion(program: &str, place: &RowPlace) -> Document {
+    Document::delete(id(program, *place), place.0)
+}
+
 fn document(program: &str, row: &StoredRow) -> Document {
-    let start_s = row.time_ns.div_euclid(SECOND_NS);
     let own = [
         ("program", Value::from(program)),
         ("bucket_s", Value::from(row.width_s)),
@@ -167,9 +196,6 @@ fn document(program: &str, row: &StoredRow) -> Document {
     ];
     let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
     let fields = row.fields.iter().map(|(name, value)| (name.clone(), value.clone()));
-    Document {
-        id: format!("{program}-{start_s}-{}-{}", row.width_s, row.row),
-        time_ns: row.time_ns,
-        fields: own.chain(fields).collect(),
-    }
+    let id = id(program, (row.time_ns, row.width_s, row.row));
+    Document::new(id, row.time_ns, own.chain(fields).collect())
 }
