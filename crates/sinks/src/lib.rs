@@ -51,7 +51,7 @@ pub use file::{FileOptions, Files};
 pub use http::compress::Encoding;
 pub use http::{ClientOptions, Credentials};
 pub use jsonlines::{JsonLines, JsonLinesOptions, Receiver};
-pub use kafka::{Kafka, KafkaOptions, Mechanism, Sasl};
+pub use kafka::{Kafka, KafkaOptions, Mechanism, RecordTime, Sasl};
 pub use kibana::{FieldKind, RowSchema, kibana_objects};
 pub use loki::{Loki, LokiOptions};
 pub use reject::{FileRejects, FileRejectsOptions, RejectStore, Rejected};

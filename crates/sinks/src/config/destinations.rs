@@ -11,7 +11,7 @@ use crate::elasticsearch::{ElasticsearchOptions, Operation, Target, TemplateOpti
 use crate::file::FileOptions;
 use crate::http::compress::Encoding;
 use crate::jsonlines::{JsonLinesOptions, Receiver};
-use crate::kafka::{KafkaOptions, Mechanism, Sasl};
+use crate::kafka::{KafkaOptions, Mechanism, RecordTime, Sasl};
 use crate::loki::LokiOptions;
 use crate::rotating::Rotation;
 use crate::secret::Secret;
@@ -304,6 +304,7 @@ fn kafka(
             keys.error("tls", "is false although `ca` is given; write true, or remove `ca`")
         );
     }
+    let times = [("sending", RecordTime::Sending), ("document", RecordTime::Document)];
     let range = (1 << 10, 95 << 20);
     let batch = keys.bytes("batch_bytes_max", &table.batch_bytes_max, 1_000_000, range)?;
     Ok(DestinationOptions::Kafka(Box::new(KafkaOptions {
@@ -316,6 +317,7 @@ fn kafka(
         request_time_max: reach.request_time_max,
         time_field: given_or(&table.time_field, "_time"),
         id_field: given_or_none(&table.id_field, ""),
+        record_time: keys.choice("record_time", &table.record_time, &times)?,
         batch_bytes_max: batch as usize,
         body_bytes_max: reach.body_bytes_max,
         encoding: reach.encoding,

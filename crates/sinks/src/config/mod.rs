@@ -210,6 +210,9 @@ pub struct KafkaConfig {
     /// Bytes of a batch of one partition before compression (default `1000kB`, below the default of
     /// brokers). Batches that a broker finds too large are halved.
     pub batch_bytes_max: Option<String>,
+    /// The time of records: `sending` (default) or `document`, with which retention deletes old
+    /// documents at once.
+    pub record_time: Option<String>,
     /// A field for the id, which is the key of the record in any case.
     pub id_field: Option<String>,
     /// The field of the time (default `_time`).

@@ -1,8 +1,9 @@
 //! Apache Kafka, and brokers with its protocol, from version 2.4.
 //!
-//! A document is one record: the key is its id, the value is JSON, the time is that of the
-//! document. A deletion is a record without a value, which deletes the key in a compacted topic.
-//! The partition follows from the key as with Kafka's own clients.
+//! A document is one record: the key is its id, the value is JSON with the time. The time of the
+//! record is that of sending, because brokers delete records by it (`retention.ms`), and would
+//! delete those of old documents at once. A deletion is a record without a value, which deletes the
+//! key in a compacted topic. The partition follows from the key as with Kafka's own clients.
 //!
 //! A record counts as accepted when all replicas in sync have it (`acks=all`; how many these must
 //! be is `min.insync.replicas` of the topic). Records are sent again when the answer is lost, so a
@@ -33,6 +34,7 @@ use std::time::{Duration, Instant};
 
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::clock::{Clock, SystemClock};
 use crate::destination::{Delivered, Destination, Fault, Outcome};
 use crate::document::Document;
 use crate::http::compress::Encoding;
@@ -70,12 +72,24 @@ pub struct KafkaOptions {
     pub time_field: String,
     /// The field that gets the document's id besides the key; `None` for the key alone.
     pub id_field: Option<String>,
+    /// The time of records.
+    pub record_time: RecordTime,
     /// Bytes of a batch of one partition before compression. A larger record is sent alone.
     pub batch_bytes_max: usize,
     /// Bytes of all batches of a call before compression. A larger document is rejected.
     pub body_bytes_max: usize,
     /// How batches are compressed.
     pub encoding: Encoding,
+}
+
+/// The time of a record. It decides when retention deletes the record; brokers may refuse times
+/// that are far from their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordTime {
+    /// The time at which the record is sent.
+    Sending,
+    /// The time of the document.
+    Document,
 }
 
 /// A login.
@@ -200,6 +214,7 @@ impl Kafka {
     /// Assigns documents to partitions until a batch or the request is full.
     fn plan(&self, cluster: &Cluster, documents: &[Document]) -> Planned {
         let mut planned = Planned { outcomes: Vec::new(), batches: BTreeMap::new() };
+        let now_ns = SystemClock.now_ns();
         let mut bytes = 0;
         let mut value = Vec::new();
         for document in documents {
@@ -236,8 +251,12 @@ impl Kafka {
             }
             bytes += more;
             let part = planned.batches.entry(partition).or_default();
+            let time_ns = match self.options.record_time {
+                RecordTime::Sending => now_ns,
+                RecordTime::Document => document.time_ns,
+            };
             // Brokers refuse times before 1970; the value has the exact time.
-            let time_ms = document.time_ns.div_euclid(1_000_000).max(0);
+            let time_ms = time_ns.div_euclid(1_000_000).max(0);
             let value = (!document.is_delete()).then_some(value.as_slice());
             part.batch.push(key, value, time_ms);
             part.places.push(planned.outcomes.len());

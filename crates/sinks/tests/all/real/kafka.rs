@@ -147,7 +147,7 @@ fn large_records(real: &Real) {
         &["--partitions", "1", "--config", "message.timestamp.after.max.ms=1000"],
     );
     let mut to = destination(&format!(
-        "name = \"real\"\n[kafka]\nbrokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"times\""
+        "name = \"real\"\n[kafka]\nbrokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"times\"\nrecord_time = \"document\""
     ));
     let documents: Vec<Document> = (0..5)
         .map(|n| document(&format!("{n}"), i64::from(n == 3) * 3_000_000_000_000_000_000, &[]))
@@ -207,7 +207,7 @@ fn kafka_goes_on_without_one_of_its_brokers() {
     let state = runner.finish();
     eprintln!("{state:?}");
     assert_eq!((state.accepted, state.rejected), (batches * BATCH_DOCUMENTS, 0));
-    // The broker that was started last catches up, before it leads partitions again.
+    // The broker that was started last catches up before all is counted.
     let describe = ["--describe", "--topic", "rows", "--under-replicated-partitions"];
     while real.tool("org.apache.kafka.tools.TopicCommand", &describe).contains("Partition:") {}
     let found = real.consume("rows");
