@@ -388,14 +388,11 @@ fn sinks_get_rows_lines_and_results_once() {
     let server = Server::start_in(directory.path(), &[], &config);
     send(&server, [101], "x");
     server.wait_for("the next line", |_| delivered(&file("errors")).1 == before + 1);
-    let sinks = server.get("/api/v1/sinks").json();
-    let errors = &sinks["sinks"][1];
-    assert_eq!(
-        (&errors["name"], &errors["kind"], &errors["of"]),
-        (&json!("errors"), &json!("file"), &json!("lines"))
-    );
-    assert_eq!(errors["delivered_total"], 1, "{errors}");
-    assert!(
-        server.get("/metrics").text().contains("loginson_sink_delivered_total{sink=\"errors\"} 1")
-    );
+    let errors = |server: &Server| server.get("/api/v1/sinks").json()["sinks"][1].clone();
+    server.wait_for("its count", |server| errors(server)["delivered_total"] == 1);
+    let errors = errors(&server);
+    let told = (&errors["name"], &errors["kind"], &errors["of"]);
+    assert_eq!(told, (&json!("errors"), &json!("file"), &json!("lines")));
+    let metrics = server.get("/metrics").text();
+    assert!(metrics.contains("loginson_sink_delivered_total{sink=\"errors\"} 1"), "{metrics}");
 }
