@@ -33,9 +33,10 @@ const SINK = { name: 'es', kind: 'elasticsearch', of: 'rows', state: 'retrying',
 async function withTroubles(page: Page): Promise<void> {
   await page.route('**/api/v1/programs', async (route) => {
     const answer = await route.fetch();
-    const body = (await answer.json()) as { programs: unknown[] };
+    // The page may be loaded again meanwhile.
+    const body = (await answer.json().catch(() => ({ programs: [] }))) as { programs: unknown[] };
     body.programs.push(PROGRAM, { ...PROGRAM, name: 'wrong', state: 'invalid', problem: { line: 3, message: 'there is no setting `buckets`' }, last_error: null, last_rejected: [], warnings: [] });
-    await route.fulfill({ response: answer, json: body });
+    await route.fulfill({ response: answer, json: body }).catch(() => {});
   });
   await page.route('**/api/v1/sinks', (route) => route.fulfill({ json: { sinks: [SINK] } }));
 }
@@ -44,12 +45,12 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }>
   list: {
     url: '/?view=programs',
     act: async (page) => {
+      await expect(page.locator(`[data-name="${NAME}"]`)).toBeVisible();
       await withTroubles(page);
-      await page.reload();
       await expect(page.getByTestId('sink-row')).toBeVisible();
       await page.locator('[data-name="made-up"] summary').click();
       await expect(page.getByTestId('program-stderr')).toContainText('division by zero');
-      await expect(page.getByTestId('rejected-lines')).toContainText('<b>just words</b>');
+      await expect(page.locator('[data-name="made-up"]').getByTestId('rejected-lines')).toContainText('<b>just words</b>');
       await expect(page.locator('[data-name="wrong"]')).toContainText('Line 3: there is no setting');
     },
   },

@@ -172,6 +172,7 @@ test('an interval is computed again, after a dry run that shows the differences'
   await page.getByTestId('rerun-draft').check();
   const all = await changes();
   expect(all).toBeGreaterThan(late);
+  await page.getByTestId('diff-show').selectOption('changed');
   const changed = page.locator('[data-testid="diff-row"][data-kind="changed"]').first();
   await expect(changed).toContainText('changed');
   const [before, after] = await changed.locator('mark').allInnerTexts();

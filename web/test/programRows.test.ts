@@ -20,9 +20,11 @@ describe('fields', () => {
 
   test.each([
     ['a status code', [row(0, { status: 200, n: 1 }), row(0, { status: 404, n: 1 })], ['status']],
+    ['a status code behind a sum', [row(0, { bytes: 9, status: 200 }), row(0, { bytes: 8, status: 404 }, 1), row(10, { bytes: 7, status: 200 })], ['status']],
+    ['in one bucket', [row(0, { bytes: 9, status: 200 }), row(0, { bytes: 8, status: 404 }, 1)], ['status']],
     ['one row each bucket', [row(0, { n: 1, bytes: 2 }), row(10, { n: 1, bytes: 3 })], []],
     ['a text names them', [row(0, { n: 1, who: 'a', m: 2 }), row(0, { n: 2, who: 'b', m: 2 })], []],
-    ['the same twice', [row(0, { n: 1, m: 2 }), row(0, { n: 1, m: 3 })], []],
+    ['the same twice', [row(0, { n: 1, m: 2 }), row(0, { n: 1, m: 2 })], []],
     ['one number alone', [row(0, { n: 1 }), row(0, { n: 2 })], []],
   ])('numbers that name rows: %s', (_what, rows, expected) => expect([...keyFields(rows)]).toEqual(expected));
 

@@ -58,24 +58,23 @@ export function fieldNames(rows: readonly Fields[], keys: ReadonlySet<string> = 
   return { all, numbers, texts: all.filter((name) => !numbers.includes(name)) };
 }
 
+/** Numbers with such a name rather name a row than count something. */
+const NAMING = /(^|_)(status|code|class|port|pid|id|uid|rank|severity|version)$/i;
+
 /**
  * The fields that name rows although they are numbers. Without any text, several rows of a bucket differ in a number,
- * such as a status code: the first field, if it is another one in each row of a bucket. `keys` are those that are known.
+ * such as a status code: one that is different in each row of a bucket, and whose values come again in other buckets.
+ * `keys` are those that are known.
  */
 export function keyFields(rows: readonly ProgramRow[], keys: ReadonlySet<string> = new Set()): ReadonlySet<string> {
   const names = fieldNames(rows.map((row) => row.fields), keys);
-  const first = names.all[0];
-  if (first === undefined || names.texts.length > 0 || names.numbers.length < 2) return keys;
-  const seen = new Map<string, Set<string>>();
-  let severalInOne = false;
-  for (const row of rows) {
-    const values = seen.get(row.time) ?? new Set<string>();
-    const value = textOf(row.fields[first]);
-    if (values.has(value)) return keys;
-    severalInOne ||= values.size > 0;
-    seen.set(row.time, values.add(value));
-  }
-  return severalInOne ? new Set([...keys, first]) : keys;
+  const severalInOne = new Set(rows.map((row) => row.time)).size < rows.length;
+  if (names.texts.length > 0 || names.numbers.length < 2 || !severalInOne) return keys;
+  const candidates = names.numbers.filter((name) => new Set(rows.map((row) => `${row.time} ${textOf(row.fields[name])}`)).size === rows.length);
+  // The fewest different values, so that a status is preferred to a sum; of equal ones the name decides, then the order.
+  const rank = (name: string): number => new Set(rows.map((row) => textOf(row.fields[name]))).size - (NAMING.test(name) ? 0.5 : 0);
+  const best = candidates.sort((left, right) => rank(left) - rank(right))[0];
+  return best === undefined ? keys : new Set([...keys, best]);
 }
 
 /** What a chart shows: the wanted fields if the rows have them, else the first that fit. `''` as the split means none. */
