@@ -41,6 +41,8 @@ const PROGRAMS_MAX: usize = 1000;
 const FIELDS_MAX: usize = 64;
 const QUERY_KEYS: [&str; 2] = ["type", "bucket"];
 const KEYS: &str = "type, filter, mode, bucket, fields, timeout, gawk-sandbox";
+/// Parts of addresses of the API where a name would stand.
+const NAMES_TAKEN: [&str; 3] = ["examples", "reload", "test"];
 const BUCKET_DEFAULT_S: u32 = 10;
 
 /// What a program is written in.
@@ -277,6 +279,9 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
 
 fn check_name(name: &str) -> Result<(), String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if NAMES_TAKEN.contains(&name) {
+        return Err(format!("the name `{name}` is taken by the API; choose another one"));
+    }
     if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(is_allowed)
     {
         return Err(

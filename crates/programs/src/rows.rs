@@ -38,6 +38,25 @@ pub struct Row {
     fields: Vec<(String, Value)>,
 }
 
+impl serde::Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Null => serializer.serialize_unit(),
+            Value::Bool(value) => serializer.serialize_bool(*value),
+            Value::Integer(value) => serializer.serialize_i64(*value),
+            Value::Float(value) => serializer.serialize_f64(*value),
+            Value::Text(value) => serializer.serialize_str(value),
+        }
+    }
+}
+
+/// An object with the fields in their order.
+impl serde::Serialize for Row {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.fields.iter().map(|(name, value)| (name, value)))
+    }
+}
+
 impl Row {
     /// The fields in the order of the output.
     pub fn fields(&self) -> &[(String, Value)] {
@@ -51,24 +70,6 @@ impl Row {
 
     /// Appends the row as a JSON object, without a newline.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
-            serde_json::to_writer(out, value).expect("writing to memory");
-        }
-        out.push(b'{');
-        for (i, (name, value)) in self.fields.iter().enumerate() {
-            if i > 0 {
-                out.push(b',');
-            }
-            write(out, name);
-            out.push(b':');
-            match value {
-                Value::Null => out.extend_from_slice(b"null"),
-                Value::Bool(value) => write(out, value),
-                Value::Integer(value) => write(out, value),
-                Value::Float(value) => write(out, value),
-                Value::Text(value) => write(out, value),
-            }
-        }
-        out.push(b'}');
+        serde_json::to_writer(out, self).expect("writing to memory");
     }
 }

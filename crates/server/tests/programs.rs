@@ -198,7 +198,7 @@ fn a_program_is_disabled_enabled_deleted_and_reloaded() {
     send(&server, 0..10, "");
     server.wait_for("rows", |server| rows(server, "levels").len() == 2);
     assert_eq!(server.post("/api/v1/programs/levels/disable", b"").json()["state"], "disabled");
-    drop(server.terminate());
+    assert_eq!(server.terminate(), Some(0));
     drop(server);
     server = Server::start_in(directory.path(), &[], CONFIG);
     assert_eq!(program(&server, "levels")["state"], "disabled");

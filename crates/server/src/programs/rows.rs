@@ -15,6 +15,7 @@
 //! revisions in its interval ([`Completed`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ use programs::{Row, Value, is_reserved};
 use query::source::{Source, TimeRange};
 use query::{Context, Query, RunError, quote};
 use record::{Format, Hints, Origin, Transport};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use summary::{Reruns, SUMMARY_TYPE};
 
 /// Characters of the message of a row.
@@ -55,7 +58,47 @@ pub struct StoredRow {
     /// Number of the row in the bucket.
     pub row: u64,
     /// The fields of the program, in its order.
-    pub fields: serde_json::Map<String, serde_json::Value>,
+    pub fields: Fields,
+}
+
+/// An object of JSON that keeps the order of its fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields(pub Vec<(String, serde_json::Value)>);
+
+impl Fields {
+    fn get(&self, name: &str) -> Option<&serde_json::Value> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
 }
 
 /// The origin of frames of rows.
@@ -261,15 +304,14 @@ pub struct ParsedLine {
 
 /// Reads a line; `None` if it is no row of a program.
 pub fn parse_line(line: &[u8]) -> Option<ParsedLine> {
-    let mut fields: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(line).ok()?;
+    let mut fields: Fields = serde_json::from_slice(line).ok()?;
     let number = |name: &str| fields.get(name).and_then(serde_json::Value::as_u64);
     let program = fields.get("program")?.as_str()?.to_owned();
     let time_ns = query::parse_timestamp(fields.get("_time")?.as_str()?.as_bytes())?;
     let (row, is_of_run) = (number("row"), number("run").is_some());
     let width_s = number("bucket_s").and_then(|width| u32::try_from(width).ok())?;
     let revision = number("revision")?;
-    fields.retain(|name, _| !is_reserved(name));
+    fields.0.retain(|(name, _)| !is_reserved(name));
     let stored = StoredRow { time_ns, width_s, revision, row: row.unwrap_or(0), fields };
     Some(ParsedLine { program, row: stored, is_of_run, has_row: row.is_some() })
 }
@@ -415,7 +457,7 @@ mod tests {
                     (0..count).map(|row| format!("r={revision} n={row}")).collect();
                 let texts: Vec<&str> = made.iter().map(String::as_str).collect();
                 rows.add(&bucket(at * 10, revision as u64 + 1), &texts);
-                let row = |row| format!("{} {{\"n\":{row},\"r\":{revision}}}", at * 10);
+                let row = |row| format!("{} {{\"r\":{revision},\"n\":{row}}}", at * 10);
                 table.insert(at, (0..count).map(row).collect());
             }
             let expected: Vec<String> = table.into_values().flatten().collect();

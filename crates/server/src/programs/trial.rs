@@ -38,22 +38,33 @@ pub struct Trial {
     pub interpreter: Option<&'static str>,
 }
 
-/// Parses sample lines as if they came now, each of the type of the program where it names one.
+/// Parses sample lines as if they came now. A line that is not found to be of the type of the
+/// program counts as one of it all the same: what it came with is not known here.
 pub fn parse<'l>(
     parser: &mut Parser,
     log_type: Option<&str>,
     lines: impl IntoIterator<Item = &'l [u8]>,
     now_ns: i64,
 ) -> Option<Arc<Batch>> {
+    let lines: Vec<&[u8]> = lines.into_iter().take(SAMPLE_LINES_MAX).collect();
+    let found = Origin::new(Transport::Http, Format::Auto, None);
     let hints = Hints { log_type: log_type.map(str::to_owned), ..Hints::default() };
-    let origin =
-        Origin { hints: Arc::new(hints), ..Origin::new(Transport::Http, Format::Auto, None) };
-    let mut frame = FrameBuilder::new();
-    for line in lines.into_iter().take(SAMPLE_LINES_MAX) {
-        let is_cut = line.len() > LINE_BYTES_MAX;
-        frame.push_line(&origin, now_ns, &line[..line.len().min(LINE_BYTES_MAX)], is_cut);
-    }
-    frame.finish(0, 1).map(|frame| Arc::new(parser.parse(Arc::new(frame))))
+    let told = Origin { hints: Arc::new(hints), ..found.clone() };
+    let mut parse = |is_told: &dyn Fn(usize) -> bool| {
+        let mut frame = FrameBuilder::new();
+        for (number, line) in lines.iter().enumerate() {
+            let is_cut = line.len() > LINE_BYTES_MAX;
+            let origin = if is_told(number) { &told } else { &found };
+            frame.push_line(origin, now_ns, &line[..line.len().min(LINE_BYTES_MAX)], is_cut);
+        }
+        frame.finish(0, 1).map(|frame| parser.parse(Arc::new(frame)))
+    };
+    let batch = parse(&|_| false)?;
+    let Some(log_type) = log_type else { return Some(Arc::new(batch)) };
+    let is_of_type: Vec<bool> =
+        (batch.rows()).map(|row| row.get_by_name("_type") == Some(log_type.as_bytes())).collect();
+    let is_told = |number: usize| !is_of_type.get(number).copied().unwrap_or(true);
+    parse(&is_told).map(Arc::new)
 }
 
 /// Runs a program on the sample. `spec` makes the process of a program in AWK; it gives none where

@@ -195,7 +195,7 @@ fn document(program: &str, row: &StoredRow) -> Document {
         ("revision", Value::from(row.revision)),
     ];
     let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
-    let fields = row.fields.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let fields = row.fields.0.iter().cloned();
     let id = id(program, (row.time_ns, row.width_s, row.row));
     Document::new(id, row.time_ns, own.chain(fields).collect())
 }

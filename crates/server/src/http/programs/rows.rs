@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use query::time::format_time;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::refused;
 use crate::http::App;
@@ -14,7 +14,7 @@ use crate::http::access::principal::Caller;
 use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
-use crate::programs::rows::StoredRow;
+use crate::programs::rows::{Fields, StoredRow};
 
 /// Rows without the parameter `limit`, and the most with it.
 pub const ROWS_DEFAULT: usize = 5_000;
@@ -57,18 +57,35 @@ pub async fn rows(
     if bucket_s.is_none() {
         app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
     }
-    let rows: Vec<Value> = found.rows.iter().take(limit).map(shown).collect();
     let is_cut = found.cut_ns.is_some() || found.rows.len() > limit;
-    Ok(Json(json!({ "bucket_s": bucket_s, "rows": rows, "is_cut": is_cut })).into_response())
+    let rows = found.rows.iter().take(limit).map(shown).collect();
+    Ok(Json(Answer { bucket_s, is_cut, rows }).into_response())
+}
+
+/// A row; a struct, so that its fields keep their order.
+#[derive(Serialize)]
+pub struct ShownRow<'r> {
+    time: String,
+    bucket_s: u32,
+    revision: u64,
+    row: u64,
+    fields: &'r Fields,
 }
 
 /// A row.
-pub fn shown(row: &StoredRow) -> Value {
-    json!({
-        "time": format_time(row.time_ns),
-        "bucket_s": row.width_s,
-        "revision": row.revision,
-        "row": row.row,
-        "fields": row.fields,
-    })
+pub fn shown(row: &StoredRow) -> ShownRow<'_> {
+    ShownRow {
+        time: format_time(row.time_ns),
+        bucket_s: row.width_s,
+        revision: row.revision,
+        row: row.row,
+        fields: &row.fields,
+    }
+}
+
+#[derive(Serialize)]
+struct Answer<'r> {
+    bucket_s: Option<u32>,
+    is_cut: bool,
+    rows: Vec<ShownRow<'r>>,
 }

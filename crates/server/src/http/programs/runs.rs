@@ -11,11 +11,12 @@ use programs::Definition;
 use query::RunError;
 use query::source::TimeRange;
 use query::time::format_time;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::change::language;
 use super::refused;
-use super::rows::{ROWS_DEFAULT, shown};
+use super::rows::{ROWS_DEFAULT, ShownRow, shown};
 use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::Caller;
@@ -89,13 +90,13 @@ pub async fn begin(
             Ok((before, after))
         });
         let (before, after) = tried.await?;
-        let body = json!({
-            "buckets": after.buckets,
-            "rows_before": before.rows.iter().map(shown).collect::<Vec<_>>(),
-            "rows_after": after.rows.iter().map(shown).collect::<Vec<_>>(),
-            "is_cut": before.cut_ns.is_some() || after.is_cut,
-        });
-        return Ok(Json(body).into_response());
+        let compared = Compared {
+            buckets: after.buckets,
+            is_cut: before.cut_ns.is_some() || after.is_cut,
+            rows_before: before.rows.iter().map(shown).collect(),
+            rows_after: after.rows.iter().map(shown).collect(),
+        };
+        return Ok(Json(compared).into_response());
     }
     let work = move |running: &Running| {
         let check = || running.check();
@@ -112,6 +113,15 @@ pub async fn begin(
     let id = start(pending, work).await?;
     audit::note(&caller, &format!("program runs over a past interval as query {id}"), &text);
     Ok((StatusCode::ACCEPTED, Json(json!({ "id": id.to_string() }))).into_response())
+}
+
+/// What a dry run gives.
+#[derive(Serialize)]
+struct Compared<'r> {
+    buckets: u64,
+    is_cut: bool,
+    rows_before: Vec<ShownRow<'r>>,
+    rows_after: Vec<ShownRow<'r>>,
 }
 
 fn run_error(error: RerunError) -> RunError {

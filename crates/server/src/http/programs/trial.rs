@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use programs::{Definition, Language};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::refused;
@@ -21,7 +21,7 @@ use crate::programs::registry::ChangeError;
 use crate::programs::trial;
 
 /// Name of a program that has none yet.
-const UNNAMED: &str = "test";
+const UNNAMED: &str = "unnamed";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +30,21 @@ struct Sent {
     #[serde(default = "awk")]
     language: String,
     lines: Vec<String>,
+}
+
+/// A struct, so that the fields of rows keep their order.
+#[derive(Serialize)]
+struct Answer {
+    rows: Vec<programs::Row>,
+    rejected: Vec<Value>,
+    rejected_total: u64,
+    error: Option<String>,
+    faults: Vec<Value>,
+    warnings: Vec<String>,
+    lines: usize,
+    lines_matching: u64,
+    cpu_ms: f64,
+    interpreter: Option<&'static str>,
 }
 
 fn awk() -> String {
@@ -73,11 +88,6 @@ pub async fn test(
         })
     });
     let tried = tried.await?;
-    let row = |row: &programs::Row| {
-        let mut text = Vec::new();
-        row.write_json(&mut text);
-        serde_json::from_slice::<Value>(&text).expect("it was just written")
-    };
     let faults = tried.faults.iter().map(|fault| {
         json!({
             "program_line": fault.program_line,
@@ -85,17 +95,17 @@ pub async fn test(
             "message": fault.message,
         })
     });
-    let body = json!({
-        "rows": tried.rows.iter().map(row).collect::<Vec<_>>(),
-        "rejected": rejected(&tried.rejected.first),
-        "rejected_total": tried.rejected.lines,
-        "error": tried.error,
-        "faults": faults.collect::<Vec<_>>(),
-        "warnings": tried.warnings,
-        "lines": lines,
-        "lines_matching": tried.lines_matching,
-        "cpu_ms": tried.cpu_ms,
-        "interpreter": tried.interpreter,
-    });
-    Ok(Json(body).into_response())
+    let answer = Answer {
+        rejected: rejected(&tried.rejected.first),
+        rejected_total: tried.rejected.lines,
+        faults: faults.collect(),
+        rows: tried.rows,
+        error: tried.error,
+        warnings: tried.warnings,
+        lines,
+        lines_matching: tried.lines_matching,
+        cpu_ms: tried.cpu_ms,
+        interpreter: tried.interpreter,
+    };
+    Ok(Json(answer).into_response())
 }
