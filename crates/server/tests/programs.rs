@@ -382,6 +382,11 @@ fn sinks_get_rows_lines_and_results_once() {
     let one = last.values().next().unwrap();
     assert_eq!((&one["program"], &one["bucket_s"]), (&json!("levels"), &json!(10)), "{one}");
     // Without a crash nothing is delivered twice.
+    server.wait_for("what the last crash repeats", |server| {
+        let sinks = server.get("/api/v1/sinks").json();
+        let idle = |sink: &Value| sink["state"] == "idle" && sink["lag_frames"] == 0;
+        sinks["sinks"].as_array().unwrap().iter().all(idle)
+    });
     let (_, before) = delivered(&file("errors"));
     assert_eq!(server.terminate(), Some(0));
     drop(server);
