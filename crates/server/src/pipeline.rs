@@ -143,33 +143,6 @@ impl Pipeline {
             own,
             reruns,
         ));
-        let parsing = Arc::new(ParseStage::new(
-            Arc::clone(&stages),
-            Arc::clone(&store),
-            Arc::clone(&parsers),
-            Arc::clone(&summary),
-            Tails::new(memory),
-            config.placement.parse_threads,
-        ));
-        let (parsed, to_summarise) = mpsc::sync_channel(1);
-        let at_start = store.hot_frames();
-        let (parse, tell) = (Arc::clone(&parsing), parsed.clone());
-        let parse_thread = StageThread::start("parse", move || parse.run(at_start, &tell))?;
-        let summarise = Arc::clone(&summary);
-        let summary_thread = StageThread::start("summary", move || {
-            // A sender always exists, so that receiving waits.
-            let _parsed = parsed;
-            summarise.run(&to_summarise);
-        })?;
-
-        let upkeep = Upkeep::new(Arc::clone(&parsers), is_queried);
-        store.start_background(Arc::new(upkeep))?;
-        let http = HttpLines::start(
-            Arc::clone(&deliver),
-            Arc::clone(&accounting),
-            Arc::clone(&clock),
-            Arc::clone(&parsers),
-        );
         let answers = Arc::new(Answers::new(ANSWERS_BYTES_MAX));
         let stored = Stored::new(Arc::clone(&store), Arc::clone(&parsers), answers);
         let rows = Intake::start(
@@ -194,6 +167,34 @@ impl Pipeline {
             rows,
         )?;
         let programs = Arc::new(programs);
+        let parsing = Arc::new(ParseStage::new(
+            Arc::clone(&stages),
+            Arc::clone(&store),
+            Arc::clone(&parsers),
+            Arc::clone(&summary),
+            Arc::clone(&programs),
+            Tails::new(memory),
+            config.placement.parse_threads,
+        ));
+        let (parsed, to_summarise) = mpsc::sync_channel(1);
+        let at_start = store.hot_frames();
+        let (parse, tell) = (Arc::clone(&parsing), parsed.clone());
+        let parse_thread = StageThread::start("parse", move || parse.run(at_start, &tell))?;
+        let summarise = Arc::clone(&summary);
+        let summary_thread = StageThread::start("summary", move || {
+            // A sender always exists, so that receiving waits.
+            let _parsed = parsed;
+            summarise.run(&to_summarise);
+        })?;
+
+        let upkeep = Upkeep::new(Arc::clone(&parsers), is_queried);
+        store.start_background(Arc::new(upkeep))?;
+        let http = HttpLines::start(
+            Arc::clone(&deliver),
+            Arc::clone(&accounting),
+            Arc::clone(&clock),
+            Arc::clone(&parsers),
+        );
         let program_thread = programs::start(&programs)?;
         let sinks = SinkStage::start(
             &config.sinks,

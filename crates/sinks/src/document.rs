@@ -4,6 +4,8 @@
 //! document has the same id after a crash. Destinations that know ids store it once, however often
 //! it is sent. A document that deletes carries the id of the one that it deletes.
 
+use std::borrow::Cow;
+
 pub use serde_json::Value;
 
 use crate::destination::Outcome;
@@ -106,6 +108,16 @@ impl Document {
         is_kept: impl Fn(&str) -> bool,
         into: &mut Vec<u8>,
     ) {
+        self.write_json_as(own, |name| is_kept(name).then_some(Cow::Borrowed(name)), into);
+    }
+
+    /// The same; `name_of` gives the name under which a field is written, or none to leave it out.
+    pub fn write_json_as(
+        &self,
+        own: &[(&str, &str)],
+        name_of: impl Fn(&str) -> Option<Cow<'_, str>>,
+        into: &mut Vec<u8>,
+    ) {
         into.push(b'{');
         let mut is_first = true;
         let mut name_it = |name: &str, into: &mut Vec<u8>| {
@@ -120,8 +132,10 @@ impl Document {
             write_value(text, into);
         }
         for (name, value) in &self.fields {
-            if own.iter().all(|(own, _)| own != name) && is_kept(name) {
-                name_it(name, into);
+            if own.iter().all(|(own, _)| own != name)
+                && let Some(name) = name_of(name)
+            {
+                name_it(&name, into);
                 write_value(value, into);
             }
         }

@@ -101,6 +101,8 @@ pub fn options(
             timeout,
             memory_bytes_max,
             time_zone: awk.time_zone.clone(),
+            // The lowest: a machine at full load takes lines first.
+            nice: 19,
             ..Limits::default()
         },
     })

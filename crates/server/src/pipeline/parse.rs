@@ -11,6 +11,7 @@ use std::time::Duration;
 use record::Batch;
 use store::{CommittedFrame, FrameHandle, Position, Store, StoreError};
 
+use super::programs::ProgramStage;
 use super::stage::{Stages, lock};
 use super::summary::SummaryStage;
 use super::unreadable::Unreadable;
@@ -28,6 +29,7 @@ pub struct ParseStage {
     store: Arc<Store>,
     parsers: Arc<Parsers>,
     summary: Arc<SummaryStage>,
+    programs: Arc<ProgramStage>,
     tails: Arc<Tails>,
     threads: usize,
     lines: AtomicU64,
@@ -46,6 +48,7 @@ impl ParseStage {
         store: Arc<Store>,
         parsers: Arc<Parsers>,
         summary: Arc<SummaryStage>,
+        programs: Arc<ProgramStage>,
         tails: Arc<Tails>,
         threads: usize,
     ) -> ParseStage {
@@ -54,6 +57,7 @@ impl ParseStage {
             store,
             parsers,
             summary,
+            programs,
             tails,
             threads,
             lines: AtomicU64::new(0),
@@ -113,7 +117,7 @@ impl ParseStage {
             let wait = if is_last { Duration::ZERO } else { TICK };
             let frames = self.store.wait_committed(after, wait);
             if frames.is_empty() && is_last {
-                self.summary.count_arrivals();
+                self.read_arrivals();
                 return;
             }
             let mut unreadable = Unreadable::default();
@@ -126,13 +130,13 @@ impl ParseStage {
                     });
                     self.hand_on(committed, batch);
                 }
-                self.summary.count_arrivals();
+                self.read_arrivals();
                 // If the channel is full, the summary stage has a message already.
                 let _ = parsed.try_send(());
             }
             if frames.is_empty() {
                 // Frames that were still in flight when frames with greater numbers arrived.
-                self.summary.count_arrivals();
+                self.read_arrivals();
             }
             self.failures.fetch_add(unreadable.frames(), Relaxed);
             if let Some(message) = unreadable.message() {
@@ -142,6 +146,16 @@ impl ParseStage {
             if self.stages.is_drain_over() {
                 return;
             }
+        }
+    }
+
+    /// Lets the stages that read behind a cursor of their own read what was just parsed.
+    fn read_arrivals(&self) {
+        self.summary.count_arrivals();
+        let note = || self.programs.note_arrivals();
+        if catch_unwind(AssertUnwindSafe(note)).is_err() {
+            self.panics.fetch_add(1, Relaxed);
+            tracing::error!("a bug in noting lines for programs; they are noted later");
         }
     }
 

@@ -2,8 +2,9 @@
 //! notes on disk. The programs themselves run on threads of their own
 //! ([`crate::programs::runner`]).
 //!
-//! One thread reads the lines for all programs, hot or sealed, behind one cursor; it looks at their
-//! types and times alone. Filters are applied when buckets are computed.
+//! The parse stage makes it note lines after every few frames ([`ProgramStage::note_arrivals`]), for
+//! all programs behind one cursor. It looks at their types and times alone; filters are applied when
+//! buckets are computed. A thread of its own writes the notes to disk ([`ProgramStage::run`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -35,10 +36,12 @@ use crate::summaries::reruns::{KeptReruns, RerunError};
 
 /// The hidden subcommand that puts a process into its sandbox ([`programs::sandbox::main`]).
 pub const SANDBOX_COMMAND: &str = "program-sandbox";
-/// How often the stage looks for new lines. The parse stage has then mostly parsed them.
+/// How often the thread looks whether it has to end.
 const TICK: Duration = Duration::from_millis(250);
-/// Bytes of lines that are looked at together.
+/// Bytes of lines that are looked at together, and how often that is repeated before the parse stage
+/// checks for new frames.
 const NOTE_BYTES: u64 = 8 << 20;
+const NOTES_MAX: usize = 8;
 /// How often the notes are written to disk, if they have changed.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -140,8 +143,10 @@ impl ProgramStage {
         &self,
         work: impl FnOnce(&Registry) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
+        if self.registry.runners().is_empty() {
+            lock(&self.noted).cursor = Some(self.now());
+        }
         let changed = work(&self.registry)?;
-        self.begin_cursor();
         self.write_checkpoint(Duration::ZERO);
         Ok(changed)
     }
@@ -166,15 +171,12 @@ impl ProgramStage {
         &self.engine
     }
 
-    /// Notes lines until the stages are stopped.
+    /// Writes the notes until the stages are stopped.
     pub fn run(&self) {
         self.stages.run("programs", || {
             while !self.stages.is_stopped() {
-                let noted = self.note_arrivals();
                 self.write_checkpoint(CHECKPOINT_INTERVAL);
-                if !noted {
-                    std::thread::sleep(TICK);
-                }
+                std::thread::sleep(TICK);
             }
         });
     }
@@ -193,8 +195,19 @@ impl ProgramStage {
         through.saturating_sub(noted)
     }
 
-    /// Notes some lines that have arrived; returns whether there were any.
-    fn note_arrivals(&self) -> bool {
+    /// Notes the lines that arrived since the last call: mostly hot ones that were just parsed, or
+    /// sealed ones after a start.
+    pub fn note_arrivals(&self) {
+        // New frames wait to be parsed meanwhile, so the rest is left to the next call.
+        for _ in 0..NOTES_MAX {
+            if !self.note_some() {
+                return;
+            }
+        }
+    }
+
+    /// Notes some lines; returns whether there were any.
+    fn note_some(&self) -> bool {
         let runners = self.registry.runners();
         let cursor = lock(&self.noted).cursor;
         // A program gets the lines that come after it was made.

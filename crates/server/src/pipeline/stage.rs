@@ -73,10 +73,19 @@ impl Stages {
 pub struct StageThread(Mutex<Option<JoinHandle<()>>>);
 
 impl StageThread {
-    /// Starts the thread.
+    /// Starts the thread of a stage.
     pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<StageThread> {
+        StageThread::start_as(Role::Parse, name, work)
+    }
+
+    /// Starts a thread with the priority of `role`.
+    pub fn start_as(
+        role: Role,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<StageThread> {
         let placed = move || {
-            placement::enter(Role::Parse);
+            placement::enter(role);
             work();
         };
         let thread = std::thread::Builder::new().name(name.into()).spawn(placed);

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use platform::Clock;
+use platform::placement::Role;
 use programs::{Definition, DefinitionError, Language, Loaded, load_folder};
 
 use super::compiled::Compiled;
@@ -299,7 +300,9 @@ impl Registry {
         ));
         let (run, stages) = (Arc::clone(&runner), Arc::clone(&self.stages));
         let name = format!("program-{}", compiled.definition.name);
-        let thread = StageThread::start(&name.clone(), move || stages.run(&name, || run.run()));
+        let thread = StageThread::start_as(Role::Query, &name.clone(), move || {
+            stages.run(&name, || run.run())
+        });
         match thread {
             Ok(thread) => Some(Running { runner, thread }),
             Err(error) => {

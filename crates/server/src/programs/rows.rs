@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"_time":"2026-01-31T12:00:10Z","program":"access-status","bucket_s":10,"revision":1769860813000001,
-//!  "row":0,"class":"2xx","lines":3,"_msg":"access-status: class=2xx lines=3"}
+//!  "row":0,"class":"2xx","lines":3,"_msg":"a row of program access-status"}
 //! ```
 //!
 //! They are lines of type `summary`, in frames that Loginson made itself. All rows of a bucket and
@@ -16,10 +16,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use programs::{Row, Value, is_reserved};
+use programs::{Row, is_reserved};
 use query::source::{Source, TimeRange};
 use query::{Context, Query, RunError, quote};
 use record::{Format, Hints, Origin, Transport};
@@ -27,8 +28,6 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use summary::{Reruns, SUMMARY_TYPE};
 
-/// Characters of the message of a row.
-const MESSAGE_CHARS_MAX: usize = 300;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// A bucket of a program, and the revision of its rows.
@@ -109,7 +108,7 @@ pub fn origin() -> Origin {
 
 /// Appends the rows of a bucket as lines of JSON.
 pub fn write_bucket(bucket: &BucketOf<'_>, rows: &[Row], out: &mut Vec<u8>) {
-    let mut head = Vec::new();
+    let (mut head, mut message) = (Vec::new(), Vec::new());
     let text = |out: &mut Vec<u8>, text: &str| {
         serde_json::to_writer(out, text).expect("writing to memory");
     };
@@ -122,46 +121,28 @@ pub fn write_bucket(bucket: &BucketOf<'_>, rows: &[Row], out: &mut Vec<u8>) {
     if bucket.is_of_run {
         head.extend_from_slice(format!(",\"run\":{}", bucket.revision).as_bytes());
     }
+    // It names no level and no value: a search for a word should find lines, not their counts.
+    message.extend_from_slice(b",\"_msg\":");
+    text(&mut message, &format!("a row of program {}", bucket.program));
+    message.extend_from_slice(b"}\n");
     if rows.is_empty() {
         out.extend_from_slice(&head);
-        out.extend_from_slice(b",\"_msg\":");
-        text(out, &format!("{}: no rows", bucket.program));
-        out.extend_from_slice(b"}\n");
+        out.extend_from_slice(&message);
     }
+    head.extend_from_slice(b",\"row\":");
     for (number, row) in rows.iter().enumerate() {
         out.extend_from_slice(&head);
-        out.extend_from_slice(format!(",\"row\":{number},").as_bytes());
-        let mut fields = Vec::new();
-        row.write_json(&mut fields);
-        // The object without its braces.
-        let fields = &fields[1..fields.len() - 1];
-        out.extend_from_slice(fields);
-        if !fields.is_empty() {
-            out.push(b',');
+        write!(out, "{number},").expect("writing to memory");
+        // The fields of the object of the row, without its braces.
+        let start = out.len();
+        row.write_json(out);
+        out.remove(start);
+        let is_empty = out.pop().is_some() && out.len() == start;
+        if is_empty {
+            out.pop();
         }
-        out.extend_from_slice(b"\"_msg\":");
-        text(out, &message(bucket.program, row));
-        out.extend_from_slice(b"}\n");
+        out.extend_from_slice(&message);
     }
-}
-
-/// A row for people who read rows as lines.
-fn message(program: &str, row: &Row) -> String {
-    let mut message = format!("{program}:");
-    for (name, value) in row.fields() {
-        let value = match value {
-            Value::Null => String::new(),
-            Value::Bool(value) => value.to_string(),
-            Value::Integer(value) => value.to_string(),
-            Value::Float(value) => value.to_string(),
-            Value::Text(value) => value.clone(),
-        };
-        message.push_str(&format!(" {name}={value}"));
-        if message.len() > MESSAGE_CHARS_MAX {
-            return message.chars().take(MESSAGE_CHARS_MAX).chain(['…']).collect();
-        }
-    }
-    message
 }
 
 /// The completed runs of one program.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use platform::Clock;
+use platform::placement::Role;
 use sinks::{Batch as Documents, NotTaken, Phase, Runner, RunnerParts, State};
 use store::Store;
 
@@ -120,7 +121,9 @@ impl SinkStage {
             let run = Arc::clone(&sink);
             let name = format!("feed-{}", options.sink.name);
             let stages = Arc::clone(&sources.stages);
-            let thread = StageThread::start(&name.clone(), move || stages.run(&name, || run.run()));
+            let thread = StageThread::start_as(Role::Query, &name.clone(), move || {
+                stages.run(&name, || run.run())
+            });
             stage.sinks.push((sink, thread?));
         }
         Ok(stage)

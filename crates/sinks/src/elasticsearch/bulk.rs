@@ -1,5 +1,6 @@
 //! Bodies of `_bulk`, and what its answers mean for each document.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -84,8 +85,22 @@ fn write_pair(options: &ElasticsearchOptions, document: &Document, body: &mut Ve
         TimeType::Date => rfc3339(document.time_ns, 3),
         TimeType::DateNanos => rfc3339_ns(document.time_ns),
     };
-    document.write_json(&[(&options.time_field, &time)], |_| true, body);
+    let name_of = |name: &str| Some(Cow::Owned(name_of(document, name)?));
+    document.write_json_as(&[(&options.time_field, &time)], name_of, body);
     body.push(b'\n');
+}
+
+/// The name of a field in the index. Elasticsearch has metadata fields whose names begin with an
+/// underscore, and refuses documents with some of them: `_msg` becomes `message`, `_type`
+/// `log_type`, and so on. A field that the line brings under that name has it; ours is then left
+/// out.
+fn name_of(document: &Document, name: &str) -> Option<String> {
+    let Some(own) = name.strip_prefix('_') else { return Some(name.to_owned()) };
+    let renamed = match own {
+        "msg" => "message".to_owned(),
+        own => format!("log_{own}"),
+    };
+    document.field(&renamed).is_none().then_some(renamed)
 }
 
 /// The outcomes of the documents in a body.
@@ -223,6 +238,19 @@ fn excerpt(client: &Client, status: u16, error: &ItemError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_metadata_are_not_used() {
+        let field = |name: &str| (name.to_owned(), crate::Value::from("x"));
+        let fields = ["_msg", "_type", "_level", "level", "a._b", "log_note", "_note"].map(field);
+        let document = Document::new("id", 0, fields.to_vec());
+        let names: Vec<Option<String>> =
+            document.fields.iter().map(|(name, _)| name_of(&document, name)).collect();
+        let named = |name: &str| Some(name.to_owned());
+        let expected = ["message", "log_type", "log_level", "level", "a._b", "log_note"].map(named);
+        assert_eq!(names[..6], expected);
+        assert_eq!(names[6], None, "the field of the line has the name");
+    }
     use crate::http::{ClientOptions, Credentials};
 
     fn judged(body: &str, count: usize, operation: Operation) -> Result<Vec<String>, Delivered> {
