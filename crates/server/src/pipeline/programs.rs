@@ -50,6 +50,7 @@ pub struct ProgramStage {
     stages: Arc<Stages>,
     store: Arc<Store>,
     parsers: Arc<Parsers>,
+    clock: Arc<dyn Clock>,
     data_dir: PathBuf,
     engine: Arc<Engine>,
     writer: Arc<RowWriter>,
@@ -61,6 +62,8 @@ pub struct ProgramStage {
 /// Up to where lines were noted, and what of it is on disk.
 struct Noted {
     cursor: Option<ArrivalCursor>,
+    /// When the last of these lines arrived, nanoseconds since 1970 UTC.
+    received_ns: i64,
     written: Checkpoint,
     written_at: Option<Instant>,
     /// The last error of reading or writing, which is logged once.
@@ -119,12 +122,18 @@ impl ProgramStage {
             checkpoint.disabled.clone(),
             &checkpoint.pending,
         );
-        let noted =
-            Noted { cursor: checkpoint.cursor, written: checkpoint, written_at: None, error: None };
+        let noted = Noted {
+            cursor: checkpoint.cursor,
+            received_ns: parts.clock.now_ns(),
+            written: checkpoint,
+            written_at: None,
+            error: None,
+        };
         let stage = ProgramStage {
             stages: Arc::clone(parts.stages),
             store,
             parsers: Arc::clone(parts.parsers),
+            clock: Arc::clone(parts.clock),
             data_dir: parts.data_dir,
             engine,
             writer,
@@ -195,6 +204,14 @@ impl ProgramStage {
         through.saturating_sub(noted)
     }
 
+    /// How long ago the lines arrived behind which nothing was noted, nanoseconds; 0 if all were.
+    pub fn arrival_lag_ns(&self) -> i64 {
+        match self.lag_frames() {
+            0 => 0,
+            _ => self.clock.now_ns().saturating_sub(lock(&self.noted).received_ns).max(0),
+        }
+    }
+
     /// Notes the lines that arrived since the last call: mostly hot ones that were just parsed, or
     /// sealed ones after a start.
     pub fn note_arrivals(&self) {
@@ -238,7 +255,10 @@ impl ProgramStage {
                 runner.note(seconds.iter().copied());
             }
         }
-        lock(&self.noted).cursor = Some(next);
+        let received = arrivals.batches.iter().filter_map(|batch| batch.received_max_ns()).max();
+        let mut noted = lock(&self.noted);
+        noted.cursor = Some(next);
+        noted.received_ns = received.unwrap_or(noted.received_ns);
         true
     }
 

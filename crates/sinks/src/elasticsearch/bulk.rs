@@ -85,8 +85,7 @@ fn write_pair(options: &ElasticsearchOptions, document: &Document, body: &mut Ve
         TimeType::Date => rfc3339(document.time_ns, 3),
         TimeType::DateNanos => rfc3339_ns(document.time_ns),
     };
-    let name_of = |name: &str| Some(Cow::Owned(name_of(document, name)?));
-    document.write_json_as(&[(&options.time_field, &time)], name_of, body);
+    document.write_json_as(&[(&options.time_field, &time)], |name| name_of(document, name), body);
     body.push(b'\n');
 }
 
@@ -94,13 +93,13 @@ fn write_pair(options: &ElasticsearchOptions, document: &Document, body: &mut Ve
 /// underscore, and refuses documents with some of them: `_msg` becomes `message`, `_type`
 /// `log_type`, and so on. A field that the line brings under that name has it; ours is then left
 /// out.
-fn name_of(document: &Document, name: &str) -> Option<String> {
-    let Some(own) = name.strip_prefix('_') else { return Some(name.to_owned()) };
+fn name_of<'n>(document: &Document, name: &'n str) -> Option<Cow<'n, str>> {
+    let Some(own) = name.strip_prefix('_') else { return Some(Cow::Borrowed(name)) };
     let renamed = match own {
         "msg" => "message".to_owned(),
         own => format!("log_{own}"),
     };
-    document.field(&renamed).is_none().then_some(renamed)
+    document.field(&renamed).is_none().then_some(Cow::Owned(renamed))
 }
 
 /// The outcomes of the documents in a body.
@@ -244,9 +243,9 @@ mod tests {
         let field = |name: &str| (name.to_owned(), crate::Value::from("x"));
         let fields = ["_msg", "_type", "_level", "level", "a._b", "log_note", "_note"].map(field);
         let document = Document::new("id", 0, fields.to_vec());
-        let names: Vec<Option<String>> =
+        let names: Vec<Option<Cow<'_, str>>> =
             document.fields.iter().map(|(name, _)| name_of(&document, name)).collect();
-        let named = |name: &str| Some(name.to_owned());
+        let named = |name: &'static str| Some(Cow::Borrowed(name));
         let expected = ["message", "log_type", "log_level", "level", "a._b", "log_note"].map(named);
         assert_eq!(names[..6], expected);
         assert_eq!(names[6], None, "the field of the line has the name");

@@ -29,7 +29,7 @@ pub async fn save(
     change(&app, move |registry| registry.save(&saved, language, &kept)).await?;
     audit::note(&caller, &format!("program {name} saved"), &text);
     let listed = app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
-    Ok(Json(shown(&listed)).into_response())
+    Ok(Json(shown(&listed, 0)).into_response())
 }
 
 pub async fn delete(
@@ -65,7 +65,7 @@ async fn set_enabled(app: Arc<App>, caller: Caller, name: String, enabled: bool)
     let what = if enabled { "enabled" } else { "disabled" };
     audit::note(&caller, &format!("program {name} {what}"), "");
     let listed = app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
-    Ok(Json(shown(&listed)).into_response())
+    Ok(Json(shown(&listed, 0)).into_response())
 }
 
 pub async fn reload(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {

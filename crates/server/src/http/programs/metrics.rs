@@ -16,12 +16,13 @@ pub fn text(stage: &ProgramStage, out: &mut Text) {
         &[],
         stage.lag_frames(),
     );
-    let listed = stage.registry().list();
+    let (listed, behind_ns) = (stage.registry().list(), stage.arrival_lag_ns());
     let told: Vec<(&Listed, Status, u64, f64)> = (listed.iter())
         .map(|listed| {
             let runner = listed.runner.as_deref();
             let (waiting, late_ns) = runner.map_or((0, 0), Runner::backlog);
             let status = runner.map(Runner::status).unwrap_or_default();
+            let late_ns = late_ns.max(runner.map_or(0, |_| behind_ns));
             (listed, status, waiting, late_ns as f64 / 1e9)
         })
         .collect();
@@ -31,7 +32,11 @@ pub fn text(stage: &ProgramStage, out: &mut Text) {
         let labels = [("program", &*name(listed)), ("state", state(listed, status, *lag_s))];
         out.sample("loginson_program_state", &labels, 1);
     }
-    out.head("loginson_program_lag_seconds", "gauge", "Age of the oldest bucket that is due.");
+    out.head(
+        "loginson_program_lag_seconds",
+        "gauge",
+        "Age of the oldest bucket that is due, or of the oldest line that was not noted.",
+    );
     for (listed, _, _, lag_s) in &told {
         out.sample("loginson_program_lag_seconds", &[("program", &name(listed))], lag_s);
     }

@@ -24,7 +24,9 @@ pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
     let pipeline = app.pipeline()?;
     let stage = &pipeline.programs;
     let interpreter = stage.engine().interpreter.as_ref();
-    let programs: Vec<Value> = stage.registry().list().iter().map(shown).collect();
+    let behind_ns = stage.arrival_lag_ns();
+    let listed = stage.registry().list();
+    let programs: Vec<Value> = listed.iter().map(|listed| shown(listed, behind_ns)).collect();
     let body = json!({
         "interpreter": interpreter.ok().map(|awk| json!({
             "kind": awk.kind().name(),
@@ -38,8 +40,10 @@ pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
 }
 
 pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
-    let listed = app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
-    let mut body = shown(&listed);
+    let pipeline = app.pipeline()?;
+    let stage = &pipeline.programs;
+    let listed = stage.registry().get(&name).map_err(refused)?;
+    let mut body = shown(&listed, stage.arrival_lag_ns());
     body["text"] = listed.loaded.text.clone().into();
     Ok(Json(body).into_response())
 }
@@ -58,8 +62,8 @@ pub async fn examples() -> ApiResult {
     Ok(Json(json!({ "examples": examples })).into_response())
 }
 
-/// A program without its text.
-pub fn shown(listed: &Listed) -> Value {
+/// A program without its text. `behind_ns`: how far noting lines is behind.
+pub fn shown(listed: &Listed, behind_ns: i64) -> Value {
     let definition = listed.compiled.as_ref().ok().map(|compiled| &compiled.definition).or(listed
         .loaded
         .definition
@@ -68,7 +72,7 @@ pub fn shown(listed: &Listed) -> Value {
     let runner = listed.runner.as_deref();
     let status = runner.map(Runner::status).unwrap_or_default();
     let (waiting, late_ns) = runner.map_or((0, 0), Runner::backlog);
-    let lag_s = late_ns as f64 / 1e9;
+    let lag_s = late_ns.max(runner.map_or(0, |_| behind_ns)) as f64 / 1e9;
     json!({
         "name": listed.loaded.name,
         "language": listed.loaded.language.name(),
