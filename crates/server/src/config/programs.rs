@@ -123,7 +123,7 @@ fn program(raw: RawProgram) -> Result<Loaded> {
     let name = raw.name;
     let context = format!("[[programs]] '{name}'");
     let language = Language::named(&raw.language).ok_or_else(|| {
-        anyhow!("{context}: language is 'awk' or 'logsql', not '{}'", raw.language)
+        anyhow!("{context}: language is 'awk', 'logsql' or 'vrl', not '{}'", raw.language)
     })?;
     let text = match (raw.text, raw.file) {
         (Some(text), None) => text,
