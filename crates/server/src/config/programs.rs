@@ -177,7 +177,7 @@ mod tests {
         let none = error("[[programs]]\nname = \"a\"\ntext = \"{ n++ }\"\n");
         assert!(none.contains("a, line 1"), "{none}");
         let language = error("[[programs]]\nname = \"a\"\nlanguage = \"perl\"\ntext = \"x\"\n");
-        assert!(language.contains("'awk' or 'logsql'"), "{language}");
+        assert!(language.contains("'awk', 'logsql' or 'vrl'"), "{language}");
         assert!(error("[awk]\nmemory_bytes_max = \"1MiB\"\n").contains("64MiB"));
         assert!(error("[awk]\ntimeout = \"1h\"\n").contains("between 100ms and 10m"));
     }
