@@ -1,4 +1,4 @@
-//! A program as its file defines it: settings in comments at the head, then AWK, or a query in
+//! A program as its file defines it: settings in comments at the head, then AWK, VRL, or a query in
 //! LogsQL.
 //!
 //! ```awk
@@ -21,8 +21,8 @@
 //! | `timeout` | waiting for the program, `100ms` to `10m` | the limit of the caller |
 //! | `gawk-sandbox` | `off`: run gawk without `--sandbox`, for example to print to `/dev/stderr` | `on` |
 //!
-//! One of `type` and `filter` is required in AWK. A query selects lines itself: it may have `type`
-//! and `bucket`, and no other setting.
+//! One of `type` and `filter` is required in AWK and VRL. A query selects lines itself: it may have
+//! `type` and `bucket`, and no other setting. VRL has all but `mode` and `gawk-sandbox`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -40,6 +40,9 @@ const PROGRAMS_MAX: usize = 1000;
 /// Fields that a program may name.
 const FIELDS_MAX: usize = 64;
 const QUERY_KEYS: [&str; 2] = ["type", "bucket"];
+const VRL_KEYS: [&str; 5] = ["type", "filter", "bucket", "fields", "timeout"];
+/// Why a program in VRL is none in a build without the feature.
+pub(crate) const NO_VRL: &str = "this build has no VRL; build with `--features vrl`";
 const KEYS: &str = "type, filter, mode, bucket, fields, timeout, gawk-sandbox";
 /// Parts of addresses of the API where a name would stand.
 const NAMES_TAKEN: [&str; 3] = ["examples", "reload", "test"];
@@ -52,16 +55,20 @@ pub enum Language {
     Awk,
     /// A query in LogsQL; the caller parses and runs it.
     LogsQl,
+    /// VRL; it runs in our own process, in builds with the feature `vrl`.
+    Vrl,
 }
 
 impl Language {
-    const ALL: [Self; 2] = [Self::Awk, Self::LogsQl];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Awk, Self::LogsQl, Self::Vrl];
 
     /// Its name, which is also the extension of its files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Awk => "awk",
             Self::LogsQl => "logsql",
+            Self::Vrl => "vrl",
         }
     }
 
@@ -124,7 +131,7 @@ impl Definition {
         Self::parse_as(name, Language::Awk, text)
     }
 
-    /// Reads a program from its text. Of a query, only the settings are read.
+    /// Reads a program from its text. Of a query and of VRL, only the settings are read.
     pub fn parse_as(name: &str, language: Language, text: &str) -> Result<Self, DefinitionError> {
         let error =
             |line: usize, problem: String| DefinitionError { name: name.to_owned(), line, problem };
@@ -137,19 +144,28 @@ impl Definition {
             let line = text[..at].matches('\n').count() + 1;
             return Err(error(line, "there is a NUL byte; a program is text".to_owned()));
         }
+        if language == Language::Vrl && !cfg!(feature = "vrl") {
+            return Err(error(1, NO_VRL.to_owned()));
+        }
+        let (keys, what): (Option<&[&str]>, &str) = match language {
+            Language::Awk => (None, "AWK"),
+            Language::LogsQl => (Some(&QUERY_KEYS), "query"),
+            Language::Vrl => (Some(&VRL_KEYS), "VRL"),
+        };
         let mut draft = Draft::default();
         for setting in settings(text) {
-            if language == Language::LogsQl && !QUERY_KEYS.contains(&setting.key) {
+            if let Some(keys) = keys.filter(|keys| !keys.contains(&setting.key)) {
+                let of = if language == Language::LogsQl { "a query" } else { what };
                 let problem = format!(
-                    "`{}` is no setting of a query; there are {}",
+                    "`{}` is no setting of {of}; there are {}",
                     setting.key,
-                    QUERY_KEYS.join(", ")
+                    keys.join(", ")
                 );
                 return Err(error(setting.line, problem));
             }
             draft.apply(&setting).map_err(|problem| error(setting.line, problem))?;
         }
-        if language == Language::Awk && draft.log_type.is_none() && draft.filter.is_none() {
+        if language != Language::LogsQl && draft.log_type.is_none() && draft.filter.is_none() {
             let problem = "the program does not say which lines it is for; add a comment such as \
                            `# type: access` or `# filter: _level:error`";
             return Err(error(1, problem.to_owned()));
@@ -160,7 +176,6 @@ impl Definition {
         }
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             let line = text.lines().count().max(1);
-            let what = if language == Language::Awk { "AWK" } else { "query" };
             return Err(error(line, format!("there is no {what} behind the comments")));
         }
         let width_s = draft.bucket_s.map_or(BUCKET_DEFAULT_S, |(_, width_s)| width_s);
@@ -226,7 +241,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a file `NAME.awk` or `NAME.logsql`; `None` if it has another name.
+    /// Reads a file `NAME.awk`, `NAME.logsql` or `NAME.vrl`; `None` if it has another name.
     pub fn read(path: &Path) -> Option<Self> {
         let language = Language::named(path.extension()?.to_str()?)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -243,7 +258,8 @@ impl Loaded {
     }
 }
 
-/// Reads all files `NAME.awk` and `NAME.logsql` of a folder, in the order of their names.
+/// Reads all files `NAME.awk`, `NAME.logsql` and `NAME.vrl` of a folder, in the order of their
+/// names.
 pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Loaded>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -464,6 +480,24 @@ mod tests {
         assert!(error.problem.contains("there are type, bucket"), "{error}");
         let error = Definition::parse_as("q", Language::LogsQl, "# Only text\n").unwrap_err();
         assert!(error.problem.contains("no query"), "{error}");
+    }
+
+    #[test]
+    fn vrl_needs_its_feature_and_has_few_settings() {
+        let vrl = |text| Definition::parse_as("v", Language::Vrl, text);
+        if !cfg!(feature = "vrl") {
+            let error = vrl("# type: a\n.n = 1\n").unwrap_err().to_string();
+            assert!(error.contains("this build has no VRL"), "{error}");
+            assert!(error.contains("build with `--features vrl`"), "{error}");
+            return;
+        }
+        let found = vrl("# type: a\n# filter: x:y\n# bucket: 1m\n.n = 1\n").unwrap();
+        assert_eq!((found.language.name(), found.mode), ("vrl", Mode::Bucket { width_s: 60 }));
+        assert_eq!(found.filter.as_deref(), Some("x:y"));
+        let problem = |text| vrl(text).unwrap_err().problem;
+        assert!(problem("# type: a\n# mode: stream\n.n = 1").contains("no setting of VRL"));
+        assert!(problem(".n = 1").contains("# type: access"));
+        assert!(problem("# type: a\n").contains("no VRL behind"));
     }
 
     #[test]

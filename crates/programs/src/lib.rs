@@ -1,4 +1,5 @@
-//! Programs of users: small AWK programs that turn the lines of a type into summary rows.
+//! Programs of users: small programs in AWK, LogsQL or VRL that turn the lines of a type into
+//! summary rows.
 //!
 //! ```text
 //! NAME.awk → Definition ─┐
@@ -19,6 +20,9 @@
 //! - *Memory is bounded*: bytes, rows and fields of the output, the tail of stderr, pending input.
 //! - *A program starts behind the sandbox*, and the run reports which parts the kernel applied.
 //!
+//! Programs in VRL run in our own process, line by line ([`VrlRun`], feature `vrl`). Queries in LogsQL
+//! are run by the caller.
+//!
 //! Left out: which lines a program gets (types, filters, cursors), what becomes of its rows, and
 //! retries of a bucket. The caller has them.
 
@@ -34,6 +38,11 @@ mod process;
 mod rows;
 mod run;
 pub mod sandbox;
+#[cfg(feature = "vrl")]
+mod vrl;
+#[cfg(not(feature = "vrl"))]
+#[path = "vrl_absent.rs"]
+mod vrl;
 
 pub use block::{INPUT_LINE_BYTES_MAX, Input, InputBlock};
 pub use check::{Fault, Report, test_program};
@@ -51,3 +60,4 @@ pub use rows::{NAME_BYTES_MAX, Row, Value, is_reserved};
 pub use run::bucket::{BucketOutcome, BucketRun, Usage};
 pub use run::spec::RunSpec;
 pub use run::stream::{Fed, RestartPolicy, StreamRun, StreamState, StreamStatus};
+pub use vrl::{VrlProgram, VrlRun};

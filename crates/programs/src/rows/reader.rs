@@ -14,11 +14,14 @@ const KEPT_MAX: usize = 10;
 /// Characters of a rejected line that are kept.
 const LINE_CHARS_MAX: usize = 200;
 
-/// A line of output that is no row.
+/// A line of output that is no row, or a line of input that a program in VRL makes no row of.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("output line {line_number}: {problem}: {line}")]
+#[error(
+    "{} line {line_number}: {problem}: {line}",
+    if matches!(problem, RowProblem::Event { .. }) { "input" } else { "output" }
+)]
 pub struct RowError {
-    /// Number of the line in the output, from 1.
+    /// Number of the line, from 1.
     pub line_number: u64,
     /// The first characters of the line.
     pub line: String,

@@ -125,7 +125,7 @@ fn program(raw: RawProgram) -> Result<Loaded> {
     let name = raw.name;
     let context = format!("[[programs]] '{name}'");
     let language = Language::named(&raw.language).ok_or_else(|| {
-        anyhow!("{context}: language is 'awk' or 'logsql', not '{}'", raw.language)
+        anyhow!("{context}: language is 'awk', 'logsql' or 'vrl', not '{}'", raw.language)
     })?;
     let text = match (raw.text, raw.file) {
         (Some(text), None) => text,
@@ -179,7 +179,7 @@ mod tests {
         let none = error("[[programs]]\nname = \"a\"\ntext = \"{ n++ }\"\n");
         assert!(none.contains("a, line 1"), "{none}");
         let language = error("[[programs]]\nname = \"a\"\nlanguage = \"perl\"\ntext = \"x\"\n");
-        assert!(language.contains("'awk' or 'logsql'"), "{language}");
+        assert!(language.contains("'awk', 'logsql' or 'vrl'"), "{language}");
         assert!(error("[awk]\nmemory_bytes_max = \"1MiB\"\n").contains("64MiB"));
         assert!(error("[awk]\ntimeout = \"1h\"\n").contains("between 100ms and 10m"));
     }

@@ -1,8 +1,8 @@
 //! All programs: those of the configuration and those of the folder, and the threads of those that
 //! run.
 //!
-//! A file of the folder is a program: `NAME.awk` or `NAME.logsql`. Saving, deleting and reloading
-//! change what runs: a program whose text has changed is stopped and started anew, with the buckets
+//! A file of the folder is a program: `NAME.awk`, `NAME.logsql` or `NAME.vrl`. Saving, deleting and
+//! reloading change what runs: a program whose text has changed is stopped and started anew, with the buckets
 //! that it had not computed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +132,7 @@ impl Registry {
             crate::summaries::reruns::replace(&self.folder, &file(language), text.as_bytes())
         });
         written.map_err(|error| self.folder_error("cannot be written", &error))?;
-        for other in [Language::Awk, Language::LogsQl].into_iter().filter(|l| *l != language) {
+        for other in Language::ALL.into_iter().filter(|l| *l != language) {
             match std::fs::remove_file(self.folder.join(file(other))) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(self.folder_error("cannot be changed", &error));

@@ -78,7 +78,7 @@ pub async fn reload(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
 pub fn language(params: &Params) -> ApiResult<Language> {
     let Some(name) = params.get("language") else { return Ok(Language::Awk) };
     Language::named(name).ok_or_else(|| {
-        ApiError::bad_request(format!("language: '{name}' is neither 'awk' nor 'logsql'"))
+        ApiError::bad_request(format!("language: '{name}' is not 'awk', 'logsql' or 'vrl'"))
     })
 }
 

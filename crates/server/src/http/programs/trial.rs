@@ -63,7 +63,7 @@ pub async fn test(
     })?;
     let language = Language::named(&sent.language).ok_or_else(|| {
         ApiError::bad_request(format!(
-            "language: '{}' is neither 'awk' nor 'logsql'",
+            "language: '{}' is not 'awk', 'logsql' or 'vrl'",
             sent.language
         ))
     })?;
