@@ -20,8 +20,8 @@
 //! - *Memory is bounded*: bytes, rows and fields of the output, the tail of stderr, pending input.
 //! - *A program starts behind the sandbox*, and the run reports which parts the kernel applied.
 //!
-//! Programs in VRL run in our own process, line by line ([`VrlRun`], feature `vrl`). Queries in LogsQL
-//! are run by the caller.
+//! Programs in VRL run in our own process, line by line ([`VrlRun`], feature `vrl`). Queries in
+//! LogsQL are run by the caller.
 //!
 //! Left out: which lines a program gets (types, filters, cursors), what becomes of its rows, and
 //! retries of a bucket. The caller has them.

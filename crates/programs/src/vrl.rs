@@ -5,8 +5,8 @@
 //! fields of a line ──────┴→ VrlRun → event → row
 //! ```
 //!
-//! A [`VrlProgram`] is compiled once; a [`VrlRun`] runs it on the lines of one bucket, in the thread
-//! of its caller.
+//! A [`VrlProgram`] is compiled once; a [`VrlRun`] runs it on the lines of one bucket, in the
+//! thread of its caller.
 //!
 //! Invariants:
 //!
@@ -14,12 +14,13 @@
 //!   system, and [`DENIED`] removes the others.
 //! - *No line takes longer than the timeout* by more than one call of a function, and no bucket
 //!   longer than its processor time.
-//! - *The stack is bounded*: [`nesting`] refuses programs that nest deeply, because the compiler and
-//!   the interpreter of the crate recurse.
+//! - *The stack is bounded*: [`nesting`] refuses programs that nest deeply, because the compiler
+//!   and the interpreter of the crate recurse.
 //! - *Rows are bounded* in number and bytes.
 //!
-//! Left out: a bound for the memory of one line. A program that repeats a text a billion times takes
-//! that memory from the process of the server. AWK runs in a process of its own and has a bound.
+//! Left out: a bound for the memory of one line. A program that repeats a text a billion times
+//! takes that memory from the process of the server. AWK runs in a process of its own and has a
+//! bound.
 
 mod event;
 mod nesting;

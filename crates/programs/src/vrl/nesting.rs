@@ -3,7 +3,8 @@
 //!
 //! The depth is an upper bound, counted on characters instead of the grammar: open brackets, and
 //! in each bracket the operators since the last line that neither ends with an operator nor is
-//! continued by the next one with an operator. Templates in texts (`{{ a }}`) are operators as well.
+//! continued by the next one with an operator. Templates in texts (`{{ a }}`) are operators as
+//! well.
 
 /// Depth of a program, at most. The deepest programs of the tests run on half of the 2 MiB that a
 /// thread has.

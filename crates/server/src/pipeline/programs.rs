@@ -2,9 +2,9 @@
 //! notes on disk. The programs themselves run on threads of their own
 //! ([`crate::programs::runner`]).
 //!
-//! The parse stage makes it note lines after every few frames ([`ProgramStage::note_arrivals`]), for
-//! all programs behind one cursor. It looks at their types and times alone; filters are applied when
-//! buckets are computed. A thread of its own writes the notes to disk ([`ProgramStage::run`]).
+//! The parse stage makes it note lines after every few frames ([`ProgramStage::note_arrivals`]),
+//! for all programs behind one cursor. It looks at their types and times alone; filters are applied
+//! when buckets are computed. A thread of its own writes the notes to disk ([`ProgramStage::run`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -38,8 +38,8 @@ use crate::summaries::reruns::{KeptReruns, RerunError};
 pub const SANDBOX_COMMAND: &str = "program-sandbox";
 /// How often the thread looks whether it has to end.
 const TICK: Duration = Duration::from_millis(250);
-/// Bytes of lines that are looked at together, and how often that is repeated before the parse stage
-/// checks for new frames.
+/// Bytes of lines that are looked at together, and how often that is repeated before the parse
+/// stage checks for new frames.
 const NOTE_BYTES: u64 = 8 << 20;
 const NOTES_MAX: usize = 8;
 /// How often the notes are written to disk, if they have changed.

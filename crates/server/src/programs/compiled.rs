@@ -8,8 +8,8 @@ use query::{Filter, Query, Stats, quote};
 pub struct Compiled {
     /// Its settings and text.
     pub definition: Definition,
-    /// For AWK and VRL, the lines that the program gets, with the fields that it names; else the query that
-    /// makes the rows.
+    /// For AWK and VRL, the lines that the program gets, with the fields that it names; else the
+    /// query that makes the rows.
     pub query: Query,
     /// The program in VRL.
     pub vrl: Option<VrlProgram>,

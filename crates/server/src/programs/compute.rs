@@ -112,7 +112,8 @@ impl Engine {
     }
 
     /// Computes the buckets from `start` to before `end`, at most [`BUCKETS_MAX`]. In AWK and VRL,
-    /// a bucket without lines gives no result. Errors are those of reading; then there are no results.
+    /// a bucket without lines gives no result. Errors are those of reading; then there are no
+    /// results.
     pub fn compute(
         &self,
         compiled: &Compiled,

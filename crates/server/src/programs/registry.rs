@@ -2,8 +2,8 @@
 //! run.
 //!
 //! A file of the folder is a program: `NAME.awk`, `NAME.logsql` or `NAME.vrl`. Saving, deleting and
-//! reloading change what runs: a program whose text has changed is stopped and started anew, with the buckets
-//! that it had not computed.
+//! reloading change what runs: a program whose text has changed is stopped and started anew, with
+//! the buckets that it had not computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
