@@ -147,7 +147,7 @@ FUNCTIONS = {
         "median", "rate_sum", "any", "values", "uniq_values", "row_any", "row_min", "row_max", "json_values",
     )
 } | {
-    "quantile": "0.9, {f}, {f}", "histogram": "{f}", "rate": "", "field_min": "{f}, {f}", "field_max": "{f}, {f}",
+    "quantile": "0.9, {f}, {f}", "sketch": "{f}, {f}", "sketch_quantile": "0.9, {f}, {f}", "histogram": "{f}", "rate": "", "field_min": "{f}, {f}", "field_max": "{f}, {f}",
     "range": "{f}, {f}",
 }
 
