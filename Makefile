@@ -16,7 +16,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-peers bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-peers bench-programs bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,7 @@ test-bin: web
 test-long: test-binary test-victorialogs ## All hostile inputs, VictoriaLogs, the release binary, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
+	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
 	LOGINSON_KILLS=$(KILLS) cargo test $(TESTED) --test crash -- --nocapture
 	LOGINSON_HISTORIES=$(HISTORIES) cargo test $(TESTED) --test oracle -- --nocapture
 
@@ -107,6 +108,9 @@ bench-storage: build ## Measure size, speed of sealing, write amplification, sta
 	cargo build --release --locked -p loginson-segment --example seal_speed --example clustering
 	cargo build --release --locked -p loginson-store --example many_segments
 	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-storage.sh
+
+bench-programs: build ## Measure programs of users beside plain AWK, C and Python; see docs/benchmarks/programs.md
+	@LOGINSON_BIN="$(BIN)" scripts/bench-programs.py
 
 deny: ## Licences, duplicate and banned crates, sources
 	scripts/cargo-deny.sh check licenses bans sources

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures programs of users beside the same work alone, and prints the tables of docs/benchmarks/programs.md.
+"""Measures programs of users beside the same work alone, and prints tables such as those of docs/benchmarks/programs.md.
 
     make bench-programs
     BENCH_PARTS="ingest serialise" make bench-programs    some parts
