@@ -239,7 +239,7 @@ impl VrlRun {
         self.lines += 1;
         let mut event = std::mem::take(&mut self.event);
         let row = match self.resolve(&mut event)? {
-            Some(Ok(())) => event.into_row(&self.output),
+            Some(Ok(())) => event.take_row(&self.output),
             Some(Err(message)) => Err(RowProblem::Event { message }),
             None => return Ok(()),
         };

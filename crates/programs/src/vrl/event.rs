@@ -63,7 +63,7 @@ impl Event {
     }
 
     /// The event as a row, and its bytes. The event has no fields behind.
-    pub(super) fn into_row(&mut self, limits: &OutputLimits) -> Result<(Row, usize), RowProblem> {
+    pub(super) fn take_row(&mut self, limits: &OutputLimits) -> Result<(Row, usize), RowProblem> {
         let VrlValue::Object(map) = &mut self.value else { return Ok((Row::default(), 0)) };
         let mut map = std::mem::take(map);
         for own in &self.own {

@@ -160,7 +160,7 @@ fn the_stack_is_enough_for_the_deepest_program() {
         format!(".a = {}true", "!".repeat(depth)),
         format!(".a = 1{}", " + 1".repeat(depth)),
         format!(".a = {}1{}", "[".repeat(depth), "]".repeat(depth)),
-        format!(".a = {}{}", "{\"a\": ".repeat(depth), format!("1{}", "}".repeat(depth))),
+        format!(".a = {}1{}", "{\"a\": ".repeat(depth), "}".repeat(depth)),
         format!("x = \"y\"\n.a = \"{}\"", "{{ x }}".repeat(depth)),
         format!("if .a == 1 {{ .b = 1 }}{}", " else if .a == 2 { .b = 2 }".repeat(depth / 2 - 2)),
         format!("{}.a = 1{}", "if .b == 1 {\n".repeat(depth / 3 - 2), "\n}".repeat(depth / 3 - 2)),
