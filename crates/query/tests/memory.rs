@@ -255,6 +255,8 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
     ("stddev", &["{c}"]),
     ("min", &["{c}"]),
     ("max", &["{c}"]),
+    ("sketch", &["{c}"]),
+    ("sketch_quantile", &["0.9, {c}"]),
     ("quantile", &["0.9, {c}"]),
     ("median", &["{c}"]),
     ("histogram", &["{f}"]),

@@ -29,7 +29,7 @@ pub fn interpreter(kind: Kind) -> Interpreter {
 
 /// A program of any type; `text` may begin with further settings.
 pub fn spec(interpreter: Interpreter, text: &str) -> RunSpec {
-    let definition = Definition::parse("test", &format!("# type: t\n{text}\n")).unwrap();
+    let definition = Definition::parse("tried", &format!("# type: t\n{text}\n")).unwrap();
     // Generous: measurements of other work may run on the same processors.
     let limits = Limits { timeout: Duration::from_secs(60), ..Limits::default() };
     RunSpec { interpreter, definition, limits, variables: Vec::new() }
