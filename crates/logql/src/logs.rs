@@ -13,7 +13,7 @@ use std::time::Instant;
 use query::source::{
     EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, Whose, WithColumns,
 };
-use query::{Context, Query, RunError};
+use query::{Context, Outcome, Piece, Pieces, Query, RunError, Share, Sides};
 use record::{Batch, LineId};
 
 use crate::ast::LogQuery;
@@ -185,8 +185,56 @@ impl Source for Nearest<'_> {
         Ok(self.inner.units(range, whose)?.into_iter().map(near).collect())
     }
 
+    fn sides(&self) -> Option<&dyn Sides> {
+        self.inner.sides().map(|_| self as &dyn Sides)
+    }
+
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         self.inner.find(id)
+    }
+}
+
+/// Shares of sides that end once their lines are too far.
+impl Sides for Nearest<'_> {
+    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError> {
+        let inner = self.inner.sides().expect("it has been asked for before");
+        let inner = inner.begin(share, context)?;
+        Ok(Box::new(NearPieces { inner, bound: Arc::clone(&self.bound), forward: self.forward }))
+    }
+}
+
+struct NearPieces {
+    inner: Box<dyn Pieces>,
+    bound: Arc<AtomicI64>,
+    forward: bool,
+}
+
+impl Pieces for NearPieces {
+    fn sides(&self) -> usize {
+        self.inner.sides()
+    }
+
+    fn next(
+        &mut self,
+        side: Option<usize>,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<(usize, Option<Piece>), RunError> {
+        let (side, piece) = self.inner.next(side, check)?;
+        if let Some(Piece::Lines(_, Some(rest_ns))) = piece {
+            let bound = self.bound.load(Relaxed);
+            if if self.forward { rest_ns > bound } else { rest_ns < bound } {
+                self.inner.end(side);
+            }
+        }
+        Ok((side, piece))
+    }
+
+    fn end(&mut self, side: usize) {
+        self.inner.end(side);
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.inner.outcome()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
-use query::{Context, Query, RunError};
+use query::{Context, Query, RunError, Sides};
 use record::{Batch, LineId};
 
 use crate::ast::Matcher;
@@ -122,6 +122,11 @@ impl Source for Newest<'_> {
         let mut units = self.inner.units(range, whose)?;
         units.truncate(self.units_max);
         Ok(units)
+    }
+
+    /// Other nodes count all their lines.
+    fn sides(&self) -> Option<&dyn Sides> {
+        self.inner.sides()
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {

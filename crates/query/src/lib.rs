@@ -40,12 +40,13 @@ pub use endpoint::{
 pub use exec::ordered::{LineSet, RowKey, TimeOrder};
 pub use exec::queue::{
     BACKGROUND, Cancel, Change as QueueChange, EXPORT, Hold, Permit, QueryInfo, Queue, QueueError,
-    QueueLimits, State, TAIL, Ticket,
+    QueueLimits, SHARE, State, TAIL, Ticket,
 };
 pub use exec::tail::TailQuery;
 pub use exec::{
-    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, PartialState, Progress, Rows,
-    RunError, explain, run, run_merged, run_partial,
+    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, PartialState, Piece, Pieces,
+    Progress, Rows, RunError, Share, Sides, Wanted, answer_share, explain, run, run_merged,
+    run_partial,
 };
 pub use filter::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring,
@@ -66,7 +67,7 @@ pub use plan::fields::FieldSet;
 pub use syntax::cursor::{NESTING_MAX, quote};
 pub use syntax::error::ParseError;
 pub use syntax::options::QueryOptions;
-pub use syntax::query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
+pub use syntax::query::{PIPES_MAX, QUERY_BYTES_MAX, Query, SHARE_BYTES_MAX};
 pub use syntax::regexes::{REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEXES_BYTES_MAX, RegexBudget};
 pub use syntax::time;
 pub use syntax::unquote::unquote;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use record::columns::{ColumnError, Columns};
 use record::{Batch, Frame, LineId};
 
+use crate::exec::Sides;
 pub use crate::exec::answers::Answers;
 pub use crate::plan::needs::{Phrase, Phrases};
 
@@ -78,6 +79,12 @@ pub trait Source: Send + Sync {
 
     /// Where answers about single units are kept; none: nowhere.
     fn answers(&self) -> Option<&Answers> {
+        None
+    }
+
+    /// The sides that have the lines, where these are on other nodes. Queries then read nothing
+    /// from [`units`](Self::units).
+    fn sides(&self) -> Option<&dyn Sides> {
         None
     }
 

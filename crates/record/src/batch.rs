@@ -30,9 +30,11 @@ use crate::frame::{Frame, LineId, Origin, Transport};
 mod builder;
 mod merged;
 mod restored;
+mod travel;
 
 pub use builder::{BatchBuilder, Kept};
 pub use restored::RestoredBuilder;
+pub use travel::{RowsWriter, read_rows};
 
 /// Number of a field name in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

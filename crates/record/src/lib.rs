@@ -21,8 +21,11 @@ pub mod framing;
 mod keep;
 mod numbers;
 pub mod parse;
+mod pieces;
 
-pub use batch::{Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, StemId};
+pub use batch::{
+    Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, RowsWriter, StemId, read_rows,
+};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
 pub use keep::{KeepError, OnDurable};
 pub use numbers::{Numbers, nearest_to};

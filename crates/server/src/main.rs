@@ -6,6 +6,7 @@
 //! the settings.
 
 mod cli;
+mod cluster;
 mod collect;
 mod config;
 mod http;

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::cluster::{Cluster, Lines};
 use crate::config::{Config, QueryOptions};
 use crate::http::{self, App, Tls};
 use crate::ingest::sources::addresses;
@@ -55,8 +56,15 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let accounting = Arc::new(Accounting::default());
     let (stop, stopping) = watch::channel(false);
     let tls = https(&config)?;
-    let app =
-        App::new(config.clone(), address, Arc::clone(&accounting), tls.clone(), stopping.clone());
+    let cluster = config.cluster.as_ref().map(Cluster::new).transpose()?;
+    let app = App::new(
+        config.clone(),
+        address,
+        Arc::clone(&accounting),
+        tls.clone(),
+        cluster.clone(),
+        stopping.clone(),
+    );
     let app = Arc::new(app);
     warn_of_access(&config, address);
     let (router, clients) = (http::router(Arc::clone(&app)), app.clients().clone());
@@ -67,7 +75,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let (queue, memory) = (app.queue().clone(), Arc::clone(app.memory()));
     let opening = tokio::task::spawn_blocking(move || {
         let pipeline = Pipeline::start(&config, accounting, &memory, runs_queries)?;
-        let opened = open_jobs(&config, queue, &pipeline);
+        let opened = open_jobs(&config, queue, &pipeline, cluster);
         opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
     });
     let (pipeline, jobs) = tokio::select! {
@@ -97,11 +105,17 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn open_jobs(config: &Config, queue: Queue, pipeline: &Arc<Pipeline>) -> Result<Arc<Jobs>> {
+fn open_jobs(
+    config: &Config,
+    queue: Queue,
+    pipeline: &Arc<Pipeline>,
+    cluster: Option<Arc<Cluster>>,
+) -> Result<Arc<Jobs>> {
     let dir = config.data_dir.join(QUERIES_DIR);
     let QueryOptions { limits, background, .. } = config.query;
-    let (stored, memory) = (pipeline.stored.clone(), Arc::clone(&pipeline.memory));
-    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, stored, memory);
+    let lines = Lines::new(pipeline.stored.clone(), cluster);
+    let memory = Arc::clone(&pipeline.memory);
+    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, lines, memory);
     jobs.context("cannot open the background queries")
 }
 

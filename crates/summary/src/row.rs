@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use record::{Batch, Row};
+use serde::{Deserialize, Serialize};
 
 use crate::SUMMARY_TYPE;
 use crate::time::rfc3339;
@@ -13,8 +14,8 @@ pub(crate) const FIXED_KEYS: [&str; 8] =
     ["_time", "_msg", "type", "summary_of", "bucket_s", "lines", "bytes", "rerun"];
 
 /// Counts of one type over one bucket of event time; a part of them if there are several rows for
-/// the bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// the bucket. Nodes send rows to each other as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SummaryRow {
     /// Start of the bucket, nanoseconds since 1970 UTC.
     pub time_ns: i64,

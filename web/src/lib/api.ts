@@ -35,6 +35,16 @@ export function onUnauthorized(act: () => void): void {
   unauthorized = act;
 }
 
+let missing: (stores: string) => void = () => {};
+
+/** Called after each answer to a query with the stores whose lines it lacks; mostly none, the empty text. */
+export function onMissing(act: (stores: string) => void): void {
+  missing = act;
+}
+
+/** Calls that go on without stores that are away. */
+const PARTIAL_PATHS = '/select/logsql/';
+
 export type Params = Record<string, string | number | null | undefined>;
 
 /** Longer query strings are sent as a form: servers and proxies limit the length of a URL. */
@@ -45,6 +55,8 @@ export async function call(path: string, params: Params, options: CallOptions = 
   for (const [name, value] of Object.entries(params)) {
     if (value !== null && value !== undefined) form.set(name, String(value));
   }
+  const isQuery = path.startsWith(PARTIAL_PATHS);
+  if (isQuery) form.set('allow_partial_response', '1');
   const text = form.toString();
   const { body } = options;
   const asForm = !body && (method === 'GET' || method === 'POST') && text.length > URL_CHARS_MAX;
@@ -65,6 +77,7 @@ export async function call(path: string, params: Params, options: CallOptions = 
   if (id !== null) options.onid?.(id);
   if (response.status === 401) unauthorized();
   if (!response.ok) throw await toError(response);
+  if (isQuery) missing(response.headers.get('X-Loginson-Missing-Stores') ?? '');
   return response;
 }
 

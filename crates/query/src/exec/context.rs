@@ -192,6 +192,9 @@ pub enum RunError {
     /// A partial state from another process cannot be used.
     #[error("a partial result cannot be used: {0}")]
     PartialState(&'static str),
+    /// A side did not carry out its share. The text names it.
+    #[error("{0}")]
+    Side(String),
     /// A task that is not a query, but held a place in the queue, failed.
     #[error("{0}")]
     Failed(String),

@@ -66,7 +66,7 @@ impl<'a> Delivery<'a> {
                 ordered.add(&block, &self.include, meter, &mut self.scratch)?;
                 Ok(ControlFlow::Continue(()))
             }
-            Sink::Stream => self.send_wanted(block, None, task),
+            Sink::Stream => self.send_wanted(block, Vec::new(), task),
         }
     }
 
@@ -106,8 +106,8 @@ impl<'a> Delivery<'a> {
                 return Ok(ControlFlow::Break(()));
             }
             let taken = ordered.take(before_ns, BLOCK_ROWS_MAX, &mut task.execution.meter);
-            let Some((rows, key)) = taken else { break };
-            let _ = self.send_wanted(Block::Made(rows), Some(key), task)?;
+            let Some((rows, keys)) = taken else { break };
+            let _ = self.send_wanted(Block::Made(rows), keys, task)?;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -120,20 +120,22 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Sends the rows that offset and limit leave; `last_key` is the key of the last row.
-    fn send_wanted(
+    /// Sends the rows that offset and limit leave, with their keys, if they have any. Breaks when no
+    /// more rows are wanted.
+    pub fn send_wanted(
         &mut self,
         mut block: Block,
-        last_key: Option<RowKey>,
+        mut keys: Vec<RowKey>,
         task: &mut Task<'_>,
     ) -> Result<ControlFlow<()>, RunError> {
         let skipped = self.skip.min(block.len());
         let taken = (block.len() - skipped).min(self.left);
         self.skip -= skipped;
         self.left -= taken;
-        let last_key = last_key.filter(|_| skipped + taken == block.len());
+        keys.truncate(skipped + taken);
+        keys.drain(..skipped.min(keys.len()));
         block.slice(skipped, taken);
-        let flow = self.send(block, last_key, task)?;
+        let flow = self.send(block, keys, task)?;
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { flow })
     }
 
@@ -141,7 +143,7 @@ impl<'a> Delivery<'a> {
     fn send(
         &mut self,
         block: Block,
-        last_key: Option<RowKey>,
+        mut keys: Vec<RowKey>,
         task: &mut Task<'_>,
     ) -> Result<ControlFlow<()>, RunError> {
         let context = task.execution.context;
@@ -149,9 +151,8 @@ impl<'a> Delivery<'a> {
         let mut rest = block;
         while !rest.is_empty() {
             task.execution.check()?;
-            // Ordered rows arrive in small blocks already, and the key is that of the last row.
-            let behind =
-                rest.split_off(if last_key.is_some() { rest.len() } else { BLOCK_ROWS_MAX });
+            let behind = rest.split_off(BLOCK_ROWS_MAX);
+            let keys_behind = keys.split_off(keys.len().min(BLOCK_ROWS_MAX));
             let count = rest.len() as u64;
             if task.outcome.rows + count > rows_max {
                 rest.slice(0, (rows_max - task.outcome.rows) as usize);
@@ -162,12 +163,12 @@ impl<'a> Delivery<'a> {
             }
             task.outcome.rows += count;
             context.progress.rows.store(task.outcome.rows, Relaxed);
-            let rows = Rows { last_key, ..Rows::new(rest, self.include.clone()) };
+            let rows = Rows { keys, ..Rows::new(rest, self.include.clone()) };
             if (self.out)(rows).is_break() {
                 task.outcome.stopped = true;
                 return Ok(ControlFlow::Break(()));
             }
-            rest = behind;
+            (rest, keys) = (behind, keys_behind);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -175,9 +176,11 @@ impl<'a> Delivery<'a> {
     /// Sends the rows that are still held, after the last row has arrived.
     pub fn finish(&mut self, task: &mut Task<'_>) -> Result<(), RunError> {
         if let Sink::Newest(newest) = &mut self.sink {
-            let mut rows = newest.take();
-            rows.drain(..task.execution.context.offset.min(rows.len()));
-            let _ = self.send(Block::Made(rows), None, task)?;
+            let (mut rows, mut keys) = newest.take();
+            let skipped = task.execution.context.offset.min(rows.len());
+            rows.drain(..skipped);
+            keys.drain(..skipped);
+            let _ = self.send(Block::Made(rows), keys, task)?;
         }
         Ok(())
     }

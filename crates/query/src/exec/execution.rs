@@ -138,7 +138,8 @@ impl<'r> Next<'_, 'r> {
                 }
             }
         }
-        self.task.pass(unit, lines_read);
+        // Lines of another node have been counted there.
+        self.task.pass(unit, lines_read.min(unit.lines()));
         Ok(Some(flow))
     }
 

@@ -11,23 +11,25 @@ use super::delivery::Delivery;
 use super::execution::{ExecutionContext, Next, Task};
 use super::rows::Rows;
 use super::scan::{Found, Scan, Worker};
+use super::sides::{self, Pieces};
 use crate::pipe::Processor;
 use crate::plan::Plan;
 use crate::plan::rolled::Weighted;
 use crate::source::ScanUnit;
 
 /// Runs a plan in an execution context and calls `out` with its rows. `lines_before`: lines already
-/// read for queries inside its filters.
+/// read for queries inside its filters. `pieces`: lines of the sides, in place of the source's.
 pub(super) fn execute(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
     lines_before: u64,
+    pieces: Option<&mut dyn Pieces>,
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let task = Task::new(plan, execution, lines_before);
     let delivery = Delivery::new(&plan.order, task.execution.context, out);
     let mut executor = Executor { plan, task, delivery, stages: plan.stages() };
-    match executor.work() {
+    match executor.work(pieces) {
         Ok(()) => Ok(executor.task.outcome),
         Err(error) => {
             let Executor { task, delivery, stages, .. } = executor;
@@ -64,16 +66,16 @@ pub(super) fn finish_merged(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
     place: usize,
-    collected: Vec<Box<dyn Processor>>,
+    collected: impl IntoIterator<Item = Result<Box<dyn Processor>, RunError>>,
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let task = Task::new(plan, execution, 0);
     let delivery = Delivery::new(&plan.order, execution.context, out);
     let stages = plan.stages().split_off(place);
     let mut executor = Executor { plan, task, delivery, stages };
-    for mut other in collected {
+    for other in collected {
         executor.task.execution.check()?;
-        executor.merge(0, &mut *other)?;
+        executor.merge(0, &mut *other?)?;
     }
     executor.finish()?;
     Ok(executor.task.outcome)
@@ -95,9 +97,12 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Reads the units and passes their rows through the stages.
-    fn work(&mut self) -> Result<(), RunError> {
+    fn work(&mut self, pieces: Option<&mut dyn Pieces>) -> Result<(), RunError> {
         if self.task.execution.context.limit != Some(0) {
-            self.scan()?;
+            match pieces {
+                Some(pieces) => self.scan_pieces(pieces)?,
+                None => self.scan()?,
+            }
         }
         self.finish()
     }
@@ -168,7 +173,7 @@ impl<'a> Executor<'a, '_> {
             return self.gather(&scan, &units, place);
         }
         loop {
-            self.scan_units(&scan, &units)?;
+            let _ = self.scan_units(&scan, &units)?;
             if self.delivery.send_older(i64::MAX, &mut self.task)?.is_break() {
                 return Ok(());
             }
@@ -183,9 +188,38 @@ impl<'a> Executor<'a, '_> {
         }
     }
 
-    /// Reads `units` once, and processes their results in order.
-    fn scan_units(&mut self, scan: &Scan<'_>, units: &[Box<dyn ScanUnit>]) -> Result<(), RunError> {
+    /// Reads the lines that the sides send, in the order in which they arrive.
+    fn scan_pieces(&mut self, pieces: &mut dyn Pieces) -> Result<(), RunError> {
+        let ExecutionContext { context, meter, started, .. } = self.task.execution.clone();
+        let scan = Scan::new(self.plan, self.delivery.oldest_wanted_ns(), None, meter);
+        let mut left = pieces.sides();
+        while left > 0 {
+            match pieces.next(None, &|| context.check(started))? {
+                (_, None) => left -= 1,
+                (side, Some(piece)) => {
+                    let (unit, rest_ns) = sides::arrived(&piece)?;
+                    if self.scan_units(&scan, &[unit])?.is_break() {
+                        break;
+                    }
+                    let newest_first = !self.plan.oldest_first;
+                    if newest_first && rest_ns.is_some_and(|rest| rest < self.oldest_wanted_ns()) {
+                        pieces.end(side);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `units` once, and processes their results in order. Breaks when no further unit is
+    /// needed.
+    fn scan_units(
+        &mut self,
+        scan: &Scan<'_>,
+        units: &[Box<dyn ScanUnit>],
+    ) -> Result<ControlFlow<()>, RunError> {
         let ExecutionContext { context, started, .. } = self.task.execution;
+        let mut last = ControlFlow::Continue(());
         scan.run(
             units,
             context.limits.threads,
@@ -195,6 +229,7 @@ impl<'a> Executor<'a, '_> {
                 let Some(flow) = self.chain().take(place, &*units[place], found)? else {
                     return Ok(ControlFlow::Continue(()));
                 };
+                last = flow;
                 let next = units.get(place + 1);
                 if let Some(next) = next
                     && let Some(sent) =
@@ -208,7 +243,8 @@ impl<'a> Executor<'a, '_> {
                 let enough = next.is_some_and(|(_, newest)| newest < oldest_wanted);
                 Ok(if enough { ControlFlow::Break(()) } else { flow })
             },
-        )
+        )?;
+        Ok(last)
     }
 
     /// Reads the units on several threads, each of which collects for itself. What the other

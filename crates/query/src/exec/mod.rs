@@ -34,6 +34,7 @@ pub(crate) mod queue;
 mod rows;
 mod scan;
 mod sharing;
+mod sides;
 pub(crate) mod sorted;
 mod subquery;
 pub(crate) mod tail;
@@ -46,7 +47,7 @@ use std::time::Instant;
 
 use crate::plan::Plan;
 use crate::plan::explain::Explanation;
-use crate::source::Source;
+use crate::source::{Source, Whose};
 use crate::syntax::query::Query;
 
 pub use context::{Context, Limits, Progress, RunError};
@@ -57,6 +58,7 @@ pub use meter::{Account, Buffer, Meter};
 pub(crate) use parallel::{in_parallel, with_helpers};
 pub use partial::{PartialState, run_merged, run_partial};
 pub use rows::Rows;
+pub use sides::{Piece, Pieces, Share, Sides, Wanted, answer_share};
 
 /// Rows between two checks of the time limit and of cancellation.
 pub const CHECK_ROWS: usize = 4_096;
@@ -140,7 +142,24 @@ fn run_in(
     let whose = query.filter().whose();
     let (query, lines_before) = subquery::fill(query, execution)?;
     let plan = Plan::new(&query, execution.context, whose);
-    executor::execute(&plan, execution, lines_before, out)
+    match execution.source.sides() {
+        Some(sides) => sides::run(&plan, execution, sides, lines_before, out),
+        None => executor::execute(&plan, execution, lines_before, None, out),
+    }
+}
+
+/// Runs a query without queries in its filters, over the lines of `whose`.
+fn run_planned(
+    query: &Query,
+    whose: Whose,
+    source: &dyn Source,
+    context: &Context,
+    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+) -> Result<Outcome, RunError> {
+    let meter = Meter::new(context);
+    let execution = ExecutionContext { source, context, started: Instant::now(), meter };
+    let plan = Plan::new(query, context, whose);
+    executor::execute(&plan, &execution, 0, None, out)
 }
 
 /// Calls `with` with the stages behind a last pipe, for tests of single pipes.

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use record::LineId;
 
 use crate::block::{Block, MadeRow, Scratch};
+use crate::exec::ordered::RowKey;
 use crate::exec::{Meter, RunError};
 
 /// Collects the newest `limit` rows.
@@ -78,10 +79,12 @@ impl Newest {
         }
     }
 
-    /// The rows, newest first.
-    pub fn take(&mut self) -> Vec<MadeRow> {
+    /// The rows with their keys, newest first.
+    pub fn take(&mut self) -> (Vec<MadeRow>, Vec<RowKey>) {
         self.rows.sort_unstable_by_key(|entry| Reverse(entry.key));
         self.rows.truncate(self.limit);
-        std::mem::take(&mut self.rows).into_iter().map(|entry| entry.row).collect()
+        let key = |(time_ns, id)| RowKey { time_ns, id };
+        let rows = std::mem::take(&mut self.rows).into_iter();
+        rows.map(|entry| (entry.row, key(entry.key))).unzip()
     }
 }

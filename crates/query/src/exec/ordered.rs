@@ -200,14 +200,14 @@ impl Ordered {
     }
 
     /// Takes out, in order, rows that are older than an instant: about `count` rows, up to
-    /// [`TAKEN_BYTES_MAX`] bytes, always whole lines. Returns the rows and the key of the last one.
+    /// [`TAKEN_BYTES_MAX`] bytes, always whole lines. Returns the rows and their keys.
     pub fn take(
         &mut self,
         before_ns: i64,
         count: usize,
         meter: &mut Meter,
-    ) -> Option<(Vec<MadeRow>, RowKey)> {
-        let mut rows = Vec::new();
+    ) -> Option<(Vec<MadeRow>, Vec<RowKey>)> {
+        let (mut rows, mut keys) = (Vec::new(), Vec::new());
         let mut last: Option<RowKey> = None;
         let mut bytes = 0;
         while let Some(Reverse(first)) = self.held.peek() {
@@ -223,9 +223,10 @@ impl Ordered {
             self.held_bytes -= cost;
             meter.give_back(cost);
             rows.push(held.row);
+            keys.push(held.key);
         }
         self.sent = last.or(self.sent);
-        last.map(|key| (rows, key))
+        last.map(|_| (rows, keys))
     }
 
     /// Begins the next pass, and returns whether rows were left to it.

@@ -79,7 +79,7 @@ pub fn run_merged<'s>(
             return Err(wrong_state("there are too many of them"));
         }
         context.check(started)?;
-        stages.push(pipe.decode(bytes, &plan.carried, &mut meter)?);
+        stages.push(pipe.decode(bytes, &plan.carried, &mut meter));
     }
     let execution = ExecutionContext { source, context, started, meter };
     finish_merged(&plan, &execution, place, stages, out)

@@ -12,22 +12,28 @@ use crate::exec::ordered::RowKey;
 pub struct Rows {
     pub(super) block: Block,
     pub(super) include: Arc<[String]>,
-    pub(super) last_key: Option<RowKey>,
+    /// The key of each row, where rows come in the order of keys; else empty.
+    pub(super) keys: Vec<RowKey>,
 }
 
 impl Rows {
     pub(crate) fn new(block: Block, include: Arc<[String]>) -> Rows {
-        Rows { block, include, last_key: None }
+        Rows { block, include, keys: Vec::new() }
     }
 
     /// Position of the last row in the order of time, to resume behind with
     /// [`crate::TimeOrder::after`]. None where rows do not come in that order.
     pub fn last_key(&self) -> Option<RowKey> {
-        self.last_key
+        self.keys.last().copied()
     }
 
     pub(crate) fn into_block(self) -> Block {
         self.block
+    }
+
+    /// Position of row `index` in the order of time; none where rows come in another order.
+    pub fn key(&self, index: usize) -> Option<RowKey> {
+        self.keys.get(index).copied()
     }
 
     /// Number of rows.

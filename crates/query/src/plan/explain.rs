@@ -119,7 +119,8 @@ impl Explanation {
             times.is_none_or(|(oldest, newest)| plan.range.overlaps(oldest, newest))
         };
         let (mut units, mut store) = (None, None);
-        if context.restriction.is_none() {
+        // Where the lines are on other nodes, only those know their units.
+        if context.restriction.is_none() && source.sides().is_none() {
             units = Some(Amount::of(&source.units(plan.range, plan.whose)?, overlaps));
             store = Some(Amount::of(&source.units(TimeRange::ALL, plan.whose)?, |_| true));
         }

@@ -12,6 +12,8 @@ use crate::syntax::options::{QueryOptions, parse_options};
 
 /// Longest text of a query, in bytes. Longer ones are refused.
 pub const QUERY_BYTES_MAX: usize = 256 << 10;
+/// Longest text of a query from another node, in bytes: values of queries in its filters included.
+pub const SHARE_BYTES_MAX: usize = 64 << 20;
 /// Most pipes of a query. Longer ones are refused.
 pub const PIPES_MAX: usize = 100;
 
@@ -31,7 +33,22 @@ impl Query {
             let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
             return Err(cursor.error_at(0, &[], message));
         }
-        let query = parse_query(&mut cursor)?;
+        Query::parse_whole(&mut cursor)
+    }
+
+    /// Reads a query that another node wrote: its times are absolute, and values that queries in
+    /// its filters gave may make it long.
+    pub(crate) fn parse_share(text: &str) -> Result<Query, ParseError> {
+        let mut cursor = Cursor::new(text, 0);
+        if text.len() > SHARE_BYTES_MAX {
+            let message = format!("the query is longer than {SHARE_BYTES_MAX} bytes");
+            return Err(cursor.error_at(0, &[], message));
+        }
+        Query::parse_whole(&mut cursor)
+    }
+
+    fn parse_whole(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
+        let query = parse_query(cursor)?;
         match cursor.found() {
             None => Ok(query),
             Some(found) => Err(cursor.error(&["\"|\"", "the end"], format!("unexpected {found}"))),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::{Format, FrameError, Hints, Origin, Transport, array};
 use crate::parse::MessageFormat;
+use crate::pieces::{Rest, put_piece, put_varint};
 
 /// The form in which origins are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,45 +251,6 @@ fn texts(bytes: &[u8]) -> Result<Vec<String>, FrameError> {
         texts.push(text.map_err(|_| FrameError::Malformed("a text of an origin"))?.to_owned());
     }
     Ok(texts)
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
-    put_varint(out, piece.len() as u64);
-    out.extend_from_slice(piece);
-}
-
-/// The bytes not read yet.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn varint(&mut self) -> Result<u64, FrameError> {
-        let (mut value, mut shift) = (0u64, 0);
-        for (index, &byte) in self.0.iter().enumerate().take(10) {
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                self.0 = &self.0[index + 1..];
-                return Ok(value);
-            }
-            shift += 7;
-        }
-        Err(FrameError::Malformed("a number of an origin"))
-    }
-
-    fn piece(&mut self) -> Result<&'a [u8], FrameError> {
-        let bytes = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
-        let cut = FrameError::Malformed("an origin is cut off");
-        let (piece, rest) = self.0.split_at_checked(bytes).ok_or(cut)?;
-        self.0 = rest;
-        Ok(piece)
-    }
 }
 
 const FIXED_BYTES: usize = 26;

@@ -1,7 +1,7 @@
 //! Talks HTTP to a running server, and turns failures into sentences that say what to do.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +9,15 @@ use anyhow::{Context, Result, anyhow, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 use ureq::http::Response;
 use ureq::http::header::AUTHORIZATION;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, RequestBuilder};
 
 use crate::cli::ServerArgs;
 use crate::cli::secrets::read_password;
-use crate::config::Authority;
+use crate::config::{Authority, roots};
 use crate::queries::export::Format;
 
 /// Time limit for connecting. Beyond it the server counts as unreachable.
@@ -29,14 +27,6 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 
 /// Characters that are shown of a response that did not come from Loginson.
 const SHOWN_CHARS_MAX: usize = 200;
-
-/// Files with the CAs that the system trusts, where distributions place them.
-const SYSTEM_ROOTS: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// A server's address and the connections to it. Clones share the connections.
 #[derive(Clone)]
@@ -330,24 +320,6 @@ fn credentials(args: &ServerArgs) -> Result<Option<String>> {
         "the token is empty, or has characters that no token contains"
     );
     Ok(Some(format!("Bearer {token}")))
-}
-
-/// The certificates to verify the server with: those in the file `ca`, or those that the system
-/// trusts.
-fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
-    let variable = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let system = variable.into_iter().chain(SYSTEM_ROOTS.iter().map(PathBuf::from));
-    let file = match ca {
-        Some(ca) => ca.to_owned(),
-        None => system.into_iter().find(|file| file.exists()).ok_or_else(|| {
-            anyhow!("the CA certificates of this system were not found; give the server's certificate with --ca")
-        })?,
-    };
-    let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let found = found.map_err(|_| anyhow!("{} is damaged", file.display()))?;
-    ensure!(!found.is_empty(), "there is no PEM certificate in {}", file.display());
-    Ok(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
 }
 
 /// Shows a refused query, with a mark below the position of the error.

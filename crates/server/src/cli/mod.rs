@@ -2,6 +2,7 @@
 
 mod backup;
 mod client;
+mod cluster;
 mod collect;
 mod delete;
 mod export;
@@ -77,6 +78,8 @@ enum Command {
     Program(program::ProgramArgs),
     /// Print a dashboard of Kibana or OpenSearch Dashboards for rows that a sink delivers
     KibanaObjects(kibana_objects::KibanaObjectsArgs),
+    /// Show the stores that a running server answers for
+    Cluster(cluster::ClusterArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
     /// Write all rows of a query to a file: lines, JSON, CSV or Parquet
@@ -164,6 +167,7 @@ pub fn run() -> Result<()> {
         Some(Command::Summarise(args)) => summarise::run(args),
         Some(Command::Program(args)) => program::run(args),
         Some(Command::KibanaObjects(args)) => kibana_objects::run(args),
+        Some(Command::Cluster(args)) => cluster::run(args),
         Some(Command::Import(args)) => import::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Backup(args)) => backup::run(args),

@@ -6,6 +6,7 @@
 
 mod access;
 mod authority;
+mod cluster;
 mod collect;
 mod files;
 mod limits;
@@ -19,6 +20,7 @@ mod role;
 mod secret;
 mod spelling;
 mod tls;
+mod trust;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -39,6 +41,7 @@ use crate::sinks::config::SinkOptions;
 
 pub use access::{AccessConfig, Token, User};
 pub use authority::{Authority, Host};
+pub use cluster::ClusterConfig;
 pub use files::format as message_format;
 use limits::JOBS_MAX;
 pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
@@ -54,6 +57,7 @@ pub use raw::{RawConfig, RawFiles};
 pub use raw::{RawToken, RawUser};
 pub use role::Role;
 pub use tls::SyslogTls;
+pub use trust::roots;
 
 /// A checked configuration.
 #[derive(Clone, Debug)]
@@ -81,6 +85,8 @@ pub struct Config {
     pub node_secret: Option<Arc<Secret>>,
     /// Where a collector delivers to.
     pub collect: ForwardConfig,
+    /// The stores whose lines queries read; `None`: this node's own lines.
+    pub cluster: Option<ClusterConfig>,
     /// How frames are kept, and for how long.
     pub store: StoreConfig,
     /// Limits of ingest requests.
@@ -272,6 +278,7 @@ impl TryFrom<RawConfig> for Config {
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
             node_listen,
             collect: ForwardConfig { secret: node_secret.clone(), ..collect },
+            cluster: cluster::check(&raw.cluster)?,
             node_secret,
             store,
             insert,

@@ -11,6 +11,7 @@ use record::TypeRule;
 use record::parse::FieldNames;
 use serde::{Deserialize, Serialize};
 
+use crate::config::cluster::RawCluster;
 use crate::config::collect::RawCollect;
 use crate::config::nearest::nearest;
 use crate::config::placement::RawPlacement;
@@ -44,6 +45,7 @@ pub struct RawConfig {
     pub journald: RawJournald,
     pub placement: RawPlacement,
     pub collect: RawCollect,
+    pub cluster: RawCluster,
     #[serde(skip_serializing)]
     pub users: Vec<RawUser>,
     #[serde(skip_serializing)]
@@ -337,6 +339,7 @@ impl Default for RawConfig {
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
             collect: RawCollect::default(),
+            cluster: RawCluster::default(),
             users: Vec::new(),
             tokens: Vec::new(),
             types: Vec::new(),

@@ -36,6 +36,7 @@ pub use self::wire::listen::{Clients, Tls, serve};
 use self::access::routes::Routes;
 use self::ingest::Inserting;
 use self::wire::error::{ApiError, ApiResult};
+use crate::cluster::{Cluster, Lines};
 use crate::config::Config;
 use crate::pipeline::Pipeline;
 use crate::queries::jobs::Jobs;
@@ -50,6 +51,8 @@ pub struct App {
     started_ns: i64,
     accounting: Arc<Accounting>,
     phase: RwLock<Phase>,
+    /// The stores whose lines are read; none: the own store.
+    cluster: Option<Arc<Cluster>>,
     summary_permits: Arc<Semaphore>,
     /// Backups are made and deleted one at a time.
     backup_permit: Arc<Semaphore>,
@@ -87,6 +90,7 @@ impl App {
         address: SocketAddr,
         accounting: Arc<Accounting>,
         tls: Option<Arc<Tls>>,
+        cluster: Option<Arc<Cluster>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         App {
@@ -95,6 +99,7 @@ impl App {
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max, tls),
             guard: Guard::new(address, &config.http_hosts),
+            cluster,
             gate: Gate::new(&config.access, address, config.http_tls.is_some()),
             memory: Budget::new(config.memory_bytes_max),
             config,
@@ -151,6 +156,11 @@ impl App {
         self.queue.list().iter().any(runs)
     }
 
+    /// The lines that queries read.
+    fn lines(&self, pipeline: &Pipeline) -> Lines {
+        Lines::new(pipeline.stored.clone(), self.cluster.clone())
+    }
+
     /// The pipeline, for new work; an error while the server starts or stops.
     fn pipeline(&self) -> ApiResult<Arc<Pipeline>> {
         match &*self.phase.read().expect("nothing panics with it") {
@@ -205,6 +215,8 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(files::routes())
         .merge(admin::backups::routes())
         .merge(queries::queue::routes())
+        .merge(queries::share::routes())
+        .merge(admin::cluster::routes())
         .merge(admin::seal::routes())
         .merge(queries::context::routes())
         .merge(admin::deletions::routes())
@@ -227,6 +239,7 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(Extension(gate))
         .layer(middleware::from_fn(access::known::middleware))
         .layer(middleware::from_fn(wire::compress::answers))
+        .layer(middleware::from_fn(wire::missing::name))
         .layer(middleware::from_fn_with_state(guard, access::guard::check))
         .with_state(app)
 }

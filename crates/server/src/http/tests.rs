@@ -47,14 +47,21 @@ impl Fixture {
         let accounting = Arc::new(Accounting::default());
         let (stop, stopping) = watch::channel(false);
         let address = config.http_listen;
-        let app =
-            Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), None, stopping));
+        let app = Arc::new(App::new(
+            config.clone(),
+            address,
+            Arc::clone(&accounting),
+            None,
+            None,
+            stopping,
+        ));
         let runs_queries = Box::new(|| false);
         let pipeline = Pipeline::start(&config, accounting, app.memory(), runs_queries).unwrap();
         let disk = Arc::new(RealDisk);
         let (queries, queue) = (config.data_dir.join(QUERIES_DIR), app.queue().clone());
         let (limits, background) = (config.query.limits, config.query.background);
-        let (stored, memory) = (pipeline.stored.clone(), Arc::clone(&pipeline.memory));
+        let (stored, memory) =
+            (crate::cluster::Lines::Own(pipeline.stored.clone()), Arc::clone(&pipeline.memory));
         let jobs = Jobs::open(disk, queries, background, limits, queue, stored, memory).unwrap();
         app.run(Arc::clone(&pipeline), jobs);
         Fixture { router: router(Arc::clone(&app)), app, pipeline, stop, _dir: dir }
@@ -154,7 +161,7 @@ async fn a_query_that_panics_counts_as_failed() {
     let fixture = Fixture::new(|_| {});
     let run = |work: fn(&queries::run::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
-        let caller = Caller { peer, principal: Principal::anybody() };
+        let caller = Caller { peer, principal: Principal::anybody(), missing: Arc::default() };
         queries::run::answer(
             queries::run::PendingQuery::new(&fixture.app, "query", "*", &caller).unwrap(),
             work,

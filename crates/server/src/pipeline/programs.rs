@@ -29,8 +29,9 @@ use crate::programs::compute::Engine;
 use crate::programs::registry::{ChangeError, Registry};
 use crate::programs::rows::{self, Completed, Found};
 use crate::programs::runner::{RowWriter, Runner};
-use crate::programs::runs::{self, RUNS_FILE, RunContext};
+use crate::programs::runs::{self, RunContext};
 use crate::programs::trial;
+use crate::storage::PROGRAM_RUNS_FILE;
 use crate::storage::stored::{Parsers, Stored};
 use crate::summaries::reruns::{KeptReruns, RerunError};
 
@@ -96,7 +97,7 @@ impl ProgramStage {
     /// Opens the programs and starts those that are enabled. `own` receives their rows.
     pub fn open(parts: Parts<'_>, store: Arc<Store>, own: Intake) -> Result<ProgramStage> {
         let checkpoint = Checkpoint::open(&parts.data_dir)?;
-        let runs = KeptReruns::open(&parts.data_dir, RUNS_FILE)?;
+        let runs = KeptReruns::open(&parts.data_dir, PROGRAM_RUNS_FILE)?;
         let launcher = Launcher::new(Helper::own_binary(SANDBOX_COMMAND))
             .context("cannot start the thread that starts programs")?;
         let options = parts.options;

@@ -12,10 +12,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use store::ArrivalCursor;
 
+use crate::storage::PROGRAMS_FILE;
 use crate::summaries::reruns::replace;
 
-/// Name of the file in the data directory.
-pub const CHECKPOINT_FILE: &str = "programs.json";
 const VERSION: u32 = 1;
 
 /// The state of all programs.
@@ -42,7 +41,7 @@ struct Written {
 impl Checkpoint {
     /// Reads the file; an empty state if there is none.
     pub fn open(directory: &Path) -> Result<Checkpoint> {
-        let path = directory.join(CHECKPOINT_FILE);
+        let path = directory.join(PROGRAMS_FILE);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -77,7 +76,7 @@ impl Checkpoint {
             pending: self.pending.clone(),
         };
         let text = serde_json::to_vec(&written).expect("plain values are JSON");
-        replace(directory, CHECKPOINT_FILE, &text)
+        replace(directory, PROGRAMS_FILE, &text)
     }
 }
 
@@ -97,7 +96,7 @@ mod tests {
         checkpoint.write(directory.path()).unwrap();
         assert_eq!(Checkpoint::open(directory.path()).unwrap(), checkpoint);
         for text in ["{", r#"{"version":2,"cursor":null,"disabled":[],"pending":{}}"#] {
-            std::fs::write(directory.path().join(CHECKPOINT_FILE), text).unwrap();
+            std::fs::write(directory.path().join(PROGRAMS_FILE), text).unwrap();
             let error = format!("{:#}", Checkpoint::open(directory.path()).unwrap_err());
             assert!(error.contains("move it away"), "{error}");
         }

@@ -18,8 +18,6 @@ use super::rows::{self, BucketOf, StoredRow};
 use super::runner::RowWriter;
 use crate::summaries::reruns::{KeptReruns, RerunError};
 
-/// Name of the list of completed runs in the data directory.
-pub const RUNS_FILE: &str = "program-runs.json";
 /// Buckets of one run.
 const RUN_BUCKETS_MAX: usize = 1_000_000;
 

@@ -8,5 +8,12 @@ pub mod stored;
 pub mod upkeep;
 pub mod verify;
 
-/// Name of the list of summary reruns in the data directory, which backups contain too.
+/// Files of the data directory besides segments and catalog that backups contain, where they exist.
+/// Each may be older than the segments.
+pub const STATE_FILES: [&str; 3] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE];
+/// Name of the list of the runs of programs over the past.
+pub const PROGRAM_RUNS_FILE: &str = "program-runs.json";
+/// Name of the file that says which buckets programs have to compute.
+pub const PROGRAMS_FILE: &str = "programs.json";
+/// Name of the list of summary reruns.
 pub const RERUNS_FILE: &str = "summary-reruns.json";

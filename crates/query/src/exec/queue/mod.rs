@@ -34,6 +34,8 @@ use crate::source::TimeRange;
 
 /// The kind of live tails.
 pub const TAIL: &str = "tail";
+/// The kind of shares of queries that other nodes answer.
+pub const SHARE: &str = "share";
 /// The kind of exports.
 pub const EXPORT: &str = "export";
 /// The kind of background queries, whose results are kept.
@@ -42,6 +44,7 @@ pub const BACKGROUND: &str = "background";
 fn class_of(kind: &str) -> Class {
     match kind {
         TAIL => Class::Tail,
+        SHARE => Class::Share,
         EXPORT | BACKGROUND => Class::Background,
         _ => Class::Interactive,
     }
@@ -100,6 +103,7 @@ impl Queue {
             class(limits.concurrent_max, limits.waiting_max),
             class(limits.background_concurrent_max, limits.background_waiting_max),
             class(limits.tails_max, 0),
+            class(limits.concurrent_max, limits.waiting_max),
         ]);
         let inner = Inner {
             last_id: 0,
@@ -197,7 +201,7 @@ impl Queue {
             return Ok(Ticket { id, shared: Arc::clone(&self.shared), used: false });
         }
         Err(match class {
-            Class::Interactive => QueueError::Full(limits.waiting_max),
+            Class::Interactive | Class::Share => QueueError::Full(limits.waiting_max),
             Class::Background => QueueError::BackgroundFull(limits.background_waiting_max),
             Class::Tail => QueueError::TailsFull(limits.tails_max),
         })

@@ -20,6 +20,9 @@ pub enum Class {
     Background,
     /// Live tails, which run for hours and cost little. They never wait.
     Tail,
+    /// Shares of queries that other nodes answer. They have places of their own: a node that answers
+    /// a query may be asked for a share of it, and must not wait for itself.
+    Share,
 }
 
 /// The state of a query.
@@ -83,7 +86,7 @@ pub(super) struct ClassLimits {
 /// The queries that wait, run or are paused.
 #[derive(Debug)]
 pub(super) struct Places {
-    classes: [ClassPlaces; 3],
+    classes: [ClassPlaces; 4],
     live: BTreeMap<u64, (Class, State)>,
 }
 
@@ -96,8 +99,8 @@ struct ClassPlaces {
 }
 
 impl Places {
-    /// Places for interactive queries, background queries and tails, in this order.
-    pub fn new(limits: [ClassLimits; 3]) -> Places {
+    /// Places for interactive queries, background queries, tails and shares, in this order.
+    pub fn new(limits: [ClassLimits; 4]) -> Places {
         let class = |limits| ClassPlaces { limits, line: VecDeque::new(), running: 0, paused: 0 };
         Places { classes: limits.map(class), live: BTreeMap::new() }
     }
@@ -192,12 +195,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: [ClassLimits; 3] = [
+    const LIMITS: [ClassLimits; 4] = [
         ClassLimits { running_max: 2, waiting_max: 3 },
         ClassLimits { running_max: 1, waiting_max: 2 },
         ClassLimits { running_max: 2, waiting_max: 0 },
+        ClassLimits { running_max: 1, waiting_max: 1 },
     ];
-    const CLASSES: [Class; 3] = [Class::Interactive, Class::Background, Class::Tail];
+    const CLASSES: [Class; 4] = [Class::Interactive, Class::Background, Class::Tail, Class::Share];
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
@@ -249,7 +253,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            3 => (0..3usize).prop_map(|class| Step::Enter(CLASSES[class])),
+            3 => (0..4usize).prop_map(|class| Step::Enter(CLASSES[class])),
             2 => any::<usize>().prop_map(Step::Leave),
             1 => any::<usize>().prop_map(Step::Pause),
             1 => any::<usize>().prop_map(Step::Resume),

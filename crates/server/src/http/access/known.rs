@@ -154,6 +154,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             }
             ["summary"] => return Some(vec![&["type", "start", "end", "step"]]),
             ["summary", "types"] => return Some(vec![&["start", "end"]]),
+            ["summary", "rows"] => return Some(vec![&["type", "start", "end"]]),
             ["summary", "rerun"] => return Some(vec![&["type", "start", "end", "background"]]),
             ["programs", "test"] => return Some(Vec::new()),
             ["programs", _] => return Some(vec![&["language"]]),

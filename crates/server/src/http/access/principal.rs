@@ -10,6 +10,7 @@ use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use query::Filter;
 
+use crate::cluster::Missing;
 use crate::config::Role;
 use crate::http::wire::error::ApiError;
 
@@ -125,6 +126,8 @@ pub struct Caller {
     pub peer: SocketAddr,
     /// Who it is.
     pub principal: Principal,
+    /// Receives the stores that the answer lacks the lines of.
+    pub missing: Arc<Missing>,
 }
 
 impl Caller {
@@ -146,7 +149,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
         let principal = parts.extensions.get::<Principal>();
         match (peer, principal) {
             (Some(&ConnectInfo(peer)), Some(principal)) => {
-                Ok(Caller { peer, principal: principal.clone() })
+                let missing = parts.extensions.get().cloned().unwrap_or_default();
+                Ok(Caller { peer, principal: principal.clone(), missing })
             }
             _ => Err(ApiError::internal("the request did not come through the gate")),
         }
@@ -176,7 +180,11 @@ mod tests {
 
     #[test]
     fn users_may_touch_their_own_queries() {
-        let caller = |principal| Caller { peer: ([127, 0, 0, 1], 7).into(), principal };
+        let caller = |principal| Caller {
+            peer: ([127, 0, 0, 1], 7).into(),
+            principal,
+            missing: Arc::default(),
+        };
         let ann = Principal::named("ann".into(), Role::Read);
         let anna = Principal::named("anna".into(), Role::Read);
         let bob = Principal::named("bob".into(), Role::Operate);

@@ -10,6 +10,7 @@ use query::time::format_time;
 use serde_json::{Value, json};
 use store::{Deletion, DeletionProgress, StoreError};
 
+use crate::cluster::Cluster;
 use crate::config::line_filter::line_filter;
 use crate::http::App;
 use crate::http::access::audit;
@@ -28,6 +29,10 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    if let Some(cluster) = app.cluster.clone() {
+        let listed = at_stores(cluster, "GET", Vec::new()).await?;
+        return Ok(Json(json!({ "stores": listed })).into_response());
+    }
     let deletions = app.pipeline()?.store().deletions();
     let entries: Vec<Value> = deletions.iter().map(|(d, progress)| entry(d, progress)).collect();
     Ok(Json(json!({ "deletions": entries })).into_response())
@@ -37,6 +42,9 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     let filter = params.required("filter")?.to_owned();
     line_filter(&filter, crate::http::now_ns())
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
+    if let Some(cluster) = app.cluster.clone() {
+        return begin_at_stores(cluster, caller, filter).await;
+    }
     let pipeline = app.pipeline()?;
     let work = move || pipeline.store().delete_lines(&filter);
     let deletion = tokio::task::spawn_blocking(work).await;
@@ -70,6 +78,49 @@ async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
     }
     let (deletion, _) = found.ok_or_else(|| unknown(&id))?;
     Ok(Json(json!({ "id": id, "state": deletion.state.name() })).into_response())
+}
+
+/// Begins a deletion at all stores of all copies. Where a store is away it begins at none, so that
+/// copies do not differ.
+async fn begin_at_stores(cluster: Arc<Cluster>, caller: Caller, filter: String) -> ApiResult {
+    let listed = at_stores(Arc::clone(&cluster), "GET", Vec::new()).await?;
+    if let Some(error) = listed.iter().find_map(|store| store["error"].as_str()) {
+        return Err(ApiError::unavailable(format!(
+            "nothing is deleted, because a deletion has to reach all stores: {error}"
+        )));
+    }
+    let form = vec![("filter".to_owned(), filter.clone())];
+    let begun = at_stores(cluster, "POST", form).await?;
+    audit::note(&caller, "deletion begins at all stores", &filter);
+    let failed = begun.iter().any(|store| store["error"].is_string());
+    let status = if failed { StatusCode::BAD_GATEWAY } else { StatusCode::ACCEPTED };
+    let mut body = json!({ "stores": begun });
+    if failed {
+        body["error"] = "a store did not begin the deletion; begin it again".into();
+    }
+    Ok((status, Json(body)).into_response())
+}
+
+/// Calls `/api/v1/deletions` of all stores. Each entry has the name of a store, and its answer or an
+/// error.
+async fn at_stores(
+    cluster: Arc<Cluster>,
+    method: &'static str,
+    form: Vec<(String, String)>,
+) -> ApiResult<Vec<Value>> {
+    let work = move || {
+        let nodes: Vec<_> = cluster.nodes().cloned().collect();
+        let form: Vec<(&str, &str)> =
+            form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let results = Cluster::each(&nodes, |node| node.call(method, "/api/v1/deletions", &form));
+        let entries = results.into_iter().zip(&nodes).map(|(result, node)| match result {
+            Ok(answer) => json!({ "store": node.name, "answer": answer }),
+            Err(error) => json!({ "store": node.name, "error": error.message }),
+        });
+        entries.collect::<Vec<Value>>()
+    };
+    let called = tokio::task::spawn_blocking(work).await;
+    called.map_err(|error| ApiError::internal(error.to_string()))
 }
 
 fn api_error(error: StoreError) -> ApiError {

@@ -1,6 +1,7 @@
 //! Calls for the operator: status, metrics, sealing, deletions, backups, nodes.
 
 pub mod backups;
+pub mod cluster;
 pub mod collecting;
 pub mod deletions;
 pub mod metrics;

@@ -82,9 +82,11 @@ async fn names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
         }
         let check = || running.check();
         let others = match running.context.restriction {
-            None => streams::names(running.source(), range, UNITS_MAX, &check)?,
-            // Only names that occur in lines that the caller may see.
-            Some(_) => streams::streams(&query.matchers, running.source(), &running.context)?
+            None if running.source().sides().is_none() => {
+                streams::names(running.source(), range, UNITS_MAX, &check)?
+            }
+            // Only names that occur in lines that the caller may see, or that other nodes have.
+            _ => streams::streams(&query.matchers, running.source(), &running.context)?
                 .into_keys()
                 .flatten()
                 .map(|(name, _)| name)

@@ -5,19 +5,20 @@
 //! need all of them; the time limit of queries bounds that.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::IntoResponse;
 use query::source::{Source, TimeRange, Whose};
-use query::{Meter, Query, RunError, Scratch};
+use query::{Meter, Query, RowKey, RunError, Scratch, TimeOrder};
 use record::{Batch, LineId, Row};
 use serde_json::{Map, Value, json};
 
 use crate::http::App;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
-use crate::http::queries::run::{PendingQuery, answer, wrong_query};
+use crate::http::queries::run::{PendingQuery, Running, answer, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::http::wire::whole::Whole;
@@ -25,6 +26,8 @@ use crate::http::wire::whole::Whole;
 /// Limit of the lines on one side. A client gets more with another call around the outermost line.
 const LINES_MAX: usize = 1000;
 const LINES_DEFAULT: usize = 20;
+/// Lines of the target's instant behind it that are read in vain where other nodes have the lines.
+const SAME_INSTANT_MAX: usize = 1_000;
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -49,8 +52,13 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
     let seen = Seen::new(params.restriction(now_ns)?)?;
     let body = answer(pending, move |running| {
         let mut meter = Meter::new(&running.context);
-        let found =
-            around(running.source(), id, before, after, seen, &mut meter, &mut || running.check())?;
+        let found = match running.source().sides() {
+            Some(_) => around_of_sides(running, id, before, after, seen)?,
+            None => {
+                let check = &mut || running.check();
+                around(running.source(), id, before, after, seen, &mut meter, check)?
+            }
+        };
         found.map(|found| Whole::json(&running.context, found)).transpose()
     });
     body.await?.map(IntoResponse::into_response).ok_or_else(|| {
@@ -138,6 +146,71 @@ fn around(
     rows.push(row);
     for line in later.lines.values() {
         rows.push(show.row(line, meter)?);
+    }
+    Ok(Some(json!({ "stream": stream.text, "rows": rows })))
+}
+
+/// The lines around a line where the lines are on other nodes: by queries for the lines of its
+/// stream before and behind it. Lines of the same instant are in the order of their ids.
+fn around_of_sides(
+    running: &Running,
+    id: LineId,
+    before: usize,
+    after: usize,
+    mut seen: Seen,
+) -> Result<Option<Value>, RunError> {
+    let source = running.source();
+    let Some(batch) = source.find(id)? else { return Ok(None) };
+    let Some(target) = batch.rows().find(|row| row.id() == id) else { return Ok(None) };
+    if !seen.visible_rows(&batch).may(target.index()) {
+        return Ok(None);
+    }
+    let stream = Stream::of(&target);
+    let exact =
+        |name: &str, value: &str| format!("{}:={}", query::quote(name), query::quote(value));
+    let own = if batch.is_internal() { "_type:summary " } else { "" };
+    let text = format!("{own}{}", exact("_stream", &stream.text));
+    let of_stream = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
+    let key = RowKey { time_ns: target.time_ns(), id };
+    let include = vec!["_line_id".to_owned(), "_line".to_owned(), "_received".to_owned()];
+    let at = target.time_ns();
+    let context = query::Context { include, ..running.context.clone() };
+    let read = |context: &query::Context, is_wanted: &dyn Fn(RowKey) -> bool, max: usize| {
+        let (mut found, mut scratch) = (Vec::new(), Scratch::default());
+        query::run(&of_stream, source, context, &mut |rows| {
+            for index in 0..rows.len() {
+                let Some(key) = rows.key(index).filter(|key| is_wanted(*key)) else { continue };
+                let mut row = Map::new();
+                rows.visit(index, &mut scratch, |name, value| {
+                    row.insert(name.to_owned(), String::from_utf8_lossy(value).into());
+                });
+                found.push((key, Value::Object(row)));
+                if found.len() >= max {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok::<_, RunError>(found)
+    };
+    let mut rows = Vec::new();
+    if before > 0 {
+        let range = TimeRange { start_ns: i64::MIN, end_ns: at.saturating_add(1) };
+        // Lines of the same instant may be behind the target.
+        let limit = Some(before + SAME_INSTANT_MAX);
+        let context = query::Context { range, limit, ..context.clone() };
+        let found = read(&context, &|other| other < key, before)?;
+        rows.extend(found.into_iter().rev().map(|(_, row)| row));
+    }
+    let mut row =
+        Show::new().row(&(Arc::clone(&batch), target.index()), &mut Meter::new(&context))?;
+    row["_is_target"] = "true".into();
+    rows.push(row);
+    if after > 0 {
+        let range = TimeRange { start_ns: at, end_ns: i64::MAX };
+        let order = Some(TimeOrder { after: Some(key), ..TimeOrder::default() });
+        let context = query::Context { range, order, limit: Some(after), ..context };
+        rows.extend(read(&context, &|_| true, after)?.into_iter().map(|(_, row)| row));
     }
     Ok(Some(json!({ "stream": stream.text, "rows": rows })))
 }

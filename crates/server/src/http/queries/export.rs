@@ -44,8 +44,9 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     if resumes || in_pieces {
         check_resumable(&query, format)?;
     }
-    let pipeline = pending.pipeline();
-    cursor.order.within.get_or_insert_with(|| pipeline.stored.lines_now());
+    if cursor.order.within.is_none() {
+        cursor.order.within = app.lines(pending.pipeline()).lines_now();
+    }
     pending.context.range = params.range(now_ns)?;
     pending.context.restriction = params.restriction(now_ns)?;
     pending.context.order = Some(cursor.order.clone());

@@ -6,4 +6,5 @@ pub mod export;
 pub mod queue;
 pub mod run;
 pub mod select;
+pub mod share;
 pub mod summary;

@@ -9,10 +9,11 @@ use axum::http::StatusCode;
 use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{Account, Context, ParseError, Query, Queue, QueueError, RunError, State};
+use query::{Account, Context, ParseError, Query, Queue, QueueError, RunError, SHARE, State};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::cluster::Missing;
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::wire::error::{ApiError, ApiResult};
@@ -105,6 +106,8 @@ pub struct PendingQuery {
     kind: &'static str,
     text: String,
     client: String,
+    /// Receives the stores that are away; none: a store that is away is an error.
+    missing: Option<Arc<Missing>>,
     /// The execution context. Progress and cancellation are set once the query runs.
     pub context: Context,
 }
@@ -122,6 +125,7 @@ impl PendingQuery {
             kind,
             text: text.to_owned(),
             client: caller.client(),
+            missing: None,
             context: Context {
                 limits: app.config.query.limits,
                 account: Account::new(app.memory(), Purpose::Query),
@@ -142,6 +146,9 @@ impl PendingQuery {
         let mut pending = PendingQuery::new(app, kind, params.required("query")?, caller)?;
         pending.context.range = params.range(now_ns)?;
         pending.context.restriction = params.restriction(now_ns)?;
+        if params.flag("allow_partial_response") {
+            pending.missing = Some(Arc::clone(&caller.missing));
+        }
         if let Some(timeout_ns) = params.duration_ns("timeout")? {
             let limits = &mut pending.context.limits;
             limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));
@@ -178,7 +185,10 @@ impl PendingQuery {
             ..self.context
         };
         let running = Running {
-            source: Box::new(self.pipeline.stored.clone()),
+            source: match self.kind {
+                SHARE => Box::new(self.pipeline.stored.clone()),
+                _ => self.app.lines(&self.pipeline).source(self.missing),
+            },
             context,
             id: permit.id(),
             started: Instant::now(),

@@ -32,6 +32,7 @@ pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get(Scope::Read, "/api/v1/summary", chart)
         .get(Scope::Read, "/api/v1/summary/types", types)
+        .get(Scope::Read, "/api/v1/summary/rows", rows)
         .get(Scope::Read, "/api/v1/summary/rerun", reruns)
         .post(Scope::Operate, "/api/v1/summary/rerun", rerun)
 }
@@ -151,15 +152,61 @@ async fn types(State(app): State<Arc<App>>, params: Params) -> ApiResult {
     Ok(Json(types.await?).into_response())
 }
 
+/// The rows of this node, for another node that makes the chart.
+async fn rows(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+    let log_type = params.get("type").map(str::to_owned);
+    let own = OwnRows { log_type, range: range(&params)? };
+    let rows = read_own(&app, own, |rows| {
+        let mut all: Vec<SummaryRow> = Vec::new();
+        rows(&mut |row| all.push(row.clone()))?;
+        Ok(all)
+    });
+    Ok(Json(rows.await?).into_response())
+}
+
+/// Which rows of a node are read.
+struct OwnRows {
+    log_type: Option<String>,
+    range: (i64, i64),
+}
+
 /// Calls its argument with every row.
 type Rows<'a> = dyn FnMut(&mut dyn FnMut(&SummaryRow)) -> ApiResult<()> + 'a;
 
-/// Calls `add` with the rows of open buckets and of the store, so that each line counts once, on a
+/// Calls `add` with the rows of all lines that queries read, so that each line counts once, on a
 /// thread that may block.
 async fn read<T: Send + 'static>(
     app: &App,
     log_type: Option<String>,
-    (start_ns, end_ns): (i64, i64),
+    range: (i64, i64),
+    add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    let Some(cluster) = app.cluster.clone() else {
+        return read_own(app, OwnRows { log_type, range }, add).await;
+    };
+    let permit = app.summary_permits.clone().acquire_owned().await.expect("never closed");
+    let reading = reading_thread(move || {
+        let _permit = permit;
+        let (start, end) = (format_time(range.0), format_time(range.1));
+        let mut params = vec![("start", start.as_str()), ("end", end.as_str())];
+        params.extend(log_type.as_deref().map(|log_type| ("type", log_type)));
+        let all = cluster.of_a_copy(|node| {
+            let rows = node.call("GET", "/api/v1/summary/rows", &params)?;
+            serde_json::from_value::<Vec<SummaryRow>>(rows).map_err(|_| node.answered_wrong())
+        });
+        let all = all.map_err(|error| ApiError::unavailable(error.message))?;
+        add(&mut |each| {
+            all.iter().flatten().for_each(&mut *each);
+            Ok(())
+        })
+    });
+    reading.await
+}
+
+/// Calls `add` with the rows of open buckets and of the store of this node.
+async fn read_own<T: Send + 'static>(
+    app: &App,
+    OwnRows { log_type, range: (start_ns, end_ns) }: OwnRows,
     add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
     let pipeline = app.pipeline()?;

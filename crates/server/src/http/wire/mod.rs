@@ -5,6 +5,7 @@ pub mod body;
 pub mod compress;
 pub mod error;
 pub mod listen;
+pub mod missing;
 pub mod params;
 pub mod stream;
 pub mod whole;

@@ -69,6 +69,11 @@ impl Params {
         self.restriction.as_ref()
     }
 
+    /// All parameters, in order.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        self.pairs.clone()
+    }
+
     /// The first value of a parameter; an empty one counts as missing.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())

@@ -48,8 +48,8 @@ pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
 use self::record::{Done, LastId, Record};
 use self::results::Results;
+use crate::cluster::Lines;
 use crate::config::JobLimits;
-use crate::storage::stored::Stored;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
@@ -112,7 +112,7 @@ pub struct Jobs {
     limits: JobLimits,
     queue: Queue,
     /// The lines that queries read.
-    stored: Stored,
+    lines: Lines,
     /// The memory budget of the queries.
     memory: Arc<Budget>,
     query_limits: query::Limits,
@@ -166,14 +166,14 @@ impl Jobs {
         limits: JobLimits,
         query_limits: query::Limits,
         queue: Queue,
-        stored: Stored,
+        lines: Lines,
         memory: Arc<Budget>,
     ) -> Result<Arc<Jobs>, JobError> {
         let jobs = Jobs {
             disk,
             limits,
             queue,
-            stored,
+            lines,
             memory,
             query_limits,
             jobs: Mutex::default(),

@@ -147,9 +147,8 @@ impl Jobs {
         let mut order = None;
         if in_order {
             let within = job.record().within.clone();
-            let within = within.map_or_else(|| self.stored.lines_now(), Into::into);
-            order =
-                Some(TimeOrder { after: results.last_key(), since: None, within: Some(within) });
+            let within = within.map(Into::into).or_else(|| self.lines.lines_now());
+            order = Some(TimeOrder { after: results.last_key(), since: None, within });
         }
         let mut context = Context {
             range: TimeRange { start_ns: submission.start_ns, end_ns: submission.end_ns },
@@ -167,12 +166,12 @@ impl Jobs {
             account: Account::new(&self.memory, Purpose::Query),
             ..Context::default()
         };
-        let source = self.stored.clone();
+        let source = self.lines.source(None);
         let columns = job.record().columns.clone();
         let columns = match columns {
             Some(columns) if !first_run => columns,
             _ if format == Format::Csv => {
-                export::columns(&query, &source, &context).map_err(|error| match error {
+                export::columns(&query, &*source, &context).map_err(|error| match error {
                     ColumnsError::Run(error) => Failure::from(error),
                     error => Failure::Columns(error.to_string()),
                 })?
@@ -201,7 +200,7 @@ impl Jobs {
             written: started,
             failure: None,
         };
-        let written = writer.write_all(&query, &source, &context);
+        let written = writer.write_all(&query, &*source, &context);
         if matches!(written, Err(Failure::Run(RunError::Cancelled))) {
             // The end does not wait for the disk. After a power cut there may be fewer rows.
             return written;

@@ -57,7 +57,10 @@ impl Fixture {
             ..self.config.query.background
         };
         let query_limits = self.config.query.limits;
-        let (stored, memory) = (self.pipeline.stored.clone(), Arc::clone(&self.pipeline.memory));
+        let (stored, memory) = (
+            crate::cluster::Lines::Own(self.pipeline.stored.clone()),
+            Arc::clone(&self.pipeline.memory),
+        );
         Jobs::open(Arc::new(RealDisk), self.queries(), limits, query_limits, queue, stored, memory)
             .unwrap()
     }

@@ -30,7 +30,7 @@ use segment::sealed::SealedFile;
 use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
-use crate::storage::RERUNS_FILE;
+use crate::storage::STATE_FILES;
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 use platform::units::show_bytes;
 pub use restore::{restore, verify_backup};
@@ -106,7 +106,7 @@ pub fn of_store(
     // Nothing is written meanwhile: links, catalog and lengths are of the same moment.
     store.freeze(|segments| {
         backup.catalog(data_dir)?;
-        backup.reruns(data_dir)?;
+        backup.state_files(data_dir)?;
         segments.iter().try_for_each(|segment| {
             let is_sealed = segment.state == SegmentState::Sealed;
             // Durable frames never change, and a closed file gets no more frames.
@@ -142,7 +142,7 @@ pub fn of_directory(
     if data_dir.join(store::CATALOG_FILE).exists() {
         backup.catalog(data_dir)?;
     }
-    backup.reruns(data_dir)?;
+    backup.state_files(data_dir)?;
     for segment in &rest.segments {
         backup.take(&piece_at_rest(disk, segment)?)?;
     }
@@ -263,21 +263,22 @@ impl Unfinished {
         Ok(())
     }
 
-    /// Copies the list of intervals that were summarised again, if there is one; their rows are in
-    /// segments.
-    fn reruns(&mut self, data_dir: &Path) -> Result<()> {
-        let list = data_dir.join(RERUNS_FILE);
-        let copied = fs::copy(&list, self.part.join(RERUNS_FILE));
-        match copied {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            copied => {
-                let bytes = copied.with_context(|| format!("cannot copy {}", list.display()))?;
-                File::open(self.part.join(RERUNS_FILE))?.sync_all()?;
-                let file = RERUNS_FILE.to_owned();
-                self.files.push(ManifestFile { file, bytes: Some(bytes), lines: None });
-                Ok(())
-            }
+    /// Copies the files of [`STATE_FILES`] that exist; the rows they speak of are in segments.
+    fn state_files(&mut self, data_dir: &Path) -> Result<()> {
+        for name in STATE_FILES {
+            let (from, to) = (data_dir.join(name), self.part.join(name));
+            let bytes = match fs::copy(&from, &to) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                copied => copied.with_context(|| format!("cannot copy {}", from.display()))?,
+            };
+            File::open(&to)?.sync_all()?;
+            self.files.push(ManifestFile {
+                file: name.to_owned(),
+                bytes: Some(bytes),
+                lines: None,
+            });
         }
+        Ok(())
     }
 
     fn take(&mut self, piece: &Piece) -> Result<()> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use platform::Disk;
 use store::{AtRest, SegmentKind};
 
-use crate::storage::RERUNS_FILE;
+use crate::storage::STATE_FILES;
 use crate::storage::backup::{MANIFEST_FILE, Manifest, copy, sync_dir};
 use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
 
@@ -89,7 +89,8 @@ pub fn restore(
     sync_dir(&part)?;
     // The catalog last: a start finds segments without a catalog, but it would empty a catalog
     // without segments.
-    for name in [store::SEGMENTS_DIR, RERUNS_FILE, store::CATALOG_FILE] {
+    let names = std::iter::once(store::SEGMENTS_DIR).chain(STATE_FILES);
+    for name in names.chain([store::CATALOG_FILE]) {
         match fs::rename(part.join(name), data_dir.join(name)) {
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound && name != store::SEGMENTS_DIR => {}

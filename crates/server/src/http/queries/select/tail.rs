@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -23,16 +24,18 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::cluster::Cluster;
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
 use crate::http::queries::run::{queue_refusal, wrong_query};
-use crate::http::wire::error::ApiResult;
+use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
 use crate::http::wire::stream::rows_answer;
 use crate::pipeline::{Pipeline, TailBatch};
 use crate::queries::export::{Format, error_line, skipped_line, write_json};
+use crate::queries::jobs::QUERY_THREADS;
 
 /// How far back a tail begins by default.
 const START_OFFSET_NS: i64 = 5_000_000_000;
@@ -63,6 +66,9 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let offset_ns =
         params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);
     let pipeline = app.pipeline()?;
+    if let Some(cluster) = app.cluster.clone() {
+        return tail_of_stores(&app, &cluster, &caller, &params);
+    }
     // Tails have slots of their own and never wait for one, so this does not block.
     let permit = app
         .queue
@@ -80,6 +86,51 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         Format::Jsonl.media_type(),
         Body::from_stream(ReceiverStream::new(chunks)),
     ))
+}
+
+/// Follows all stores of a copy: their lines as they come, those of each store in its order. A store
+/// that goes away ends the tail with an error.
+fn tail_of_stores(
+    app: &Arc<App>,
+    cluster: &Arc<Cluster>,
+    caller: &Caller,
+    params: &Params,
+) -> ApiResult {
+    let permit = app
+        .queue
+        .submit(TAIL, params.required("query")?, &caller.client())
+        .map_err(queue_refusal)?;
+    let id = permit.id();
+    let (sender, chunks) = mpsc::channel(PIECES_MAX);
+    let passed = params.pairs();
+    let permit = Arc::new(permit);
+    let stopping = app.stopping.clone();
+    let copy = cluster.copies_in_order().swap_remove(0);
+    for node in copy.nodes {
+        let (permit, sender, params) = (Arc::clone(&permit), sender.clone(), passed.clone());
+        let stopping = stopping.clone();
+        let runtime = tokio::runtime::Handle::current();
+        let follow = move || {
+            let _runtime = runtime.enter();
+            let is_over = || permit.cancelled.load(Relaxed) || *stopping.borrow();
+            let ended = node.follow("/select/logsql/tail", &params, &mut |line| {
+                permit.progress.rows.fetch_add(u64::from(line.len() > 1), Relaxed);
+                match is_over() || pass(line, &sender, is_over).is_err() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+            if let Err(error) = ended {
+                let _ = pass(&error_line(&error.message), &sender, is_over);
+                permit.cancelled.store(true, Relaxed);
+            }
+        };
+        QUERY_THREADS.run(follow).map_err(|error| {
+            ApiError::unavailable(format!("no thread can be started for the tail: {error}"))
+        })?;
+    }
+    let body = Body::from_stream(ReceiverStream::new(chunks));
+    Ok(rows_answer(Some(id), Format::Jsonl.media_type(), body))
 }
 
 /// Returns once the tail is cancelled.

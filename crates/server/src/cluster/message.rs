@@ -1,0 +1,333 @@
+//! What nodes say to each other for a query: the request for a share, and the messages that answer
+//! it.
+//!
+//! The request is JSON. The answer is a sequence of messages, each a kind (one byte), a length
+//! (four bytes, little-endian) and that many bytes. It begins with [`Message::Hello`] and ends with
+//! [`Message::Done`] or [`Message::Failed`]; an answer that ends otherwise is incomplete. Messages
+//! come at least every [`HEARTBEAT`], so that both ends notice soon when the other is gone.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use query::source::{TimeRange, Whose};
+use query::{Outcome, Piece, RowKey, Share, Wanted};
+use record::LineId;
+use serde::{Deserialize, Serialize};
+
+/// Version of requests and messages. A node answers requests of its own version only.
+pub const VERSION: u32 = 1;
+/// The longest time between two messages.
+pub const HEARTBEAT: Duration = Duration::from_millis(50);
+/// The longest message that is read. A partial state may be as large as the memory of a query.
+const MESSAGE_BYTES_MAX: usize = 1 << 30;
+/// The most that the content of a compressed message may take.
+const LINES_BYTES_MAX: usize = 256 << 20;
+/// Bytes of a message from which on it is compressed.
+const COMPRESSED_BYTES_MIN: usize = 512;
+
+/// The request for a share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShareRequest {
+    /// [`VERSION`] of the node that asks.
+    pub version: u32,
+    /// The query, or the id of a line.
+    pub query: String,
+    /// What is sent: `state`, `newest`, `ordered`, `lines`, or `line` for the line of an id.
+    pub wanted: String,
+    /// Event times, nanoseconds since 1970 UTC.
+    pub start_ns: i64,
+    /// The first instant that is not read.
+    pub end_ns: i64,
+    /// Whether Loginson's own lines are read too.
+    pub own: bool,
+    /// Most rows.
+    pub limit: Option<usize>,
+    /// Whether the oldest units are read first.
+    pub oldest_first: bool,
+    /// The row behind which rows are wanted.
+    pub after: Option<(i64, String)>,
+    /// Hidden fields that rows carry.
+    pub include: Vec<String>,
+    /// How long the share may run.
+    pub timeout_ms: u64,
+}
+
+/// The name of what a share sends.
+fn name(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::State => "state",
+        Wanted::NewestRows => "newest",
+        Wanted::OrderedRows => "ordered",
+        Wanted::Lines => "lines",
+    }
+}
+
+impl ShareRequest {
+    /// The request for a share.
+    pub fn new(share: &Share, timeout: Duration) -> ShareRequest {
+        ShareRequest {
+            version: VERSION,
+            query: share.query.clone(),
+            wanted: name(share.wanted).to_owned(),
+            start_ns: share.range.start_ns,
+            end_ns: share.range.end_ns,
+            own: share.whose == Whose::All,
+            limit: share.limit,
+            oldest_first: share.oldest_first,
+            after: share.after.map(|key| (key.time_ns, key.id.to_string())),
+            include: share.include.clone(),
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The request for one line.
+    pub fn line(id: LineId, timeout: Duration) -> ShareRequest {
+        let share = Share {
+            query: id.to_string(),
+            wanted: Wanted::Lines,
+            range: TimeRange::ALL,
+            whose: Whose::All,
+            limit: None,
+            oldest_first: false,
+            after: None,
+            include: Vec::new(),
+        };
+        ShareRequest { wanted: "line".to_owned(), ..ShareRequest::new(&share, timeout) }
+    }
+
+    /// The id of the line that is wanted; none where a share is wanted.
+    pub fn line_id(&self) -> Option<Result<LineId, String>> {
+        let id =
+            || self.query.parse().map_err(|_| format!("'{}' is not the id of a line", self.query));
+        (self.wanted == "line").then(id)
+    }
+
+    /// The share. An error says what is wrong.
+    pub fn share(&self) -> Result<Share, String> {
+        let all = [Wanted::State, Wanted::NewestRows, Wanted::OrderedRows, Wanted::Lines];
+        let wanted = all.into_iter().find(|wanted| name(*wanted) == self.wanted);
+        let after = self.after.as_ref().map(|(time_ns, id)| {
+            let id = id.parse().map_err(|_| format!("'{id}' is not the id of a line"))?;
+            Ok::<_, String>(RowKey { time_ns: *time_ns, id })
+        });
+        Ok(Share {
+            query: self.query.clone(),
+            wanted: wanted.ok_or_else(|| format!("'{}' cannot be sent", self.wanted))?,
+            range: TimeRange { start_ns: self.start_ns, end_ns: self.end_ns },
+            whose: if self.own { Whose::All } else { Whose::Sent },
+            limit: self.limit,
+            oldest_first: self.oldest_first,
+            after: after.transpose()?,
+            include: self.include.clone(),
+        })
+    }
+}
+
+/// How far a share is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bytes of raw lines that will be searched.
+    pub bytes_planned: u64,
+    /// Bytes of raw lines that were.
+    pub bytes_scanned: u64,
+    /// Lines read.
+    pub lines_scanned: u64,
+}
+
+/// A message of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// Which node answers.
+    Hello(u32),
+    /// How far it is.
+    Progress(Counts),
+    /// A piece.
+    Piece(Piece),
+    /// The share is complete.
+    Done(Outcome),
+    /// The share failed: an HTTP status, and why.
+    Failed(u16, String),
+}
+
+impl Message {
+    /// The bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        let numbers = |numbers: &[u64]| -> Vec<u8> {
+            numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+        };
+        let (kind, content) = match self {
+            Message::Hello(node) => (b'H', numbers(&[u64::from(VERSION), u64::from(*node)])),
+            Message::Progress(Counts { bytes_planned, bytes_scanned, lines_scanned }) => {
+                (b'P', numbers(&[*bytes_planned, *bytes_scanned, *lines_scanned]))
+            }
+            Message::Piece(Piece::State(state)) => (b'S', packed(&[], state)),
+            Message::Piece(Piece::Rows(rows)) => (b'R', packed(&[], rows)),
+            Message::Piece(Piece::Lines(lines, rest_ns)) => {
+                let rest = numbers(&[u64::from(rest_ns.is_some()), rest_ns.unwrap_or(0) as u64]);
+                (b'L', packed(&rest, lines))
+            }
+            Message::Done(Outcome { lines_scanned, units_skipped, units_gone, .. }) => {
+                (b'D', numbers(&[*lines_scanned, *units_skipped, *units_gone]))
+            }
+            Message::Failed(status, why) => {
+                (b'F', [&status.to_le_bytes()[..], why.as_bytes()].concat())
+            }
+        };
+        let mut out = Vec::with_capacity(content.len() + 5);
+        out.push(kind);
+        out.extend((content.len() as u32).to_le_bytes());
+        out.extend(content);
+        out
+    }
+
+    /// Reads a message.
+    ///
+    /// Errors: the connection fails or ends; these are not the bytes of a message.
+    pub fn read(from: &mut impl Read) -> io::Result<Message> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it sent something else");
+        let mut head = [0; 5];
+        from.read_exact(&mut head)?;
+        let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        if length > MESSAGE_BYTES_MAX {
+            return Err(wrong());
+        }
+        let mut content = Vec::new();
+        // The buffer grows as bytes arrive, so a wrong length takes no memory.
+        from.take(length as u64).read_to_end(&mut content)?;
+        if content.len() < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Message::decode(head[0], &content).ok_or_else(wrong)
+    }
+
+    fn decode(kind: u8, content: &[u8]) -> Option<Message> {
+        let number = |index: usize| {
+            let bytes = content.get(index * 8..index * 8 + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().expect("as many as taken")))
+        };
+        Some(match kind {
+            b'H' if number(0)? == u64::from(VERSION) => {
+                Message::Hello(u32::try_from(number(1)?).ok()?)
+            }
+            b'P' => Message::Progress(Counts {
+                bytes_planned: number(0)?,
+                bytes_scanned: number(1)?,
+                lines_scanned: number(2)?,
+            }),
+            b'S' => Message::Piece(Piece::State(unpacked(content, MESSAGE_BYTES_MAX)?)),
+            b'R' => Message::Piece(Piece::Rows(unpacked(content, LINES_BYTES_MAX)?)),
+            b'L' => {
+                let rest_ns = (number(0)? == 1).then_some(number(1)? as i64);
+                let lines = unpacked(content.get(16..)?, LINES_BYTES_MAX)?;
+                Message::Piece(Piece::Lines(lines, rest_ns))
+            }
+            b'D' => Message::Done(Outcome {
+                lines_scanned: number(0)?,
+                units_skipped: number(1)?,
+                units_gone: number(2)?,
+                ..Outcome::default()
+            }),
+            b'F' => {
+                let (status, why) = content.split_first_chunk::<2>()?;
+                let why = String::from_utf8_lossy(why).into_owned();
+                Message::Failed(u16::from_le_bytes(*status), why)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Content behind `head`: its size and whether it is compressed, and the bytes.
+fn packed(head: &[u8], content: &[u8]) -> Vec<u8> {
+    let compressed = (content.len() >= COMPRESSED_BYTES_MIN)
+        .then(|| zstd::bulk::compress(content, 1).ok())
+        .flatten()
+        .filter(|compressed| compressed.len() < content.len());
+    let size = (content.len() as u64) << 1 | u64::from(compressed.is_some());
+    let content = compressed.as_deref().unwrap_or(content);
+    [head, &size.to_le_bytes(), content].concat()
+}
+
+fn unpacked(packed: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+    let (size, content) = packed.split_first_chunk::<8>()?;
+    let size = u64::from_le_bytes(*size);
+    let (bytes, is_compressed) = (usize::try_from(size >> 1).ok()?, size & 1 == 1);
+    if bytes > bytes_max {
+        return None;
+    }
+    let content = match is_compressed {
+        true => zstd::bulk::decompress(content, bytes).ok()?,
+        false => content.to_vec(),
+    };
+    (content.len() == bytes).then_some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Message> {
+        vec![
+            Message::Hello(0xdead_beef),
+            Message::Progress(Counts { bytes_planned: 7, bytes_scanned: 5, lines_scanned: 3 }),
+            Message::Piece(Piece::State(vec![1; 4_000])),
+            Message::Piece(Piece::Rows(b"rows".to_vec())),
+            Message::Piece(Piece::Lines(Vec::new(), None)),
+            Message::Piece(Piece::Lines(b"lines".to_vec(), Some(-9))),
+            Message::Done(Outcome { lines_scanned: 8, ..Outcome::default() }),
+            Message::Failed(503, "it is closed".into()),
+        ]
+    }
+
+    #[test]
+    fn messages_arrive_and_each_cut_is_an_error() {
+        let bytes: Vec<u8> = all().iter().flat_map(Message::encode).collect();
+        let mut rest = &bytes[..];
+        for message in all() {
+            assert_eq!(Message::read(&mut rest).unwrap(), message);
+        }
+        assert!(rest.is_empty());
+        for message in all() {
+            let bytes = message.encode();
+            for length in 0..bytes.len() {
+                assert!(Message::read(&mut &bytes[..length]).is_err());
+            }
+            for at in 0..bytes.len().min(40) {
+                for bit in 0..8 {
+                    let mut damaged = bytes.clone();
+                    damaged[at] ^= 1 << bit;
+                    // It may be another message, but nothing panics.
+                    let _ = Message::read(&mut &damaged[..]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shares_come_back_from_their_requests() {
+        let id = LineId { node: 3, sequence: 4, line: 5 };
+        let mut share = Share {
+            query: "error | stats count()".into(),
+            wanted: Wanted::State,
+            range: TimeRange { start_ns: -1, end_ns: i64::MAX },
+            whose: Whose::All,
+            limit: Some(7),
+            oldest_first: true,
+            after: Some(RowKey { time_ns: 2, id }),
+            include: vec!["_line".into()],
+        };
+        for wanted in [Wanted::State, Wanted::NewestRows, Wanted::OrderedRows, Wanted::Lines] {
+            share.wanted = wanted;
+            let request = ShareRequest::new(&share, Duration::from_secs(3));
+            let json = serde_json::to_string(&request).unwrap();
+            let request: ShareRequest = serde_json::from_str(&json).unwrap();
+            assert_eq!(request.share().unwrap(), share);
+            assert_eq!(request.line_id(), None);
+        }
+        let request = ShareRequest::line(id, Duration::from_secs(3));
+        assert_eq!(request.line_id(), Some(Ok(id)));
+        let wrong = ShareRequest { wanted: "all".into(), ..request };
+        assert!(wrong.share().unwrap_err().contains("cannot be sent"));
+    }
+}

@@ -1,0 +1,259 @@
+//! One store, as the node that answers for it sees it.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::header::AUTHORIZATION;
+use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
+
+use super::message::{Message, ShareRequest};
+use crate::config::roots;
+
+/// Time limit for connecting. Beyond it the store counts as away.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
+/// Time limit from a request to the head of its answer, which does not wait for a place in the
+/// queue.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Time limit of calls besides shares.
+const CALL_TIME_MAX: Duration = Duration::from_secs(30);
+/// Bytes that are read of an answer besides shares.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// The longest line of a stream.
+const LINE_BYTES_MAX: u64 = 128 << 20;
+/// How long a store that was away is asked last.
+const AWAY: Duration = Duration::from_secs(5);
+
+/// Why a store did not do its part. The text names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeError {
+    /// The whole sentence.
+    pub message: String,
+    /// Whether another copy may be able to: it cannot be reached, stops, or is of another version.
+    pub is_away: bool,
+}
+
+/// A store.
+pub struct Node {
+    /// Its address without the scheme, for messages.
+    pub name: String,
+    url: String,
+    agent: Agent,
+    authorization: Option<String>,
+    /// When it was last found away; none: it answered last.
+    away: Mutex<Option<Instant>>,
+}
+
+impl Node {
+    /// The store at `http://HOST:PORT` or `https://HOST:PORT`.
+    ///
+    /// Errors: the certificates in `ca_file` cannot be read.
+    pub fn new(url: &str, token: Option<&str>, ca_file: Option<&Path>) -> anyhow::Result<Node> {
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT_TIME_MAX))
+            .timeout_recv_response(Some(HEAD_TIME_MAX))
+            // Shares end at once when they are not wanted any more, so their connections are not
+            // used again.
+            .max_idle_connections_per_host(4);
+        if url.starts_with("https://") {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let tls = TlsConfig::builder()
+                .provider(TlsProvider::Rustls)
+                .unversioned_rustls_crypto_provider(provider)
+                .root_certs(RootCerts::Specific(Arc::new(roots(ca_file)?)))
+                .build();
+            config = config.tls_config(tls);
+        }
+        let name = url.split_once("://").map_or(url, |(_, authority)| authority);
+        Ok(Node {
+            name: name.to_owned(),
+            url: url.to_owned(),
+            agent: config.build().into(),
+            authorization: token.map(|token| format!("Bearer {token}")),
+            away: Mutex::new(None),
+        })
+    }
+
+    /// Whether it was away lately.
+    pub fn is_away(&self) -> bool {
+        self.away().is_some_and(|since| since.elapsed() < AWAY)
+    }
+
+    /// Sends a request for a share, and calls `each` with the messages of the answer until `each`
+    /// breaks. Blocks; a store that falls silent blocks until `request.timeout_ms` and some seconds
+    /// have passed.
+    pub fn share(
+        &self,
+        request: &ShareRequest,
+        each: &mut dyn FnMut(Message) -> ControlFlow<()>,
+    ) -> Result<(), NodeError> {
+        let result = self.try_share(request, each);
+        *self.away() = match &result {
+            Err(error) if error.is_away => Some(Instant::now()),
+            _ => None,
+        };
+        result
+    }
+
+    fn try_share(
+        &self,
+        request: &ShareRequest,
+        each: &mut dyn FnMut(Message) -> ControlFlow<()>,
+    ) -> Result<(), NodeError> {
+        let body = serde_json::to_vec(request).expect("it is plain data");
+        let body_time = Duration::from_millis(request.timeout_ms).saturating_add(HEAD_TIME_MAX);
+        let mut post = self.agent.post(format!("{}/api/v1/shares", self.url));
+        if let Some(authorization) = &self.authorization {
+            post = post.header(AUTHORIZATION, authorization);
+        }
+        let post = post.content_type("application/json");
+        let sent = post.config().timeout_recv_body(Some(body_time)).build().send(&body[..]);
+        let response = sent.map_err(|error| self.unreached(&error))?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            return Err(self.refused(status, response));
+        }
+        let mut reader = BufReader::with_capacity(256 << 10, response.into_body().into_reader());
+        loop {
+            let message = Message::read(&mut reader).map_err(|error| self.broken(&error))?;
+            let is_last = matches!(message, Message::Done(_) | Message::Failed(..));
+            if each(message).is_break() || is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends a request and returns the JSON of the answer. A status that is no success is an error.
+    pub fn call(
+        &self,
+        method: &str,
+        path: &str,
+        form: &[(&str, &str)],
+    ) -> Result<Value, NodeError> {
+        let url = format!("{}{path}", self.url);
+        let authorization = self.authorization.as_deref();
+        let form = form.iter().copied();
+        let result = match method {
+            "GET" => {
+                let request = authorized(self.agent.get(url), authorization).query_pairs(form);
+                request.config().timeout_global(Some(CALL_TIME_MAX)).build().call()
+            }
+            "DELETE" => {
+                let request = authorized(self.agent.delete(url), authorization).query_pairs(form);
+                request.config().timeout_global(Some(CALL_TIME_MAX)).build().call()
+            }
+            _ => {
+                let request = authorized(self.agent.post(url), authorization);
+                request.config().timeout_global(Some(CALL_TIME_MAX)).build().send_form(form)
+            }
+        };
+        let mut response = result.map_err(|error| self.unreached(&error))?;
+        let status = response.status().as_u16();
+        if !(200..300).contains(&status) {
+            return Err(self.refused(status, response));
+        }
+        let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let text = text.map_err(|error| self.unreached(&error))?;
+        serde_json::from_str(&text).map_err(|_| self.answered_wrong())
+    }
+
+    /// The error of an answer that is not as expected.
+    pub fn answered_wrong(&self) -> NodeError {
+        let message =
+            format!("store {} answers something else; run the same version of Loginson", self.name);
+        NodeError { message, is_away: true }
+    }
+
+    /// Gets a stream of lines of text, and calls `each` with whole lines until `each` breaks. Blocks.
+    pub fn follow(
+        &self,
+        path: &str,
+        params: &[(String, String)],
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), NodeError> {
+        let request = authorized(
+            self.agent.get(format!("{}{path}", self.url)),
+            self.authorization.as_deref(),
+        );
+        let params = params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let response = request.query_pairs(params).call();
+        let response = response.map_err(|error| self.unreached(&error))?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            return Err(self.refused(status, response));
+        }
+        let mut reader = BufReader::new(response.into_body().into_reader());
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            // A line is at most as long as a store lets one of a tail be.
+            let read = (&mut reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+            let read = read.map_err(|error| self.broken(&error))?;
+            if read == 0 || !line.ends_with(b"\n") {
+                return Err(self.broken(&io::ErrorKind::UnexpectedEof.into()));
+            }
+            if each(&line).is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn away(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unreached(&self, error: &ureq::Error) -> NodeError {
+        let why = match error {
+            ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                "nothing listens there".to_owned()
+            }
+            ureq::Error::HostNotFound => "its host name cannot be resolved".to_owned(),
+            ureq::Error::Timeout(_) => "it did not answer in time".to_owned(),
+            error => error.to_string(),
+        };
+        NodeError { message: format!("store {} is away: {why}", self.name), is_away: true }
+    }
+
+    fn broken(&self, error: &io::Error) -> NodeError {
+        let why = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+            _ => error.to_string(),
+        };
+        NodeError { message: format!("store {} is away: {why}", self.name), is_away: true }
+    }
+
+    fn refused(&self, status: u16, mut response: ureq::http::Response<ureq::Body>) -> NodeError {
+        let text = response.body_mut().with_config().limit(64 << 10).lossy_utf8(true);
+        let text = text.read_to_string().unwrap_or_default();
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        let why = match (status, body["error"].as_str()) {
+            (401 | 403, _) => {
+                "it does not know this node; give the token of a reader there to [cluster] token_file"
+                    .to_owned()
+            }
+            (_, Some(why)) => why.to_owned(),
+            (404, None) => "there is no such call; it is no Loginson, or an old one".to_owned(),
+            (_, None) => format!("it answered with status {status}"),
+        };
+        NodeError {
+            message: format!("store {}: {why}", self.name),
+            is_away: matches!(status, 404 | 502..=504),
+        }
+    }
+}
+
+fn authorized<B>(
+    request: ureq::RequestBuilder<B>,
+    authorization: Option<&str>,
+) -> ureq::RequestBuilder<B> {
+    match authorization {
+        Some(authorization) => request.header(AUTHORIZATION, authorization),
+        None => request,
+    }
+}

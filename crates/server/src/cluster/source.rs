@@ -1,0 +1,390 @@
+//! The stores of a cluster as a source of lines: queries run as shares on all stores of one copy.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use platform::placement::Role;
+use platform::threads::Threads;
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use query::{Context, Outcome, Piece, Pieces, Progress, RunError, Share, Sides, Wanted};
+use record::{Batch, LineId, read_rows};
+
+use super::message::{Counts, Message, ShareRequest};
+use super::node::{Node, NodeError};
+use super::{Cluster, Copy, Missing};
+
+/// Bytes of pieces that wait for the query, for each store. Beyond it the store waits.
+const QUEUED_BYTES_MAX: usize = 4 << 20;
+/// How often a query that waits for stores checks whether it must stop.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// A store that says nothing for this long is away.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long a store has for the line of an id.
+const LINE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Reads the answers of stores, a thread for each share. The number of shares is bounded by the
+/// places of the queue and the number of stores.
+static READERS: Threads =
+    Threads::new("cluster-share", Role::Query, crate::process::memory::give_back_own);
+
+/// The source of one query.
+pub struct ClusterSource {
+    cluster: Arc<Cluster>,
+    /// Receives the stores whose lines are missing; none: a store that is away is an error.
+    missing: Option<Arc<Missing>>,
+}
+
+impl ClusterSource {
+    /// The lines of the cluster. `missing`: go on without stores that are away, and record them.
+    pub fn new(cluster: Arc<Cluster>, missing: Option<Arc<Missing>>) -> ClusterSource {
+        ClusterSource { cluster, missing }
+    }
+}
+
+impl Source for ClusterSource {
+    fn units(&self, _: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        Err(SourceError(
+            "this needs lines around others, which one store does not have; ask a store itself, or select the lines by a \
+             filter"
+                .to_owned(),
+        ))
+    }
+
+    fn sides(&self) -> Option<&dyn Sides> {
+        Some(self)
+    }
+
+    fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        let request = ShareRequest::line(id, LINE_TIME_MAX);
+        let mut failed = None;
+        for copy in self.cluster.copies_in_order() {
+            failed = None;
+            for node in &copy.nodes {
+                let mut found = None;
+                let result = node.share(&request, &mut |message| match message {
+                    Message::Piece(Piece::Lines(lines, _)) => {
+                        found = Some(lines);
+                        ControlFlow::Continue(())
+                    }
+                    Message::Failed(_, why) => {
+                        failed = Some(format!("store {}: {why}", node.name));
+                        ControlFlow::Break(())
+                    }
+                    _ => ControlFlow::Continue(()),
+                });
+                if let Some(lines) = found {
+                    let batch =
+                        read_rows(&lines).map_err(|error| SourceError(error.to_string()))?;
+                    return Ok(Some(Arc::new(batch)));
+                }
+                if let Err(error) = result {
+                    failed = Some(error.message);
+                }
+            }
+            if failed.is_none() {
+                break;
+            }
+        }
+        match failed {
+            Some(message) if self.missing.is_none() => Err(SourceError(message)),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Sides for ClusterSource {
+    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError> {
+        let request = ShareRequest::new(share, context.limits.run_time);
+        let mut copies: VecDeque<Copy> = self.cluster.copies_in_order().into();
+        let first = copies.pop_front().expect("a cluster has a copy");
+        let progress = Arc::clone(&context.progress);
+        let asked = Asked::begin(&first, &request)?;
+        Ok(Box::new(Answer {
+            holds_back: share.wanted == Wanted::State || self.missing.is_some(),
+            handed_out: false,
+            request,
+            copies,
+            copy: first,
+            asked,
+            missing: self.missing.clone(),
+            progress,
+            before: Counts::default(),
+        }))
+    }
+}
+
+/// What one store has sent.
+#[derive(Default)]
+struct Side {
+    node: Option<u32>,
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    counts: Counts,
+    outcome: Outcome,
+    error: Option<NodeError>,
+    /// The answer is complete, or not wanted any more.
+    has_ended: bool,
+    /// The query knows that it has ended.
+    end_is_known: bool,
+    /// The reader waits for room.
+    is_blocked: bool,
+    heard: Option<Instant>,
+}
+
+/// A share that the stores of a copy were asked for. Dropping it ends the share everywhere.
+struct Asked {
+    shared: Arc<Shared>,
+    begun: Instant,
+}
+
+struct Shared {
+    sides: Mutex<Vec<Side>>,
+    changed: Condvar,
+    is_over: AtomicBool,
+}
+
+impl Asked {
+    fn begin(copy: &Copy, request: &ShareRequest) -> Result<Asked, RunError> {
+        let sides = copy.nodes.iter().map(|_| Side::default()).collect();
+        let is_over = AtomicBool::new(false);
+        let shared =
+            Arc::new(Shared { sides: Mutex::new(sides), changed: Condvar::new(), is_over });
+        let asked = Asked { shared: Arc::clone(&shared), begun: Instant::now() };
+        let request = Arc::new(request.clone());
+        for (side, node) in copy.nodes.iter().enumerate() {
+            let (shared, node, request) =
+                (Arc::clone(&shared), Arc::clone(node), Arc::clone(&request));
+            let started = READERS.run(move || shared.read(side, &node, &request));
+            started.map_err(|error| {
+                RunError::Failed(format!("no thread can be started for a store: {error}"))
+            })?;
+        }
+        Ok(asked)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Relaxed);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Vec<Side>> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the answer of one store. The loop of a reader.
+    fn read(&self, side: usize, node: &Node, request: &ShareRequest) {
+        let mut is_complete = false;
+        let result = node.share(request, &mut |message| {
+            is_complete = matches!(message, Message::Done(_));
+            self.take(side, node, message)
+        });
+        let mut sides = self.lock();
+        let own = &mut sides[side];
+        if let Err(error) = result
+            && !own.has_ended
+        {
+            own.error = Some(error);
+        }
+        own.has_ended |= is_complete;
+        drop(sides);
+        self.changed.notify_all();
+    }
+
+    fn take(&self, side: usize, node: &Node, message: Message) -> ControlFlow<()> {
+        let mut sides = self.lock();
+        let own = &mut sides[side];
+        own.heard = Some(Instant::now());
+        match message {
+            Message::Hello(number) => own.node = Some(number),
+            Message::Progress(counts) => own.counts = counts,
+            Message::Done(outcome) => own.outcome = outcome,
+            Message::Failed(status, why) => {
+                let message = format!("store {}: {why}", node.name);
+                own.error = Some(NodeError { message, is_away: status == 503 });
+            }
+            Message::Piece(piece) => {
+                let bytes = piece.bytes();
+                while sides[side].bytes > 0
+                    && sides[side].bytes + bytes > QUEUED_BYTES_MAX
+                    && !sides[side].has_ended
+                    && !self.is_over.load(Relaxed)
+                {
+                    sides[side].is_blocked = true;
+                    let waited = self.changed.wait_timeout(sides, CHECK_INTERVAL);
+                    sides = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                let own = &mut sides[side];
+                own.is_blocked = false;
+                own.heard = Some(Instant::now());
+                own.bytes += bytes;
+                own.pieces.push_back(piece);
+            }
+        }
+        let is_wanted = !sides[side].has_ended && !self.is_over.load(Relaxed);
+        drop(sides);
+        self.changed.notify_all();
+        if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+/// The answers of the stores to one share.
+struct Answer {
+    request: ShareRequest,
+    /// Copies that were not asked yet.
+    copies: VecDeque<Copy>,
+    copy: Copy,
+    asked: Asked,
+    /// Hand out nothing before all stores have answered, so that another copy can be asked.
+    holds_back: bool,
+    /// Whether a piece was handed out. Then no other copy can be asked any more.
+    handed_out: bool,
+    missing: Option<Arc<Missing>>,
+    progress: Arc<Progress>,
+    /// What is counted in the progress already.
+    before: Counts,
+}
+
+/// What a look at the stores gave.
+enum Look {
+    Found(usize, Option<Piece>),
+    Nothing,
+    Failed(usize, NodeError),
+}
+
+impl Answer {
+    fn look(&mut self, wanted: Option<usize>) -> Look {
+        let shared = Arc::clone(&self.asked.shared);
+        let mut sides = shared.lock();
+        self.count(&sides);
+        for (number, side) in sides.iter_mut().enumerate() {
+            if side.has_ended || side.is_blocked || side.error.is_some() {
+                continue;
+            }
+            let heard = side.heard.unwrap_or(self.asked.begun);
+            if side.pieces.is_empty() && heard.elapsed() > SILENCE_MAX {
+                let name = &self.copy.nodes[number].name;
+                let silent_s = SILENCE_MAX.as_secs();
+                let message = format!("store {name} is away: it says nothing for {silent_s} s");
+                side.error = Some(NodeError { message, is_away: true });
+            }
+        }
+        let failed = sides.iter().position(|side| side.error.is_some());
+        if let Some(number) = failed {
+            let error = sides[number].error.take().expect("it was seen");
+            return Look::Failed(number, error);
+        }
+        if let Some(error) = self.copy.same_store(sides.iter().map(|side| side.node)) {
+            return Look::Failed(0, error);
+        }
+        let is_ready = |side: &Side| !side.pieces.is_empty() || side.has_ended;
+        if self.holds_back && !self.handed_out && !sides.iter().all(is_ready) {
+            return Look::Nothing;
+        }
+        for (number, side) in sides.iter_mut().enumerate() {
+            if wanted.is_some_and(|wanted| wanted != number) {
+                continue;
+            }
+            if let Some(piece) = side.pieces.pop_front() {
+                side.bytes -= piece.bytes();
+                self.handed_out = true;
+                drop(sides);
+                shared.changed.notify_all();
+                return Look::Found(number, Some(piece));
+            }
+            if side.has_ended && !side.end_is_known {
+                side.end_is_known = true;
+                return Look::Found(number, None);
+            }
+        }
+        Look::Nothing
+    }
+
+    /// Adds what the stores did since the last look to the progress of the query.
+    fn count(&mut self, sides: &[Side]) {
+        let sum = |count: fn(&Counts) -> u64| sides.iter().map(|side| count(&side.counts)).sum();
+        let now = Counts {
+            bytes_planned: sum(|counts| counts.bytes_planned),
+            bytes_scanned: sum(|counts| counts.bytes_scanned),
+            lines_scanned: sum(|counts| counts.lines_scanned),
+        };
+        let before = std::mem::replace(&mut self.before, now);
+        let progress = &self.progress;
+        for (total, now, before) in [
+            (&progress.bytes_planned, now.bytes_planned, before.bytes_planned),
+            (&progress.bytes_scanned, now.bytes_scanned, before.bytes_scanned),
+            (&progress.lines_scanned, now.lines_scanned, before.lines_scanned),
+        ] {
+            // After another copy was asked anew, it counts from the beginning.
+            total.fetch_add(now.saturating_sub(before), Relaxed);
+        }
+    }
+
+    /// Asks another copy, or goes on without the store, or fails.
+    fn recover(&mut self, number: usize, error: NodeError) -> Result<(), RunError> {
+        if !error.is_away || self.handed_out {
+            return Err(RunError::Side(error.message));
+        }
+        if let Some(copy) = self.copies.pop_front() {
+            tracing::warn!("{}; another copy is asked", error.message);
+            self.asked = Asked::begin(&copy, &self.request)?;
+            self.copy = copy;
+            return Ok(());
+        }
+        let Some(missing) = &self.missing else { return Err(RunError::Side(error.message)) };
+        missing.add(&self.copy.nodes[number].name);
+        self.asked.shared.lock()[number].has_ended = true;
+        Ok(())
+    }
+}
+
+impl Pieces for Answer {
+    fn sides(&self) -> usize {
+        self.copy.nodes.len()
+    }
+
+    fn next(
+        &mut self,
+        side: Option<usize>,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<(usize, Option<Piece>), RunError> {
+        loop {
+            match self.look(side) {
+                Look::Found(number, piece) => return Ok((number, piece)),
+                Look::Failed(number, error) => self.recover(number, error)?,
+                Look::Nothing => {
+                    check()?;
+                    let shared = &self.asked.shared;
+                    let sides = shared.lock();
+                    let _ = shared.changed.wait_timeout(sides, CHECK_INTERVAL);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, side: usize) {
+        let mut sides = self.asked.shared.lock();
+        let own = &mut sides[side];
+        own.has_ended = true;
+        own.pieces.clear();
+        own.bytes = 0;
+        drop(sides);
+        self.asked.shared.changed.notify_all();
+    }
+
+    fn outcome(&self) -> Outcome {
+        let sides = self.asked.shared.lock();
+        sides.iter().fold(Outcome::default(), |sum, side| Outcome {
+            lines_scanned: sum.lines_scanned + side.outcome.lines_scanned,
+            units_skipped: sum.units_skipped + side.outcome.units_skipped,
+            units_gone: sum.units_gone + side.outcome.units_gone,
+            ..sum
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! `[cluster]`: the stores whose lines this node answers for.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Most stores, in all copies together. A query holds a thread and a connection for each.
+pub const STORES_MAX: usize = 1_024;
+
+/// `[cluster]` as written in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawCluster {
+    pub stores: Vec<String>,
+    pub copies: Vec<Vec<String>>,
+    pub token_file: String,
+    pub ca_file: String,
+}
+
+impl Default for RawCluster {
+    fn default() -> Self {
+        RawCluster {
+            stores: Vec::new(),
+            copies: Vec::new(),
+            token_file: "off".into(),
+            ca_file: "off".into(),
+        }
+    }
+}
+
+/// The stores that hold the lines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterConfig {
+    /// The stores of each copy: addresses `http://HOST:PORT`. Each copy has all lines.
+    pub copies: Vec<Vec<String>>,
+    /// The token that the stores know this node by.
+    pub token: Option<String>,
+    /// Certificates of the authorities that signed those of the stores; none: those of the system.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Checks the section; none where there are no stores.
+pub fn check(raw: &RawCluster) -> Result<Option<ClusterConfig>> {
+    ensure!(
+        raw.stores.is_empty() || raw.copies.is_empty(),
+        "cluster: give either stores or copies; stores are the stores of the only copy"
+    );
+    let copies = match raw.copies.is_empty() {
+        true => vec![raw.stores.clone()],
+        false => raw.copies.clone(),
+    };
+    if copies.iter().all(Vec::is_empty) {
+        return Ok(None);
+    }
+    let mut all: Vec<String> = Vec::new();
+    let mut checked = Vec::new();
+    for copy in copies {
+        ensure!(!copy.is_empty(), "cluster.copies: a copy has no stores");
+        let mut stores = Vec::new();
+        for store in copy {
+            let url = address(&store)?;
+            ensure!(!all.contains(&url), "cluster: '{store}' is listed twice");
+            all.push(url.clone());
+            stores.push(url);
+        }
+        checked.push(stores);
+    }
+    ensure!(all.len() <= STORES_MAX, "cluster: there are more than {STORES_MAX} stores");
+    let token = match raw.token_file.as_str() {
+        "off" => None,
+        path => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cluster.token_file: cannot read {path}"))?;
+            let token = text.trim().to_owned();
+            ensure!(
+                !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
+                "cluster.token_file: {path} does not hold a token alone"
+            );
+            Some(token)
+        }
+    };
+    let ca_file = (raw.ca_file != "off").then(|| PathBuf::from(&raw.ca_file));
+    Ok(Some(ClusterConfig { copies: checked, token, ca_file }))
+}
+
+/// An address in full: `http://` is added where no scheme is given.
+fn address(text: &str) -> Result<String> {
+    let url = text.trim_end_matches('/');
+    let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+    let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let Some(authority) = authority else {
+        bail!("cluster: '{text}' is not an address; write for example https://store1.example:9514");
+    };
+    let port = authority.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
+    ensure!(
+        matches!(port, Some((host, Ok(_))) if !host.is_empty() && !authority.contains(['/', '@'])),
+        "cluster: '{text}' is not an address; write for example http://store1.example:9514, the address of its page"
+    );
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(toml: &str) -> Result<Option<ClusterConfig>> {
+        check(&toml::from_str(toml).unwrap())
+    }
+
+    #[test]
+    fn stores_are_one_copy_and_mistakes_are_named() {
+        assert_eq!(checked("").unwrap(), None);
+        let one = checked("stores = ['a:1', 'https://b.example:2/']").unwrap().unwrap();
+        assert_eq!(one.copies, [["http://a:1", "https://b.example:2"]]);
+        let two = checked("copies = [['a:1'], ['b:1', 'c:1']]").unwrap().unwrap();
+        assert_eq!(two.copies.len(), 2);
+        for (text, expected) in [
+            ("stores = ['a']", "not an address"),
+            ("stores = ['ftp://a:1']", "not an address"),
+            ("stores = ['http://u:p@a:1']", "not an address"),
+            ("stores = ['a:1', 'http://a:1/']", "listed twice"),
+            ("copies = [['a:1'], []]", "has no stores"),
+            ("stores = ['a:1']\ncopies = [['b:1']]", "either stores or copies"),
+            ("stores = ['a:1']\ntoken_file = '/nowhere/token'", "cannot read"),
+        ] {
+            let error = format!("{:#}", checked(text).unwrap_err());
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

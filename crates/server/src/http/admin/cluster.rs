@@ -1,0 +1,63 @@
+//! `/api/v1/cluster`: the stores that this node answers for.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Copy};
+use crate::http::App;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::wire::error::{ApiError, ApiResult};
+
+/// The route of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Read, "/api/v1/cluster", status)
+}
+
+async fn status(State(app): State<Arc<App>>) -> ApiResult {
+    let Some(cluster) = app.cluster.clone() else {
+        return Err(ApiError::not_found(
+            "this node answers for its own lines alone; [cluster] in its configuration names other stores",
+        ));
+    };
+    let work = move || cluster.copies().iter().map(shown).collect::<Vec<Value>>();
+    let copies = tokio::task::spawn_blocking(work).await;
+    let copies = copies.map_err(|error| ApiError::internal(error.to_string()))?;
+    let whole = copies.iter().filter(|copy| copy["whole"] == true).count();
+    Ok(Json(json!({ "copies": copies, "copies_whole": whole })).into_response())
+}
+
+/// A copy, with what each of its stores says about itself.
+fn shown(copy: &Copy) -> Value {
+    let answers = Cluster::each(&copy.nodes, |node| node.call("GET", "/api/v1/status", &[]));
+    let stores: Vec<Value> = answers
+        .into_iter()
+        .zip(&copy.nodes)
+        .map(|(answer, node)| match answer {
+            Ok(status) => json!({
+                "store": node.name,
+                "state": if status["ready"] == true { "ok" } else { "starting" },
+                "version": status["version"],
+                "lines": status["store"]["lines"],
+                "bytes_raw": status["store"]["bytes_raw"],
+                "bytes_disk": status["store"]["bytes_disk"],
+                "disk_free_bytes": status["store"]["disk_free_bytes"],
+                "oldest": status["store"]["oldest"],
+                "newest": status["store"]["newest"],
+                "parse_lag_lines": status["parse_lag_lines"],
+                "sealing_lag_s": status["store"]["sealing"]["lag_s"],
+            }),
+            Err(error) => json!({
+                "store": node.name,
+                "state": if error.is_away { "away" } else { "error" },
+                "error": error.message,
+            }),
+        })
+        .collect();
+    let is_whole = stores.iter().all(|store| store["state"] == "ok");
+    json!({ "stores": stores, "whole": is_whole })
+}
