@@ -12,14 +12,14 @@ use serde_json::Value;
 /// Lines of a shop: line `i` of `count`.
 fn line(i: usize) -> String {
     let host = ["web1", "web2", "db1"][i % 3];
-    let level = if i.is_multiple_of(10) { 3 } else { 6 };
-    let (minute, second) = (i / 60 % 60, i % 60);
+    let (level, text) =
+        if i.is_multiple_of(10) { ("error", "error: no answer") } else { ("info", "ok") };
+    let (hour, minute, second) = (12 + i / 3_600, i / 60 % 60, i % 60);
+    let took = i * 37 % 101;
     format!(
-        "<{}>1 2026-01-31T12:{minute:02}:{second:02}Z {host} shop {} - - order={i} took={} {}\n",
-        16 * 8 + level,
-        i % 7,
-        i * 37 % 101,
-        if i.is_multiple_of(10) { "error: no answer" } else { "ok" }
+        "{{\"_time\":\"2026-01-31T{hour:02}:{minute:02}:{second:02}Z\",\"hostname\":\"{host}\",\
+         \"app_name\":\"shop\",\"level\":\"{level}\",\"order\":\"{i}\",\"took\":{took},\
+         \"_msg\":\"order {i} took={took} {text}\"}}\n"
     )
 }
 
@@ -29,7 +29,7 @@ fn send(stores: &[&Server], all: Option<&Server>, numbers: std::ops::Range<usize
     for (turn, batch) in numbers.chunks(50).enumerate() {
         let body: String = batch.iter().map(|i| line(*i)).collect();
         for server in [Some(stores[turn % stores.len()]), all].into_iter().flatten() {
-            assert_eq!(server.post("/insert/lines", body.as_bytes()).status, 200);
+            assert_eq!(server.post("/insert/jsonline", body.as_bytes()).status, 200);
         }
     }
 }
@@ -60,7 +60,7 @@ fn a_cluster_answers_as_one_store_does() {
     let all = Server::start();
     send(&stores, Some(&all), 0..3_000);
     // Sealed lines are answered alike.
-    assert_eq!(stores[0].post("/api/v1/seal", b"").status, 200);
+    assert_eq!(stores[0].post("/api/v1/seal", b"").status, 202);
     let one = controller(&[&stores]);
     assert_eq!(one.count("*"), 3_000);
     for (query, parameters, ordered) in [
@@ -101,12 +101,18 @@ fn a_cluster_answers_as_one_store_does() {
         "/loki/api/v1/labels?start=1769860000000000000&end=1769865000000000000",
         "/loki/api/v1/query_range?query=%7Bhostname%3D%22web1%22%7D%7C%3D%22error%22&limit=5&start=1769860000000000000&end=1769865000000000000",
         "/api/v1/export?format=raw&query=error",
-        "/api/v1/summary?type=syslog&start=2026-01-31T12:00:00Z&end=2026-01-31T13:00:00Z&step=10m",
+        "/api/v1/summary?type=json&start=2026-01-31T12:00:00Z&end=2026-01-31T13:00:00Z&step=10m",
     ];
     for path in paths {
         let (expected, found) = (all.get(path), one.get(path));
         assert_eq!((expected.status, found.status), (200, 200), "{path}: {}", found.text());
-        assert_eq!(found.text(), expected.text(), "{path}");
+        if path.starts_with("/loki/api/v1/query") {
+            // The statistics of the runs differ.
+            let result = |answer: &common::Answer| answer.json()["data"]["result"].clone();
+            assert_eq!(result(&found), result(&expected), "{path}");
+        } else {
+            assert_eq!(found.text(), expected.text(), "{path}");
+        }
     }
     let plan = one.get("/select/logsql/explain?query=*|stats+count()").text();
     assert!(plan.contains("merged where the answer is given"), "{plan}");
@@ -145,7 +151,7 @@ fn a_store_that_is_away_is_named_and_never_left_out_silently() {
         "/select/logsql/query?query=*&limit=5",
         "/select/logsql/query?query=*",
         "/select/logsql/hits?query=*",
-        "/api/v1/summary?type=syslog",
+        "/api/v1/summary?type=json",
         "/loki/api/v1/query_range?query=%7Bhostname%3D%22web1%22%7D",
     ] {
         let answer = one.get(path);
@@ -199,7 +205,8 @@ fn deletions_reach_all_stores_and_tails_follow_them() {
     send(&stores, None, 0..200);
     let one = controller(&[&stores]);
     let mut stream = one.connect();
-    let head = "GET /select/logsql/tail?query=order:>=1000&start_offset=1s HTTP/1.1\r\nHost: ";
+    let head =
+        "GET /select/logsql/tail?query=order%3A%3E%3D1000&start_offset=1s HTTP/1.1\r\nHost: ";
     write!(stream, "{head}{}\r\n\r\n", one.http).unwrap();
     let mut reader = BufReader::new(stream);
     assert_eq!(read_head(&mut reader).unwrap().0, 200);

@@ -378,7 +378,8 @@ pub(super) fn run(
         Outcome::default()
     } else if let Some(place) = plan.split_at() {
         let mut pieces = sides.begin(&share, context)?;
-        let states = States { pieces: &mut *pieces, plan, place, execution: execution.clone() };
+        let states =
+            States { pieces: &mut *pieces, plan, place, execution: execution.clone(), ended: 0 };
         let outcome = finish_merged(plan, execution, place, states, out)?;
         with_counts(outcome, pieces.outcome())
     } else if plan.order != Order::Stream {
@@ -417,6 +418,8 @@ struct States<'p, 'a> {
     plan: &'p Plan<'p>,
     place: usize,
     execution: ExecutionContext<'a>,
+    /// Sides that have ended.
+    ended: usize,
 }
 
 impl Iterator for States<'_, '_> {
@@ -425,8 +428,7 @@ impl Iterator for States<'_, '_> {
     fn next(&mut self) -> Option<Self::Item> {
         let execution = &self.execution;
         let mut meter = execution.meter.clone();
-        let mut ended = 0;
-        while ended < self.pieces.sides() {
+        while self.ended < self.pieces.sides() {
             match self.pieces.next(None, &|| execution.check()) {
                 Err(error) => return Some(Err(error)),
                 Ok((_, Some(Piece::State(state)))) => {
@@ -434,7 +436,7 @@ impl Iterator for States<'_, '_> {
                     return Some(pipe.decode(&state, &self.plan.carried, &mut meter));
                 }
                 Ok((_, Some(_))) => return Some(Err(misfit())),
-                Ok((_, None)) => ended += 1,
+                Ok((_, None)) => self.ended += 1,
             }
         }
         None
@@ -594,15 +596,15 @@ mod tests {
             check: &dyn Fn() -> Result<(), RunError>,
         ) -> Result<(usize, Option<Piece>), RunError> {
             check()?;
-            let side = side.unwrap_or_else(|| {
-                // Sides take turns.
-                let fullest = (0..self.pieces.len()).max_by_key(|&side| self.pieces[side].len());
-                let fullest = fullest.expect("there are sides");
-                match self.pieces[fullest].is_empty() {
-                    true => self.ended.iter().position(|ended| !ended).expect("one goes on"),
-                    false => fullest,
-                }
-            });
+            // Sides take turns. An end is told once.
+            let fullest = (0..self.pieces.len()).max_by_key(|&side| self.pieces[side].len());
+            let fullest = fullest.expect("there are sides");
+            let other = || match self.pieces[fullest].is_empty() {
+                true => self.ended.iter().position(|ended| !ended).expect("one goes on"),
+                false => fullest,
+            };
+            let side = side.unwrap_or_else(other);
+            assert!(!self.ended[side], "nobody waits for a side that has ended");
             let piece = self.pieces[side].pop_front();
             self.ended[side] |= piece.is_none();
             Ok((side, piece))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use platform::placement::Role;
 use platform::threads::Threads;
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
-use query::{Context, Outcome, Piece, Pieces, Progress, RunError, Share, Sides, Wanted};
+use query::{Context, Outcome, Piece, Pieces, Progress, RunError, Share, Sides};
 use record::{Batch, LineId, read_rows};
 
 use super::message::{Counts, Message, ShareRequest};
@@ -96,23 +96,34 @@ impl Source for ClusterSource {
 }
 
 impl Sides for ClusterSource {
+    /// Waits until each store of a copy has sent its first piece, or has none. Until then another
+    /// copy can be asked in place of one with a store that is away.
     fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError> {
         let request = ShareRequest::new(share, context.limits.run_time);
+        let started = Instant::now();
         let mut copies: VecDeque<Copy> = self.cluster.copies_in_order().into();
-        let first = copies.pop_front().expect("a cluster has a copy");
-        let progress = Arc::clone(&context.progress);
-        let asked = Asked::begin(&first, &request)?;
-        Ok(Box::new(Answer {
-            holds_back: share.wanted == Wanted::State || self.missing.is_some(),
-            handed_out: false,
-            request,
-            copies,
-            copy: first,
-            asked,
-            missing: self.missing.clone(),
-            progress,
-            before: Counts::default(),
-        }))
+        let mut copy = copies.pop_front().expect("a cluster has a copy");
+        loop {
+            let mut answer = Answer {
+                asked: Asked::begin(&copy, &request)?,
+                copy: copy.clone(),
+                progress: Arc::clone(&context.progress),
+                before: Counts::default(),
+            };
+            let Err((number, error)) = answer.begins(&|| context.check(started))? else {
+                return Ok(Box::new(answer));
+            };
+            match (copies.pop_front(), &self.missing) {
+                (Some(other), _) if error.is_away => {
+                    tracing::warn!("{}; another copy is asked", error.message);
+                    copy = other;
+                }
+                (None, Some(missing)) if error.is_away && copy.nodes.len() > 1 => {
+                    missing.add(&copy.nodes.remove(number).name);
+                }
+                _ => return Err(RunError::Side(error.message)),
+            }
+        }
     }
 }
 
@@ -178,6 +189,11 @@ impl Shared {
         self.sides.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits a moment for a change.
+    fn wait(&self) {
+        let _ = self.changed.wait_timeout(self.lock(), CHECK_INTERVAL);
+    }
+
     /// Reads the answer of one store. The loop of a reader.
     fn read(&self, side: usize, node: &Node, request: &ShareRequest) {
         let mut is_complete = false;
@@ -236,35 +252,39 @@ impl Shared {
 
 /// The answers of the stores to one share.
 struct Answer {
-    request: ShareRequest,
-    /// Copies that were not asked yet.
-    copies: VecDeque<Copy>,
     copy: Copy,
     asked: Asked,
-    /// Hand out nothing before all stores have answered, so that another copy can be asked.
-    holds_back: bool,
-    /// Whether a piece was handed out. Then no other copy can be asked any more.
-    handed_out: bool,
-    missing: Option<Arc<Missing>>,
     progress: Arc<Progress>,
     /// What is counted in the progress already.
     before: Counts,
 }
 
-/// What a look at the stores gave.
-enum Look {
-    Found(usize, Option<Piece>),
-    Nothing,
-    Failed(usize, NodeError),
-}
-
 impl Answer {
-    fn look(&mut self, wanted: Option<usize>) -> Look {
-        let shared = Arc::clone(&self.asked.shared);
-        let mut sides = shared.lock();
-        self.count(&sides);
+    /// Waits until each store has a piece or has ended. The inner error is that of a store.
+    fn begins(
+        &mut self,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<Result<(), (usize, NodeError)>, RunError> {
+        loop {
+            let shared = Arc::clone(&self.asked.shared);
+            let mut sides = shared.lock();
+            if let Some(failed) = self.failed(&mut sides) {
+                return Ok(Err(failed));
+            }
+            if sides.iter().all(|side| !side.pieces.is_empty() || side.has_ended) {
+                return Ok(Ok(()));
+            }
+            drop(sides);
+            check()?;
+            shared.wait();
+        }
+    }
+
+    /// The error of a store, if one has failed or fallen silent.
+    fn failed(&mut self, sides: &mut [Side]) -> Option<(usize, NodeError)> {
+        self.count(sides);
         for (number, side) in sides.iter_mut().enumerate() {
-            if side.has_ended || side.is_blocked || side.error.is_some() {
+            if side.has_ended || side.is_blocked {
                 continue;
             }
             let heard = side.heard.unwrap_or(self.asked.begun);
@@ -272,20 +292,21 @@ impl Answer {
                 let name = &self.copy.nodes[number].name;
                 let silent_s = SILENCE_MAX.as_secs();
                 let message = format!("store {name} is away: it says nothing for {silent_s} s");
-                side.error = Some(NodeError { message, is_away: true });
+                side.error.get_or_insert(NodeError { message, is_away: true });
             }
         }
-        let failed = sides.iter().position(|side| side.error.is_some());
-        if let Some(number) = failed {
-            let error = sides[number].error.take().expect("it was seen");
-            return Look::Failed(number, error);
+        if let Some(number) = sides.iter().position(|side| side.error.is_some()) {
+            return sides[number].error.take().map(|error| (number, error));
         }
-        if let Some(error) = self.copy.same_store(sides.iter().map(|side| side.node)) {
-            return Look::Failed(0, error);
-        }
-        let is_ready = |side: &Side| !side.pieces.is_empty() || side.has_ended;
-        if self.holds_back && !self.handed_out && !sides.iter().all(is_ready) {
-            return Look::Nothing;
+        self.copy.same_store(sides.iter().map(|side| side.node)).map(|error| (0, error))
+    }
+
+    /// The next piece of a store, or its end, if there is one. No store: of any.
+    fn look(&mut self, wanted: Option<usize>) -> Result<Option<(usize, Option<Piece>)>, RunError> {
+        let shared = Arc::clone(&self.asked.shared);
+        let mut sides = shared.lock();
+        if let Some((_, error)) = self.failed(&mut sides) {
+            return Err(RunError::Side(error.message));
         }
         for (number, side) in sides.iter_mut().enumerate() {
             if wanted.is_some_and(|wanted| wanted != number) {
@@ -293,17 +314,16 @@ impl Answer {
             }
             if let Some(piece) = side.pieces.pop_front() {
                 side.bytes -= piece.bytes();
-                self.handed_out = true;
                 drop(sides);
                 shared.changed.notify_all();
-                return Look::Found(number, Some(piece));
+                return Ok(Some((number, Some(piece))));
             }
             if side.has_ended && !side.end_is_known {
                 side.end_is_known = true;
-                return Look::Found(number, None);
+                return Ok(Some((number, None)));
             }
         }
-        Look::Nothing
+        Ok(None)
     }
 
     /// Adds what the stores did since the last look to the progress of the query.
@@ -321,26 +341,8 @@ impl Answer {
             (&progress.bytes_scanned, now.bytes_scanned, before.bytes_scanned),
             (&progress.lines_scanned, now.lines_scanned, before.lines_scanned),
         ] {
-            // After another copy was asked anew, it counts from the beginning.
             total.fetch_add(now.saturating_sub(before), Relaxed);
         }
-    }
-
-    /// Asks another copy, or goes on without the store, or fails.
-    fn recover(&mut self, number: usize, error: NodeError) -> Result<(), RunError> {
-        if !error.is_away || self.handed_out {
-            return Err(RunError::Side(error.message));
-        }
-        if let Some(copy) = self.copies.pop_front() {
-            tracing::warn!("{}; another copy is asked", error.message);
-            self.asked = Asked::begin(&copy, &self.request)?;
-            self.copy = copy;
-            return Ok(());
-        }
-        let Some(missing) = &self.missing else { return Err(RunError::Side(error.message)) };
-        missing.add(&self.copy.nodes[number].name);
-        self.asked.shared.lock()[number].has_ended = true;
-        Ok(())
     }
 }
 
@@ -355,16 +357,11 @@ impl Pieces for Answer {
         check: &dyn Fn() -> Result<(), RunError>,
     ) -> Result<(usize, Option<Piece>), RunError> {
         loop {
-            match self.look(side) {
-                Look::Found(number, piece) => return Ok((number, piece)),
-                Look::Failed(number, error) => self.recover(number, error)?,
-                Look::Nothing => {
-                    check()?;
-                    let shared = &self.asked.shared;
-                    let sides = shared.lock();
-                    let _ = shared.changed.wait_timeout(sides, CHECK_INTERVAL);
-                }
+            if let Some(found) = self.look(side)? {
+                return Ok(found);
             }
+            check()?;
+            self.asked.shared.wait();
         }
     }
 

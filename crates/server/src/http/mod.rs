@@ -54,6 +54,8 @@ pub struct App {
     /// The stores whose lines are read; none: the own store.
     cluster: Option<Arc<Cluster>>,
     summary_permits: Arc<Semaphore>,
+    /// The same for charts of several stores, of which this node may be one.
+    cluster_permits: Arc<Semaphore>,
     /// Backups are made and deleted one at a time.
     backup_permit: Arc<Semaphore>,
     queue: Queue,
@@ -108,6 +110,7 @@ impl App {
             accounting,
             phase: RwLock::new(Phase::Recovering),
             summary_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
+            cluster_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
             backup_permit: Arc::new(Semaphore::new(1)),
             jobs: OnceLock::new(),
             queries_ended: Default::default(),

@@ -184,7 +184,7 @@ async fn read<T: Send + 'static>(
     let Some(cluster) = app.cluster.clone() else {
         return read_own(app, OwnRows { log_type, range }, add).await;
     };
-    let permit = app.summary_permits.clone().acquire_owned().await.expect("never closed");
+    let permit = app.cluster_permits.clone().acquire_owned().await.expect("never closed");
     let reading = reading_thread(move || {
         let _permit = permit;
         let (start, end) = (format_time(range.0), format_time(range.1));
