@@ -120,8 +120,8 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Sends the rows that offset and limit leave, with their keys, if they have any. Breaks when no
-    /// more rows are wanted.
+    /// Sends the rows that offset and limit leave, with their keys, if they have any. Breaks when
+    /// no more rows are wanted.
     pub fn send_wanted(
         &mut self,
         mut block: Block,

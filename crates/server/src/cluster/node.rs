@@ -170,7 +170,8 @@ impl Node {
         NodeError { message, is_away: true }
     }
 
-    /// Gets a stream of lines of text, and calls `each` with whole lines until `each` breaks. Blocks.
+    /// Gets a stream of lines of text, and calls `each` with whole lines until `each` breaks.
+    /// Blocks.
     pub fn follow(
         &self,
         path: &str,

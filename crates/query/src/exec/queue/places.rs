@@ -20,8 +20,8 @@ pub enum Class {
     Background,
     /// Live tails, which run for hours and cost little. They never wait.
     Tail,
-    /// Shares of queries that other nodes answer. They have places of their own: a node that answers
-    /// a query may be asked for a share of it, and must not wait for itself.
+    /// Shares of queries that other nodes answer. They have places of their own: a node that
+    /// answers a query may be asked for a share of it, and must not wait for itself.
     Share,
 }
 

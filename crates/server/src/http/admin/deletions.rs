@@ -101,8 +101,8 @@ async fn begin_at_stores(cluster: Arc<Cluster>, caller: Caller, filter: String) 
     Ok((status, Json(body)).into_response())
 }
 
-/// Calls `/api/v1/deletions` of all stores. Each entry has the name of a store, and its answer or an
-/// error.
+/// Calls `/api/v1/deletions` of all stores. Each entry has the name of a store, and its answer or
+/// an error.
 async fn at_stores(
     cluster: Arc<Cluster>,
     method: &'static str,

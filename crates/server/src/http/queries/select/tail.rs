@@ -88,8 +88,8 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     ))
 }
 
-/// Follows all stores of a copy: their lines as they come, those of each store in its order. A store
-/// that goes away ends the tail with an error.
+/// Follows all stores of a copy: their lines as they come, those of each store in its order. A
+/// store that goes away ends the tail with an error.
 fn tail_of_stores(
     app: &Arc<App>,
     cluster: &Arc<Cluster>,
