@@ -34,10 +34,12 @@ use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch};
 use crate::pipe::{Decoder, Encoder, wrong_state};
 use crate::plan::{Order, Plan};
 use crate::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
-use crate::syntax::query::Query;
+use crate::syntax::query::{Query, SHARE_BYTES_MAX};
 
 /// Bytes of lines or rows that a side collects before it sends them.
 const PIECE_BYTES: usize = 256 << 10;
+/// Bytes of the tree of a query for each byte of its text, at most: a list of short values.
+const TREE_FACTOR: usize = 32;
 /// Units that a side searches before it says how far it is.
 const UNITS_AT_ONCE: usize = 16;
 /// Stands for the fingerprint of a pipe in rows, which no pipe made.
@@ -139,6 +141,9 @@ pub fn answer_share(
     context: &Context,
     out: &mut dyn FnMut(Piece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
+    // The tree of a long query is counted before it is made.
+    let mut tree = Meter::new(context);
+    tree.take(share.query.len().saturating_mul(TREE_FACTOR))?;
     let query = Query::parse_share(&share.query).map_err(|error| {
         RunError::Failed(format!("the share of a query cannot be read: {}", error.message))
     })?;
@@ -374,6 +379,12 @@ pub(super) fn run(
         after: None,
         include: plan.carried.clone(),
     };
+    if share.query.len() > SHARE_BYTES_MAX {
+        return Err(RunError::Side(format!(
+            "with the values of the queries inside it, the query is longer than {SHARE_BYTES_MAX} bytes, which is more than \
+             stores are sent; let these queries give fewer values"
+        )));
+    }
     let mut outcome = if context.limit == Some(0) {
         Outcome::default()
     } else if let Some(place) = plan.split_at() {

@@ -13,7 +13,7 @@ use crate::syntax::options::{QueryOptions, parse_options};
 /// Longest text of a query, in bytes. Longer ones are refused.
 pub const QUERY_BYTES_MAX: usize = 256 << 10;
 /// Longest text of a query from another node, in bytes: values of queries in its filters included.
-pub const SHARE_BYTES_MAX: usize = 64 << 20;
+pub const SHARE_BYTES_MAX: usize = 8 << 20;
 /// Most pipes of a query. Longer ones are refused.
 pub const PIPES_MAX: usize = 100;
 

@@ -13,7 +13,7 @@ use axum::response::IntoResponse;
 use query::source::TimeRange;
 use query::{Outcome, Piece, Progress, RunError, SHARE, SHARE_BYTES_MAX, answer_share};
 use record::RowsWriter;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
@@ -27,6 +27,8 @@ use crate::http::wire::error::{ApiError, ApiResult};
 
 /// Messages between the query and the connection. Beyond it the query waits for the other node.
 const MESSAGES_MAX: usize = 4;
+/// Requests that are read at a time; further ones wait. Each takes up to 16 MiB meanwhile.
+static READING: Semaphore = Semaphore::const_new(8);
 /// How often a query that waits for the other node checks whether it must stop.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Characters of a query that the list of queries shows.
@@ -38,12 +40,16 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) -> ApiResult {
-    let body = read_whole(request.into_body(), SHARE_BYTES_MAX).await?;
+    let reading = READING.acquire().await.expect("never closed");
+    // The text is escaped, and there are other fields.
+    let body = read_whole(request.into_body(), 2 * SHARE_BYTES_MAX).await?;
     let body = body.ok_or_else(|| {
         ApiError::bad_request(format!("a share is longer than {SHARE_BYTES_MAX} bytes"))
     })?;
+
     let request: ShareRequest = serde_json::from_slice(&body)
         .map_err(|error| ApiError::bad_request(format!("this is no share: {error}")))?;
+    drop((body, reading));
     if request.version != VERSION {
         // 503, so that another copy is asked.
         return Err(ApiError::unavailable(format!(
