@@ -13,7 +13,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("segment", &["record", "platform"]),
     ("store", &["record", "platform", "segment"]),
     ("collector", &["record", "platform", "segment"]),
-    ("cluster", &["record"]),
+    ("cluster", &["record", "platform"]),
     ("query", &["record", "platform"]),
     ("logql", &["query", "record"]),
     ("summary", &["record"]),

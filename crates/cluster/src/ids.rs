@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::CatalogError;
+
 /// A node, by the id that it draws once and stores beside its data. It is the id in the headers of
 /// its frames. A node that lost its data directory draws another id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +27,18 @@ pub enum Resource {
     Retention,
     /// Deleting objects that no query can need any more.
     Sweep,
+}
+
+impl Resource {
+    /// The partition, for methods of the catalog that work on one.
+    pub(crate) fn partition(self) -> Result<u32, CatalogError> {
+        match self {
+            Resource::Partition(partition) => Ok(partition),
+            other => Err(CatalogError::Refused(format!(
+                "the lease is of {other}, which is no partition"
+            ))),
+        }
+    }
 }
 
 impl fmt::Display for Resource {

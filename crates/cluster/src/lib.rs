@@ -12,15 +12,36 @@
 
 mod catalog;
 mod error;
+mod frame_log;
+mod hot;
 mod ids;
-mod log;
+mod jobs;
+mod member;
 mod objects;
+mod partition;
+mod plan;
+mod producer;
+mod publisher;
+mod reader;
+pub mod sim;
 
 pub use catalog::{
     Catalog, LeaseRow, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
     PartitionRow, PartitionState, Publication, Role, SegmentRow, Snapshot, TimeRange, Totals, View,
 };
 pub use error::{CatalogError, Failure, LogError, ObjectError};
+pub use frame_log::{FrameLog, Message};
+pub use hot::{HotError, HotFrame, HotPart};
 pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
-pub use log::{FrameLog, Message};
+pub use jobs::{
+    JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
+};
+pub use member::{Change, LeaseSettings, Member};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
+pub use partition::Partition;
+pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
+pub use producer::{Appended, Full, Producer, ProducerSettings};
+pub use publisher::{
+    Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
+};
+pub use reader::{Duplicates, Reader, ReaderSettings, Taken};
