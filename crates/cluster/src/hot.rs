@@ -144,6 +144,11 @@ impl HotPart {
         self.lock().position
     }
 
+    /// The offset below which everything is published.
+    pub fn committed(&self) -> u64 {
+        self.lock().committed
+    }
+
     /// Bytes of frames that are not published.
     pub fn bytes_unpublished(&self) -> usize {
         self.lock().bytes_unpublished

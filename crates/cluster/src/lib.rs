@@ -24,6 +24,8 @@ mod producer;
 mod publisher;
 mod reader;
 pub mod sim;
+#[cfg(test)]
+mod simulation;
 
 pub use catalog::{
     Catalog, LeaseRow, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
