@@ -46,6 +46,10 @@ pub fn query(world: &Arc<World>, times: TimeRange) -> Result<Answer, String> {
             _ => world.run_a_little(),
         }
     };
+    if world.chance(300) {
+        // A slow query.
+        (0..world.below(20)).for_each(|_| world.run_a_little());
+    }
     let mut found: Vec<(usize, i64)> = Vec::new();
     for frame in gathered.answers.iter().flatten() {
         let text = |line: record::frame::Line<'_>| String::from_utf8_lossy(line.bytes).into_owned();

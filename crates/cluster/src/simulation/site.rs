@@ -110,7 +110,8 @@ impl Network for Link {
         world.pause_in_call(self.site);
         let site = &world.sites[self.site];
         // A crash, or a link that broke, while the answer was on its way.
-        !site.has_crashed.load(Relaxed) && (world.is_calm() || !site.is_cut_off(self.engine, world.now_ns()))
+        !site.has_crashed.load(Relaxed)
+            && (world.is_calm() || !site.is_cut_off(self.engine, world.now_ns()))
     }
 
     fn later(&self, call: Box<dyn FnOnce() + Send>) {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::model::Model;
-use super::world::World;
+use super::world::{Count, World};
 use crate::catalog::{NodeInfo, Role, SegmentRow, TimeRange};
 use crate::error::{CatalogError, Failure};
 use crate::hot::HotFrame;
@@ -57,8 +57,8 @@ impl StoreNode {
         self.member.set_accepting(!world.sites[site].is_disk_full.load(Relaxed));
         self.step_member(world, site);
         match world.below(10) {
-            0..4 => self.step_reader(world, site),
-            4..9 => self.step_publisher(world, site),
+            0..3 => self.step_reader(world, site),
+            3..7 => self.step_publisher(world, site),
             _ => self.step_job(world, site),
         }
     }
@@ -98,6 +98,7 @@ impl StoreNode {
         match Partition::open(&world.remote_catalog(site), lease, reading, publishing) {
             Ok(partition) => {
                 partition.hot.extend(self.member.until_ns(&lease).unwrap_or(0));
+                world.count(Count::Openings, 1);
                 world.register(site, number, lease.epoch, &partition.hot);
                 self.partitions.insert(number, (lease, partition));
             }
@@ -128,7 +129,9 @@ impl StoreNode {
         let now_ns = world.monotonic_ns(site);
         if let Some((_, partition)) = self.any_partition(world) {
             let log = world.remote_log(site);
-            let _ = partition.reader.step(&log, Duration::ZERO, now_ns);
+            if let Ok(taken) = partition.reader.step(&log, Duration::ZERO, now_ns) {
+                world.count(Count::Duplicates, taken.duplicates);
+            }
         }
     }
 
@@ -139,11 +142,15 @@ impl StoreNode {
         let (catalog, objects) = (world.remote_catalog(site), world.remote_objects(site));
         let sealer = SimSealer { world, site };
         match partition.publisher.step(&catalog, &objects, &sealer, now_ns) {
-            Ok(Progress::Published(publication)) => world.trace(|| {
-                let name = publication.segment.map(|segment| segment.name);
-                format!("{site}: published {:?} as {name:?}", publication.offsets)
-            }),
+            Ok(Progress::Published(publication)) => {
+                world.count(Count::Published, 1);
+                world.trace(|| {
+                    let name = publication.segment.map(|segment| segment.name);
+                    format!("{site}: published {:?} as {name:?}", publication.offsets)
+                });
+            }
             Err(PublishError::Over(error)) => {
+                world.count(Count::Over, 1);
                 world.trace(|| format!("{site}: over {}: {error}", lease.resource));
                 self.member.is_over(&lease);
                 self.drop_lease(world, site, &lease);
@@ -169,7 +176,10 @@ impl StoreNode {
         let sealer = SimSealer { world, site };
         let result = match job {
             Job::Merge(merge) => merge.step(&catalog, &objects, &sealer),
-            Job::Retention(retention) => retention.step(&catalog).map(|count| count > 0),
+            Job::Retention(retention) => retention.step(&catalog).map(|count| {
+                world.count(Count::Dropped, count as u64);
+                count > 0
+            }),
             Job::Sweep(sweep) => sweep.step(&catalog, &objects),
         };
         let lease = *lease;
@@ -216,6 +226,7 @@ struct SimSealer<'a> {
 impl SimSealer<'_> {
     fn sealed(&self, text: String, received_last_ns: i64) -> Result<Sealed, SealError> {
         if self.world.sites[self.site].is_disk_full.load(Relaxed) {
+            self.world.count(Count::Unsealed, 1);
             return Err(SealError("disk full".to_owned()));
         }
         let range = |(_, ns)| TimeRange { first_ns: ns, last_ns: ns };
@@ -251,6 +262,7 @@ impl Merger for SimSealer<'_> {
             read.map_err(|error| SealError(error.to_string()))?;
             text.push_str(&String::from_utf8_lossy(&bytes));
         }
+        self.world.count(Count::Merged, 1);
         let received = segments.iter().map(|segment| segment.received_last_ns);
         self.sealed(text, received.max().unwrap_or(0))
     }

@@ -25,6 +25,27 @@ use crate::sim::{Remote, SimCatalog, SimLog, SimObjects};
 const DEPTH_MAX: usize = 3;
 const START_NS: i64 = 1_000_000_000_000;
 
+/// What happened in a history.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    Complete,
+    Incomplete,
+    Failed,
+    Lines,
+    Duplicates,
+    Openings,
+    Published,
+    /// Publishers that were told that their lease is over.
+    Over,
+    Merged,
+    Dropped,
+    /// Sealing or merging failed.
+    Unsealed,
+}
+
+/// How often each thing happened.
+pub type Counts = [u64; Count::Unsealed as usize + 1];
+
 type Later = (i64, Box<dyn FnOnce() + Send>);
 
 pub struct World {
@@ -54,6 +75,7 @@ pub struct World {
     node_ids: AtomicUsize,
     /// What happened, if it is to be printed.
     events: Option<Mutex<Vec<String>>>,
+    counts: Mutex<Counts>,
     this: Weak<World>,
 }
 
@@ -106,6 +128,7 @@ impl World {
                 closing: AtomicBool::new(false),
                 node_ids: AtomicUsize::new(1000),
                 events: is_traced.then(Mutex::default),
+                counts: Mutex::default(),
                 this: this.clone(),
             }
         })
@@ -167,6 +190,14 @@ impl World {
             let seconds = (self.now_ns() - START_NS) as f64 / 1e9;
             events.lock().unwrap().push(format!("{seconds:8.3} {}", event()));
         }
+    }
+
+    pub fn count(&self, what: Count, number: u64) {
+        self.counts.lock().unwrap()[what as usize] += number;
+    }
+
+    pub fn counts(&self) -> Counts {
+        *self.counts.lock().unwrap()
     }
 
     pub fn events(&self) -> Vec<String> {
@@ -301,6 +332,13 @@ impl World {
         if place.has_crashed.swap(false, Relaxed) {
             *node = None;
             self.hot_parts.lock().unwrap().retain(|(owner, _), _| *owner != site);
+        }
+    }
+
+    pub fn restart_stores(&self) {
+        for (index, site) in self.sites.iter().enumerate().filter(|(_, site)| site.is_store) {
+            *site.node.lock().unwrap() = None;
+            self.hot_parts.lock().unwrap().retain(|(owner, _), _| *owner != index);
         }
     }
 
