@@ -20,6 +20,7 @@ mod member;
 mod objects;
 mod partition;
 mod plan;
+mod postgres;
 mod producer;
 mod publisher;
 mod reader;
@@ -42,6 +43,7 @@ pub use member::{Change, LeaseSettings, Member};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
 pub use partition::Partition;
 pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
+pub use postgres::{PgCatalog, PgSettings};
 pub use producer::{Appended, Full, Producer, ProducerSettings};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
