@@ -89,9 +89,9 @@ impl TimeRange {
     /// All times.
     pub const ALL: TimeRange = TimeRange { first_ns: i64::MIN, last_ns: i64::MAX };
 
-    /// Whether the two have a time in common.
+    /// Whether the two have a time in common. A range that ends before it begins has none.
     pub fn overlaps(&self, other: &TimeRange) -> bool {
-        self.first_ns <= other.last_ns && other.first_ns <= self.last_ns
+        self.first_ns.max(other.first_ns) <= self.last_ns.min(other.last_ns)
     }
 
     /// The smallest range that has both.

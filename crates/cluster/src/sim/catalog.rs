@@ -148,7 +148,7 @@ impl Catalog for SimCatalog {
         self.with(|state, now_ns| {
             state.nodes.insert(node.node, (node.clone(), now_ns));
             state.nodes.retain(|_, (_, seen_ns)| !is_older(*seen_ns, NODE_FORGOTTEN_AFTER, now_ns));
-            for lease in leases {
+            for lease in leases.iter().filter(|lease| lease.owner == node.node) {
                 if state.check(lease).is_ok()
                     && let Some(row) = state.leases.get_mut(&lease.resource)
                 {
