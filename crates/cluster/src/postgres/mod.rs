@@ -1,8 +1,8 @@
 //! The catalog in PostgreSQL.
 //!
-//! Every call is one transaction, and needs nothing of the session: no prepared statements, no
-//! settings but those of the transaction, no advisory locks. So PgBouncer may stand in between and
-//! pool transactions. A small pool of connections keeps plans of queries from waiting behind a
+//! Every call is one transaction, and leaves nothing in the session: no prepared statements,
+//! settings or locks that outlive the transaction. So PgBouncer may stand in between and pool
+//! transactions. A small pool of connections keeps plans of queries from waiting behind a
 //! larger transaction of a job.
 //!
 //! An outcome is unknown only if the answer to `COMMIT` is lost. Whatever fails before has not

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -76,27 +76,31 @@ impl Pool {
     ) -> Result<T, CatalogError> {
         self.runtime.block_on(async {
             let call_timeout = self.settings.call_timeout;
+            let deadline = Instant::now() + call_timeout;
             let late = |_| CatalogError::Unavailable(format!("no answer within {call_timeout:?}"));
-            let _place = timeout(call_timeout, self.places.acquire()).await.map_err(late)?;
-            let begin = timeout(call_timeout, self.begin(access)).await;
+            let place = timeout_at(deadline, self.places.acquire()).await.map_err(late)?;
+            let begin = timeout_at(deadline, self.begin(access)).await;
             let client = begin.map_err(late)??;
-            match timeout(call_timeout, body(&client)).await.map_err(late)? {
+            match timeout_at(deadline, body(&client)).await.map_err(late)? {
                 Ok(value) => {
                     // From here on the outcome is unknown if there is no answer.
-                    let commit = timeout(call_timeout, client.batch_execute("COMMIT")).await;
-                    let commit = commit.map_err(|_| format!("no answer within {call_timeout:?}"));
-                    match commit {
-                        Ok(Ok(())) => self.lock().push(client),
+                    match timeout_at(deadline, client.batch_execute("COMMIT")).await {
+                        Ok(Ok(())) => self.keep(client),
+                        // What was read is right in any case.
                         _ if access == Access::Read => {}
                         Ok(Err(error)) => return Err(not_committed(&error)),
-                        Err(error) => return Err(CatalogError::Unknown(error)),
+                        Err(_) => {
+                            let error = format!("no answer to COMMIT within {call_timeout:?}");
+                            return Err(CatalogError::Unknown(error));
+                        }
                     }
+                    drop(place);
                     Ok(value)
                 }
                 Err(Failed::Found(error)) => {
-                    let rollback = timeout(call_timeout, client.batch_execute("ROLLBACK")).await;
+                    let rollback = timeout_at(deadline, client.batch_execute("ROLLBACK")).await;
                     if let Ok(Ok(())) = rollback {
-                        self.lock().push(client);
+                        self.keep(client);
                     }
                     Err(error)
                 }
@@ -143,6 +147,10 @@ impl Pool {
             }
         });
         Ok(client)
+    }
+
+    fn keep(&self, client: Client) {
+        self.lock().push(client);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Client>> {
