@@ -2,13 +2,16 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config, Connection, NoTls};
 
 use super::PgSettings;
+use super::tls::Tls;
 use crate::error::CatalogError;
 
 /// What a transaction does.
@@ -45,6 +48,7 @@ pub struct Pool {
     runtime: Runtime,
     settings: PgSettings,
     config: Config,
+    tls: Option<Tls>,
     idle: Mutex<Vec<Client>>,
     places: Semaphore,
 }
@@ -60,12 +64,19 @@ impl Pool {
         if config.get_application_name().is_none() {
             config.application_name("loginson");
         }
+        let tls = settings.root_certificates.as_deref().map(Tls::new).transpose()?;
+        if tls.is_some() {
+            config.ssl_mode(SslMode::Require);
+        } else if config.get_ssl_mode() == SslMode::Require {
+            let error = "sslmode=require needs a file of root certificates";
+            return Err(CatalogError::Refused(error.to_owned()));
+        }
         // One worker drives all connections; callers wait on their own threads.
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(1).max_blocking_threads(4).thread_name("catalog").enable_all();
         let runtime = builder.build().map_err(|error| refused(&error))?;
         let places = Semaphore::new(settings.connections_max.max(1));
-        Ok(Pool { runtime, settings, config, idle: Mutex::default(), places })
+        Ok(Pool { runtime, settings, config, tls, idle: Mutex::default(), places })
     }
 
     /// Runs `body` as one transaction.
@@ -139,14 +150,17 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Client, CatalogError> {
-        let (client, connection) = self.config.connect(NoTls).await.map_err(|e| failed(&e))?;
-        // Ends with its client, or with the server.
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                log::debug!("connection to the catalog ended: {}", chain(&error));
+        match &self.tls {
+            Some(tls) => {
+                let connected = self.config.connect(tls.clone()).await;
+                connected.map(|(client, connection)| drive(client, connection))
             }
-        });
-        Ok(client)
+            None => {
+                let connected = self.config.connect(NoTls).await;
+                connected.map(|(client, connection)| drive(client, connection))
+            }
+        }
+        .map_err(|error| failed(&error))
     }
 
     fn keep(&self, client: Client) {
@@ -156,6 +170,20 @@ impl Pool {
     fn lock(&self) -> MutexGuard<'_, Vec<Client>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Lets the worker drive a connection, which ends with its client or with the server.
+fn drive<S, T>(client: Client, connection: Connection<S, T>) -> Client
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            log::debug!("connection to the catalog ended: {}", chain(&error));
+        }
+    });
+    client
 }
 
 /// An error before `COMMIT`: nothing happened.
