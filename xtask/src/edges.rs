@@ -7,12 +7,13 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Each crate, and the crates of the project that it may use.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("record", &[]),
     ("platform", &[]),
     ("segment", &["record", "platform"]),
     ("store", &["record", "platform", "segment"]),
     ("collector", &["record", "platform", "segment"]),
+    ("cluster", &["record", "platform"]),
     ("query", &["record", "platform"]),
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
@@ -30,6 +31,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
             "segment",
             "store",
             "collector",
+            "cluster",
             "query",
             "logql",
             "summary",

@@ -1,0 +1,389 @@
+//! Membership and ownership: the leases that one node has.
+//!
+//! A node heartbeats, and with the same call extends its leases. Each live store has a quota of
+//! partitions. A store below its quota takes free partitions; a store above its quota gives the
+//! surplus back. Nobody takes a lease from a live owner.
+//!
+//! Invariant: the node counts a lease as ended before the catalog does. The catalog counts from
+//! when it receives a renewal, the node from before it sends one, less a margin for clocks that
+//! run at different rates. A node that is suspended, so that its clock stands still, may count
+//! wrongly; then the epochs keep what it publishes out (see [`crate::Catalog::publish`]), and
+//! queries name the offsets that they want (see [`crate::HotPart::read`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::catalog::{Catalog, NodeInfo, Role, View};
+use crate::error::CatalogError;
+use crate::ids::{Lease, NodeId, Resource};
+
+/// Times of leases.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseSettings {
+    /// How long a lease lasts without renewal. A node that is silent for this long counts as dead.
+    pub ttl: Duration,
+    /// Time between heartbeats; a third of `ttl` or less, so that two may fail.
+    pub renew_every: Duration,
+    /// How much earlier than the catalog a node counts its lease as ended.
+    pub margin: Duration,
+}
+
+impl LeaseSettings {
+    /// Leases of `ttl`: renewed after a quarter, counted as ended an eighth early.
+    pub fn of_ttl(ttl: Duration) -> LeaseSettings {
+        LeaseSettings { ttl, renew_every: ttl / 4, margin: ttl / 8 }
+    }
+}
+
+/// What a step changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The node has a lease of a partition from now on.
+    Gained(Lease),
+    /// The lease is over, or is about to be given back: the node stops using it before the next
+    /// step.
+    Lost(Lease),
+}
+
+struct Held {
+    lease: Lease,
+    until_ns: u64,
+}
+
+/// The leases of one node; stepped by one thread.
+pub struct Member {
+    info: NodeInfo,
+    settings: LeaseSettings,
+    held: BTreeMap<Resource, Held>,
+    /// Told to the caller with one step each.
+    changes: VecDeque<Change>,
+    /// Leases that the caller was told to stop using, to be given back.
+    leaving: VecDeque<Lease>,
+    heartbeat_ns: u64,
+    view: View,
+}
+
+impl Member {
+    /// A node without leases, which heartbeats at its first step.
+    pub fn new(info: NodeInfo, settings: LeaseSettings) -> Member {
+        Member {
+            info,
+            settings,
+            held: BTreeMap::new(),
+            changes: VecDeque::new(),
+            leaving: VecDeque::new(),
+            heartbeat_ns: 0,
+            view: View::default(),
+        }
+    }
+
+    /// This node's id.
+    pub fn node(&self) -> NodeId {
+        self.info.node
+    }
+
+    /// Says whether the node can take partitions: not while its disk is full or while it shuts
+    /// down. While another store accepts, a node that does not gives its partitions back.
+    pub fn set_accepting(&mut self, accepting: bool) {
+        if self.info.accepting != accepting {
+            self.info.accepting = accepting;
+            self.heartbeat_ns = 0;
+        }
+    }
+
+    /// Until when the node has a lease, by the monotonic clock that it is stepped with.
+    pub fn until_ns(&self, lease: &Lease) -> Option<u64> {
+        self.held.get(&lease.resource).filter(|held| held.lease == *lease).map(|held| held.until_ns)
+    }
+
+    /// All nodes and leases, as of the last heartbeat.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Does the next thing that is due, with one call of the catalog at most. `partitions` is the
+    /// log's number of them; `now_ns` is monotonic. After an error, the caller waits a little and
+    /// steps again.
+    pub fn step(
+        &mut self,
+        catalog: &dyn Catalog,
+        partitions: u32,
+        now_ns: u64,
+    ) -> Result<Option<Change>, CatalogError> {
+        self.expire(now_ns);
+        if let Some(change) = self.changes.pop_front() {
+            return Ok(Some(change));
+        }
+        if let Some(lease) = self.leaving.pop_front() {
+            // Tried once. If it fails, the lease expires by itself.
+            catalog.release(&lease)?;
+            return Ok(None);
+        }
+        if now_ns >= self.heartbeat_ns {
+            return self.heartbeat(catalog, now_ns).map(|()| None);
+        }
+        let quota = self.quota(partitions);
+        let owned = self.held.keys().filter(|held| matches!(held, Resource::Partition(_))).count();
+        if owned > quota {
+            let surplus = self.held.keys().rfind(|held| matches!(held, Resource::Partition(_)));
+            let surplus = *surplus.expect("it owns partitions");
+            self.give_up(surplus);
+        } else if owned < quota
+            && let Some(free) = self.free(partitions)
+            && let Some(lease) = self.acquire(catalog, free, now_ns)?
+        {
+            self.changes.push_back(Change::Gained(lease));
+        }
+        Ok(self.changes.pop_front())
+    }
+
+    /// Takes a resource, which the heartbeats extend from then on; `None` while another node has
+    /// it. For jobs; partitions are taken by [`step`](Self::step).
+    pub fn acquire(
+        &mut self,
+        catalog: &dyn Catalog,
+        resource: Resource,
+        now_ns: u64,
+    ) -> Result<Option<Lease>, CatalogError> {
+        let lease = catalog.acquire(resource, self.info.node, self.settings.ttl)?;
+        match lease {
+            Some(lease) => {
+                self.held.insert(resource, Held { lease, until_ns: self.valid_until(now_ns) });
+            }
+            // Somebody was faster. The next heartbeat tells who.
+            None => match self.view.leases.iter_mut().find(|row| row.resource == resource) {
+                Some(row) => (row.owner, row.live) = (None, true),
+                None => self.heartbeat_ns = 0,
+            },
+        }
+        Ok(lease)
+    }
+
+    /// Gives a lease back: the next step says that it is lost, and the step after that tells the
+    /// catalog.
+    pub fn give_up(&mut self, resource: Resource) {
+        if let Some(held) = self.held.remove(&resource) {
+            self.changes.push_back(Change::Lost(held.lease));
+            self.leaving.push_back(held.lease);
+        }
+    }
+
+    /// Drops a lease that the catalog called over. The caller has stopped using it.
+    pub fn is_over(&mut self, lease: &Lease) {
+        if self.until_ns(lease).is_some() {
+            self.held.remove(&lease.resource);
+        }
+    }
+
+    fn valid_until(&self, sent_ns: u64) -> u64 {
+        sent_ns + nanos(self.settings.ttl.saturating_sub(self.settings.margin))
+    }
+
+    fn expire(&mut self, now_ns: u64) {
+        for (_, held) in self.held.extract_if(.., |_, held| held.until_ns <= now_ns) {
+            self.changes.push_back(Change::Lost(held.lease));
+        }
+    }
+
+    fn heartbeat(&mut self, catalog: &dyn Catalog, now_ns: u64) -> Result<(), CatalogError> {
+        let leases: Vec<Lease> = self.held.values().map(|held| held.lease).collect();
+        self.view = catalog.heartbeat(&self.info, &leases, self.settings.ttl)?;
+        self.heartbeat_ns = now_ns + nanos(self.settings.renew_every);
+        let until_ns = self.valid_until(now_ns);
+        for lease in leases {
+            let holds = self.view.leases.iter().any(|row| {
+                (row.resource, row.owner, row.epoch)
+                    == (lease.resource, Some(lease.owner), lease.epoch)
+            });
+            match self.held.get_mut(&lease.resource) {
+                Some(held) if holds => held.until_ns = until_ns,
+                _ => {
+                    self.held.remove(&lease.resource);
+                    self.changes.push_back(Change::Lost(lease));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many partitions this node is to have. Stores share them evenly, in the order of their
+    /// ids; those with the lowest ids have one more if there is a remainder.
+    fn quota(&self, partitions: u32) -> usize {
+        let stores: Vec<NodeId> = self
+            .view
+            .nodes
+            .iter()
+            .filter(|row| row.info.roles.contains(&Role::Store) && row.info.accepting)
+            .filter(|row| row.silent < self.settings.ttl)
+            .map(|row| row.info.node)
+            .collect();
+        match stores.iter().position(|node| *node == self.info.node) {
+            Some(rank) if self.info.accepting => {
+                let (each, rest) =
+                    (partitions as usize / stores.len(), partitions as usize % stores.len());
+                each + usize::from(rank < rest)
+            }
+            // It does not accept. Without another store that does, it keeps what it has, so that
+            // its newest frames can still be queried.
+            _ if stores.is_empty() => usize::MAX,
+            _ => 0,
+        }
+    }
+
+    /// A partition that nobody has, or that the catalog counts as this node's and this node does
+    /// not: from before a restart, or because an answer was lost.
+    fn free(&self, partitions: u32) -> Option<Resource> {
+        if !self.info.accepting {
+            return None;
+        }
+        // Nodes begin at different places, so that they seldom want the same one.
+        let first = self.info.node.0 % partitions.max(1);
+        (0..partitions)
+            .map(|index| Resource::Partition((first + index) % partitions))
+            .filter(|resource| !self.held.contains_key(resource))
+            .find(|resource| {
+                let row = self.view.leases.iter().find(|row| row.resource == *resource);
+                row.is_none_or(|row| !row.live || row.owner == Some(self.info.node))
+            })
+    }
+}
+
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use platform::{Clock, ManualClock};
+
+    use super::*;
+    use crate::sim::SimCatalog;
+
+    const PARTITIONS: u32 = 7;
+    const TTL: Duration = Duration::from_secs(8);
+
+    struct Cluster {
+        clock: Arc<ManualClock>,
+        catalog: SimCatalog,
+        members: Vec<Member>,
+    }
+
+    impl Cluster {
+        fn new() -> Cluster {
+            let clock = Arc::new(ManualClock::new(0));
+            Cluster { catalog: SimCatalog::new(clock.clone()), clock, members: Vec::new() }
+        }
+
+        fn join(&mut self, node: u32) {
+            let info = NodeInfo {
+                node: NodeId(node),
+                name: String::new(),
+                address: String::new(),
+                roles: vec![Role::Store],
+                version: String::new(),
+                accepting: true,
+            };
+            self.members.push(Member::new(info, LeaseSettings::of_ttl(TTL)));
+        }
+
+        /// Runs all members for some seconds; returns how many leases were lost.
+        fn run(&mut self, seconds: u64) -> usize {
+            let mut lost = 0;
+            for _ in 0..seconds * 10 {
+                self.clock.advance_ns(100_000_000);
+                for member in &mut self.members {
+                    let now_ns = self.clock.monotonic_ns();
+                    let change = member.step(&self.catalog, PARTITIONS, now_ns).unwrap();
+                    lost += usize::from(matches!(change, Some(Change::Lost(_))));
+                }
+            }
+            lost
+        }
+
+        /// Partitions of each member, the most first.
+        fn shares(&self) -> Vec<usize> {
+            let mut shares: Vec<usize> = self.members.iter().map(|m| m.held.len()).collect();
+            shares.sort_by(|a, b| b.cmp(a));
+            shares
+        }
+    }
+
+    #[test]
+    fn stores_share_partitions_evenly_and_move_few() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        assert_eq!((cluster.run(5), cluster.shares()), (0, vec![7]));
+        cluster.join(2);
+        assert_eq!((cluster.run(10), cluster.shares()), (3, vec![4, 3]));
+        cluster.join(3);
+        assert_eq!((cluster.run(10), cluster.shares()), (2, vec![3, 2, 2]));
+        // Nothing moves without a reason.
+        assert_eq!(cluster.run(60), 0);
+        // A store that does not accept gives its partitions back.
+        cluster.members[0].set_accepting(false);
+        assert_eq!((cluster.run(10), cluster.shares()), (3, vec![4, 3, 0]));
+        cluster.members[1].set_accepting(false);
+        assert_eq!((cluster.run(10), cluster.shares()), (4, vec![7, 0, 0]));
+        // When none accepts, the last keeps what it has.
+        cluster.members[2].set_accepting(false);
+        assert_eq!((cluster.run(30), cluster.shares()), (0, vec![7, 0, 0]));
+        cluster.members[0].set_accepting(true);
+        assert_eq!((cluster.run(30), cluster.shares()), (7, vec![7, 0, 0]));
+    }
+
+    #[test]
+    fn a_dead_node_is_replaced_after_its_leases() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        cluster.join(2);
+        cluster.run(10);
+        assert_eq!(cluster.shares(), [4, 3]);
+        cluster.members.remove(1);
+        cluster.run(5);
+        assert_eq!(cluster.shares(), [4]);
+        cluster.run(10);
+        assert_eq!(cluster.shares(), [7]);
+    }
+
+    #[test]
+    fn more_stores_than_partitions() {
+        let mut cluster = Cluster::new();
+        (1..=9).for_each(|node| cluster.join(node));
+        cluster.run(20);
+        assert_eq!(cluster.shares(), [1, 1, 1, 1, 1, 1, 1, 0, 0]);
+    }
+
+    /// A catalog that fails is no reason to serve for longer.
+    #[test]
+    fn a_node_stops_before_the_catalog_gives_its_lease_away() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        cluster.run(5);
+        let member = &mut cluster.members[0];
+        let renewed_ns = member.heartbeat_ns - nanos(member.settings.renew_every);
+        let until_ns = member.held.values().map(|held| held.until_ns).max().unwrap();
+        assert_eq!(until_ns, renewed_ns + 7_000_000_000);
+        // Its process is stopped until a little before; then until the end.
+        cluster.clock.advance_ns((until_ns - cluster.clock.monotonic_ns()) as i64);
+        let now_ns = cluster.clock.monotonic_ns();
+        let change = member.step(&cluster.catalog, PARTITIONS, now_ns).unwrap();
+        assert!(matches!(change, Some(Change::Lost(_))));
+        assert!(member.held.is_empty());
+        let view = cluster.catalog.heartbeat(&member.info, &[], TTL).unwrap();
+        assert_eq!(view.leases.iter().filter(|row| row.live).count(), PARTITIONS as usize);
+    }
+
+    #[test]
+    fn leases_of_a_former_life_are_taken_again_at_once() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        cluster.run(5);
+        cluster.members.clear();
+        cluster.join(1);
+        cluster.run(2);
+        assert_eq!(cluster.shares(), [7]);
+        assert!(cluster.members[0].held.values().all(|held| held.lease.epoch == 2));
+    }
+}
