@@ -202,7 +202,7 @@ mod tests {
         let mut frame = FrameBuilder::new();
         frame.push_lines(&Origin::new(Transport::Http, Format::Auto, None), 7, lines);
         let frame = frame.finish(1, sequence).expect("there are lines");
-        Parser::new(ParserConfig::default()).parse(Arc::new(frame))
+        Parser::new(&ParserConfig::default()).expect("it is valid").parse(Arc::new(frame))
     }
 
     fn shown(batch: &Batch, row: &Row<'_>) -> String {
