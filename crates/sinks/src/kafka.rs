@@ -97,6 +97,9 @@ struct Limits {
     batch_records_max: usize,
 }
 
+/// What became of a record: its offset, or why it is not stored.
+type Sent = Result<u64, Error>;
+
 /// A record of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
@@ -208,8 +211,8 @@ impl Kafka {
 
 impl Limits {
     /// Learns from what became of the records of a call, and says what that means for each.
-    fn settle(&mut self, places: &[Place], sent: Vec<Result<u64, Error>>) -> Vec<(usize, Outcome)> {
-        let mut batches: BTreeMap<u32, Vec<(Place, Result<u64, Error>)>> = BTreeMap::new();
+    fn settle(&mut self, places: &[Place], sent: Vec<Sent>) -> Vec<(usize, Outcome)> {
+        let mut batches: BTreeMap<u32, Vec<(Place, Sent)>> = BTreeMap::new();
         for (place, outcome) in places.iter().zip(sent) {
             batches.entry(place.partition).or_default().push((*place, outcome));
         }
@@ -257,7 +260,7 @@ impl Destination for Kafka {
             Some(log) => log.send(records),
             None => Vec::new(),
         };
-        let is_unclear = |outcome: &Result<u64, Error>| {
+        let is_unclear = |outcome: &Sent| {
             outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::OutcomeUnknown)
         };
         let is_lost = !sent.is_empty() && sent.iter().all(is_unclear);
@@ -286,7 +289,7 @@ mod tests {
         Place { document, partition, bytes }
     }
 
-    fn failed(kind: ErrorKind) -> Result<u64, Error> {
+    fn failed(kind: ErrorKind) -> Sent {
         Err(Error::new(kind, "what", "remedy"))
     }
 

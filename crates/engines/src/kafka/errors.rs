@@ -19,6 +19,9 @@ pub enum Call {
 
 const CHECK_BROKERS: &str = "check that the brokers run, their addresses and the network";
 
+const EXPECTS_MORE: &str = "see the log of the broker; if it expects TLS, set `tls = true`, and if \
+                            it expects a login, `user` and its password";
+
 /// Explains an error of the library.
 pub fn explain(error: &KrafkaError, call: Call, config: &Config) -> Error {
     let unclear = match call {
@@ -79,16 +82,20 @@ fn network(error: &io::Error, text: &str, config: &Config) -> Error {
         io::ErrorKind::ConnectionRefused => {
             (format!("no broker answers at {brokers}"), CHECK_BROKERS)
         }
-        _ if all.contains("InvalidContentType") || all.contains("handshake") => {
+        // What a server for TLS answers is read as a length.
+        _ if config.tls.is_none() && all.contains("InvalidLength") => {
+            (format!("the answer of {brokers} is none of a Kafka broker"), EXPECTS_MORE)
+        }
+        _ if config.tls.is_some()
+            && (all.contains("InvalidContentType") || all.contains("handshake")) =>
+        {
             let what = format!("no encrypted connection to {brokers}: {error}");
             (what, "check that the broker expects TLS at this address")
         }
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
             if config.tls.is_none() || config.sasl.is_none() =>
         {
-            let remedy = "see the log of the broker; if it expects TLS, set `tls = true`, and if \
-                          it expects a login, `user` and its password";
-            (format!("{brokers} closed the connection: {error}"), remedy)
+            (format!("{brokers} closed the connection: {error}"), EXPECTS_MORE)
         }
         _ => (format!("the brokers {brokers} cannot be reached: {error}"), CHECK_BROKERS),
     };

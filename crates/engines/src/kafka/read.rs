@@ -115,20 +115,22 @@ impl Log {
                 consumer.seek(topic, place, i64::try_from(from).unwrap_or(i64::MAX)).await?;
                 reader.consumer = Some(consumer);
             }
-            match &reader.consumer {
-                Some(consumer) => consumer.poll(wait).await,
-                None => Ok(Vec::new()),
-            }
+            let Some(consumer) = &reader.consumer else { return Ok((Vec::new(), None)) };
+            let records = consumer.poll(wait).await?;
+            Ok((records, consumer.position(topic, place).await))
         });
         let fetched = fetched.unwrap_or_else(|| Err(krafka::KrafkaError::timeout("reading")));
-        match fetched {
-            // A batch may begin before the offset that was asked for.
-            Ok(records) => reader
-                .fetched
-                .extend(records.into_iter().map(message).filter(|message| message.offset >= from)),
+        let (records, position) = match fetched {
+            Ok(fetched) => fetched,
             Err(krafka::KrafkaError::NoOffset { .. }) => return Err(self.outside(partition, from)),
             Err(error) => return Err(explain(error)),
+        };
+        // The library goes back to the end of a partition that has become shorter.
+        let is_before = |offset: i64| u64::try_from(offset).unwrap_or(0) < from;
+        if records.first().map(|record| record.offset).or(position).is_some_and(is_before) {
+            return Err(self.outside(partition, from));
         }
+        reader.fetched.extend(records.into_iter().map(message));
         Ok(())
     }
 

@@ -7,6 +7,8 @@ use super::Config;
 use super::http::Busy;
 use crate::error::{Error, ErrorKind};
 
+const PERMIT: &str = "permit the user to list, read, write and delete objects of the bucket";
+
 /// Explains an error of a call that may be repeated, about the object `name` if there is one.
 pub fn explain(error: &StoreError, name: &str, config: &Config) -> Error {
     let bucket = &config.bucket;
@@ -15,12 +17,17 @@ pub fn explain(error: &StoreError, name: &str, config: &Config) -> Error {
         name => format!("object {name} of bucket {bucket}"),
     };
     let text = hide(&error.to_string(), config);
+    // The library tells some errors by their text alone.
+    let code = code(&text).unwrap_or_default();
+    if code == "NoSuchBucket" {
+        let what = format!("there is no bucket {bucket}");
+        return Error::new(ErrorKind::Refused, what, "create it, or correct `bucket`");
+    }
+    if let Some(remedy) = remedy_of_access(code) {
+        let what = format!("{place}: the storage refuses access: {code}");
+        return Error::new(ErrorKind::Refused, what, remedy);
+    }
     match error {
-        StoreError::NotFound { .. } if text.contains("NoSuchBucket") => Error::new(
-            ErrorKind::Refused,
-            format!("there is no bucket {bucket}"),
-            "create it, or correct `bucket`",
-        ),
         StoreError::NotFound { .. } => {
             Error::new(ErrorKind::NotFound, format!("{place} is not there"), "")
         }
@@ -31,8 +38,8 @@ pub fn explain(error: &StoreError, name: &str, config: &Config) -> Error {
         }
         StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => Error::new(
             ErrorKind::Refused,
-            format!("{place}: the storage refuses access: {}", code(&text)),
-            remedy_of_access(&text),
+            format!("{place}: the storage refuses access: {text}"),
+            PERMIT,
         ),
         _ => match http_error(error) {
             Some(found) => network(found, config),
@@ -104,19 +111,20 @@ fn network(error: &HttpError, config: &Config) -> Error {
     }
 }
 
-/// The code in an error of S3, or all of the text.
-fn code(text: &str) -> &str {
-    let between = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    between.map_or(text, |(code, _)| code)
+/// The code in an error of S3, if there is one.
+fn code(text: &str) -> Option<&str> {
+    Some(text.split_once("<Code>")?.1.split_once("</Code>")?.0)
 }
 
-fn remedy_of_access(text: &str) -> &'static str {
-    match code(text) {
-        "InvalidAccessKeyId" => "check the access key",
-        "SignatureDoesNotMatch" => "check the secret key and `region`",
-        "RequestTimeTooSkewed" => "set the clock of this machine",
-        "ExpiredToken" => "give new credentials",
-        _ => "permit the user to list, read, write and delete objects of the bucket",
+/// What to do about a code that is about who may do what; `None` for other codes.
+fn remedy_of_access(code: &str) -> Option<&'static str> {
+    match code {
+        "InvalidAccessKeyId" => Some("check the access key"),
+        "SignatureDoesNotMatch" => Some("check the secret key and `region`"),
+        "RequestTimeTooSkewed" => Some("set the clock of this machine"),
+        "ExpiredToken" | "InvalidToken" => Some("give new credentials"),
+        "AccessDenied" => Some(PERMIT),
+        _ => None,
     }
 }
 

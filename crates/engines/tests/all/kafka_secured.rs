@@ -110,32 +110,36 @@ fn tls_logins_and_certificates() {
         assert!(error.remedy.contains("check `user` and its password"), "{error}");
         assert!(!error.to_string().contains("hunter33"), "{error}");
     }
-    // Nobody vouches for the broker.
+    let logins = server.port + 1;
+    let certificates = server.port + 2;
+    let user = || sasl(Mechanism::Plain, "hunter22");
     let system = Some(Tls::default());
-    let error = Log::connect(config(server.port + 1, system, sasl(Mechanism::Plain, "hunter22")));
-    let error = error.unwrap_err();
-    assert!(error.remedy.contains("with `ca`"), "{error}");
-    // The broker expects TLS, and a login.
-    for port in [server.port + 1, server.port + 2] {
-        let error = Log::connect(config(port, None, None)).unwrap_err();
-        assert!(error.remedy.contains("set `tls = true`"), "{error}");
+    // Each configuration is wrong in one way.
+    let mut wrong = Vec::new();
+    for (what, config, remedy) in [
+        ("nobody vouches for the broker", config(logins, system, user()), "with `ca`"),
+        ("a login without TLS", config(logins, None, user()), "set `tls = true`"),
+        ("no TLS", config(certificates, None, None), "set `tls = true`"),
+        ("no login", config(logins, Some(trusting.clone()), None), "`user` and its password"),
+        ("TLS", config(server.port, Some(trusting.clone()), None), "expects TLS"),
+        ("no certificate", config(certificates, Some(trusting.clone()), None), "certificate"),
+    ] {
+        match Log::connect(config) {
+            Ok(_) => wrong.push(format!("{what}: connected")),
+            Err(error) if !error.remedy.contains(remedy) => wrong.push(format!("{what}: {error}")),
+            Err(_) => {}
+        }
     }
-    let error = Log::connect(config(server.port + 1, Some(trusting.clone()), None)).unwrap_err();
-    assert!(error.remedy.contains("`user` and its password"), "{error}");
-    // It expects no TLS.
-    let error = Log::connect(config(server.port, Some(trusting.clone()), None)).unwrap_err();
-    assert!(error.remedy.contains("expects TLS"), "{error}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
 
     // A certificate of the client is a login.
     let identity = Identity { certificate: client.certificate.clone(), key: client.key.clone() };
     let known = Tls { identity: Some(identity), ..trusting.clone() };
-    let log = Log::connect(config(server.port + 2, Some(known), None)).unwrap();
+    let log = Log::connect(config(certificates, Some(known), None)).unwrap();
     assert_eq!(log.append(0, &[b"message"]).unwrap(), stored);
-    let error = Log::connect(config(server.port + 2, Some(trusting.clone()), None)).unwrap_err();
-    assert!(!error.remedy.is_empty(), "{error}");
     // Files are looked at before anything is sent.
-    let wrong = Identity { certificate: client.certificate, key: own.certificate.clone() };
-    let wrong = Tls { identity: Some(wrong), ..trusting };
-    let error = Log::connect(config(server.port + 2, Some(wrong), None)).unwrap_err();
+    let identity = Identity { certificate: client.certificate, key: own.certificate.clone() };
+    let keyless = Tls { identity: Some(identity), ..trusting };
+    let error = Log::connect(config(certificates, Some(keyless), None)).unwrap_err();
     assert!(error.what.starts_with("there is no private key in "), "{error}");
 }
