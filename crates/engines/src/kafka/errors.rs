@@ -82,6 +82,11 @@ fn network(error: &io::Error, text: &str, config: &Config) -> Error {
         io::ErrorKind::ConnectionRefused => {
             (format!("no broker answers at {brokers}"), CHECK_BROKERS)
         }
+        _ if all.contains("received fatal alert") && all.contains("Certificate") => {
+            let what = format!("{brokers} refused the certificate of this client: {text}");
+            let remedy = "give a certificate, with its key, of a CA that the broker trusts";
+            return Error::new(ErrorKind::Refused, what, remedy);
+        }
         // What a server for TLS answers is read as a length.
         _ if config.tls.is_none() && all.contains("InvalidLength") => {
             (format!("the answer of {brokers} is none of a Kafka broker"), EXPECTS_MORE)

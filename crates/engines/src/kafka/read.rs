@@ -29,13 +29,15 @@ pub struct Reader {
     consumer: Option<Consumer>,
     /// The offset that the next message is expected to have, or a smaller one.
     next: u64,
+    /// Whether the consumer is to go on elsewhere than behind what it fetched.
+    is_moved: bool,
     fetched: VecDeque<Message>,
 }
 
 impl Log {
     /// Messages of a partition from the offset `from` on, in their order. Waits for at most `wait`
     /// until there is one; empty if there is none by then. Takes at most
-    /// [`Config::request_time_max`](super::Config::request_time_max) longer.
+    /// three times [`Config::request_time_max`](super::Config::request_time_max) longer.
     ///
     /// Returns messages of `bytes_max` together, but at least one, however large it is. Reading on
     /// behind the last message is fast; another `from` drops what was fetched ahead. Two threads
@@ -58,7 +60,7 @@ impl Log {
         if reader.next != from {
             reader.fetched.clear();
             reader.next = from;
-            reader.consumer = None;
+            reader.is_moved = true;
         }
         if reader.fetched.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -93,7 +95,7 @@ impl Log {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = readers.entry(partition).or_insert_with(|| {
             let fetched = VecDeque::new();
-            Arc::new(Mutex::new(Reader { consumer: None, next: from, fetched }))
+            Arc::new(Mutex::new(Reader { consumer: None, next: from, is_moved: true, fetched }))
         });
         Arc::clone(reader)
     }
@@ -101,21 +103,32 @@ impl Log {
     fn fetch(&self, partition: u32, reader: &mut Reader, wait: Duration) -> Result<(), Error> {
         let explain = |error| explain(&error, Call::Other, &self.config);
         let deadline = wait + self.config.request_time_max;
-        let builder = match &reader.consumer {
-            Some(_) => None,
-            None => Some(self.config.builder()?),
-        };
         let topic = &self.config.topic;
         let place = number(partition)?;
         let from = reader.next;
+        let builder = match &reader.consumer {
+            Some(_) => None,
+            None => {
+                // A consumer would wait for a topic or a partition that is not there.
+                let bounds = self.bounds(partition)?;
+                if !(bounds.start..=bounds.end).contains(&from) {
+                    return Err(self.outside(partition, from));
+                }
+                Some(self.config.builder()?)
+            }
+        };
         let fetched = self.runtime().block_for(deadline, async {
             if let Some(builder) = builder {
                 let consumer = self.consumer(&builder.connect().await?).await?;
                 consumer.assign(topic, vec![place]).await?;
-                consumer.seek(topic, place, i64::try_from(from).unwrap_or(i64::MAX)).await?;
                 reader.consumer = Some(consumer);
+                reader.is_moved = true;
             }
             let Some(consumer) = &reader.consumer else { return Ok((Vec::new(), None)) };
+            if reader.is_moved {
+                consumer.seek(topic, place, i64::try_from(from).unwrap_or(i64::MAX)).await?;
+                reader.is_moved = false;
+            }
             let records = consumer.poll(wait).await?;
             Ok((records, consumer.position(topic, place).await))
         });

@@ -119,7 +119,7 @@ fn code(text: &str) -> Option<&str> {
 /// What to do about a code that is about who may do what; `None` for other codes.
 fn remedy_of_access(code: &str) -> Option<&'static str> {
     match code {
-        "InvalidAccessKeyId" => Some("check the access key"),
+        "InvalidAccessKeyId" | "XAdminUserNotFound" => Some("check the access key"),
         "SignatureDoesNotMatch" => Some("check the secret key and `region`"),
         "RequestTimeTooSkewed" => Some("set the clock of this machine"),
         "ExpiredToken" | "InvalidToken" => Some("give new credentials"),
