@@ -1,6 +1,6 @@
 //! The engines of a cluster, which are servers of others: a log of messages in Apache Kafka
-//! ([`kafka`]), and objects in storage with the S3 interface ([`objects`]). [`cache`] keeps parts of
-//! objects on the local disk.
+//! ([`kafka`]), and objects in storage with the S3 interface ([`objects`]). [`cache`] keeps parts
+//! of objects on the local disk.
 //!
 //! The protocols are those of libraries: `krafka` and `object_store`. This crate adds what they
 //! leave to their users: calls that block and end within a stated time, bounds on memory, settings

@@ -11,8 +11,8 @@
 //! data
 //! ```
 //!
-//! Numbers are little-endian. A reader checks the head and the blocks that it needs, so that a small
-//! range costs little.
+//! Numbers are little-endian. A reader checks the head and the blocks that it needs, so that a
+//! small range costs little.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -104,8 +104,8 @@ pub fn write(directory: &Path, id: &ChunkId, chunk_bytes: u32, data: &[u8]) -> i
     written
 }
 
-/// Reads from `within` the chunk into `buffer`; returns the bytes read, fewer than asked for only at
-/// the end of the chunk. Fails if the file is not as it was written.
+/// Reads from `within` the chunk into `buffer`; returns the bytes read, fewer than asked for only
+/// at the end of the chunk. Fails if the file is not as it was written.
 pub fn read(
     file: &Path,
     id: &ChunkId,

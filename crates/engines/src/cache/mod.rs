@@ -4,14 +4,14 @@
 //! fetched as a whole and kept in a file of its own; the chunks that were not read for longest are
 //! deleted when the files together exceed a limit. Objects never change, so a chunk is never stale.
 //!
-//! - **Damaged chunks are noticed**, by checksums of their blocks (see [`chunk`]), and fetched again.
+//! - **Damaged chunks are noticed**, by checksums of their blocks, and fetched again.
 //! - **A chunk is fetched once**, however many threads want it; the others wait for that fetch, and
 //!   share its outcome.
 //! - **Memory is bounded**: at most [`Options::fetches_max`] chunks are fetched at the same time;
 //!   further ones wait.
 //! - **A restart keeps the chunks**, in the order in which they were fetched. Files are not synced:
 //!   what a power cut damages is fetched again.
-//! - **A disk that is full, or fails, costs speed alone**: what cannot be kept is fetched each time.
+//! - **A disk that is full, or fails, costs speed alone**: what cannot be kept is fetched again.
 //!
 //! Left out: deleting the chunks of an object that is deleted, which age out like others.
 

@@ -1,3 +1,5 @@
+//! The cache over a source of this process that fails and counts.
+
 use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;

@@ -92,8 +92,8 @@ pub enum Compression {
 }
 
 impl Config {
-    /// The defaults: plain text, no login, no compression, batches of 1 MiB, 32 MiB of messages that
-    /// wait, 8 MiB for each partition that is read, 30 s for a request, and two minutes for an
+    /// The defaults: plain text, no login, no compression, batches of 1 MiB, 32 MiB of messages
+    /// that wait, 8 MiB for each partition that is read, 30 s for a request, and two minutes for an
     /// append.
     pub fn new(brokers: impl IntoIterator<Item = impl Into<String>>, topic: &str) -> Config {
         Config {

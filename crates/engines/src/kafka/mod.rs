@@ -13,7 +13,8 @@
 //!   before it learnt the outcome, may store messages twice.
 //! - **Messages of one [`Log::append`] are stored in their order**, each when the one before it is
 //!   stored. A message that the broker takes late, after its time was over, comes before those that
-//!   the same [`Log`] stores afterwards, or not at all: brokers refuse the older epoch of a producer.
+//!   the same [`Log`] stores afterwards, or not at all: brokers refuse the older epoch of a
+//!   producer.
 //! - **Calls end.** Each states how long it takes at most.
 //! - **Memory is bounded**: by [`Config::buffer_bytes_max`] for messages that wait to be
 //!   acknowledged, and by [`Config::fetch_bytes_max`] for each partition that is read.
