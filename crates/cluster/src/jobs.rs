@@ -1,0 +1,38 @@
+//! Jobs on segments and objects that one node at a time does, under a lease of each.
+//!
+//! A lost answer needs no care here. Either the transaction happened, or the object that was
+//! written for it is an orphan: the node gives the lease up, plans the work anew, and the sweep
+//! deletes the object once the epoch in its name is over.
+
+mod merge;
+mod retention;
+mod sweep;
+
+pub use merge::{Merge, MergeSettings, Merger};
+pub use retention::{Retention, RetentionSettings};
+pub use sweep::{Sweep, SweepSettings};
+
+use crate::error::{CatalogError, ObjectError};
+use crate::publisher::SealError;
+
+/// Why a step of a job failed. The node gives up the lease if [`is_over`](Self::is_over), else it
+/// steps again later.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobError {
+    /// Making the merged segment failed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// The object storage failed.
+    #[error(transparent)]
+    Objects(#[from] ObjectError),
+    /// The catalog failed.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+impl JobError {
+    /// Whether the lease is over.
+    pub fn is_over(&self) -> bool {
+        matches!(self, JobError::Catalog(CatalogError::LeaseOver { .. }))
+    }
+}

@@ -1,0 +1,51 @@
+//! The cluster: stores that share work through engines kept by others. A log (Kafka) carries
+//! frames, object storage (S3) holds sealed segments, PostgreSQL holds the catalog.
+//!
+//! ```text
+//! collectors → log (frames, partitions) → stores own partitions by lease → sealed segments → object storage
+//!                                                        ↘ one transaction: catalog row + offset, if the epoch holds
+//! ```
+//!
+//! The engines stand behind three traits: [`FrameLog`], [`Objects`], [`Catalog`]. There is no
+//! consensus protocol of our own: whatever two nodes could disagree about is decided by one
+//! transaction of the catalog.
+
+mod catalog;
+mod error;
+mod frame_log;
+mod hot;
+mod ids;
+mod jobs;
+mod member;
+mod objects;
+mod partition;
+mod plan;
+mod postgres;
+mod producer;
+mod publisher;
+mod reader;
+pub mod sim;
+#[cfg(test)]
+mod simulation;
+
+pub use catalog::{
+    Catalog, LeaseRow, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
+    PartitionRow, PartitionState, Publication, Role, SegmentRow, Snapshot, TimeRange, Totals, View,
+};
+pub use error::{CatalogError, Failure, LogError, ObjectError};
+pub use frame_log::{FrameLog, Message};
+pub use hot::{HotError, HotFrame, HotPart};
+pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
+pub use jobs::{
+    JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
+};
+pub use member::{Change, LeaseSettings, Member};
+pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
+pub use partition::Partition;
+pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
+pub use postgres::{PgCatalog, PgSettings};
+pub use producer::{Appended, Full, Producer, ProducerSettings};
+pub use publisher::{
+    Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
+};
+pub use reader::{Duplicates, Reader, ReaderSettings, Taken};

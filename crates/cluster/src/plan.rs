@@ -1,0 +1,126 @@
+//! What a query must read: segments, and the hot parts of partitions.
+//!
+//! The order of the calls makes the plan consistent. First, one snapshot of the catalog: segments,
+//! and for each partition the offset below which everything is in them. Then the ends of the
+//! partitions in the log, which have everything that was acknowledged before. What lies between
+//! offset and end is asked of the owner. So each frame is in exactly one of the two, and none that
+//! was acknowledged before the query began is missing.
+
+use crate::catalog::{Catalog, Owner, SegmentRow, TimeRange};
+use crate::error::{CatalogError, LogError};
+use crate::frame_log::FrameLog;
+use crate::hot::HotError;
+use std::ops::Range;
+
+/// The part of a partition that is in no segment of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HotRange {
+    /// The partition.
+    pub partition: u32,
+    /// The offsets to ask for, see [`crate::HotPart::read`].
+    pub offsets: Range<u64>,
+    /// The node to ask; `None` while nobody owns the partition.
+    pub owner: Option<Owner>,
+}
+
+/// What a query must read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Segments whose times overlap the query's. Their objects exist for the grace time, counted
+    /// from before the call of [`plan`].
+    pub segments: Vec<SegmentRow>,
+    /// Hot parts, whatever the times of their lines are. They are asked first: if an owner cannot
+    /// answer, the query plans again before it read segments in vain.
+    pub hot: Vec<HotRange>,
+}
+
+/// Why no plan could be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The catalog failed.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The log ends before an offset that is published already.
+    #[error(
+        "partition {partition} of the log ends at {end}, but {offset} is published: the log lost acknowledged messages, or is not the log of this catalog"
+    )]
+    LogWentBack {
+        /// The partition.
+        partition: u32,
+        /// Where it ends.
+        end: u64,
+        /// The offset of the catalog.
+        offset: u64,
+    },
+}
+
+/// What a query over `times` must read, with one call of the catalog and one call of the log for
+/// each partition.
+pub fn plan(
+    catalog: &dyn Catalog,
+    log: &dyn FrameLog,
+    times: TimeRange,
+    segments_max: usize,
+) -> Result<Plan, PlanError> {
+    let snapshot = catalog.snapshot(times, segments_max)?;
+    let mut rows = snapshot.partitions.into_iter().peekable();
+    let mut hot = Vec::new();
+    for partition in 0..log.partitions()? {
+        let row = rows.next_if(|row| row.partition == partition);
+        let (offset, owner) = row.map_or((0, None), |row| (row.offset, row.owner));
+        let end = log.bounds(partition)?.end;
+        if end < offset {
+            return Err(PlanError::LogWentBack { partition, end, offset });
+        }
+        if offset < end {
+            hot.push(HotRange { partition, offsets: offset..end, owner });
+        }
+    }
+    Ok(Plan { segments: snapshot.segments, hot })
+}
+
+/// A plan with the answers of the owners.
+pub struct Gathered<T> {
+    /// Segments to read.
+    pub segments: Vec<SegmentRow>,
+    /// What owners answered.
+    pub answers: Vec<T>,
+    /// Parts of partitions that nobody could answer for: lines of them are missing, and the query
+    /// says so.
+    pub missing: Vec<HotRange>,
+}
+
+/// Plans, and asks the owners by `ask` (which may block, and waits for an owner that is behind).
+/// Plans again, up to `plans_max` times in all, while an owner cannot answer. The last plan's
+/// unanswered parts are [missing](Gathered::missing).
+pub fn gather<T>(
+    catalog: &dyn Catalog,
+    log: &dyn FrameLog,
+    times: TimeRange,
+    segments_max: usize,
+    plans_max: u32,
+    mut ask: impl FnMut(&Owner, &HotRange) -> Result<T, HotError>,
+) -> Result<Gathered<T>, PlanError> {
+    let mut plans = 0;
+    loop {
+        plans += 1;
+        let plan = plan(catalog, log, times, segments_max)?;
+        let mut gathered =
+            Gathered { segments: plan.segments, answers: Vec::new(), missing: Vec::new() };
+        for part in plan.hot {
+            match part.owner.as_ref().map(|owner| ask(owner, &part)) {
+                Some(Ok(answer)) => gathered.answers.push(answer),
+                Some(Err(_)) | None => gathered.missing.push(part),
+            }
+            if !gathered.missing.is_empty() && plans < plans_max {
+                break;
+            }
+        }
+        if gathered.missing.is_empty() || plans >= plans_max {
+            return Ok(gathered);
+        }
+    }
+}

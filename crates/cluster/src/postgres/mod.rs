@@ -1,0 +1,179 @@
+//! The catalog in PostgreSQL.
+//!
+//! Every call is one transaction, and needs nothing of the session: no prepared statements, no
+//! settings but those of the transaction, no advisory locks. So PgBouncer may stand in between and
+//! pool transactions. A small pool of connections keeps plans of queries from waiting behind a
+//! larger transaction of a job.
+//!
+//! An outcome is unknown only if the answer to `COMMIT` is lost. Whatever fails before has not
+//! happened, because the server rolls a transaction back when its connection ends.
+//!
+//! Left out: TLS, see [`PgCatalog::open`].
+
+mod leases;
+mod pool;
+mod publishing;
+mod schema;
+mod segments;
+
+use std::time::Duration;
+
+use crate::catalog::{
+    Catalog, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+};
+use crate::error::CatalogError;
+use crate::ids::{Lease, NodeId, Resource};
+use crate::objects::ObjectInfo;
+use pool::{Access, Pool};
+
+/// How PostgreSQL is reached.
+#[derive(Clone, Debug)]
+pub struct PgSettings {
+    /// `host=… user=… dbname=…`, or `postgresql://user:password@host/database`. May name several
+    /// hosts, which are tried in order, with `target_session_attrs=read-write`.
+    pub connection: String,
+    /// Connections at once. Further calls wait for one.
+    pub connections_max: usize,
+    /// Time of one connection attempt, for each host.
+    pub connect_timeout: Duration,
+    /// Time of one statement, by the server; it is cancelled then, and the call is
+    /// [`CatalogError::Unavailable`].
+    pub statement_timeout: Duration,
+    /// Time of one call, by this node's clock, the wait for a connection included; for a server
+    /// that does not answer at all.
+    pub call_timeout: Duration,
+}
+
+impl PgSettings {
+    /// Four connections; 5 s to connect, 10 s for a statement, 30 s for a call.
+    pub fn new(connection: impl Into<String>) -> PgSettings {
+        PgSettings {
+            connection: connection.into(),
+            connections_max: 4,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(10),
+            call_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The catalog in PostgreSQL. Calls block, and may not be made from asynchronous code: they would
+/// panic there.
+pub struct PgCatalog {
+    pool: Pool,
+}
+
+impl PgCatalog {
+    /// Connects, and brings the schema up to date. Several nodes may do so at the same time.
+    ///
+    /// Connections are not encrypted: a `connection` with `sslmode=require` is refused. Where the
+    /// network is not trusted, a local PgBouncer or another proxy adds TLS.
+    pub fn open(settings: PgSettings) -> Result<PgCatalog, CatalogError> {
+        let pool = Pool::new(settings)?;
+        pool.run(Access::Write, async |client| schema::migrate(client).await)?;
+        Ok(PgCatalog { pool })
+    }
+}
+
+impl Catalog for PgCatalog {
+    fn heartbeat(
+        &self,
+        node: &NodeInfo,
+        leases: &[Lease],
+        ttl: Duration,
+    ) -> Result<View, CatalogError> {
+        self.pool
+            .run(Access::Write, async |client| leases::heartbeat(client, node, leases, ttl).await)
+    }
+
+    fn acquire(
+        &self,
+        resource: Resource,
+        owner: NodeId,
+        ttl: Duration,
+    ) -> Result<Option<Lease>, CatalogError> {
+        self.pool
+            .run(Access::Write, async |client| leases::acquire(client, resource, owner, ttl).await)
+    }
+
+    fn release(&self, lease: &Lease) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| leases::release(client, lease).await)
+    }
+
+    fn partition(&self, lease: &Lease) -> Result<PartitionState, CatalogError> {
+        self.pool.run(Access::Write, async |client| publishing::partition(client, lease).await)
+    }
+
+    fn publish(&self, lease: &Lease, publication: &Publication) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| {
+            publishing::publish(client, lease, publication).await
+        })
+    }
+
+    fn replace(
+        &self,
+        lease: &Lease,
+        replaced: &[String],
+        by: Option<&SegmentRow>,
+    ) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| {
+            publishing::replace(client, lease, replaced, by).await
+        })
+    }
+
+    fn snapshot(&self, times: TimeRange, segments_max: usize) -> Result<Snapshot, CatalogError> {
+        self.pool
+            .run(Access::Read, async |client| segments::snapshot(client, times, segments_max).await)
+    }
+
+    fn segments_of(
+        &self,
+        partition: u32,
+        from: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.pool.run(Access::Read, async |client| {
+            segments::segments_of(client, partition, from, max).await
+        })
+    }
+
+    fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.pool.run(Access::Read, async |client| segments::older_than(client, age, max).await)
+    }
+
+    fn totals(&self) -> Result<Totals, CatalogError> {
+        self.pool.run(Access::Read, async |client| segments::totals(client).await)
+    }
+
+    fn retired(&self, grace: Duration, max: usize) -> Result<Vec<String>, CatalogError> {
+        self.pool.run(Access::Read, async |client| segments::retired(client, grace, max).await)
+    }
+
+    fn forget(&self, names: &[String]) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| segments::forget(client, names).await)
+    }
+
+    fn orphans(
+        &self,
+        objects: &[ObjectInfo],
+        grace: Duration,
+    ) -> Result<Vec<String>, CatalogError> {
+        self.pool.run(Access::Read, async |client| segments::orphans(client, objects, grace).await)
+    }
+}
+
+/// A number as the database has it; it has no unsigned ones.
+fn signed(number: u64) -> Result<i64, CatalogError> {
+    let refused = || CatalogError::Refused(format!("{number} is more than the catalog can store"));
+    i64::try_from(number).map_err(|_| refused())
+}
+
+/// The inverse of [`signed`]; a negative number is damage, and becomes 0.
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// A duration in microseconds, the unit of the database's clock.
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,188 @@
+//! Connections and transactions.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, NoTls};
+
+use super::PgSettings;
+use crate::error::CatalogError;
+
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads one state of the catalog.
+    Read,
+    /// Changes it.
+    Write,
+}
+
+/// Why the statements of a transaction ended early.
+pub enum Failed {
+    /// The transaction was refused by what it found.
+    Found(CatalogError),
+    /// A statement failed.
+    Sql(tokio_postgres::Error),
+}
+
+impl From<tokio_postgres::Error> for Failed {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Failed::Sql(error)
+    }
+}
+
+impl From<CatalogError> for Failed {
+    fn from(error: CatalogError) -> Self {
+        Failed::Found(error)
+    }
+}
+
+/// Connections that are kept. One that failed is dropped, and the next call makes another.
+pub struct Pool {
+    runtime: Runtime,
+    settings: PgSettings,
+    config: Config,
+    idle: Mutex<Vec<Client>>,
+    places: Semaphore,
+}
+
+impl Pool {
+    pub fn new(settings: PgSettings) -> Result<Pool, CatalogError> {
+        let refused = |error: &dyn std::error::Error| {
+            CatalogError::Refused(format!("connection of the catalog: {}", chain(error)))
+        };
+        let mut config: Config = settings.connection.parse().map_err(|error| refused(&error))?;
+        config.connect_timeout(settings.connect_timeout);
+        config.tcp_user_timeout(settings.call_timeout);
+        if config.get_application_name().is_none() {
+            config.application_name("loginson");
+        }
+        // One worker drives all connections; callers wait on their own threads.
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).max_blocking_threads(4).thread_name("catalog").enable_all();
+        let runtime = builder.build().map_err(|error| refused(&error))?;
+        let places = Semaphore::new(settings.connections_max.max(1));
+        Ok(Pool { runtime, settings, config, idle: Mutex::default(), places })
+    }
+
+    /// Runs `body` as one transaction.
+    pub fn run<T>(
+        &self,
+        access: Access,
+        body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
+    ) -> Result<T, CatalogError> {
+        self.runtime.block_on(async {
+            let call_timeout = self.settings.call_timeout;
+            let late = |_| CatalogError::Unavailable(format!("no answer within {call_timeout:?}"));
+            let _place = timeout(call_timeout, self.places.acquire()).await.map_err(late)?;
+            let begin = timeout(call_timeout, self.begin(access)).await;
+            let client = begin.map_err(late)??;
+            match timeout(call_timeout, body(&client)).await.map_err(late)? {
+                Ok(value) => {
+                    // From here on the outcome is unknown if there is no answer.
+                    let commit = timeout(call_timeout, client.batch_execute("COMMIT")).await;
+                    let commit = commit.map_err(|_| format!("no answer within {call_timeout:?}"));
+                    match commit {
+                        Ok(Ok(())) => self.lock().push(client),
+                        _ if access == Access::Read => {}
+                        Ok(Err(error)) => return Err(not_committed(&error)),
+                        Err(error) => return Err(CatalogError::Unknown(error)),
+                    }
+                    Ok(value)
+                }
+                Err(Failed::Found(error)) => {
+                    let rollback = timeout(call_timeout, client.batch_execute("ROLLBACK")).await;
+                    if let Ok(Ok(())) = rollback {
+                        self.lock().push(client);
+                    }
+                    Err(error)
+                }
+                // The connection is dropped, and with it the transaction.
+                Err(Failed::Sql(error)) => Err(failed(&error)),
+            }
+        })
+    }
+
+    /// A connection in a new transaction.
+    async fn begin(&self, access: Access) -> Result<Client, CatalogError> {
+        let mode = match access {
+            Access::Read => "ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            Access::Write => "ISOLATION LEVEL READ COMMITTED READ WRITE",
+        };
+        let ms = self.settings.statement_timeout.as_millis().max(1);
+        let begin = format!(
+            "BEGIN {mode}; SET LOCAL statement_timeout = {ms}; \
+             SET LOCAL idle_in_transaction_session_timeout = {ms}"
+        );
+        loop {
+            let idle = self.lock().pop();
+            let is_new = idle.is_none();
+            let client = match idle {
+                Some(client) if client.is_closed() => continue,
+                Some(client) => client,
+                None => self.connect().await?,
+            };
+            match client.batch_execute(&begin).await {
+                Ok(()) => return Ok(client),
+                Err(error) if is_new => return Err(failed(&error)),
+                // An idle connection ended unnoticed, for example with a restart of the server.
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Client, CatalogError> {
+        let (client, connection) = self.config.connect(NoTls).await.map_err(|e| failed(&e))?;
+        // Ends with its client, or with the server.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                log::debug!("connection to the catalog ended: {}", chain(&error));
+            }
+        });
+        Ok(client)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An error before `COMMIT`: nothing happened.
+fn failed(error: &tokio_postgres::Error) -> CatalogError {
+    let text = chain(error);
+    match error.code() {
+        // The server answered, and would answer the same again.
+        Some(code) if !is_passing(code) => CatalogError::Refused(text),
+        // No code: the connection failed, or an answer was not understood.
+        _ => CatalogError::Unavailable(text),
+    }
+}
+
+/// An error of `COMMIT`. Only a conflict says that the transaction was rolled back.
+fn not_committed(error: &tokio_postgres::Error) -> CatalogError {
+    match error.code().map(SqlState::code) {
+        Some(code) if code.starts_with("40") => CatalogError::Unavailable(chain(error)),
+        _ => CatalogError::Unknown(chain(error)),
+    }
+}
+
+/// Whether the same statement may succeed later: connections, conflicts, resources, a full disk,
+/// operators (which include the timeout of statements), a standby that is promoted.
+fn is_passing(code: &SqlState) -> bool {
+    let classes = ["08", "40", "53", "55", "57", "58"];
+    classes.contains(&&code.code()[..2]) || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,199 @@
+//! Reads of segments.
+
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
+
+use super::leases::node_id;
+use super::pool::Failed;
+use super::{micros, signed, unsigned};
+use crate::catalog::{Owner, PartitionRow, SegmentRow, Snapshot, TimeRange, Totals};
+use crate::error::CatalogError;
+use crate::ids::ObjectName;
+use crate::objects::ObjectInfo;
+
+/// The largest time that a range in the index can have: one more has to exist.
+const INDEXED_NS_MAX: i64 = i64::MAX - 1;
+
+pub async fn snapshot(
+    client: &Client,
+    times: TimeRange,
+    segments_max: usize,
+) -> Result<Snapshot, Failed> {
+    let partitions = client
+        .query_typed(
+            "SELECT partition, next_offset, node, address, epoch
+             FROM partitions
+             LEFT JOIN leases ON resource = 'partition-' || partition AND expires > now()
+             LEFT JOIN nodes ON node = owner
+             ORDER BY partition",
+            &[],
+        )
+        .await?;
+    let partitions = partitions.iter().map(|row| PartitionRow {
+        partition: row.get::<_, i64>(0) as u32,
+        offset: unsigned(row.get(1)),
+        owner: row.get::<_, Option<i64>>(2).map(|node| Owner {
+            node: node_id(node),
+            address: row.get(3),
+            epoch: unsigned(row.get(4)),
+        }),
+    });
+    let partitions = partitions.collect();
+    if times.first_ns > times.last_ns {
+        return Ok(Snapshot { partitions, segments: Vec::new() });
+    }
+    // The expression is the index's; the comparison behind it is exact at the end of time.
+    let rows = client
+        .query_typed(
+            "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
+                received_last_ns, lines, bytes
+             FROM segments
+             WHERE retired IS NULL
+                AND int8range(LEAST(first_ns, 9223372036854775806),
+                    LEAST(last_ns, 9223372036854775806), '[]') && int8range($1, $2, '[]')
+                AND first_ns <= $4 AND last_ns >= $3
+             LIMIT $5",
+            &[
+                (&times.first_ns.min(INDEXED_NS_MAX), Type::INT8),
+                (&times.last_ns.min(INDEXED_NS_MAX), Type::INT8),
+                (&times.first_ns, Type::INT8),
+                (&times.last_ns, Type::INT8),
+                (&limit(segments_max.saturating_add(1)), Type::INT8),
+            ],
+        )
+        .await?;
+    match rows.len() > segments_max {
+        true => Err(CatalogError::TooMany { segments_max }.into()),
+        false => Ok(Snapshot { partitions, segments: rows.iter().map(segment).collect() }),
+    }
+}
+
+pub async fn segments_of(
+    client: &Client,
+    partition: u32,
+    from: u64,
+    max: usize,
+) -> Result<Vec<SegmentRow>, Failed> {
+    let rows = client
+        .query_typed(
+            "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
+                received_last_ns, lines, bytes
+             FROM segments
+             WHERE retired IS NULL AND partition = $1 AND first_offset >= $2
+             ORDER BY first_offset LIMIT $3",
+            &[
+                (&i64::from(partition), Type::INT8),
+                (&signed(from)?, Type::INT8),
+                (&limit(max), Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(rows.iter().map(segment).collect())
+}
+
+pub async fn older_than(
+    client: &Client,
+    age: Duration,
+    max: usize,
+) -> Result<Vec<SegmentRow>, Failed> {
+    let rows = client
+        .query_typed(
+            "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
+                received_last_ns, lines, bytes
+             FROM segments
+             WHERE retired IS NULL
+                AND received_last_ns <= (EXTRACT(epoch FROM now()) * 1000000000)::bigint - $1
+             ORDER BY received_last_ns, name LIMIT $2",
+            &[
+                (&i64::try_from(age.as_nanos()).unwrap_or(i64::MAX), Type::INT8),
+                (&limit(max), Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(rows.iter().map(segment).collect())
+}
+
+pub async fn totals(client: &Client) -> Result<Totals, Failed> {
+    let rows = client
+        .query_typed(
+            "SELECT count(*), COALESCE(sum(bytes), 0)::bigint FROM segments WHERE retired IS NULL",
+            &[],
+        )
+        .await?;
+    let totals = rows
+        .first()
+        .map(|row| Totals { segments: unsigned(row.get(0)), bytes: unsigned(row.get(1)) });
+    Ok(totals.unwrap_or_default())
+}
+
+pub async fn retired(client: &Client, grace: Duration, max: usize) -> Result<Vec<String>, Failed> {
+    let rows = client
+        .query_typed(
+            "SELECT name FROM segments WHERE retired <= now() - $1 * interval '1 microsecond'
+             ORDER BY retired LIMIT $2",
+            &[(&micros(grace), Type::INT8), (&limit(max), Type::INT8)],
+        )
+        .await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+pub async fn forget(client: &Client, names: &[String]) -> Result<(), Failed> {
+    client
+        .query_typed(
+            "DELETE FROM segments WHERE name = ANY ($1) AND retired IS NOT NULL",
+            &[(&names, Type::TEXT_ARRAY)],
+        )
+        .await?;
+    Ok(())
+}
+
+pub async fn orphans(
+    client: &Client,
+    objects: &[ObjectInfo],
+    grace: Duration,
+) -> Result<Vec<String>, Failed> {
+    let (mut names, mut resources, mut epochs, mut written) = (vec![], vec![], vec![], vec![]);
+    for info in objects {
+        if let Ok(ObjectName { lease, .. }) = info.name.parse() {
+            names.push(info.name.as_str());
+            resources.push(lease.resource.to_string());
+            epochs.push(signed(lease.epoch)?);
+            written.push(info.written_ns);
+        }
+    }
+    let rows = client
+        .query_typed(
+            "SELECT object.name
+             FROM unnest($1, $2, $3, $4) AS object (name, resource, epoch, written_ns)
+             JOIN leases ON leases.resource = object.resource AND leases.epoch > object.epoch
+             WHERE object.written_ns <= (EXTRACT(epoch FROM now()) * 1000000000)::bigint - $5
+                AND NOT EXISTS (SELECT 1 FROM segments WHERE segments.name = object.name)",
+            &[
+                (&names, Type::TEXT_ARRAY),
+                (&resources, Type::TEXT_ARRAY),
+                (&epochs, Type::INT8_ARRAY),
+                (&written, Type::INT8_ARRAY),
+                (&i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX), Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+fn segment(row: &Row) -> SegmentRow {
+    SegmentRow {
+        name: row.get(0),
+        partition: row.get::<_, i64>(1) as u32,
+        offsets: unsigned(row.get(2))..unsigned(row.get(3)),
+        times: TimeRange { first_ns: row.get(4), last_ns: row.get(5) },
+        received_last_ns: row.get(6),
+        lines: unsigned(row.get(7)),
+        bytes: unsigned(row.get(8)),
+    }
+}
+
+fn limit(max: usize) -> i64 {
+    i64::try_from(max).unwrap_or(i64::MAX)
+}

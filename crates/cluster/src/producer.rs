@@ -1,0 +1,147 @@
+//! Appends frames to the log, on a collector.
+//!
+//! Each partition has a lane. A frame stays with the lane that it was pushed to, also across a
+//! restart: its copies can be recognised within one partition only. A lane has one call
+//! under way at a time, which appends its oldest frames. They are removed when the call succeeded;
+//! until then every call begins with the same frame. That order is what [`crate::Duplicates`]
+//! relies on.
+//!
+//! Left out: the spool. A collector that promises its senders to keep lines while the log is away
+//! writes frame and lane to its disk first, and pushes them again after a restart, in their order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use record::Frame;
+
+use crate::error::LogError;
+use crate::frame_log::FrameLog;
+
+/// Limits of a producer.
+#[derive(Clone, Copy, Debug)]
+pub struct ProducerSettings {
+    /// Bytes of frames that wait in all lanes. Beyond, [`Producer::push`] refuses, and the sources
+    /// push their senders back.
+    pub waiting_bytes_max: usize,
+    /// Bytes of one append; a larger frame goes alone.
+    pub append_bytes_max: usize,
+}
+
+/// Why a frame was not taken.
+#[derive(Debug, thiserror::Error)]
+#[error("{waiting_bytes} bytes of frames wait for the log already; the sender waits")]
+pub struct Full {
+    /// What waits.
+    pub waiting_bytes: usize,
+}
+
+/// Frames that are in the log, or that the log will never take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The partition.
+    pub partition: u32,
+    /// Sequence numbers of the frames.
+    pub sequences: Vec<u64>,
+}
+
+struct Lane {
+    frames: VecDeque<Arc<Frame>>,
+    bytes: usize,
+    failed: bool,
+}
+
+/// The lanes of one collector to all partitions; stepped by one thread.
+pub struct Producer {
+    lanes: Vec<Lane>,
+    settings: ProducerSettings,
+    bytes: usize,
+    /// Where the search for the next lane begins.
+    next: usize,
+}
+
+impl Producer {
+    /// A producer for so many partitions.
+    pub fn new(partitions: u32, settings: ProducerSettings) -> Producer {
+        let lane = || Lane { frames: VecDeque::new(), bytes: 0, failed: false };
+        let lanes = (0..partitions).map(|_| lane()).collect();
+        Producer { lanes, settings, bytes: 0, next: 0 }
+    }
+
+    /// The partition that the next frame is best pushed to: one that works, with the least waiting.
+    pub fn choose(&mut self) -> u32 {
+        let count = self.lanes.len().max(1);
+        let order = (0..self.lanes.len()).map(|index| (self.next + index) % count);
+        let best = order.min_by_key(|&index| (self.lanes[index].failed, self.lanes[index].bytes));
+        let best = best.unwrap_or(0);
+        self.next = (best + 1) % count;
+        best as u32
+    }
+
+    /// Appends a frame to a lane. Frames come in the order of their sequence numbers.
+    pub fn push(&mut self, partition: u32, frame: Arc<Frame>) -> Result<(), Full> {
+        if self.bytes > 0 && self.bytes + frame.bytes().len() > self.settings.waiting_bytes_max {
+            return Err(Full { waiting_bytes: self.bytes });
+        }
+        let lane = &mut self.lanes[partition as usize];
+        lane.bytes += frame.bytes().len();
+        self.bytes += frame.bytes().len();
+        lane.frames.push_back(frame);
+        Ok(())
+    }
+
+    /// Bytes that wait.
+    pub fn waiting_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Partitions with frames that wait.
+    pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        let lanes = self.lanes.iter().enumerate();
+        lanes.filter(|(_, lane)| !lane.frames.is_empty()).map(|(index, _)| index as u32)
+    }
+
+    /// Appends the oldest frames of a lane, with one call of the log. After an error the caller
+    /// waits a little and steps again. Frames that the log refuses stay in the lane: the operator
+    /// sees the error, and [`give_up`](Self::give_up) removes them.
+    pub fn step(&mut self, log: &dyn FrameLog, partition: u32) -> Result<Appended, LogError> {
+        let lane = &mut self.lanes[partition as usize];
+        let mut bytes = 0;
+        let fits = |frame: &&Arc<Frame>| {
+            bytes += frame.bytes().len();
+            bytes <= self.settings.append_bytes_max
+        };
+        // A frame that is larger than the limit goes alone.
+        let count = lane.frames.iter().take_while(fits).count().max(1).min(lane.frames.len());
+        if count == 0 {
+            return Ok(Appended { partition, sequences: Vec::new() });
+        }
+        let messages: Vec<&[u8]> = lane.frames.iter().take(count).map(|f| f.bytes()).collect();
+        match log.append(partition, &messages) {
+            Ok(_) => {
+                lane.failed = false;
+                Ok(Appended { partition, sequences: self.remove(partition, count) })
+            }
+            Err(error) => {
+                lane.failed = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the oldest frame of a lane, which the log refuses.
+    pub fn give_up(&mut self, partition: u32) -> Appended {
+        Appended { partition, sequences: self.remove(partition, 1) }
+    }
+
+    fn remove(&mut self, partition: u32, count: usize) -> Vec<u64> {
+        let lane = &mut self.lanes[partition as usize];
+        let removed = lane.frames.drain(..count.min(lane.frames.len()));
+        let mut sequences = Vec::with_capacity(count);
+        for frame in removed {
+            lane.bytes -= frame.bytes().len();
+            self.bytes -= frame.bytes().len();
+            sequences.push(frame.header().name().1);
+        }
+        sequences
+    }
+}

@@ -1,0 +1,142 @@
+//! Reads a partition of the log into its hot part.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::Frame;
+
+use crate::error::LogError;
+use crate::frame_log::{FrameLog, Message};
+use crate::hot::{HotFrame, HotPart};
+use crate::ids::NodeId;
+
+/// Recognises frames that are in a partition twice, because their producer repeated an append whose
+/// answer was lost.
+///
+/// A producer appends its frames to a partition in the order of their sequence numbers, and appends
+/// the next ones only when it knows that the ones before are in the log ([`crate::Producer`]).
+/// [`FrameLog::append`] keeps that order within a call. So a frame whose number is not greater than
+/// the last one of its producer is a copy, and one number for each producer is enough to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Duplicates {
+    last: BTreeMap<NodeId, u64>,
+}
+
+impl Duplicates {
+    /// Resumes behind the frames that the catalog knows of.
+    pub fn new(producers: &[(NodeId, u64)]) -> Duplicates {
+        Duplicates { last: producers.iter().copied().collect() }
+    }
+
+    /// Whether the frame is new; then it counts as seen.
+    pub fn is_new(&mut self, node: NodeId, sequence: u64) -> bool {
+        let last = self.last.get(&node).copied();
+        let is_new = last.is_none_or(|last| sequence > last);
+        if is_new {
+            self.last.insert(node, sequence);
+        }
+        is_new
+    }
+}
+
+/// Limits of a reader.
+#[derive(Clone, Copy, Debug)]
+pub struct ReaderSettings {
+    /// Bytes of one read of the log.
+    pub read_bytes_max: usize,
+    /// Bytes of frames that are not published. Beyond, nothing is read until something is
+    /// published; the frames wait in the log.
+    pub unpublished_bytes_max: usize,
+}
+
+/// What a step read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// New frames.
+    pub frames: u64,
+    /// Copies of frames, which were dropped.
+    pub duplicates: u64,
+    /// Messages that are no frames, which were passed over.
+    pub rejected: u64,
+    /// Messages that the log deleted before they were read.
+    pub lost: u64,
+    /// Whether nothing was read because too much is not published.
+    pub is_full: bool,
+}
+
+/// Reads a partition of the log into its hot part; stepped by one thread.
+pub struct Reader {
+    partition: u32,
+    hot: Arc<HotPart>,
+    duplicates: Duplicates,
+    settings: ReaderSettings,
+}
+
+impl Reader {
+    /// Resumes at the position of `hot`.
+    pub(crate) fn new(
+        partition: u32,
+        hot: Arc<HotPart>,
+        duplicates: Duplicates,
+        settings: ReaderSettings,
+    ) -> Reader {
+        Reader { partition, hot, duplicates, settings }
+    }
+
+    /// Reads what is there, with one call of the log, which waits up to `wait` for a message.
+    pub fn step(
+        &mut self,
+        log: &dyn FrameLog,
+        wait: Duration,
+        now_ns: u64,
+    ) -> Result<Taken, LogError> {
+        let mut taken = Taken::default();
+        if self.hot.bytes_unpublished() >= self.settings.unpublished_bytes_max {
+            taken.is_full = true;
+            return Ok(taken);
+        }
+        let position = self.hot.position();
+        match log.read(self.partition, position, self.settings.read_bytes_max, wait) {
+            Ok(messages) => self.take(messages, position, now_ns, &mut taken),
+            // The log deleted messages unread: they are lost. What follows is not.
+            Err(LogError::OutOfRange { start, end, .. }) if start > position && end >= start => {
+                taken.lost = start - position;
+                self.hot.append(Vec::new(), start, taken.lost, now_ns);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(taken)
+    }
+
+    fn take(&mut self, messages: Vec<Message>, position: u64, now_ns: u64, taken: &mut Taken) {
+        let mut frames = Vec::with_capacity(messages.len());
+        let mut end = position;
+        for Message { offset, bytes } in messages {
+            // A log may answer with whole batches, which begin before what was asked for.
+            if offset < end {
+                continue;
+            }
+            end = offset.saturating_add(1);
+            match Frame::decode(bytes) {
+                Ok(frame) => {
+                    let (node, sequence) = frame.header().name();
+                    if self.duplicates.is_new(NodeId(node), sequence) {
+                        taken.frames += 1;
+                        frames.push(HotFrame { offset, frame: Arc::new(frame) });
+                    } else {
+                        taken.duplicates += 1;
+                    }
+                }
+                Err(error) => {
+                    taken.rejected += 1;
+                    let partition = self.partition;
+                    log::warn!(
+                        "partition {partition}, offset {offset}: message passed over: {error}"
+                    );
+                }
+            }
+        }
+        self.hot.append(frames, end, 0, now_ns);
+    }
+}

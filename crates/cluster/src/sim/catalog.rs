@@ -1,0 +1,331 @@
+//! The catalog in memory: the reference model of the real one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use platform::Clock;
+
+use crate::catalog::{
+    Catalog, LeaseRow, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
+    PartitionRow, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+};
+use crate::error::CatalogError;
+use crate::ids::{Lease, NodeId, ObjectName, Resource};
+use crate::objects::ObjectInfo;
+
+#[derive(Default)]
+pub(crate) struct State {
+    nodes: BTreeMap<NodeId, (NodeInfo, i64)>,
+    leases: BTreeMap<Resource, Row>,
+    partitions: BTreeMap<u32, Part>,
+    live: BTreeMap<String, SegmentRow>,
+    retired: BTreeMap<String, i64>,
+}
+
+struct Row {
+    owner: Option<NodeId>,
+    epoch: u64,
+    expires_ns: i64,
+}
+
+#[derive(Default)]
+struct Part {
+    offset: u64,
+    /// Last sequence number, and when it was published.
+    producers: BTreeMap<NodeId, (u64, i64)>,
+    lost: u64,
+}
+
+/// The catalog in memory, with a clock of its own.
+pub struct SimCatalog {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+impl SimCatalog {
+    /// An empty catalog.
+    pub fn new(clock: Arc<dyn Clock>) -> SimCatalog {
+        SimCatalog { clock, state: Mutex::default() }
+    }
+
+    /// Runs one transaction, at the time that it is given.
+    pub(crate) fn with<T>(&self, run: impl FnOnce(&mut State, i64) -> T) -> T {
+        run(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), self.clock.now_ns())
+    }
+}
+
+/// The parts of the transactions; none changes anything if it fails.
+impl State {
+    pub fn check(&self, lease: &Lease) -> Result<(), CatalogError> {
+        let row = self.leases.get(&lease.resource);
+        match row.is_some_and(|row| (row.owner, row.epoch) == (Some(lease.owner), lease.epoch)) {
+            true => Ok(()),
+            false => Err(CatalogError::LeaseOver {
+                resource: lease.resource.to_string(),
+                epoch: lease.epoch,
+            }),
+        }
+    }
+
+    pub fn check_offset(
+        &self,
+        partition: u32,
+        publication: &Publication,
+    ) -> Result<(), CatalogError> {
+        let found = self.partitions.get(&partition).map_or(0, |part| part.offset);
+        let expected = publication.offsets.start;
+        match found == expected {
+            true => Ok(()),
+            false => Err(CatalogError::OffsetMoved { partition, expected, found }),
+        }
+    }
+
+    pub fn move_offset(&mut self, partition: u32, publication: &Publication, now_ns: i64) {
+        let part = self.partitions.entry(partition).or_default();
+        part.offset = publication.offsets.end;
+        part.lost += publication.lost;
+        part.producers.extend(publication.producers.iter().map(|&(n, last)| (n, (last, now_ns))));
+        part.producers.retain(|_, (_, at_ns)| !is_older(*at_ns, PRODUCER_FORGOTTEN_AFTER, now_ns));
+    }
+
+    pub fn check_name(&self, segment: Option<&SegmentRow>) -> Result<(), CatalogError> {
+        match segment.map(|segment| &segment.name) {
+            Some(name) if self.live.contains_key(name) || self.retired.contains_key(name) => {
+                Err(CatalogError::NameTaken(name.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn add(&mut self, segment: Option<&SegmentRow>) {
+        self.live.extend(segment.map(|segment| (segment.name.clone(), segment.clone())));
+    }
+
+    pub fn retire(&mut self, names: &[String], now_ns: i64) -> Result<(), CatalogError> {
+        let different: BTreeSet<&String> = names.iter().collect();
+        if different.len() < names.len() || !names.iter().all(|name| self.live.contains_key(name)) {
+            return Err(CatalogError::SegmentGone);
+        }
+        for name in names {
+            self.live.remove(name);
+            self.retired.insert(name.clone(), now_ns);
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub fn live(&self) -> impl Iterator<Item = &SegmentRow> {
+        self.live.values()
+    }
+
+    #[cfg(test)]
+    pub fn forget_producers(&mut self) {
+        self.partitions.values_mut().for_each(|part| part.producers.clear());
+    }
+
+    #[cfg(test)]
+    pub fn is_known(&self, name: &str) -> bool {
+        self.live.contains_key(name) || self.retired.contains_key(name)
+    }
+}
+
+fn is_older(at_ns: i64, age: Duration, now_ns: i64) -> bool {
+    i128::from(now_ns) - i128::from(at_ns) >= age.as_nanos() as i128
+}
+
+fn after(now_ns: i64, duration: Duration) -> i64 {
+    now_ns.saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+}
+
+impl Catalog for SimCatalog {
+    fn heartbeat(
+        &self,
+        node: &NodeInfo,
+        leases: &[Lease],
+        ttl: Duration,
+    ) -> Result<View, CatalogError> {
+        self.with(|state, now_ns| {
+            state.nodes.insert(node.node, (node.clone(), now_ns));
+            state.nodes.retain(|_, (_, seen_ns)| !is_older(*seen_ns, NODE_FORGOTTEN_AFTER, now_ns));
+            for lease in leases.iter().filter(|lease| lease.owner == node.node) {
+                if state.check(lease).is_ok()
+                    && let Some(row) = state.leases.get_mut(&lease.resource)
+                {
+                    row.expires_ns = after(now_ns, ttl);
+                }
+            }
+            let node = |(info, seen_ns): &(NodeInfo, i64)| NodeRow {
+                info: info.clone(),
+                silent: Duration::from_nanos(now_ns.saturating_sub(*seen_ns).max(0) as u64),
+            };
+            let lease = |(resource, row): (&Resource, &Row)| LeaseRow {
+                resource: *resource,
+                owner: row.owner,
+                epoch: row.epoch,
+                live: row.owner.is_some() && row.expires_ns > now_ns,
+            };
+            Ok(View {
+                nodes: state.nodes.values().map(node).collect(),
+                leases: state.leases.iter().map(lease).collect(),
+            })
+        })
+    }
+
+    fn acquire(
+        &self,
+        resource: Resource,
+        owner: NodeId,
+        ttl: Duration,
+    ) -> Result<Option<Lease>, CatalogError> {
+        self.with(|state, now_ns| {
+            let free = Row { owner: None, epoch: 0, expires_ns: 0 };
+            let row = state.leases.entry(resource).or_insert(free);
+            if row.owner.is_some_and(|other| other != owner) && row.expires_ns > now_ns {
+                return Ok(None);
+            }
+            *row = Row { owner: Some(owner), epoch: row.epoch + 1, expires_ns: after(now_ns, ttl) };
+            Ok(Some(Lease { resource, owner, epoch: row.epoch }))
+        })
+    }
+
+    fn release(&self, lease: &Lease) -> Result<(), CatalogError> {
+        self.with(|state, _| {
+            if state.check(lease).is_ok() {
+                let row = Row { owner: None, epoch: lease.epoch + 1, expires_ns: 0 };
+                state.leases.insert(lease.resource, row);
+            }
+            Ok(())
+        })
+    }
+
+    fn partition(&self, lease: &Lease) -> Result<PartitionState, CatalogError> {
+        let partition = lease.resource.partition()?;
+        self.with(|state, _| {
+            state.check(lease)?;
+            let part = state.partitions.entry(partition).or_default();
+            let producers = part.producers.iter().map(|(&node, &(last, _))| (node, last)).collect();
+            Ok(PartitionState { offset: part.offset, producers })
+        })
+    }
+
+    fn publish(&self, lease: &Lease, publication: &Publication) -> Result<(), CatalogError> {
+        let partition = lease.resource.partition()?;
+        self.with(|state, now_ns| {
+            state.check(lease)?;
+            state.check_offset(partition, publication)?;
+            state.check_name(publication.segment.as_ref())?;
+            state.move_offset(partition, publication, now_ns);
+            state.add(publication.segment.as_ref());
+            Ok(())
+        })
+    }
+
+    fn replace(
+        &self,
+        lease: &Lease,
+        replaced: &[String],
+        by: Option<&SegmentRow>,
+    ) -> Result<(), CatalogError> {
+        self.with(|state, now_ns| {
+            state.check(lease)?;
+            state.check_name(by)?;
+            state.retire(replaced, now_ns)?;
+            state.add(by);
+            Ok(())
+        })
+    }
+
+    fn snapshot(&self, times: TimeRange, segments_max: usize) -> Result<Snapshot, CatalogError> {
+        self.with(|state, now_ns| {
+            let owner = |partition| {
+                let row = state.leases.get(&Resource::Partition(partition))?;
+                let (info, _) = state.nodes.get(&row.owner?)?;
+                (row.expires_ns > now_ns).then(|| Owner {
+                    node: info.node,
+                    address: info.address.clone(),
+                    epoch: row.epoch,
+                })
+            };
+            let partitions = state.partitions.iter().map(|(&partition, part)| PartitionRow {
+                partition,
+                offset: part.offset,
+                owner: owner(partition),
+            });
+            let segments = state.live.values().filter(|row| row.times.overlaps(&times));
+            let segments: Vec<_> = segments.take(segments_max.saturating_add(1)).cloned().collect();
+            match segments.len() > segments_max {
+                true => Err(CatalogError::TooMany { segments_max }),
+                false => Ok(Snapshot { partitions: partitions.collect(), segments }),
+            }
+        })
+    }
+
+    fn segments_of(
+        &self,
+        partition: u32,
+        from: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.with(|state, _| {
+            let wanted =
+                |row: &&SegmentRow| row.partition == partition && row.offsets.start >= from;
+            let mut rows: Vec<_> = state.live.values().filter(wanted).cloned().collect();
+            rows.sort_by_key(|row| row.offsets.start);
+            rows.truncate(max);
+            Ok(rows)
+        })
+    }
+
+    fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.with(|state, now_ns| {
+            let old = |row: &&SegmentRow| is_older(row.received_last_ns, age, now_ns);
+            let mut rows: Vec<_> = state.live.values().filter(old).cloned().collect();
+            rows.sort_by(|a, b| (a.received_last_ns, &a.name).cmp(&(b.received_last_ns, &b.name)));
+            rows.truncate(max);
+            Ok(rows)
+        })
+    }
+
+    fn totals(&self) -> Result<Totals, CatalogError> {
+        self.with(|state, _| {
+            let bytes = state.live.values().map(|row| row.bytes).sum();
+            Ok(Totals { segments: state.live.len() as u64, bytes })
+        })
+    }
+
+    fn retired(&self, grace: Duration, max: usize) -> Result<Vec<String>, CatalogError> {
+        self.with(|state, now_ns| {
+            let due = |at_ns: i64| is_older(at_ns, grace, now_ns);
+            let names = state.retired.iter().filter(|(_, at_ns)| due(**at_ns));
+            Ok(names.take(max).map(|(name, _)| name.clone()).collect())
+        })
+    }
+
+    fn forget(&self, names: &[String]) -> Result<(), CatalogError> {
+        self.with(|state, _| {
+            for name in names {
+                state.retired.remove(name);
+            }
+            Ok(())
+        })
+    }
+
+    fn orphans(
+        &self,
+        objects: &[ObjectInfo],
+        grace: Duration,
+    ) -> Result<Vec<String>, CatalogError> {
+        self.with(|state, now_ns| {
+            let is_orphan = |info: &&ObjectInfo| {
+                let Ok(ObjectName { lease, .. }) = info.name.parse() else { return false };
+                let epoch = state.leases.get(&lease.resource).map_or(0, |row| row.epoch);
+                epoch > lease.epoch
+                    && is_older(info.written_ns, grace, now_ns)
+                    && !state.live.contains_key(&info.name)
+                    && !state.retired.contains_key(&info.name)
+            };
+            Ok(objects.iter().filter(is_orphan).map(|info| info.name.clone()).collect())
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! A whole cluster from a seed: collectors, stores and queries over simulated engines, with faults,
+//! beside a reference model. Long runs: `LOGINSON_CLUSTER_HISTORIES=1000000 cargo test -p
+//! loginson-cluster`; one history again: `LOGINSON_CLUSTER_SEED=17`.
+
+mod collector;
+mod model;
+mod query;
+mod site;
+mod store;
+mod tests;
+mod weak;
+mod world;
+
+/// A deliberately broken variant, which the checks must catch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weakness {
+    /// The catalog publishes whatever epoch and offset it has.
+    NoFence,
+    /// The catalog publishes and replaces whatever epoch it has.
+    NoEpoch,
+    /// The segment is added in one transaction, and the offset moved in another.
+    OffsetApart,
+    /// The catalog does not store the last sequence numbers of producers.
+    NoProducers,
+    /// A query reads segments and offsets from two states of the catalog.
+    TornSnapshot,
+    /// Objects are deleted when their segments are retired.
+    DeleteAtOnce,
+    /// Objects without a segment are deleted, whatever epoch they are of.
+    SweepUnpublished,
+    /// The owner answers with what it has, whoever owns the partition now.
+    ServeAfterLease,
+    /// The owner answers with what is not published when it is asked.
+    HotFromNow,
+    /// A collector repeats an append to another partition.
+    OtherPartition,
+}
