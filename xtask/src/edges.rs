@@ -18,7 +18,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
     ("programs", &[]),
-    ("engines", &[]),
+    ("engines", &["cluster"]),
     // Sinks know documents and cursors alone; `server` makes them from rows and lines.
     ("sinks", &["engines"]),
     ("generator", &["record", "platform"]),

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     NotFound,
     /// Nothing was done: an object of this name is there already.
     Exists,
+    /// Nothing was done: the bytes that were to be stored cannot be read on this machine.
+    Body,
 }
 
 /// A failed call: what happened, and what an administrator can do. Neither text contains a secret.

@@ -7,6 +7,9 @@
 //! that are checked, and errors that say whether the call may be repeated and what an
 //! administrator can do.
 //!
+//! [`kafka::Log`] is the [`FrameLog`](cluster::FrameLog) of the protocol of a cluster, and
+//! [`objects::Bucket`] its [`Objects`](cluster::Objects).
+//!
 //! The libraries are asynchronous. Each [`kafka::Log`] and each [`objects::Bucket`] has a small
 //! runtime of its own, with named threads; callers see none of it. No call may be made from a task
 //! of an asynchronous runtime, because it would block a thread of that runtime.
@@ -17,6 +20,7 @@ pub mod cache;
 mod error;
 pub mod kafka;
 pub mod objects;
+mod protocol;
 pub mod roots;
 mod runtime;
 mod secret;

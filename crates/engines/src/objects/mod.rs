@@ -13,7 +13,6 @@
 //!
 //! Left out: other ways to credentials than a key with its secret, such as those of instances.
 
-mod body;
 mod config;
 mod errors;
 mod http;
@@ -30,7 +29,7 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig};
 
-pub use body::{Body, FileBody};
+pub use cluster::{FileBody, ObjectBody, ObjectInfo};
 pub use config::{Config, Credentials};
 
 use crate::error::{Error, ErrorKind};
@@ -51,17 +50,6 @@ pub struct Bucket {
     config: Config,
     store: AmazonS3,
     runtime: Runtime,
-}
-
-/// An entry of a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectInfo {
-    /// Its name.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// When it was written, by the clock of the storage: nanoseconds since 1970 UTC.
-    pub written_ns: i64,
 }
 
 impl Bucket {

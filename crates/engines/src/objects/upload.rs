@@ -12,7 +12,7 @@ use object_store::{
 };
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::{Body, Bucket, errors, path};
+use super::{Bucket, ObjectBody, errors, path};
 use crate::error::{Error, ErrorKind};
 
 /// Where the number of a write is kept with its object.
@@ -30,7 +30,7 @@ impl Bucket {
     /// [`ErrorKind::Exists`] if the name is taken, and [`ErrorKind::OutcomeUnknown`] if the storage
     /// did not answer: the object may be there, or come to be there. The same call may then be
     /// repeated, and says [`ErrorKind::Exists`] if it is.
-    pub fn put_new(&self, name: &str, body: &dyn Body) -> Result<(), Error> {
+    pub fn put_new(&self, name: &str, body: &dyn ObjectBody) -> Result<(), Error> {
         let path = path(name)?;
         let number = upload_number()?;
         match body.size() <= self.part_bytes(body) as u64 {
@@ -43,7 +43,7 @@ impl Bucket {
         &self,
         name: &str,
         path: &Path,
-        body: &dyn Body,
+        body: &dyn ObjectBody,
         number: &str,
     ) -> Result<(), Error> {
         let bytes = read(body, 0, body.size(), name)?;
@@ -64,7 +64,7 @@ impl Bucket {
         &self,
         name: &str,
         path: &Path,
-        body: &dyn Body,
+        body: &dyn ObjectBody,
         number: &str,
     ) -> Result<(), Error> {
         let id = self.repeat(async || {
@@ -99,7 +99,7 @@ impl Bucket {
         &self,
         name: &str,
         path: &Path,
-        body: &dyn Body,
+        body: &dyn ObjectBody,
         id: &MultipartId,
     ) -> Result<Vec<PartId>, Error> {
         let (size, part_bytes) = (body.size(), self.part_bytes(body) as u64);
@@ -159,7 +159,7 @@ impl Bucket {
     }
 
     /// Bytes of the parts of an object: more than is configured if there would be too many.
-    fn part_bytes(&self, body: &dyn Body) -> usize {
+    fn part_bytes(&self, body: &dyn ObjectBody) -> usize {
         let least = usize::try_from(body.size().div_ceil(PARTS_MAX)).unwrap_or(usize::MAX);
         self.config.part_bytes.max(PART_BYTES_MIN).max(least)
     }
@@ -183,11 +183,11 @@ fn nothing_done(error: Error) -> Error {
     }
 }
 
-fn read(body: &dyn Body, offset: u64, count: u64, name: &str) -> Result<Bytes, Error> {
+fn read(body: &dyn ObjectBody, offset: u64, count: u64, name: &str) -> Result<Bytes, Error> {
     let mut buffer = vec![0; usize::try_from(count).unwrap_or(usize::MAX)];
     body.read_exact_at(offset, &mut buffer).map_err(|error| {
         let what = format!("the bytes of object {name} cannot be read: {error}");
-        Error::new(ErrorKind::Refused, what, "see the file that is to be stored")
+        Error::new(ErrorKind::Body, what, "see the file that is to be stored")
     })?;
     Ok(Bytes::from(buffer))
 }

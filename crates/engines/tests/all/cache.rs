@@ -19,7 +19,7 @@ fn what_was_read_is_there_without_the_server() {
         RangeCache::open(bucket, Options::new(folder.path())).unwrap()
     };
     let bytes = noise(1, 3_500_000);
-    Bucket::new(config(&server)).unwrap().put_new("segment", &bytes.as_slice()).unwrap();
+    Bucket::new(config(&server)).unwrap().put_new("segment", &bytes).unwrap();
     let mut buffer = vec![0; 100_000];
     let cache = open();
     assert_eq!(cache.read_range("segment", 1_000_000, &mut buffer).unwrap(), 100_000);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use engines::objects::{Body, Bucket, Config, Credentials, FileBody};
+use engines::objects::{Bucket, Config, Credentials, FileBody, ObjectBody};
 use engines::{ErrorKind, Secret};
 
 use crate::kafka::noise;
@@ -24,7 +24,7 @@ pub fn config(server: &Server) -> Config {
 }
 
 fn put(bucket: &Bucket, name: &str, bytes: &[u8]) -> Result<(), engines::Error> {
-    bucket.put_new(name, &bytes)
+    bucket.put_new(name, &bytes.to_vec())
 }
 
 fn get(bucket: &Bucket, name: &str, size: usize) -> Vec<u8> {
@@ -147,7 +147,7 @@ fn errors_name_the_remedy(server: &Server, bucket: &Bucket) {
         let mut config = config(server);
         change(&mut config);
         let bucket = Bucket::new(config).unwrap();
-        let errors = [bucket.put_new("x", &b"".as_slice()), bucket.list("", None, 1).map(drop)];
+        let errors = [bucket.put_new("x", &Vec::new()), bucket.list("", None, 1).map(drop)];
         errors.map(|outcome| outcome.unwrap_err())
     };
     for error in with(|config| config.credentials.secret = Secret::new("another-secret")) {
@@ -176,7 +176,7 @@ fn errors_name_the_remedy(server: &Server, bucket: &Bucket) {
 /// A body that cannot be read.
 struct Broken;
 
-impl Body for Broken {
+impl ObjectBody for Broken {
     fn size(&self) -> u64 {
         100 << 20
     }
@@ -250,6 +250,7 @@ fn the_server_goes_and_comes_back() {
         }
     });
     let error = bucket.put_new("broken", &Broken).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Body, "{error}");
     assert!(error.what.contains("cannot be read: broken"), "{error}");
     assert_eq!(bucket.size("broken").unwrap_err().kind, ErrorKind::NotFound);
 }
