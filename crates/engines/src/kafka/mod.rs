@@ -96,13 +96,20 @@ impl Log {
         &self.config
     }
 
-    /// Partitions of the topic, which takes at most [`Config::request_time_max`]. Creates the topic
-    /// if [`Config::creates_topic`] says so. The number is known for five minutes; it only grows.
+    /// Partitions of the topic; their number only grows. Takes at most twice
+    /// [`Config::request_time_max`]. If [`Config::creates_topic`] says so, the topic is created
+    /// where there is none, and the answer may be five minutes old.
     pub fn partitions(&self) -> Result<u32, Error> {
-        let producer = self.producer()?;
-        let found = producer.partitions_for(&self.config.topic);
-        let found = self.other("the partitions", found)?;
-        Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
+        let count = match self.config.creates_topic {
+            // Brokers create a topic for those that are about to write to it.
+            true => {
+                let producer = self.producer()?;
+                let found = producer.partitions_for(&self.config.topic);
+                self.other("the partitions", found)?.len()
+            }
+            false => self.describe()?.partitions.len(),
+        };
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     /// The offsets that are stored in a partition: of the first message, and behind the last one.
@@ -125,7 +132,8 @@ impl Log {
 
     fn admin(&self) -> AdminClient {
         let admin = self.kafka.admin().metrics_push(false);
-        admin.default_api_timeout(self.config.request_time_max)
+        // Its last error says more than that the time is over.
+        admin.default_api_timeout(self.config.request_time_max * 9 / 10)
     }
 
     fn runtime(&self) -> &Runtime {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use krafka::admin::{
     ConfigResource, CreateTopicsOptions, DescribeConfigsOptions, DescribeTopicsOptions, NewTopic,
+    TopicDescription,
 };
 use krafka::error::ErrorCode;
 
@@ -62,6 +63,16 @@ impl Log {
         }
     }
 
+    /// The topic as the brokers know it.
+    pub(super) fn describe(&self) -> Result<TopicDescription, Error> {
+        let name = self.config.topic.as_str();
+        let admin = self.admin();
+        let found = admin.describe_topics([name], DescribeTopicsOptions::default());
+        let found = self.other("the topic", found)?.remove(name);
+        let found = found.unwrap_or_else(|| Err(krafka::KrafkaError::unknown_topic(name)));
+        found.map_err(|error| explain(&error, Call::Other, &self.config))
+    }
+
     /// Bytes of the largest batch that is sent.
     fn batch_bytes(&self, settings: &TopicSettings) -> usize {
         settings.message_bytes_max.max(self.config.batch_bytes_max) + BATCH_HEAD_BYTES
@@ -72,9 +83,7 @@ impl Log {
         let missing = || krafka::KrafkaError::timeout("the settings of the topic");
         let name = self.config.topic.as_str();
         let admin = self.admin();
-        let found = admin.describe_topics([name], DescribeTopicsOptions::default());
-        let found = self.other("the topic", found)?.remove(name);
-        let found = found.unwrap_or_else(|| Err(missing())).map_err(refused)?;
+        let found = self.describe()?;
         let resource = ConfigResource::topic(name);
         let settings =
             admin.describe_configs([resource.clone()], DescribeConfigsOptions::default());
