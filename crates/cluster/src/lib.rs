@@ -27,6 +27,8 @@ mod reader;
 pub mod sim;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod tests;
 
 pub use catalog::{
     Catalog, LeaseRow, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,

@@ -251,3 +251,139 @@ impl Member {
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use platform::{Clock, ManualClock};
+
+    use super::*;
+    use crate::sim::SimCatalog;
+
+    const PARTITIONS: u32 = 7;
+    const TTL: Duration = Duration::from_secs(8);
+
+    struct Cluster {
+        clock: Arc<ManualClock>,
+        catalog: SimCatalog,
+        members: Vec<Member>,
+    }
+
+    impl Cluster {
+        fn new() -> Cluster {
+            let clock = Arc::new(ManualClock::new(0));
+            Cluster { catalog: SimCatalog::new(clock.clone()), clock, members: Vec::new() }
+        }
+
+        fn join(&mut self, node: u32) {
+            let info = NodeInfo {
+                node: NodeId(node),
+                name: String::new(),
+                address: String::new(),
+                roles: vec![Role::Store],
+                version: String::new(),
+                accepting: true,
+            };
+            self.members.push(Member::new(info, LeaseSettings::of_ttl(TTL)));
+        }
+
+        /// Runs all members for some seconds; returns how many leases were lost.
+        fn run(&mut self, seconds: u64) -> usize {
+            let mut lost = 0;
+            for _ in 0..seconds * 10 {
+                self.clock.advance_ns(100_000_000);
+                for member in &mut self.members {
+                    let now_ns = self.clock.monotonic_ns();
+                    let change = member.step(&self.catalog, PARTITIONS, now_ns).unwrap();
+                    lost += usize::from(matches!(change, Some(Change::Lost(_))));
+                }
+            }
+            lost
+        }
+
+        /// Partitions of each member, the most first.
+        fn shares(&self) -> Vec<usize> {
+            let mut shares: Vec<usize> = self.members.iter().map(|m| m.held.len()).collect();
+            shares.sort_by(|a, b| b.cmp(a));
+            shares
+        }
+    }
+
+    #[test]
+    fn stores_share_partitions_evenly_and_move_few() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        assert_eq!((cluster.run(5), cluster.shares()), (0, vec![7]));
+        cluster.join(2);
+        assert_eq!((cluster.run(10), cluster.shares()), (3, vec![4, 3]));
+        cluster.join(3);
+        assert_eq!((cluster.run(10), cluster.shares()), (2, vec![3, 2, 2]));
+        // Nothing moves without a reason.
+        assert_eq!(cluster.run(60), 0);
+        // A store that does not accept gives its partitions back.
+        cluster.members[0].set_accepting(false);
+        assert_eq!((cluster.run(10), cluster.shares()), (3, vec![4, 3, 0]));
+        cluster.members[1].set_accepting(false);
+        assert_eq!((cluster.run(10), cluster.shares()), (4, vec![7, 0, 0]));
+        // When none accepts, the last keeps what it has.
+        cluster.members[2].set_accepting(false);
+        assert_eq!((cluster.run(30), cluster.shares()), (0, vec![7, 0, 0]));
+        cluster.members[0].set_accepting(true);
+        assert_eq!((cluster.run(30), cluster.shares()), (7, vec![7, 0, 0]));
+    }
+
+    #[test]
+    fn a_dead_node_is_replaced_after_its_leases() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        cluster.join(2);
+        cluster.run(10);
+        assert_eq!(cluster.shares(), [4, 3]);
+        cluster.members.remove(1);
+        cluster.run(5);
+        assert_eq!(cluster.shares(), [4]);
+        cluster.run(10);
+        assert_eq!(cluster.shares(), [7]);
+    }
+
+    #[test]
+    fn more_stores_than_partitions() {
+        let mut cluster = Cluster::new();
+        (1..=9).for_each(|node| cluster.join(node));
+        cluster.run(20);
+        assert_eq!(cluster.shares(), [1, 1, 1, 1, 1, 1, 1, 0, 0]);
+    }
+
+    /// A catalog that fails is no reason to serve for longer.
+    #[test]
+    fn a_node_stops_before_the_catalog_gives_its_lease_away() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        cluster.run(5);
+        let member = &mut cluster.members[0];
+        let renewed_ns = member.heartbeat_ns - nanos(member.settings.renew_every);
+        let until_ns = member.held.values().map(|held| held.until_ns).max().unwrap();
+        assert_eq!(until_ns, renewed_ns + 7_000_000_000);
+        // Its process is stopped until a little before; then until the end.
+        cluster.clock.advance_ns((until_ns - cluster.clock.monotonic_ns()) as i64);
+        let now_ns = cluster.clock.monotonic_ns();
+        let change = member.step(&cluster.catalog, PARTITIONS, now_ns).unwrap();
+        assert!(matches!(change, Some(Change::Lost(_))));
+        assert!(member.held.is_empty());
+        let view = cluster.catalog.heartbeat(&member.info, &[], TTL).unwrap();
+        assert_eq!(view.leases.iter().filter(|row| row.live).count(), PARTITIONS as usize);
+    }
+
+    #[test]
+    fn leases_of_a_former_life_are_taken_again_at_once() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        cluster.run(5);
+        cluster.members.clear();
+        cluster.join(1);
+        cluster.run(2);
+        assert_eq!(cluster.shares(), [7]);
+        assert!(cluster.members[0].held.values().all(|held| held.lease.epoch == 2));
+    }
+}

@@ -62,9 +62,16 @@ pub struct Producer {
 impl Producer {
     /// A producer for so many partitions.
     pub fn new(partitions: u32, settings: ProducerSettings) -> Producer {
+        let mut producer = Producer { lanes: Vec::new(), settings, bytes: 0, next: 0 };
+        producer.grow(partitions);
+        producer
+    }
+
+    /// Adds lanes when the log has more partitions than before.
+    pub fn grow(&mut self, partitions: u32) {
         let lane = || Lane { frames: VecDeque::new(), bytes: 0, failed: false };
-        let lanes = (0..partitions).map(|_| lane()).collect();
-        Producer { lanes, settings, bytes: 0, next: 0 }
+        let count = self.lanes.len().max(partitions as usize);
+        self.lanes.resize_with(count, lane);
     }
 
     /// The partition that the next frame is best pushed to: one that works, with the least waiting.
@@ -78,6 +85,9 @@ impl Producer {
     }
 
     /// Appends a frame to a lane. Frames come in the order of their sequence numbers.
+    ///
+    /// # Panics
+    /// If there is no such lane.
     pub fn push(&mut self, partition: u32, frame: Arc<Frame>) -> Result<(), Full> {
         if self.bytes > 0 && self.bytes + frame.bytes().len() > self.settings.waiting_bytes_max {
             return Err(Full { waiting_bytes: self.bytes });

@@ -1,8 +1,8 @@
 //! Sweep: deletes objects that no query can need any more.
 //!
 //! An object is deleted if its segment was retired a grace time ago, or if it is an orphan: it has
-//! no segment, and the epoch in its name is over, so that nobody can publish it any more. Names that
-//! are not ours are left alone.
+//! no segment, and the epoch in its name is over, so that nobody can publish it any more. Objects
+//! whose names are not ours are left alone.
 
 use std::collections::VecDeque;
 use std::time::Duration;

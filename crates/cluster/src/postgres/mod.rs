@@ -1,21 +1,21 @@
 //! The catalog in PostgreSQL.
 //!
-//! Every call is one transaction, and needs nothing of the session: no prepared statements, no
-//! settings but those of the transaction, no advisory locks. So PgBouncer may stand in between and
-//! pool transactions. A small pool of connections keeps plans of queries from waiting behind a
+//! Every call is one transaction, and leaves nothing in the session: no prepared statements,
+//! settings or locks that outlive the transaction. So PgBouncer may stand in between and pool
+//! transactions. A small pool of connections keeps plans of queries from waiting behind a
 //! larger transaction of a job.
 //!
 //! An outcome is unknown only if the answer to `COMMIT` is lost. Whatever fails before has not
 //! happened, because the server rolls a transaction back when its connection ends.
-//!
-//! Left out: TLS, see [`PgCatalog::open`].
 
 mod leases;
 mod pool;
 mod publishing;
 mod schema;
 mod segments;
+mod tls;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::catalog::{
@@ -32,6 +32,9 @@ pub struct PgSettings {
     /// `host=… user=… dbname=…`, or `postgresql://user:password@host/database`. May name several
     /// hosts, which are tried in order, with `target_session_attrs=read-write`.
     pub connection: String,
+    /// A PEM file of the certificates that the server's is verified with; then all connections are
+    /// encrypted. `None` for connections that are not, for example to a local PgBouncer.
+    pub root_certificates: Option<PathBuf>,
     /// Connections at once. Further calls wait for one.
     pub connections_max: usize,
     /// Time of one connection attempt, for each host.
@@ -45,10 +48,11 @@ pub struct PgSettings {
 }
 
 impl PgSettings {
-    /// Four connections; 5 s to connect, 10 s for a statement, 30 s for a call.
+    /// No encryption; four connections; 5 s to connect, 10 s for a statement, 30 s for a call.
     pub fn new(connection: impl Into<String>) -> PgSettings {
         PgSettings {
             connection: connection.into(),
+            root_certificates: None,
             connections_max: 4,
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(10),
@@ -65,9 +69,6 @@ pub struct PgCatalog {
 
 impl PgCatalog {
     /// Connects, and brings the schema up to date. Several nodes may do so at the same time.
-    ///
-    /// Connections are not encrypted: a `connection` with `sslmode=require` is refused. Where the
-    /// network is not trusted, a local PgBouncer or another proxy adds TLS.
     pub fn open(settings: PgSettings) -> Result<PgCatalog, CatalogError> {
         let pool = Pool::new(settings)?;
         pool.run(Access::Write, async |client| schema::migrate(client).await)?;

@@ -2,13 +2,16 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config, Connection, NoTls};
 
 use super::PgSettings;
+use super::tls::Tls;
 use crate::error::CatalogError;
 
 /// What a transaction does.
@@ -45,6 +48,7 @@ pub struct Pool {
     runtime: Runtime,
     settings: PgSettings,
     config: Config,
+    tls: Option<Tls>,
     idle: Mutex<Vec<Client>>,
     places: Semaphore,
 }
@@ -60,12 +64,19 @@ impl Pool {
         if config.get_application_name().is_none() {
             config.application_name("loginson");
         }
+        let tls = settings.root_certificates.as_deref().map(Tls::new).transpose()?;
+        if tls.is_some() {
+            config.ssl_mode(SslMode::Require);
+        } else if config.get_ssl_mode() == SslMode::Require {
+            let error = "sslmode=require needs a file of root certificates";
+            return Err(CatalogError::Refused(error.to_owned()));
+        }
         // One worker drives all connections; callers wait on their own threads.
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(1).max_blocking_threads(4).thread_name("catalog").enable_all();
         let runtime = builder.build().map_err(|error| refused(&error))?;
         let places = Semaphore::new(settings.connections_max.max(1));
-        Ok(Pool { runtime, settings, config, idle: Mutex::default(), places })
+        Ok(Pool { runtime, settings, config, tls, idle: Mutex::default(), places })
     }
 
     /// Runs `body` as one transaction.
@@ -76,27 +87,31 @@ impl Pool {
     ) -> Result<T, CatalogError> {
         self.runtime.block_on(async {
             let call_timeout = self.settings.call_timeout;
+            let deadline = Instant::now() + call_timeout;
             let late = |_| CatalogError::Unavailable(format!("no answer within {call_timeout:?}"));
-            let _place = timeout(call_timeout, self.places.acquire()).await.map_err(late)?;
-            let begin = timeout(call_timeout, self.begin(access)).await;
+            let place = timeout_at(deadline, self.places.acquire()).await.map_err(late)?;
+            let begin = timeout_at(deadline, self.begin(access)).await;
             let client = begin.map_err(late)??;
-            match timeout(call_timeout, body(&client)).await.map_err(late)? {
+            match timeout_at(deadline, body(&client)).await.map_err(late)? {
                 Ok(value) => {
                     // From here on the outcome is unknown if there is no answer.
-                    let commit = timeout(call_timeout, client.batch_execute("COMMIT")).await;
-                    let commit = commit.map_err(|_| format!("no answer within {call_timeout:?}"));
-                    match commit {
-                        Ok(Ok(())) => self.lock().push(client),
+                    match timeout_at(deadline, client.batch_execute("COMMIT")).await {
+                        Ok(Ok(())) => self.keep(client),
+                        // What was read is right in any case.
                         _ if access == Access::Read => {}
                         Ok(Err(error)) => return Err(not_committed(&error)),
-                        Err(error) => return Err(CatalogError::Unknown(error)),
+                        Err(_) => {
+                            let error = format!("no answer to COMMIT within {call_timeout:?}");
+                            return Err(CatalogError::Unknown(error));
+                        }
                     }
+                    drop(place);
                     Ok(value)
                 }
                 Err(Failed::Found(error)) => {
-                    let rollback = timeout(call_timeout, client.batch_execute("ROLLBACK")).await;
+                    let rollback = timeout_at(deadline, client.batch_execute("ROLLBACK")).await;
                     if let Ok(Ok(())) = rollback {
-                        self.lock().push(client);
+                        self.keep(client);
                     }
                     Err(error)
                 }
@@ -135,19 +150,40 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Client, CatalogError> {
-        let (client, connection) = self.config.connect(NoTls).await.map_err(|e| failed(&e))?;
-        // Ends with its client, or with the server.
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                log::debug!("connection to the catalog ended: {}", chain(&error));
+        match &self.tls {
+            Some(tls) => {
+                let connected = self.config.connect(tls.clone()).await;
+                connected.map(|(client, connection)| drive(client, connection))
             }
-        });
-        Ok(client)
+            None => {
+                let connected = self.config.connect(NoTls).await;
+                connected.map(|(client, connection)| drive(client, connection))
+            }
+        }
+        .map_err(|error| failed(&error))
+    }
+
+    fn keep(&self, client: Client) {
+        self.lock().push(client);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Client>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Lets the worker drive a connection, which ends with its client or with the server.
+fn drive<S, T>(client: Client, connection: Connection<S, T>) -> Client
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            log::debug!("connection to the catalog ended: {}", chain(&error));
+        }
+    });
+    client
 }
 
 /// An error before `COMMIT`: nothing happened.

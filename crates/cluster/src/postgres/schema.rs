@@ -13,8 +13,8 @@ const SCRIPTS: [&str; 1] = [include_str!("schema/0001.sql")];
 pub async fn migrate(client: &Client) -> Result<(), Failed> {
     // A large table may take long to change, and other nodes wait meanwhile.
     client.batch_execute("SET LOCAL statement_timeout = 0").await?;
-    // `IF NOT EXISTS` is not safe against another node that creates the table at the same time; the
-    // lock is, for as long as the transaction lasts.
+    // `IF NOT EXISTS` fails when another node creates the table at the same time. The lock lets one
+    // wait for the other, and ends with the transaction; without it, one would fail and try again.
     client.batch_execute("SELECT pg_advisory_xact_lock(5139514)").await?;
     client
         .batch_execute("CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL)")

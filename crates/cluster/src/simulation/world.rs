@@ -274,7 +274,8 @@ impl World {
         }
         let began_ns = self.now_ns();
         if self.chance(150) {
-            // Longer than a lease. Half of the time its clock stands still, as a suspended machine's.
+            // Longer than a lease. Half of the time its clock stands still, as that of a suspended
+            // machine does.
             let is_suspended = self.chance(500);
             self.trace(|| format!("{site}: stuck in a call"));
             for _ in 0..20 {

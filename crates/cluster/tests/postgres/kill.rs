@@ -219,6 +219,42 @@ fn a_slow_statement_is_cancelled_and_nothing_happened() {
 fn a_wrong_connection_is_refused_with_its_reason() {
     let error = PgCatalog::open(PgSettings::new("host=127.0.0.1 prot=1")).err().unwrap();
     assert_eq!(error.failure(), Failure::Refused, "{error}");
+    let encrypted = PgSettings::new("host=127.0.0.1 user=x sslmode=require");
+    let error = PgCatalog::open(encrypted).err().unwrap();
+    assert!(matches!(&error, CatalogError::Refused(text) if text.contains("root")), "{error}");
     let error = PgCatalog::open(PgSettings::new("host=127.0.0.1 port=1 user=x")).err().unwrap();
     assert_eq!(error.failure(), Failure::Retry, "{error}");
+}
+
+#[test]
+fn connections_are_encrypted_and_the_server_is_verified() {
+    let mut server = Server::start();
+    let plain = server.database();
+    let roots = server.encrypt();
+    // The server takes a moment to read its configuration.
+    let connection = plain.connection.replace("127.0.0.1", "localhost");
+    let settings =
+        PgSettings { connection, root_certificates: Some(roots.clone()), ..plain.clone() };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let catalog = loop {
+        match PgCatalog::open(settings.clone()) {
+            Ok(catalog) => break catalog,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    catalog.acquire(Resource::Sweep, NodeId(1), HOUR).unwrap();
+    // Not encrypted, of another name, of an unknown issuer, and without certificates.
+    let refused = |settings: PgSettings| PgCatalog::open(settings).err().unwrap().to_string();
+    let error = refused(plain.clone());
+    assert!(error.contains("no encryption"), "{error}");
+    let error = refused(PgSettings { root_certificates: Some(roots.clone()), ..plain });
+    assert!(error.contains("not valid for name"), "{error}");
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(&roots, other.cert.pem()).unwrap();
+    let error = refused(settings.clone());
+    assert!(error.contains("certificate"), "{error}");
+    std::fs::write(&roots, "").unwrap();
+    let error = refused(settings);
+    assert!(error.contains("there is none"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! A PostgreSQL server for one test.
 
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -40,6 +40,27 @@ impl Server {
         let mut server = Server { directory, port, process: None, databases: AtomicU32::new(0) };
         server.run();
         server
+    }
+
+    /// Gives the server a certificate for the name `localhost`; returns the file to verify it with.
+    pub fn encrypt(&mut self) -> PathBuf {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let roots = self.directory.path().join("roots.pem");
+        std::fs::write(&roots, made.cert.pem()).unwrap();
+        let (certificate, key) = (self.data().join("server.crt"), self.data().join("server.key"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        if is_root() {
+            let owner = format!("{USER}:{USER}");
+            let status = Command::new("chown").arg(owner).args([&certificate, &key]).status();
+            assert!(status.unwrap().success());
+        }
+        let hosts = "hostssl all all 127.0.0.1/32 trust\nhost postgres all 127.0.0.1/32 trust\n";
+        std::fs::write(self.data().join("pg_hba.conf"), hosts).unwrap();
+        self.sql("postgres", "ALTER SYSTEM SET ssl = on");
+        self.sql("postgres", "SELECT pg_reload_conf()");
+        roots
     }
 
     /// Starts the server again after [`kill`](Self::kill).
