@@ -17,7 +17,7 @@ pub enum ErrorKind {
     TooLarge,
     /// Nothing was done: the engine will never take some message for what it contains.
     Content,
-    /// Nothing was done: the object, the topic or the position is not there.
+    /// Nothing was done: the object, or the position in the log, is not there.
     NotFound,
     /// Nothing was done: an object of this name is there already.
     Exists,

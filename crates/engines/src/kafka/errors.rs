@@ -79,7 +79,8 @@ fn network(error: &io::Error, text: &str, config: &Config) -> Error {
     let all = format!("{text} {error:?}");
     let brokers = config.brokers.join(", ");
     let (what, remedy) = match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
+        // Of several brokers, the library tells the last error by its text.
+        _ if all.contains("Connection refused") => {
             (format!("no broker answers at {brokers}"), CHECK_BROKERS)
         }
         _ if all.contains("received fatal alert") && all.contains("Certificate") => {
@@ -128,7 +129,8 @@ fn broker(code: ErrorCode, unclear: ErrorKind, config: &Config) -> Error {
     let (name, kind, remedy) = match number {
         1 => ("OFFSET_OUT_OF_RANGE", NotFound, "begin at one of the bounds of the partition"),
         2 => ("CORRUPT_MESSAGE", Retriable, ""),
-        3 => ("UNKNOWN_TOPIC_OR_PARTITION", NotFound, "create the topic, or correct its name"),
+        // Brokers that start, or have just learnt of a topic, say so for a while.
+        3 => ("UNKNOWN_TOPIC_OR_PARTITION", Retriable, "create the topic, or correct its name"),
         5 => ("LEADER_NOT_AVAILABLE", Retriable, "start the brokers that are away"),
         6 => ("NOT_LEADER_OR_FOLLOWER", Retriable, ""),
         10 => ("MESSAGE_TOO_LARGE", TooLarge, too_large),
@@ -156,6 +158,7 @@ fn broker(code: ErrorCode, unclear: ErrorKind, config: &Config) -> Error {
     };
     let of = match kind {
         NotFound | Refused => format!("topic {}: {what}", config.topic),
+        _ if number == 3 => format!("topic {}: {what}", config.topic),
         _ => what,
     };
     Error::new(kind, of, remedy)

@@ -227,7 +227,7 @@ fn errors_name_the_remedy(server: &Server) {
         log.bounds(0).unwrap_err(),
         log.partitions().unwrap_err(),
     ] {
-        assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+        assert_eq!(error.kind, ErrorKind::Retriable, "{error}");
         assert!(error.remedy.contains("create the topic, or correct its name"), "{error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
