@@ -16,7 +16,7 @@ use engines::objects::{self, Bucket, Credentials, FileBody};
 use engines::{Error, Secret};
 
 /// Rounds of which the median is printed.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 const FRAME_BYTES: usize = 1 << 20;
 const FRAMES: usize = 500;
 const OBJECT_BYTES: usize = 64 << 20;
