@@ -75,7 +75,14 @@ fn read(log: &Log, partition: u32, stop: &AtomicBool) -> BTreeMap<u64, u64> {
     loop {
         let is_last = stop.load(Ordering::SeqCst);
         match log.read(partition, next, 1 << 20, Duration::from_secs(1)) {
-            Ok(messages) if messages.is_empty() && is_last => return found,
+            // While a partition has no leader, nothing is read although there is something.
+            Ok(messages)
+                if messages.is_empty()
+                    && is_last
+                    && log.bounds(partition).is_ok_and(|bounds| next >= bounds.end) =>
+            {
+                return found;
+            }
             Ok(messages) => {
                 for read in messages {
                     progress = Instant::now();
