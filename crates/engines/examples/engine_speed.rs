@@ -1,5 +1,5 @@
 //! Measures the engines on real servers of this machine, beside the tools of these servers, in
-//! turn. Prints the tables of `docs/benchmarks/engines.md`.
+//! turn. Prints tables.
 //!
 //! ```sh
 //! cargo run --release -p loginson-engines --example engine_speed
