@@ -59,6 +59,10 @@ if [ ${#packages[@]} -gt 0 ]; then
   fi
 fi
 
+# Servers that tests start: Kafka, fetched by Maven, and one of S3, built by Go, which is named where it is missing.
+scripts/servers/kafka.sh install
+scripts/servers/s3.sh install
+
 # syslog-ng's packages exclude rsyslog's, so they are unpacked, not installed.
 scripts/fetch-syslog-ng.sh >/dev/null
 

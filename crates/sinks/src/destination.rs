@@ -95,6 +95,12 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+impl From<engines::Error> for Fault {
+    fn from(error: engines::Error) -> Fault {
+        Fault { what: error.what, remedy: error.remedy }
+    }
+}
+
 impl Delivered {
     /// Nothing can be delivered now.
     pub fn unavailable(fault: Fault) -> Delivered {

@@ -19,7 +19,7 @@
 //! holds.
 //!
 //! This crate knows no store: the caller reads by its cursor and makes documents. It has no async
-//! code; each sink is one thread.
+//! code of its own; each sink is one thread, and that of Kafka has those of its library.
 
 mod clock;
 pub mod config;
@@ -35,7 +35,6 @@ mod loki;
 mod reject;
 mod rotating;
 mod runner;
-mod secret;
 mod syslog;
 mod time;
 mod units;
@@ -47,6 +46,7 @@ pub use elasticsearch::{
     Elasticsearch, ElasticsearchOptions, Operation, Product, Server, Target, TemplateOptions,
     TimeType,
 };
+pub use engines::Secret;
 pub use file::{FileOptions, Files};
 pub use http::compress::Encoding;
 pub use http::{ClientOptions, Credentials};
@@ -59,6 +59,5 @@ pub use rotating::Rotation;
 pub use runner::{
     Backoff, LastError, NotTaken, Phase, QueueLimits, Runner, RunnerOptions, RunnerParts, State,
 };
-pub use secret::Secret;
 pub use syslog::{MessageOptions, Syslog, SyslogOptions, Transport};
 pub use time::DatePattern;

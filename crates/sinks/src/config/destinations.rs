@@ -14,9 +14,9 @@ use crate::jsonlines::{JsonLinesOptions, Receiver};
 use crate::kafka::{KafkaOptions, Mechanism, RecordTime, Sasl};
 use crate::loki::LokiOptions;
 use crate::rotating::Rotation;
-use crate::secret::Secret;
 use crate::syslog::{MessageOptions, SyslogOptions, Transport};
 use crate::time::DatePattern;
+use engines::Secret;
 
 /// Elasticsearch and OpenSearch refuse longer names of indices.
 const INDEX_BYTES_MAX: usize = 255;

@@ -24,7 +24,7 @@ use serde::Deserialize;
 
 pub use check::{ConfigError, DestinationOptions, Sink};
 
-use crate::secret::Secret;
+use engines::Secret;
 
 /// One sink. Exactly one of the tables of destinations is given.
 #[derive(Debug, Clone, Default, Deserialize)]

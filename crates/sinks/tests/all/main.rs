@@ -1,11 +1,10 @@
 //! Black-box tests: sinks against servers of this process that answer as scripted, and against
-//! real servers (feature `real-servers`).
+//! real servers (features `real-kafka` and `real-servers`).
 
 mod elasticsearch;
 mod failover;
 mod golden;
-mod kafka;
-#[cfg(feature = "real-servers")]
+#[cfg(feature = "real-kafka")]
 mod real;
 mod secrets;
 mod server;

@@ -1,9 +1,7 @@
 //! A real Kafka, read back by its own consumer.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,16 +22,9 @@ const KILLED_BEFORE_BATCHES: [u64; 2] = [25, 45];
 impl Real {
     /// Runs a tool of Kafka; returns what it prints.
     fn tool(&self, class: &str, arguments: &[&str]) -> String {
-        let jars = self.home.join("kafka/dist/3.9.0/*");
         let server = format!("127.0.0.1:{}", self.port);
-        let log = self.home.join("kafka/data/log4j.properties");
-        let out = Command::new("java")
-            .arg(format!("-Dlog4j.configuration=file:{}", log.display()))
-            .args(["-Xmx256m", "-cp", jars.to_str().unwrap(), class])
-            .args(["--bootstrap-server", &server])
-            .args(arguments)
-            .output()
-            .unwrap();
+        let command = [&["tool", class, "--bootstrap-server", &server], arguments].concat();
+        let out = self.command(&command).output().unwrap();
         String::from_utf8(out.stdout).unwrap() + &String::from_utf8_lossy(&out.stderr)
     }
 
@@ -117,6 +108,7 @@ fn kafka_has_every_document_although_it_is_killed() {
         assert!(deleted.iter().all(|value| value == "null"), "{key}: {values:?}");
     }
     large_records(&real);
+    requests_are_bounded(&real);
     compressed(&real);
 }
 
@@ -140,23 +132,48 @@ fn large_records(real: &Real) {
     let found = real.consume("small");
     assert_eq!((found.len(), found.contains_key("50")), (99, false));
 
-    // A broker names the records whose time it refuses.
+    // The record whose time the broker refuses is found by smaller batches.
     create(
         real,
         "times",
         &["--partitions", "1", "--config", "message.timestamp.after.max.ms=1000"],
     );
-    let mut to = destination(&format!(
-        "name = \"real\"\n[kafka]\nbrokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"times\"\nrecord_time = \"document\""
+    let sink = self::sink(&format!(
+        "name = \"real\"\nretry = {{ longest = \"1s\" }}\n[kafka]\n\
+         brokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"times\"\nrecord_time = \"document\""
     ));
-    let documents: Vec<Document> = (0..5)
-        .map(|n| document(&format!("{n}"), i64::from(n == 3) * 3_000_000_000_000_000_000, &[]))
-        .collect();
+    let documents = (0..50)
+        .map(|n| document(&format!("{n}"), i64::from(n == 33) * 3_000_000_000_000_000_000, &[]));
+    let batch = Batch { documents: documents.collect(), cursor: "end".to_owned() };
+    let folder = tempfile::tempdir().unwrap();
+    let state = deliver_while_killing(real, &sink, folder.path(), vec![batch], &[]);
+    assert_eq!((state.accepted, state.rejected), (49, 1));
+    let rejected = std::fs::read_to_string(folder.path().join("real-rejected.jsonl")).unwrap();
+    assert!(rejected.contains("INVALID_TIMESTAMP (32)"), "{rejected}");
+    let found = real.consume("times");
+    assert_eq!((found.len(), found.contains_key("33")), (49, false));
+}
+
+/// Documents that no request holds are rejected; others are sent in several calls.
+fn requests_are_bounded(real: &Real) {
+    create(real, "bounded", &["--partitions", "1"]);
+    let mut to = destination(&format!(
+        "name = \"real\"\nbody_bytes_max = \"4KiB\"\n[kafka]\n\
+         brokers = [\"127.0.0.1:{PORT}\"]\ntopic = \"bounded\"\nid_field = \"id\""
+    ));
+    let large = |id: &str, bytes| document(id, 0, &[("text", json!("x".repeat(bytes)))]);
+    let documents = [large("a", 5000), large("b", 1500), large("c", 1500), large("d", 1500)];
     let Delivered::Answered { outcomes, .. } = to.deliver(&documents) else { panic!() };
-    let Outcome::Rejected(reason) = &outcomes[3] else { panic!("{outcomes:?}") };
-    assert!(reason.starts_with("the broker answered INVALID_TIMESTAMP (32)"), "{reason}");
-    let retried = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Retry(_))).count();
-    assert_eq!(retried, 4);
+    assert_eq!(outcomes[1..], [Outcome::Accepted, Outcome::Accepted]);
+    let Outcome::Rejected(reason) = &outcomes[0] else { panic!() };
+    assert!(reason.contains("more than body_bytes_max (4096)"), "{reason}");
+    assert_eq!(to.deliver(&documents[3..]), Delivered::accepted(1));
+    assert_eq!(to.deliver(&[Document::delete("b", 0)]), Delivered::accepted(1));
+    let found = real.consume("bounded");
+    assert!(
+        found["b"][0].starts_with("{\"_time\":\"2026-01-02T03:04:05.000000000Z\",\"id\":\"b\"")
+    );
+    assert_eq!((found.len(), found["b"][1].as_str()), (3, "null"));
 }
 
 fn compressed(real: &Real) {
@@ -243,17 +260,8 @@ fn secured(folder: &Path) -> (Real, String) {
     );
     let file = folder.join("settings");
     std::fs::write(&file, settings).unwrap();
-    // The script makes the broker's settings: they are amended as the broker starts.
-    let java = folder.join("java");
-    let script = format!(
-        "#!/bin/sh\nfor last; do :; done\ncase \"$*\" in *\" kafka.Kafka \"*) cat {} >>\"$last\";; \
-         esac\nexec java \"$@\"\n",
-        file.display()
-    );
-    std::fs::write(&java, script).unwrap();
-    std::fs::set_permissions(&java, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut real = Real::new("kafka", "KAFKA_PORT", PORT + 1);
-    real.variables.push(("JAVA", java.to_str().unwrap().to_owned()));
+    real.variables.push(("KAFKA_SETTINGS", file.to_str().unwrap().to_owned()));
     real.run("start");
     for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
         let password = format!("{mechanism}=[password=hunter22]");

@@ -1,9 +1,11 @@
 //! Real servers that are killed and started again while documents are delivered.
 //!
-//! `SINKS_TEST_STORES` names a folder with the scripts `elasticsearch.sh`, `opensearch.sh` and
-//! `kafka.sh`, which have the commands `start` and `wipe`, and obey `STORES_HOME` and a variable
-//! for the port. Each fetches its server when it is started for the first time.
+//! Kafka (feature `real-kafka`) is run by `scripts/servers`. For the others (feature
+//! `real-servers`), `SINKS_TEST_STORES` names a folder with the scripts `elasticsearch.sh` and
+//! `opensearch.sh`, which have the commands `start` and `wipe`, and obey `STORES_HOME`
+//! and a variable for the port. Each fetches its server when it is started for the first time.
 
+#[cfg(feature = "real-servers")]
 mod elasticsearch;
 mod kafka;
 
@@ -40,37 +42,50 @@ impl Real {
         real
     }
 
-    fn command(&self, command: &str) -> Command {
-        let folder = std::env::var_os("SINKS_TEST_STORES");
-        let folder = folder.expect("SINKS_TEST_STORES must name the folder of the scripts");
-        let mut run = Command::new(Path::new(&folder).join(format!("{}.sh", self.store)));
-        run.args(command.split(' ')).env("STORES_HOME", &self.home);
+    fn command(&self, command: &[&str]) -> Command {
+        let folder = match self.store {
+            "kafka" => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/servers"),
+            _ => {
+                let folder = std::env::var_os("SINKS_TEST_STORES");
+                folder.expect("SINKS_TEST_STORES must name the folder of the scripts").into()
+            }
+        };
+        let mut run = Command::new(folder.join(format!("{}.sh", self.store)));
+        run.args(command).env("STORES_HOME", &self.home).env("LOGINSON_SERVERS_DATA", &self.home);
         run.envs(self.variables.iter().map(|(name, value)| (name, value)));
         run
     }
 
     fn run(&self, command: &str) {
-        let done = self.command(command).status().unwrap();
+        let words: Vec<&str> = command.split(' ').collect();
+        let done = self.command(&words).status().unwrap();
         assert!(done.success(), "{} {command}", self.store);
     }
 
     /// Kills one of the servers, counted from 0, without a warning.
     fn kill(&self, node: u16) {
-        let file = self.home.join(self.store).join(format!("run/node{}.pid", node + 1));
-        let pid = std::fs::read_to_string(&file).unwrap();
-        let pid = pid.split(' ').next().unwrap();
-        assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+        match self.store {
+            "kafka" => self.run(&format!("kill {}", node + 1)),
+            _ => self.kill_by_file(node),
+        }
         // The port closes when the last thread has ended, after the process looks dead.
         while TcpStream::connect(("127.0.0.1", self.port + node)).is_ok() {
             std::thread::yield_now();
         }
+    }
+
+    fn kill_by_file(&self, node: u16) {
+        let file = self.home.join(self.store).join(format!("run/node{}.pid", node + 1));
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let pid = pid.split(' ').next().unwrap();
+        assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
         std::fs::remove_file(file).unwrap();
     }
 }
 
 impl Drop for Real {
     fn drop(&mut self) {
-        if !self.command("wipe").status().is_ok_and(|status| status.success()) {
+        if !self.command(&["wipe"]).status().is_ok_and(|status| status.success()) {
             eprintln!("{}.sh wipe failed", self.store);
         }
     }
