@@ -59,9 +59,10 @@ if [ ${#packages[@]} -gt 0 ]; then
   fi
 fi
 
-# Servers that tests start: Kafka, fetched by Maven, and one of S3, built by Go, which is named where it is missing.
+# Servers that tests start: Kafka, fetched by Maven, and one of S3, built by Go. Distributions have no Go that is new
+# enough; without it, the tests that need this server are left out.
 scripts/servers/kafka.sh install
-scripts/servers/s3.sh install
+scripts/servers/s3.sh install || echo "The tests on a server of S3 are left out."
 
 # syslog-ng's packages exclude rsyslog's, so they are unpacked, not installed.
 scripts/fetch-syslog-ng.sh >/dev/null
