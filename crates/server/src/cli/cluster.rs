@@ -111,7 +111,7 @@ mod tests {
 COPY  STORE  STATE  VERSION  LINES  DISK MIB  UNPARSED  UNSEALED S
 1     a:1    ok     1.0      7      2         0         3
 1     b:1    away   -        -      -         -         -
-store b:1 is away\\u{1b}[2J
+store b:1 is away\\x1b[2J
 ";
         assert_eq!(table(&status), expected);
     }

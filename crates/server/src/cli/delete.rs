@@ -55,8 +55,8 @@ pub fn run(args: DeleteArgs) -> Result<()> {
         println!("deletion {id}: {}", text(&answer, "state"));
     } else if args.list {
         let answer = client.get_json("/api/v1/deletions")?;
-        for deletion in answer["deletions"].as_array().into_iter().flatten() {
-            println!("{}", describe(deletion));
+        for line in described(&answer) {
+            println!("{line}");
         }
     } else if let Some(filter) = args.filter {
         match args.yes {
@@ -85,6 +85,13 @@ fn delete(client: &Client, filter: String, no_wait: bool) -> Result<()> {
         Ok(mut response) => serde_json::from_str(&response.body_mut().read_to_string()?)?,
         Err(refusal) => bail!("{}", escaped(&refusal.message())),
     };
+    if deletion["stores"].is_array() {
+        // Each store deletes by itself.
+        for line in described(&deletion) {
+            println!("{line}");
+        }
+        return Ok(());
+    }
     let id = text(&deletion, "id");
     while !no_wait && deletion["state"] == "running" {
         std::thread::sleep(LOOK_INTERVAL);
@@ -95,6 +102,26 @@ fn delete(client: &Client, filter: String, no_wait: bool) -> Result<()> {
         bail!("the deletion ended early: {}", text(&deletion, "note"));
     }
     Ok(())
+}
+
+/// The deletions of an answer, a line each. Those of several stores begin with the store.
+fn described(answer: &Value) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let Some(stores) = answer["stores"].as_array() else {
+        return match answer["deletions"].is_array() {
+            true => list(&answer["deletions"]).iter().map(describe).collect(),
+            false => vec![describe(answer)],
+        };
+    };
+    let of_store = |store: &Value| {
+        let lines = match store["error"].is_string() {
+            true => vec![text(store, "error")],
+            false => described(&store["answer"]),
+        };
+        let name = text(store, "store");
+        lines.into_iter().map(move |line| format!("{name}: {line}")).collect::<Vec<_>>()
+    };
+    stores.iter().flat_map(of_store).collect()
 }
 
 /// A deletion as one line.
@@ -123,6 +150,21 @@ fn text(value: &Value, field: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn deletions_of_stores_begin_with_the_store() {
+        let one =
+            serde_json::json!({ "id": "3", "filter": "a", "state": "done", "lines_deleted": 5 });
+        let stores = serde_json::json!({ "stores": [
+            { "store": "s:1", "answer": one },
+            { "store": "s:2", "answer": { "deletions": [one] } },
+            { "store": "s:3", "error": "away" },
+        ]});
+        let line = "deletion 3: done, 5 lines deleted: a";
+        let expected = [format!("s:1: {line}"), format!("s:2: {line}"), "s:3: away".to_owned()];
+        assert_eq!(described(&stores), expected);
+        assert_eq!(described(&one), [line]);
+    }
 
     #[test]
     fn a_deletion_is_one_line() {
