@@ -8,7 +8,7 @@ use engines::ErrorKind;
 use engines::kafka::{Config, Log};
 
 use crate::kafka::{noise, settings};
-use crate::server::Server;
+use crate::server::{Server, StopWhenDropped};
 
 const TOPIC: &str = "frames";
 /// The longest time without progress.
@@ -108,6 +108,7 @@ fn check(server: &Server, brokers: u16, partitions: u32, disturb: impl FnOnce(&A
     let done = AtomicU64::new(0);
     let (log, stop, stop_reading, done) = (&log, &stop, &stop_reading, &done);
     std::thread::scope(|scope| {
+        let _stops = (StopWhenDropped(stop), StopWhenDropped(stop_reading));
         let each = |partition| {
             let writer = scope.spawn(move || write(log, partition, stop, done));
             let reader = scope.spawn(move || read(log, partition, stop_reading));

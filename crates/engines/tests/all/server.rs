@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Servers share the processors of the machine: there is one at a time.
@@ -88,6 +89,15 @@ impl Drop for Server {
         if !self.script(&["wipe"]).status().is_ok_and(|status| status.success()) {
             eprintln!("{} wipe failed", self.script);
         }
+    }
+}
+
+/// Ends threads that look at a flag, also when an assertion fails.
+pub struct StopWhenDropped<'f>(pub &'f AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
