@@ -274,3 +274,48 @@ fn mistakes_in_the_list_of_stores_are_named() {
     assert!(other.text().contains("version"), "{}", other.text());
     assert_eq!(store.get("/api/v1/cluster").status, 404);
 }
+
+/// Listens, and answers every request with these bytes, or, with none, not at all.
+fn stranger(answer: Option<&'static [u8]>) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let mut silent = Vec::new();
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            match answer {
+                Some(bytes) => {
+                    let mut request = [0; 4_096];
+                    let _ = std::io::Read::read(&mut stream, &mut request);
+                    let _ = stream.write_all(bytes);
+                }
+                None => silent.push(stream),
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn strangers_among_the_stores_are_named() {
+    let store = Server::start();
+    send(&[&store], None, 0..50);
+    let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n";
+    let endless = [&head[..], b"H\xff\xff\xff\xff and no more"].concat();
+    for (answer, expected) in [
+        (Some(&b"SSH-2.0-OpenSSH_9.2\r\n"[..]), "is away"),
+        (Some(&b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n"[..]), "status 302"),
+        (Some(&b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"[..]), "token_file"),
+        (Some(endless.leak()), "it sent something else"),
+        (None, "is away"),
+    ] {
+        let address = stranger(answer);
+        let config = format!("[cluster]\nstores = ['{}', '{address}']\n", store.http);
+        let one = Server::start_with(&[], &config);
+        let started = Instant::now();
+        let failed = one.get("/select/logsql/query?query=*|stats+count()");
+        let text = failed.text();
+        assert_eq!(failed.status, 503, "{text}");
+        assert!(text.contains(expected) && text.contains(&address), "{expected}: {text}");
+        assert!(started.elapsed() < Duration::from_secs(30), "{expected}");
+    }
+}
