@@ -3,8 +3,8 @@
 
 Both are started with empty directories and given the same records (victorialogs_records.py). The queries are those of
 testdata/victorialogs/*.txt, whose form its README describes. Rows are compared as sets; those of queries marked `ordered`
-in their order. Numbers may differ in the last digits of a float. The queries run twice: over hot lines of Loginson, then over
-sealed ones.
+in their order. Numbers may differ in the last digits of a float. The queries run three times: over hot lines of Loginson, over
+sealed ones, and at a server that answers for two stores with half of the records each.
 
 What may differ stands in the table "Accepted differences" of docs/logsql.md: a query whose answers differ and which no pattern of
 the table matches is a fault, and so is a pattern whose queries all have the same answers.
@@ -180,15 +180,16 @@ def wait_for(what, condition):
     sys.exit(f"waited {PATIENCE_S} s in vain for {what}")
 
 
-def start_loginson(directory):
+def start_loginson(directory, name="loginson", config=""):
     binary = os.environ["LOGINSON_BIN"]
-    log = open(directory / "loginson.log", "w")
-    command = [binary, "serve", "--data-dir", directory / "loginson", "--http-listen", "127.0.0.1:0"]
+    log = open(directory / f"{name}.log", "w")
+    (directory / f"{name}.toml").write_text(config)
+    command = [binary, "serve", "--config", directory / f"{name}.toml", "--data-dir", directory / name, "--http-listen", "127.0.0.1:0"]
     command += ["--syslog-udp-listen", "127.0.0.1:0", "--syslog-tcp-listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, stderr=log)
 
     def address():
-        return re.search(r"page and API at http://([0-9.:]+)", (directory / "loginson.log").read_text())
+        return re.search(r"page and API at http://([0-9.:]+)", (directory / f"{name}.log").read_text())
 
     host = wait_for("Loginson", address)[1]
     store = Store("loginson", process, host)
@@ -223,6 +224,32 @@ def load(store, syslog_port):
         return store.count(records.JSON_RANGE) == body.count(b"\n") and store.count(records.SYSLOG_RANGE) >= len(lines)
 
     wait_for(f"the records in {store.name}", is_there)
+
+
+def load_halves(stores):
+    """Every other record goes to the second store."""
+    body = records.json_body().splitlines(keepends=True)
+    lines = records.syslog_lines()
+    for half, (store, syslog_port) in enumerate(stores):
+        store.insert("/insert/jsonline?_stream_fields=host,app&_time_field=_time&_msg_field=_msg", b"".join(body[half::2]))
+        with socket.create_connection(("127.0.0.1", syslog_port)) as connection:
+            connection.sendall("".join(line + "\n" for line in lines[half::2]).encode())
+
+
+def start_cluster(directory, stores):
+    """Two stores with half of the records each, and a server that answers for both."""
+    halves = []
+    for number in (1, 2):
+        halves.append(start_loginson(directory, f"store{number}"))
+        stores.append(halves[-1][0])
+    load_halves(halves)
+    addresses = ", ".join(f"'{store.host}'" for store, _ in halves)
+    server = start_loginson(directory, "server", f"[cluster]\nstores = [{addresses}]\n")[0]
+    stores.append(server)
+    there = len(records.json_body().splitlines())
+    wait_for("the records in both stores", lambda: server.count(records.JSON_RANGE) == there
+             and server.count(records.SYSLOG_RANGE) >= len(records.syslog_lines()))
+    return server
 
 
 def seal(store):
@@ -386,6 +413,8 @@ def main():
         if os.environ.get("ONLY_HOT") != "1":
             seal(loginson)
             faults += run(wanted, stores, differences, "sealed", verbose)[0]
+            server = start_cluster(directory, stores)
+            faults += run(wanted, [server, victorialogs], differences, "two stores", verbose)[0]
         if not words:
             for name in unmet:
                 print(f"accepted difference that no query shows: {name}")
