@@ -2,14 +2,18 @@
 //! view that a stage has of the stages behind it.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+
+use record::Batch;
 
 use super::context::{Context, RunError};
 use super::delivery::Delivery;
 use super::meter::Meter;
 use super::scan::Found;
 use super::sharing::Sharing;
+use super::sides::arrived_unit;
 use super::{Outcome, run_within};
 use crate::block::Block;
 use crate::pipe::Processor;
@@ -188,6 +192,43 @@ impl<'r> Next<'_, 'r> {
             })?;
         self.task.outcome.lines_scanned += outcome.lines_scanned;
         failed.map_or(Ok(()), Err)
+    }
+
+    /// The lines that `query` selects on the sides of the source, in event times of `range`, as
+    /// units. They are held in memory, which counts as memory of the query until it ends.
+    pub fn lines_of_sides(
+        &mut self,
+        query: &Query,
+        range: TimeRange,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
+        let execution = self.task.execution.clone();
+        let mut meter = execution.meter.clone();
+        let context = Context {
+            range,
+            limit: None,
+            offset: 0,
+            order: None,
+            oldest_first: false,
+            include: Vec::new(),
+            ..execution.context.clone()
+        };
+        let execution = ExecutionContext { context: &context, ..execution };
+        let mut batches: Vec<Arc<Batch>> = Vec::new();
+        let mut failed = None;
+        run_within(query, &execution, &mut |rows| {
+            // Several blocks may be of one piece.
+            if let Block::Lines(lines) = rows.into_block()
+                && batches.last().is_none_or(|last| !Arc::ptr_eq(last, &lines.batch))
+            {
+                if let Err(error) = meter.take(lines.batch.memory_bytes()) {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+                batches.push(lines.batch);
+            }
+            ControlFlow::Continue(())
+        })?;
+        failed.map_or(Ok(batches.into_iter().map(arrived_unit).collect()), Err)
     }
 
     /// What threads need to work for the query in parallel.

@@ -540,7 +540,12 @@ impl ScanUnit for Arrived {
 pub(super) fn arrived(piece: &Piece) -> Result<(Box<dyn ScanUnit>, Option<i64>), RunError> {
     let Piece::Lines(bytes, rest_ns) = piece else { return Err(misfit()) };
     let batch = read_rows(bytes).map_err(|error| RunError::Failed(error.to_string()))?;
-    Ok((Box::new(Arrived(Arc::new(batch))), *rest_ns))
+    Ok((arrived_unit(Arc::new(batch)), *rest_ns))
+}
+
+/// Lines of a side as a unit.
+pub(super) fn arrived_unit(batch: Arc<Batch>) -> Box<dyn ScanUnit> {
+    Box::new(Arrived(batch))
 }
 
 #[cfg(test)]
@@ -678,6 +683,7 @@ mod tests {
             "* | running_stats sum(took) total | stats count() n, max(total) m",
             "error | join by (host) (* | stats by (host) count() n) | fields _msg, n",
             "error | union (host:a took:>90) | stats count() n",
+            "took:=99 | stream_context before 2 after 1 | fields _msg, host",
             "* | first 5 by (_time, _msg)",
             "_time:[20ns, 40ns) | stats count() n",
             "nothing_has_this | stats count() n",

@@ -23,8 +23,9 @@ use crate::exec::{CHECK_ROWS, Next, RunError};
 use crate::filter::MSG;
 use crate::plan::fields::FieldSet;
 use crate::source::{ScanUnit, TimeRange};
-use crate::syntax::cursor::Cursor;
+use crate::syntax::cursor::{Cursor, quote};
 use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
 use crate::time::{format_duration, format_time, parse_duration};
 
 /// The `stream_context` pipe.
@@ -157,6 +158,13 @@ impl Surroundings {
         }
     }
 
+    /// The query for all lines of the streams.
+    fn query_of_streams(&self) -> Result<Query, RunError> {
+        let names = self.streams.keys().map(|name| quote(&String::from_utf8_lossy(name)));
+        let text = format!("_stream:in({})", names.collect::<Vec<_>>().join(", "));
+        Query::parse_share(&text).map_err(|error| RunError::Failed(error.message))
+    }
+
     /// Whether a line may be in the window of a selected line; `selected` is in order.
     fn is_near(&self, selected: &[Key], time_ns: i64) -> bool {
         let from = time_ns.saturating_sub(self.context.window_ns);
@@ -259,7 +267,13 @@ impl Processor for Surroundings {
             start_ns: first.saturating_sub(window_ns),
             end_ns: last.saturating_add(window_ns).saturating_add(1),
         };
-        let mut units = next.source().units(range, next.whose())?;
+        let mut units = match next.source().sides() {
+            Some(_) => {
+                let query = self.query_of_streams()?;
+                next.lines_of_sides(&query, range)?
+            }
+            None => next.source().units(range, next.whose())?,
+        };
         units.retain(|unit| unit.time_range_ns().is_none_or(|(old, new)| range.overlaps(old, new)));
         self.collect(&units, next)?;
         let mut streams: Vec<(Box<[u8]>, Stream)> =
