@@ -210,6 +210,13 @@ fn deletions_reach_all_stores_and_tails_follow_them() {
     write!(stream, "{head}{}\r\n\r\n", one.http).unwrap();
     let mut reader = BufReader::new(stream);
     assert_eq!(read_head(&mut reader).unwrap().0, 200);
+    // Lines with old times are followed once the tail of their store has begun.
+    let has_tail = |store: &&Server| {
+        let listed = store.get("/api/v1/queries").json();
+        listed["queries"].as_array().unwrap().iter().any(|query| query["kind"] == "tail")
+    };
+    one.wait_for("both stores are followed", |_| stores.iter().all(has_tail));
+    std::thread::sleep(Duration::from_millis(200));
     send(&stores, None, 1_000..1_100);
     let mut lines = 0;
     let started = Instant::now();
