@@ -151,8 +151,9 @@ impl<'a> Delivery<'a> {
         let mut rest = block;
         while !rest.is_empty() {
             task.execution.check()?;
-            let behind = rest.split_off(BLOCK_ROWS_MAX);
-            let keys_behind = keys.split_off(keys.len().min(BLOCK_ROWS_MAX));
+            let count = whole_lines(&keys, BLOCK_ROWS_MAX);
+            let behind = rest.split_off(count);
+            let keys_behind = keys.split_off(keys.len().min(count));
             let count = rest.len() as u64;
             if task.outcome.rows + count > rows_max {
                 rest.slice(0, (rows_max - task.outcome.rows) as usize);
@@ -188,5 +189,27 @@ impl<'a> Delivery<'a> {
     /// The held rows, for a deferred drop.
     pub fn into_held(self) -> impl Send + 'static {
         self.sink
+    }
+}
+
+/// At least `count`, and so many that all rows of a line stay together: a client that resumes behind
+/// the key of a row gets no more rows of that line.
+pub(super) fn whole_lines(keys: &[RowKey], count: usize) -> usize {
+    count + (count..keys.len()).take_while(|&next| keys[next] == keys[next - 1]).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use record::LineId;
+
+    use super::*;
+
+    #[test]
+    fn rows_of_a_line_are_never_parted() {
+        let key = |line| RowKey { time_ns: 1, id: LineId { node: 1, sequence: 1, line } };
+        let keys = [0, 0, 1, 1, 1, 2].map(key);
+        let found: Vec<usize> = (1..=6).map(|count| whole_lines(&keys, count)).collect();
+        assert_eq!(found, [2, 2, 5, 5, 5, 6]);
+        assert_eq!(whole_lines(&[], 3), 3, "rows without keys are cut anywhere");
     }
 }

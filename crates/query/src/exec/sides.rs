@@ -232,8 +232,15 @@ fn encode_rows(
         let mut copies = meter.clone();
         let mut encoder = Encoder::new(ROWS_FINGERPRINT, meter)?;
         let mut bytes = 0;
-        while index < rows.len() && bytes < PIECE_BYTES {
-            let RowKey { time_ns, id } = *rows.keys.get(index).ok_or_else(misfit)?;
+        let mut last = None;
+        while index < rows.len() {
+            let key = *rows.keys.get(index).ok_or_else(misfit)?;
+            // All rows of a line are in one piece.
+            if bytes >= PIECE_BYTES && last != Some(key) {
+                break;
+            }
+            last = Some(key);
+            let RowKey { time_ns, id } = key;
             encoder.flag(true)?;
             for number in [time_ns as u64, id.node.into(), id.sequence, id.line.into()] {
                 encoder.number(number)?;
@@ -489,11 +496,15 @@ fn merge_rows(
             }
         }
         let (mut rows, mut keys) = (Vec::new(), Vec::new());
-        while rows.len() < BLOCK_ROWS_MAX {
+        loop {
             let first = |queue: &Queued| queue.rows.front().map(|(key, _)| *key);
             let firsts = queued.iter().enumerate().filter_map(|(side, q)| Some((first(q)?, side)));
             let next = if newest_first { firsts.max() } else { firsts.min() };
             let Some((key, side)) = next else { break };
+            // All rows of a line are in one block.
+            if rows.len() >= BLOCK_ROWS_MAX && keys.last() != Some(&key) {
+                break;
+            }
             let (_, row) = queued[side].rows.pop_front().expect("it was seen");
             rows.push(row);
             keys.push(key);
