@@ -103,7 +103,8 @@ impl Queue {
             class(limits.concurrent_max, limits.waiting_max),
             class(limits.background_concurrent_max, limits.background_waiting_max),
             class(limits.tails_max, 0),
-            class(limits.concurrent_max, limits.waiting_max),
+            // Shares of exports take hours; others do not wait behind them.
+            class(limits.concurrent_max + limits.background_concurrent_max, limits.waiting_max),
         ]);
         let inner = Inner {
             last_id: 0,
