@@ -234,7 +234,7 @@ impl Node {
         let text = text.read_to_string().unwrap_or_default();
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         let why = match (status, body["error"].as_str()) {
-            (401 | 403, _) => {
+            (401, _) => {
                 "it does not know this node; give the token of a reader there to [cluster] token_file"
                     .to_owned()
             }
