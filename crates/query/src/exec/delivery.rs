@@ -192,8 +192,8 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// At least `count`, and so many that all rows of a line stay together: a client that resumes behind
-/// the key of a row gets no more rows of that line.
+/// At least `count`, and so many that all rows of a line stay together: a client that resumes
+/// behind the key of a row gets no more rows of that line.
 pub(super) fn whole_lines(keys: &[RowKey], count: usize) -> usize {
     count + (count..keys.len()).take_while(|&next| keys[next] == keys[next - 1]).count()
 }
