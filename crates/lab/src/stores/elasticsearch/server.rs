@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::driver::http::plain_client;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
@@ -152,7 +153,7 @@ impl Server for Elasticsearch {
             nodes.len(),
             HEALTH_TIMEOUT.as_secs(),
         );
-        let client = reqwest::Client::builder().no_proxy().timeout(HEALTH_TIMEOUT * 5).build();
+        let client = plain_client().timeout(HEALTH_TIMEOUT * 5).build();
         let answer = client.map_err(|e| e.to_string())?.get(url).send().await;
         let status = answer.map_err(|e| e.to_string())?.status();
         match status.is_success() {

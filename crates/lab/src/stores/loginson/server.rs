@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::driver::http::plain_client;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
 
@@ -85,7 +86,7 @@ impl Server for Loginson {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        let client = reqwest::Client::builder().no_proxy().timeout(READY_MAX).build();
+        let client = plain_client().timeout(READY_MAX).build();
         let request =
             client.map_err(|e| e.to_string())?.get(format!("http://{}/ready", node.endpoint));
         match request.send().await {
