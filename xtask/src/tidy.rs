@@ -64,7 +64,15 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     if lines > LINES_MAX {
         faults.push(format!("{name}: {lines} lines, at most {LINES_MAX}; split it by ideas"));
     }
+    // Several checkouts share what is built, so the path of the one that built it may be gone.
+    let compiled_path = concat!("env!(", "\"CARGO_MANIFEST_DIR\")");
     for (number, line) in text.lines().enumerate() {
+        if line.contains(compiled_path) {
+            faults.push(format!(
+                "{name}:{}: a path of the checkout that built it; tests run in the folder of their crate",
+                number + 1
+            ));
+        }
         let ts: &[&str] = if name.ends_with(".ts") { &MARKS_TS } else { &[] };
         // A longer run of the letter is a pattern for names of temporary files.
         let crosses = "X".repeat(3);
@@ -158,6 +166,9 @@ mod tests {
         assert_eq!(faults.len(), 1);
         source("a.sh", concat!("# XX", "X later\n"), &mut faults);
         assert_eq!(faults.pop().map(|fault| fault.contains("a.sh:1")), Some(true));
+        let path = concat!("let a = env!(", "\"CARGO_MANIFEST_DIR\");");
+        source("a.rs", path, &mut faults);
+        assert_eq!(faults.pop().map(|fault| fault.contains("a.rs:1")), Some(true));
         source("b.rs", &"x\n".repeat(LINES_MAX + 1), &mut faults);
         links(
             "c.md",
@@ -166,7 +177,7 @@ mod tests {
             &mut faults,
         );
         assert_eq!(faults.len(), 3);
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it is in the project");
+        let root = Path::new("..");
         let named = "`crates/record/src/lib.rs`, crates/record/src/none.rs. crates/a/NAME.rs";
         sources("d.md", root, named, &mut faults);
         assert_eq!(faults.pop().map(|fault| fault.contains("src/none.rs")), Some(true));

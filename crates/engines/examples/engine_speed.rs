@@ -47,7 +47,8 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn run(&self, arguments: &[&str]) -> Result<String, Box<dyn std::error::Error>> {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/servers");
+        let scripts = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run it by cargo")?;
+        let scripts = Path::new(&scripts).join("../../scripts/servers");
         let done = Command::new(scripts.join(self.script))
             .args(arguments)
             .env(self.port.0, self.port.1.to_string())

@@ -8,7 +8,7 @@ use common::{interpreters, json, launcher};
 use programs::{Input, InputBlock, Limits, RunSpec, load_folder, test_program};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/programs")
+    PathBuf::from("../../testdata/programs")
 }
 
 /// The sample of a program: raw lines, or values between tabs.

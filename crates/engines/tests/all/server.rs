@@ -76,7 +76,7 @@ impl Server {
     }
 
     fn script(&self, arguments: &[&str]) -> Command {
-        let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/servers");
+        let scripts = Path::new("../../scripts/servers");
         let mut script = Command::new(scripts.join(self.script));
         let variables = self.variables.iter().map(|(name, value)| (name, value));
         script.args(arguments).envs(variables);

@@ -44,7 +44,7 @@ impl Real {
 
     fn command(&self, command: &[&str]) -> Command {
         let folder = match self.store {
-            "kafka" => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/servers"),
+            "kafka" => PathBuf::from("../../scripts/servers"),
             _ => {
                 let folder = std::env::var_os("SINKS_TEST_STORES");
                 folder.expect("SINKS_TEST_STORES must name the folder of the scripts").into()
