@@ -27,6 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mio::Poll;
 use platform::{Disk, DiskLock, LockError};
 use record::Frame;
 use segment::SegmentError;
@@ -37,6 +38,7 @@ use super::forward_state::{ForwardConfig, PANIC_PAUSE};
 use super::lane::Lane;
 use super::lane_handle::LaneHandle;
 use super::lock;
+use super::log_lane::{AppendLog, LogLane};
 use super::queue::{Placed, Queue, Waiting};
 use super::spool::Spool;
 use super::status::{ForwardStatus, SpoolStatus};
@@ -94,6 +96,29 @@ pub struct Forwarder {
 impl Forwarder {
     /// Opens the spool directory and starts to connect. Frames are accepted from now on.
     pub fn start(config: ForwardConfig, disk: Arc<dyn Disk>) -> Result<Forwarder, ForwardError> {
+        Forwarder::with_lanes(config, disk, |shared, index, poll| {
+            let lane = Lane::new(shared, index, poll);
+            Box::new(move || lane.run())
+        })
+    }
+
+    /// As [`start`](Self::start), to a log: `config.stores` names its partitions, for people.
+    pub fn start_log(
+        config: ForwardConfig,
+        disk: Arc<dyn Disk>,
+        log: Arc<dyn AppendLog>,
+    ) -> Result<Forwarder, ForwardError> {
+        Forwarder::with_lanes(config, disk, |shared, index, poll| {
+            let lane = LogLane::new(shared, Arc::clone(&log), index, poll);
+            Box::new(move || lane.run())
+        })
+    }
+
+    fn with_lanes(
+        config: ForwardConfig,
+        disk: Arc<dyn Disk>,
+        work: impl Fn(Arc<ForwardState>, usize, Poll) -> Box<dyn FnOnce() + Send>,
+    ) -> Result<Forwarder, ForwardError> {
         assert!(!config.stores.is_empty(), "there is a store to deliver to");
         let dir = config.spool_dir.clone();
         disk.create_dir_all(&dir).map_err(DirectoryError::io(&dir, "create"))?;
@@ -148,8 +173,7 @@ impl Forwarder {
         let spooling = Arc::clone(&shared);
         spawn("spool".to_owned(), Box::new(move || spooling.spool_frames()))?;
         for (index, poll) in polls.into_iter().enumerate() {
-            let lane = Lane::new(Arc::clone(&shared), index, poll);
-            spawn(format!("lane-{index}"), Box::new(move || lane.run()))?;
+            spawn(format!("lane-{index}"), work(Arc::clone(&shared), index, poll))?;
         }
         Ok(forwarder)
     }

@@ -4,6 +4,7 @@
 //! ```text
 //! sources → Forwarder ┬ lane → TCP → NodeListener → NodeStore      one of several stores
 //!                     ├ lane → TCP → …
+//!                     ├ log lane → a partition of a log                   in place of stores
 //!                     └ spool: frames on disk while no store takes them
 //! ```
 //!
@@ -38,6 +39,7 @@ mod forward_state;
 mod lane;
 mod lane_handle;
 mod listen;
+mod log_lane;
 mod queue;
 #[cfg(test)]
 mod simulation;
@@ -46,6 +48,7 @@ mod status;
 pub use forward::{ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
 pub use forward_state::ForwardConfig;
 pub use listen::{CONNECTIONS_MAX, NodeListenConfig, NodeListener, NodeStore};
+pub use log_lane::AppendLog;
 pub use secret::Secret;
 pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};

@@ -478,6 +478,11 @@ impl BoundReader {
         self.entries.retain(|entry| self.bound.first + entry.sequence > through);
     }
 
+    /// Whether all its frames were read.
+    pub fn is_read(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The next frame, with its number in its header. A damaged frame is an error with its number
     /// of lines; the next call returns the frame behind it.
     pub fn next_frame(&mut self) -> Option<Result<Frame, (SegmentError, u64)>> {

@@ -1,0 +1,386 @@
+//! The thread of one partition of a log: appends frames, and keeps those that the log did not
+//! acknowledge.
+//!
+//! A frame is numbered when it is appended for the first time, and stays with its partition from
+//! then on. While an append fails, its frames are bound to the partition in the spool (or kept in
+//! memory while the disk fails), and appended again with the same numbers before any later frame.
+//!
+//! Invariant: the numbers of this collector rise within a partition, apart from repeated appends,
+//! which begin with the oldest frame that was not acknowledged. Readers of the log recognise copies
+//! by that.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll};
+use record::Frame;
+
+use super::forward_state::{ForwardState, PANIC_PAUSE};
+use super::lane_handle::LaneHandle;
+use super::lock;
+use super::queue::Waiting;
+use super::spool::BoundReader;
+use super::status::Link;
+use crate::deliver::{KeepError, OnDurable};
+
+/// Bytes of frames that are appended with one call; a larger frame goes alone.
+const APPEND_BYTES_MAX: usize = 4 << 20;
+/// The first pause after an append failed. Each next pause is twice as long, up to `PAUSE_MAX`.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long the lane waits for frames before it looks for files of the spool again.
+const IDLE_MAX: Duration = Duration::from_secs(1);
+
+/// A log of several partitions that frames are appended to.
+pub trait AppendLog: Send + Sync {
+    /// Its name, for people: `topic loginson at broker1:9092`.
+    fn name(&self) -> String;
+
+    /// Appends messages to a partition in their order; all are durable when it returns. Blocks.
+    ///
+    /// Errors: some may not be stored, the text says why. The same call is repeated later.
+    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String>;
+}
+
+/// A frame with its number, which is in its header.
+struct Numbered {
+    frame: Frame,
+    /// None for a frame of a file.
+    on_durable: Option<OnDurable>,
+}
+
+impl Numbered {
+    fn bytes(&self) -> usize {
+        self.frame.bytes().len()
+    }
+}
+
+/// The state of the thread of one partition.
+pub(super) struct LogLane {
+    shared: Arc<ForwardState>,
+    log: Arc<dyn AppendLog>,
+    index: usize,
+    poll: Poll,
+    /// Numbered frames that the log did not acknowledge yet, the oldest first. The queue counts
+    /// their bytes.
+    held: VecDeque<Numbered>,
+    /// The file that is being appended.
+    file: Option<BoundReader>,
+    /// Whether files of the spool may be bound to the partition already.
+    may_be_bound: bool,
+    /// Whether the next frames are taken from the spool if there are frames in memory too.
+    is_file_turn: bool,
+}
+
+impl LogLane {
+    pub(super) fn new(
+        shared: Arc<ForwardState>,
+        log: Arc<dyn AppendLog>,
+        index: usize,
+        poll: Poll,
+    ) -> LogLane {
+        let held = VecDeque::new();
+        LogLane {
+            shared,
+            log,
+            index,
+            poll,
+            held,
+            file: None,
+            may_be_bound: true,
+            is_file_turn: true,
+        }
+    }
+
+    fn out(&self) -> &LaneHandle {
+        &self.shared.lanes[self.index]
+    }
+
+    /// What the spool and the numbers know the partition by.
+    fn key(&self) -> u32 {
+        self.index as u32 + 1
+    }
+
+    /// Runs until the lane is stopped, and resumes after panics.
+    pub(super) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        lock(&self.out().state).store = Some(self.key());
+        // Until an append fails, the log counts as there.
+        shared.queue().open(self.index);
+        while shared.survive(|| self.serve()).is_none() {
+            // Its frames are read from the start of the file again, which makes copies, not gaps.
+            (self.file, self.may_be_bound) = (None, true);
+            self.sleep(PANIC_PAUSE);
+        }
+        self.end();
+    }
+
+    fn serve(&mut self) {
+        let mut pause = PAUSE_FIRST;
+        while !self.out().is_stopped() {
+            match self.step() {
+                Ok(true) => pause = PAUSE_FIRST,
+                Ok(false) => self.wait_for_frames(),
+                Err(error) => {
+                    self.note_away(error);
+                    self.bind_held();
+                    self.sleep(pause.mul_f64(0.75 + 0.5 * fastrand::f64()));
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    /// Appends the next frames; false when there are none.
+    fn step(&mut self) -> Result<bool, String> {
+        if self.held.is_empty() {
+            self.fill()?;
+        }
+        if self.held.is_empty() {
+            self.finish_file();
+            return Ok(false);
+        }
+        let messages: Vec<&[u8]> = self.held.iter().map(|held| held.frame.bytes()).collect();
+        self.log.append(self.index as u32, &messages)?;
+        self.note_there();
+        self.acknowledge();
+        Ok(true)
+    }
+
+    /// Takes the next frames, all from a file or all from memory: a file is appended as a whole
+    /// before frames that are numbered later.
+    fn fill(&mut self) -> Result<(), String> {
+        if self.file.is_none() {
+            let is_file_turn = self.is_file_turn;
+            self.is_file_turn = !is_file_turn;
+            let has_bound = self.open_bound()?;
+            if !has_bound && !(is_file_turn && self.take_free()?) {
+                self.fill_from_memory()?;
+                if !self.held.is_empty() || !self.take_free()? {
+                    return Ok(());
+                }
+            }
+        }
+        self.fill_from_file()
+    }
+
+    /// Opens the oldest file that is bound to the partition already.
+    fn open_bound(&mut self) -> Result<bool, String> {
+        if !self.may_be_bound {
+            return Ok(false);
+        }
+        // Its frames come first, so nothing is appended until the files are known.
+        let mut spool = self.shared.spool();
+        let files = spool.bound_to(self.key()).map_err(|error| error.to_string())?;
+        let Some(oldest) = files.first() else {
+            self.may_be_bound = false;
+            return Ok(false);
+        };
+        self.file = Some(spool.read(oldest).map_err(|error| error.to_string())?);
+        Ok(true)
+    }
+
+    /// Binds the oldest unbound file to the partition.
+    fn take_free(&mut self) -> Result<bool, String> {
+        let Some(mut spool) = self.shared.try_spool() else { return Ok(false) };
+        let frames = spool.free_frames().map_err(|error| error.to_string())?;
+        let Some(frames) = frames else { return Ok(false) };
+        let numbers = lock(&self.shared.directory).issue_numbers(self.key(), frames);
+        let first = numbers.map_err(|error| error.to_string())?;
+        // After an error it may be bound all the same.
+        self.may_be_bound = true;
+        let taken = spool.take(self.key(), first);
+        let read = taken.and_then(|bound| bound.map(|bound| spool.read(&bound)).transpose());
+        self.file = read.map_err(|error| error.to_string())?;
+        Ok(self.file.is_some())
+    }
+
+    fn fill_from_file(&mut self) -> Result<(), String> {
+        let (mut bytes, mut is_read) = (0, false);
+        while bytes < APPEND_BYTES_MAX && !is_read {
+            let file = self.file.as_mut().expect("a file is open");
+            match file.next_frame() {
+                Some(Ok(frame)) => {
+                    bytes += frame.bytes().len();
+                    self.held.push_back(Numbered { frame, on_durable: None });
+                }
+                Some(Err((error, lines))) => {
+                    tracing::error!("{error}; its {lines} lines are lost");
+                    self.shared.lines_damaged.fetch_add(lines, Relaxed);
+                }
+                None => is_read = true,
+            }
+        }
+        self.shared.queue().add(self.index, bytes);
+        if self.held.is_empty() {
+            self.finish_file();
+        }
+        Ok(())
+    }
+
+    /// Removes the file if all its frames are acknowledged.
+    fn finish_file(&mut self) {
+        if let Some(file) = self.file.take_if(|file| file.is_read())
+            && let Err(error) = self.shared.spool().remove(file.bound.id)
+        {
+            tracing::warn!("{error}; it is tried again after the next start");
+        }
+    }
+
+    fn fill_from_memory(&mut self) -> Result<(), String> {
+        let mut bytes = 0;
+        while bytes < APPEND_BYTES_MAX {
+            let Some(waiting) = self.shared.queue().take(self.index) else { break };
+            let number = lock(&self.shared.directory).issue_numbers(self.key(), 1);
+            let number = match number {
+                Ok(number) => number,
+                Err(error) => {
+                    self.shared.queue().give_back(self.index, waiting);
+                    return Err(error.to_string());
+                }
+            };
+            let Waiting { mut frame, on_durable, .. } = waiting;
+            frame.set_sequence(number);
+            bytes += frame.bytes().len();
+            self.held.push_back(Numbered { frame, on_durable: Some(on_durable) });
+        }
+        Ok(())
+    }
+
+    /// The log has all held frames.
+    fn acknowledge(&mut self) {
+        let (mut bytes, mut lines, frames) = (0, 0, self.held.len() as u64);
+        for Numbered { frame, on_durable } in self.held.drain(..) {
+            bytes += frame.bytes().len();
+            lines += u64::from(frame.header().lines);
+            if let Some(on_durable) = on_durable {
+                on_durable(Ok(()));
+            }
+        }
+        let out = &self.shared.lanes[self.index];
+        out.frames_acknowledged.fetch_add(frames, Relaxed);
+        out.lines_acknowledged.fetch_add(lines, Relaxed);
+        out.bytes_sent.fetch_add(bytes as u64, Relaxed);
+        self.shared.queue().release(self.index, bytes);
+        self.shared.notify();
+        self.finish_file();
+    }
+
+    /// Moves held frames that are in memory alone into the spool, if there is room. Those of a file
+    /// are there already.
+    fn bind_held(&mut self) {
+        let bytes: usize = self.held.iter().map(Numbered::bytes).sum();
+        if bytes == 0 || self.held.iter().all(|held| held.on_durable.is_none()) {
+            return;
+        }
+        let mut numbered: Vec<(u64, &mut Frame)> = self
+            .held
+            .iter_mut()
+            .map(|held| (held.frame.header().sequence, &mut held.frame))
+            .collect();
+        let key = self.index as u32 + 1;
+        let mut spool = self.shared.spool();
+        let bound = match spool.has_room(numbered.len(), bytes as u64) {
+            true => spool.bind(key, &mut numbered).map_err(|error| error.to_string()),
+            false => Err("the spool has reached its limit".to_owned()),
+        };
+        drop(spool);
+        match bound {
+            Ok(()) => {
+                self.may_be_bound = true;
+                for held in self.held.drain(..) {
+                    if let Some(on_durable) = held.on_durable {
+                        on_durable(Ok(()));
+                    }
+                }
+                self.shared.queue().release(self.index, bytes);
+                self.shared.notify();
+            }
+            Err(error) => {
+                // Binding numbers frames by their place in the file.
+                for (number, frame) in numbered {
+                    frame.set_sequence(number);
+                }
+                tracing::warn!("{bytes} bytes for a log that is away stay in memory: {error}");
+            }
+        }
+    }
+
+    fn note_there(&self) {
+        let mut state = lock(&self.out().state);
+        if matches!(state.link, Link::Connected) {
+            return;
+        }
+        let was_away = matches!(state.link, Link::Away { .. });
+        (state.link, state.since) = (Link::Connected, Instant::now());
+        drop(state);
+        self.out().connects.fetch_add(1, Relaxed);
+        self.shared.queue().open(self.index);
+        self.shared.notify();
+        if was_away {
+            tracing::info!("{} takes frames again (partition {})", self.log.name(), self.index);
+        }
+    }
+
+    fn note_away(&self, error: String) {
+        let held = self.held.iter().map(Numbered::bytes).sum();
+        self.shared.queue().close(self.index, held);
+        self.shared.notify();
+        let mut state = lock(&self.out().state);
+        let known = matches!(&state.link, Link::Away { error: before } if *before == error);
+        if !matches!(state.link, Link::Away { .. }) {
+            state.since = Instant::now();
+        }
+        state.link = Link::Away { error: error.clone() };
+        drop(state);
+        if !known {
+            let (name, index) = (self.log.name(), self.index);
+            let dir = self.shared.config.spool_dir.display();
+            tracing::warn!(
+                "{name} does not take frames for partition {index}: {error}; lines wait in {dir}, and are sent again"
+            );
+        }
+    }
+
+    fn wait_for_frames(&mut self) {
+        self.sleep_until_woken(IDLE_MAX);
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while !self.out().is_stopped() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            self.sleep_until_woken(left);
+        }
+    }
+
+    fn sleep_until_woken(&mut self, time: Duration) {
+        let mut events = Events::with_capacity(8);
+        // An interrupted wait is a short one.
+        let _ = self.poll.poll(&mut events, Some(time));
+    }
+
+    /// Binds what is left to the spool; what finds no room there is given up.
+    fn end(&mut self) {
+        self.bind_held();
+        let bytes: usize = self.held.iter().map(Numbered::bytes).sum();
+        for held in self.held.drain(..) {
+            if let Some(on_durable) = held.on_durable {
+                on_durable(Err(KeepError::DiskFull));
+            }
+        }
+        let mut queue = self.shared.queue();
+        queue.release(self.index, bytes);
+        queue.close(self.index, 0);
+        drop(queue);
+        self.shared.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! A log that fails at random, also behind frames that it stored: every acknowledged line is in it
+//! once for a reader that drops copies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+use platform::SimDisk;
+use record::{Format, FrameBuilder, Origin, Transport};
+
+use super::super::{ForwardConfig, Forwarder};
+use super::*;
+use crate::deliver::{Deliver, Patience};
+
+const PARTITIONS: usize = 3;
+
+#[derive(Default)]
+struct FaultyLog {
+    messages: [Mutex<Vec<Vec<u8>>>; PARTITIONS],
+    calls: AtomicU64,
+    seed: u64,
+    is_away: AtomicBool,
+    is_faulty: AtomicBool,
+}
+
+impl AppendLog for FaultyLog {
+    fn name(&self) -> String {
+        "a faulty log".to_owned()
+    }
+
+    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String> {
+        if self.is_away.load(Relaxed) {
+            return Err("away".to_owned());
+        }
+        let call = self.calls.fetch_add(1, Relaxed);
+        let mut random = fastrand::Rng::with_seed(self.seed << 32 | call);
+        let fails = self.is_faulty.load(Relaxed) && random.u8(..3) == 0;
+        let stored = if fails { random.usize(..=messages.len()) } else { messages.len() };
+        let stored = messages[..stored].iter().map(|message| message.to_vec());
+        lock(&self.messages[partition as usize]).extend(stored);
+        if fails { Err("the answer is lost".to_owned()) } else { Ok(()) }
+    }
+}
+
+impl FaultyLog {
+    /// The lines of each frame, as a reader that drops copies finds them; panics if two frames have
+    /// the same name.
+    fn lines(&self) -> BTreeMap<String, usize> {
+        let (mut names, mut lines) = (BTreeSet::new(), BTreeMap::new());
+        for messages in &self.messages {
+            let mut last = 0;
+            for message in lock(messages).iter() {
+                let frame = Frame::decode(message.clone()).unwrap();
+                let name = frame.header().name();
+                if name.1 <= last {
+                    continue;
+                }
+                last = name.1;
+                assert!(names.insert(name), "{name:?} names two frames");
+                for line in frame.lines() {
+                    let line = String::from_utf8(line.bytes.to_vec()).unwrap();
+                    *lines.entry(line).or_default() += 1;
+                }
+            }
+        }
+        lines
+    }
+}
+
+fn config(bytes_max: u64) -> ForwardConfig {
+    ForwardConfig {
+        stores: (0..PARTITIONS).map(|index| format!("partition {index}")).collect(),
+        spool_dir: PathBuf::from("/spool"),
+        spool_bytes_max: bytes_max,
+        window_bytes: 1 << 20,
+        spool_always: false,
+        lost_stores: Vec::new(),
+        secret: None,
+    }
+}
+
+/// Delivers a frame of one line. `kept` counts the notifications that it is durable.
+fn deliver(forwarder: &Forwarder, line: &str, kept: &Arc<AtomicUsize>) {
+    let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+    let mut builder = FrameBuilder::new();
+    builder.push_lines(&origin, 1, format!("{line}\n").as_bytes());
+    let (node, sequence) = forwarder.next_sequence();
+    let kept = Arc::clone(kept);
+    let on_durable = move |result: Result<(), KeepError>| {
+        assert_eq!(result, Ok(()));
+        kept.fetch_add(1, Relaxed);
+    };
+    let frame = builder.finish(node, sequence).unwrap();
+    forwarder.deliver(frame, Box::new(on_durable), Patience::Unlimited).unwrap();
+}
+
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_drained(forwarder: &Forwarder) -> bool {
+    let status = forwarder.status();
+    let in_memory: u64 = status.stores.iter().map(|store| store.bytes_in_memory).sum();
+    status.spool.lines == 0 && in_memory == 0 && status.waiting_bytes == 0
+}
+
+#[test]
+fn every_acknowledged_line_is_in_the_log_once() {
+    for seed in 0..8 {
+        let log = Arc::new(FaultyLog { seed, ..FaultyLog::default() });
+        log.is_faulty.store(true, Relaxed);
+        let disk = SimDisk::new(seed);
+        let kept = Arc::<AtomicUsize>::default();
+        // Each start finds what the former one left in the spool.
+        for start in 0..4 {
+            let to = Arc::clone(&log) as Arc<dyn AppendLog>;
+            let forwarder =
+                Forwarder::start_log(config(1 << 30), Arc::new(disk.clone()), to).unwrap();
+            log.is_away.store(start % 2 == 1, Relaxed);
+            (0..40).for_each(|n| deliver(&forwarder, &format!("{seed} {start} {n}"), &kept));
+            if start == 3 {
+                wait_for("the spool", || forwarder.status().spool.lines > 0);
+                log.is_away.store(false, Relaxed);
+                wait_for("the log", || is_drained(&forwarder));
+            }
+            forwarder.stop();
+            assert_eq!(kept.load(Relaxed), 40 * (start + 1), "seed {seed}");
+        }
+        let lines = log.lines();
+        assert_eq!(lines.len(), 160, "seed {seed}");
+        assert!(lines.values().all(|count| *count == 1), "seed {seed}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_log_that_is_away_at_first_gets_what_waited() {
+    let log = Arc::new(FaultyLog::default());
+    log.is_away.store(true, Relaxed);
+    let to = Arc::clone(&log) as Arc<dyn AppendLog>;
+    let disk = Arc::new(SimDisk::new(1));
+    let forwarder = Forwarder::start_log(config(1 << 30), disk, to).unwrap();
+    let kept = Arc::<AtomicUsize>::default();
+    (0..500).for_each(|n| deliver(&forwarder, &n.to_string(), &kept));
+    wait_for("the spool", || kept.load(Relaxed) == 500);
+    assert!(log.lines().is_empty());
+    let away = forwarder.status().stores.into_iter().map(|store| store.link);
+    assert!(away.into_iter().any(|link| matches!(link, Link::Away { error } if error == "away")));
+    log.is_away.store(false, Relaxed);
+    wait_for("the log", || is_drained(&forwarder));
+    assert_eq!(log.lines().len(), 500);
+}
