@@ -37,4 +37,9 @@ pub trait FrameLog: Send + Sync {
     /// The first offset that the partition still has, and one past the last. Every message whose
     /// append was acknowledged before this call lies below the end.
     fn bounds(&self, partition: u32) -> Result<Range<u64>, LogError>;
+
+    /// One past the last offset of each partition, in their order; see [`bounds`](Self::bounds).
+    fn ends(&self) -> Result<Vec<u64>, LogError> {
+        (0..self.partitions()?).map(|partition| Ok(self.bounds(partition)?.end)).collect()
+    }
 }

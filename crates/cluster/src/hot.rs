@@ -139,6 +139,19 @@ impl HotPart {
         drop(self.read_on.wait_timeout_while(state, wait, behind));
     }
 
+    /// The frames from offset `from` on that were read so far, for the owner itself: whether its
+    /// lease holds is not asked.
+    pub fn frames_from(&self, from: u64) -> Vec<HotFrame> {
+        let state = self.lock();
+        let first = state.frames.partition_point(|frame| frame.offset < from);
+        state.frames.range(first..).cloned().collect()
+    }
+
+    /// The first offset that is in memory.
+    pub fn base(&self) -> u64 {
+        self.lock().base
+    }
+
     /// The next offset to read.
     pub fn position(&self) -> u64 {
         self.lock().position

@@ -57,8 +57,7 @@ pub enum PlanError {
     },
 }
 
-/// What a query over `times` must read, with one call of the catalog and one call of the log for
-/// each partition.
+/// What a query over `times` must read, with one call of the catalog and one of the log.
 pub fn plan(
     catalog: &dyn Catalog,
     log: &dyn FrameLog,
@@ -68,10 +67,9 @@ pub fn plan(
     let snapshot = catalog.snapshot(times, segments_max)?;
     let mut rows = snapshot.partitions.into_iter().peekable();
     let mut hot = Vec::new();
-    for partition in 0..log.partitions()? {
+    for (partition, end) in (0..).zip(log.ends()?) {
         let row = rows.next_if(|row| row.partition == partition);
         let (offset, owner) = row.map_or((0, None), |row| (row.offset, row.owner));
-        let end = log.bounds(partition)?.end;
         if end < offset {
             return Err(PlanError::LogWentBack { partition, end, offset });
         }

@@ -47,6 +47,10 @@ impl FrameLog for Log {
     fn bounds(&self, partition: u32) -> Result<Range<u64>, LogError> {
         Log::bounds(self, partition).map_err(of_query)
     }
+
+    fn ends(&self) -> Result<Vec<u64>, LogError> {
+        Log::ends(self).map_err(of_query)
+    }
 }
 
 /// The error of a call to the log that changes nothing.

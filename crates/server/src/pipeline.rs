@@ -41,10 +41,11 @@ mod stage;
 mod summary;
 mod unreadable;
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use collector::node::{ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
 use platform::memory::Budget;
 use platform::{Clock, RealClock, RealDisk};
@@ -52,7 +53,9 @@ use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::Store;
 
-use crate::config::Config;
+use crate::cluster::Engines;
+use crate::cluster::engines::{KafkaAppend, Owner, RetentionSettings};
+use crate::config::{Config, EnginesConfig};
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
@@ -93,6 +96,10 @@ pub struct Pipeline {
     pub memory: Arc<Budget>,
     /// What opening the store found, as one sentence.
     pub recovery: String,
+    /// Delivers lines to Kafka, in a cluster.
+    pub forwarder: Option<Arc<Forwarder>>,
+    /// The part of this node in a cluster.
+    owner: OnceLock<Owner>,
     sources: Mutex<Arc<Sources>>,
     parse_thread: StageThread,
     summary_thread: StageThread,
@@ -126,11 +133,14 @@ impl Pipeline {
 
         let reruns = KeptReruns::open(&config.data_dir, RERUNS_FILE)?;
         let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
-        let deliver: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
+        let local: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
+        let forwarder = config.engines.as_ref().map(|engines| forward(engines, config));
+        let forwarder = forwarder.transpose()?;
+        let deliver = forwarder.clone().map_or(Arc::clone(&local), |forwarder| forwarder as _);
         let own = Intake::start(
             SourceKind::Internal,
             FRAME_AGE_AWAITED_MS,
-            Arc::clone(&deliver),
+            Arc::clone(&local),
             Arc::clone(&accounting),
         );
         let stages = Arc::<Stages>::default();
@@ -148,7 +158,7 @@ impl Pipeline {
         let rows = Intake::start(
             SourceKind::Internal,
             FRAME_AGE_AWAITED_MS,
-            Arc::clone(&deliver),
+            local,
             Arc::clone(&accounting),
         );
         let programs = ProgramStage::open(
@@ -218,13 +228,20 @@ impl Pipeline {
             stages,
             memory: Arc::clone(memory),
             recovery: report.to_string(),
+            forwarder,
+            owner: OnceLock::new(),
             sources: Mutex::default(),
             parse_thread,
             summary_thread,
             program_thread,
         });
-        let nodes = Some(delivery as _);
-        let with = SourceContext { deliver, accounting, clock, store: Some(store), nodes };
+        let with = match config.engines.is_some() {
+            true => SourceContext { deliver, accounting, clock, store: None, nodes: None },
+            false => {
+                let nodes = Some(delivery as _);
+                SourceContext { deliver, accounting, clock, store: Some(store), nodes }
+            }
+        };
         // From here on `stop` ends the threads, also if a source cannot start.
         match Sources::start(config, &with) {
             Ok(sources) => *lock(&pipeline.sources) = Arc::new(sources),
@@ -239,9 +256,18 @@ impl Pipeline {
     /// Ends every stage in the order of a line's path. Nothing acknowledged is lost, and everything
     /// that has arrived is kept.
     pub fn stop(&self) {
+        if let Some(forwarder) = &self.forwarder {
+            forwarder.begin_stop();
+        }
         let sources = std::mem::take(&mut *lock(&self.sources));
         sources.stop();
         self.http.stop();
+        if let Some(forwarder) = &self.forwarder {
+            forwarder.stop();
+        }
+        if let Some(owner) = self.owner.get() {
+            owner.stop();
+        }
         self.stages.drain(DRAIN_TIME_MAX);
         self.parse_thread.join();
         self.stages.stop();
@@ -256,6 +282,30 @@ impl Pipeline {
         }
     }
 
+    /// Takes part in a cluster: owns partitions, and answers for them.
+    ///
+    /// Errors: a directory cannot be used, a thread cannot be started.
+    pub fn join(&self, engines: &Arc<Engines>, config: &Config) -> Result<()> {
+        let parsing = Arc::clone(&self.parsing);
+        let retention = RetentionSettings {
+            age_max: config.store.age_ns.map(|ns| Duration::from_nanos(ns.unsigned_abs())),
+            bytes_max: config.store.bytes_max,
+        };
+        // Objects stay for longer than any query may run.
+        let longest = config.query.limits.run_time.max(config.query.background.run_time);
+        let owner = Owner::start(
+            Arc::clone(engines),
+            Arc::clone(self.stored.parsers()),
+            Arc::new(move |batch| parsing.tell_tails(batch)),
+            retention,
+            longest + longest / 4,
+            &config.data_dir,
+            config.placement.sealing_threads,
+        )?;
+        assert!(self.owner.set(owner).is_ok(), "a node takes part once");
+        Ok(())
+    }
+
     /// The store.
     pub fn store(&self) -> &Store {
         self.stored.store()
@@ -265,4 +315,21 @@ impl Pipeline {
     pub fn sources(&self) -> Arc<Sources> {
         Arc::clone(&lock(&self.sources))
     }
+}
+
+/// Bytes of frames of each partition that Kafka has not acknowledged.
+const PARTITION_WINDOW_BYTES: usize = 4 << 20;
+/// The directory, below that of the data, for frames that Kafka does not take at present.
+const SPOOL_DIR: &str = "spool";
+
+/// Delivers to the partitions of a log.
+fn forward(engines: &EnginesConfig, config: &Config) -> Result<Arc<Forwarder>> {
+    let log = Arc::new(KafkaAppend::new(engines.kafka.clone()));
+    let to = ForwardConfig {
+        stores: log.partitions(),
+        spool_dir: config.data_dir.join(SPOOL_DIR),
+        window_bytes: PARTITION_WINDOW_BYTES,
+        ..config.collect.clone()
+    };
+    Ok(Arc::new(Forwarder::start_log(to, Arc::new(RealDisk), log)?))
 }

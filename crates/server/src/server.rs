@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cluster::{Cluster, Lines};
+use crate::cluster::{Cluster, Engines, Lines};
 use crate::config::{Config, QueryOptions};
 use crate::http::{self, App, Tls};
 use crate::ingest::sources::addresses;
@@ -73,9 +73,15 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let app_seen = Arc::clone(&app);
     let runs_queries = Box::new(move || app_seen.runs_queries());
     let (queue, memory) = (app.queue().clone(), Arc::clone(app.memory()));
+    let joining = Arc::clone(&app);
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let opening = tokio::task::spawn_blocking(move || {
         let pipeline = Pipeline::start(&config, accounting, &memory, runs_queries)?;
-        let opened = open_jobs(&config, queue, &pipeline, cluster);
+        let opened = join_engines(&config, &format!("{scheme}://{address}"), &pipeline);
+        let opened = opened.and_then(|joined| {
+            joined.iter().for_each(|cluster| joining.join(Arc::clone(cluster)));
+            open_jobs(&config, queue, &pipeline, joined.or(cluster))
+        });
         opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
     });
     let (pipeline, jobs) = tokio::select! {
@@ -85,7 +91,6 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     };
     tokio::spawn(expire(Arc::clone(&jobs)));
     app.run(Arc::clone(&pipeline), jobs);
-    let scheme = if tls.is_some() { "https" } else { "http" };
     tracing::info!("page and API at {scheme}://{address}/");
     if let Some(file) = ready_file {
         write_ready_file(&file, &addresses(address, &pipeline.sources().listeners()))?;
@@ -103,6 +108,21 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     stopped.await.context("stopping the pipeline failed")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Connects to the engines of a cluster, and takes part in it; none where there are no engines.
+fn join_engines(
+    config: &Config,
+    address: &str,
+    pipeline: &Pipeline,
+) -> Result<Option<Arc<Cluster>>> {
+    let Some(engines) = &config.engines else { return Ok(None) };
+    let clock = Arc::new(RealClock::new());
+    let node = pipeline.store().node();
+    let engines = Engines::connect(engines.clone(), address, node, &config.data_dir, clock)?;
+    let engines = Arc::new(engines);
+    pipeline.join(&engines, config)?;
+    Ok(Some(Cluster::on_engines(engines)))
 }
 
 fn open_jobs(

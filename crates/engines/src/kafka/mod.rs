@@ -120,6 +120,25 @@ impl Log {
         Ok(start..end.max(start))
     }
 
+    /// Behind the last message of each partition, in their order. Takes at most three times
+    /// [`Config::request_time_max`].
+    pub fn ends(&self) -> Result<Vec<u64>, Error> {
+        let topic = &self.config.topic;
+        let place = |partition| Ok(TopicPartition::new(topic.clone(), number(partition)?));
+        let places = (0..self.partitions()?).map(place).collect::<Result<Vec<_>, Error>>()?;
+        let wanted = places.iter().cloned().map(|place| (place, OffsetSpec::Latest));
+        let admin = self.admin();
+        let found = admin.list_offsets(wanted, ListOffsetsOptions::default());
+        let mut found = self.other("the offsets", found)?;
+        let end = |place| {
+            let end = found.remove(place);
+            let end = end.unwrap_or_else(|| Err(krafka::KrafkaError::timeout("the offsets")));
+            let end = end.map_err(|error| explain(&error, Call::Other, &self.config))?;
+            Ok(u64::try_from(end.offset).unwrap_or(0))
+        };
+        places.iter().map(end).collect()
+    }
+
     fn listed(&self, partition: u32, spec: OffsetSpec) -> Result<u64, Error> {
         let place = TopicPartition::new(self.config.topic.clone(), number(partition)?);
         let admin = self.admin();

@@ -1,4 +1,4 @@
-//! `loginson cluster`: the stores that a server answers for.
+//! `loginson cluster`: the stores that a server answers for, or the nodes and partitions of a cluster.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -10,10 +10,11 @@ use crate::cli::terminal::escaped;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  loginson cluster status                      every store: lines, bytes, what is behind
+  loginson cluster status                      every store or node: what it has, and what is behind
   loginson cluster status --server http://controller.example:9514
 
-docs/several-stores.md describes how one server answers for several stores.")]
+docs/several-stores.md describes how one server answers for several stores, docs/cluster.md a cluster on Kafka,
+object storage and PostgreSQL.")]
 pub struct ClusterArgs {
     #[command(subcommand)]
     action: Action,
@@ -21,7 +22,8 @@ pub struct ClusterArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show the stores; the exit code is 1 if no copy of the lines is whole
+    /// Show the stores or nodes; the exit code is 1 if no copy of the lines is whole, or a partition
+    /// has no owner
     Status(On),
 }
 
@@ -40,27 +42,89 @@ pub fn run(args: ClusterArgs) -> Result<()> {
     let status = Client::new(&server)?.get_json("/api/v1/cluster")?;
     match json {
         true => println!("{}", escaped(&status.to_string())),
-        false => print!("{}", table(&status)),
+        false if status["nodes"].is_array() => print!("{}", nodes_and_partitions(&status)),
+        false => print!("{}", stores(&status)),
     }
+    let unowned = status["partitions_unowned"].as_u64().unwrap_or(0);
+    anyhow::ensure!(unowned == 0, "partitions without an owner: {unowned}; their newest lines are missing in answers");
     anyhow::ensure!(status["copies_whole"] != 0, "no copy of the lines is whole");
     Ok(())
 }
 
-/// The stores, a line each, with columns of equal width.
-fn table(status: &Value) -> String {
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+/// A value as a cell of a table.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => escaped(text),
+        Value::Null => "-".to_owned(),
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(","),
+        value => value.to_string(),
+    }
+}
+
+/// The nodes, and the partitions with what waits in them.
+fn nodes_and_partitions(status: &Value) -> String {
+    let mut nodes = vec![
+        ["NODE", "NAME", "ADDRESS", "ROLES", "STATE", "VERSION", "PARTITIONS"].map(str::to_owned),
+    ];
+    for node in list(&status["nodes"]) {
+        let keys = ["node", "name", "address", "roles", "state", "version", "partitions"];
+        nodes.push(keys.map(|key| cell(&node[key])));
+    }
+    let mut partitions =
+        vec![["PARTITION", "OWNER", "EPOCH", "PUBLISHED", "END", "UNPUBLISHED"].map(str::to_owned)];
+    for partition in list(&status["partitions"]) {
+        let keys = ["partition", "owner", "epoch", "published", "end", "unpublished"];
+        partitions.push(keys.map(|key| cell(&partition[key])));
+    }
+    let mib = |value: &Value| value.as_u64().unwrap_or(0) >> 20;
+    let mut out = format!("{}\n{}", aligned(&nodes), aligned(&partitions));
+    out.push_str(&format!(
+        "\n{} segments, {} MiB in object storage\n",
+        status["segments"],
+        mib(&status["segments_bytes"])
+    ));
+    for partition in list(&status["own_partitions"]) {
+        if let Some(trouble) = partition["trouble"].as_str() {
+            out.push_str(&format!("{}\n", escaped(trouble)));
+        }
+    }
+    out
+}
+
+/// Rows with columns of equal width.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// The stores, a line each.
+fn stores(status: &Value) -> String {
     let mut rows = vec![
         ["COPY", "STORE", "STATE", "VERSION", "LINES", "DISK MIB", "UNPARSED", "UNSEALED S"]
             .map(str::to_owned),
     ];
     let mut errors = Vec::new();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     for (number, copy) in list(&status["copies"]).iter().enumerate() {
         for store in list(&copy["stores"]) {
-            let text = |name: &str| match &store[name] {
-                Value::String(text) => escaped(text),
-                Value::Null => "-".to_owned(),
-                value => value.to_string(),
-            };
+            let text = |name: &str| cell(&store[name]);
             let mib = store["bytes_disk"].as_u64().map(|bytes| (bytes >> 20).to_string());
             rows.push([
                 (number + 1).to_string(),
@@ -75,21 +139,7 @@ fn table(status: &Value) -> String {
             errors.extend(store["error"].as_str().map(escaped));
         }
     }
-    let mut widths = [0; 8];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut out = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row) {
-            line.push_str(&format!("{cell:<width$}  "));
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+    let mut out = aligned(&rows);
     for error in errors {
         out.push_str(&format!("{error}\n"));
     }
@@ -113,6 +163,34 @@ COPY  STORE  STATE  VERSION  LINES  DISK MIB  UNPARSED  UNSEALED S
 1     b:1    away   -        -      -         -         -
 store b:1 is away\\x1b[2J
 ";
-        assert_eq!(table(&status), expected);
+        assert_eq!(stores(&status), expected);
+    }
+
+    #[test]
+    fn nodes_partitions_and_what_is_wrong() {
+        let status = serde_json::json!({
+            "nodes": [{ "node": "0000000a", "name": "box\u{1b}", "address": "http://a:1",
+                "roles": ["store", "query"], "state": "ok", "version": "1.0", "partitions": 1 }],
+            "partitions": [
+                { "partition": 0, "owner": "0000000a", "epoch": 3, "published": 5, "end": 9,
+                  "unpublished": 4 },
+                { "partition": 1, "owner": null, "epoch": null, "published": 0, "end": 2,
+                  "unpublished": 2 },
+            ],
+            "own_partitions": [{ "trouble": "partition 0: reading: away" }],
+            "segments": 7, "segments_bytes": 3 << 20,
+        });
+        let expected = "\
+NODE      NAME     ADDRESS     ROLES        STATE  VERSION  PARTITIONS
+0000000a  box\\x1b  http://a:1  store,query  ok     1.0      1
+
+PARTITION  OWNER     EPOCH  PUBLISHED  END  UNPUBLISHED
+0          0000000a  3      5          9    4
+1          -         -      0          2    2
+
+7 segments, 3 MiB in object storage
+partition 0: reading: away
+";
+        assert_eq!(nodes_and_partitions(&status), expected);
     }
 }

@@ -125,8 +125,13 @@ pub fn run(args: CollectArgs) -> Result<()> {
     let mut config = Config::try_from(raw)?;
     config.collect.lost_stores = args.lost_store;
     ensure!(
-        !config.collect.stores.is_empty(),
-        "give the address of a store to deliver to, for example --store store1.example:9515 (its node_listen)"
+        !config.collect.stores.is_empty() || config.kafka.is_some(),
+        "give the address of a store to deliver to, for example --store store1.example:9515 (its node_listen), or the \
+         brokers of a cluster in [cluster.kafka]"
+    );
+    ensure!(
+        config.collect.stores.is_empty() || config.kafka.is_none(),
+        "give either stores to deliver to, or the brokers of a cluster in [cluster.kafka]"
     );
     log::start();
     config.outdated.iter().for_each(|warning| tracing::warn!("{warning}"));

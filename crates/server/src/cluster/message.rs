@@ -14,6 +14,8 @@ use query::{Outcome, Piece, RowKey, Share, Wanted};
 use record::LineId;
 use serde::{Deserialize, Serialize};
 
+use super::engines::Pieces;
+
 /// Version of requests and messages. A node answers requests of its own version only.
 pub const VERSION: u32 = 1;
 /// The longest time between two messages.
@@ -51,6 +53,9 @@ pub struct ShareRequest {
     pub include: Vec<String>,
     /// How long the share may run.
     pub timeout_ms: u64,
+    /// What is read; none: the lines of the node's own store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<Pieces>,
 }
 
 /// The name of what a share sends.
@@ -78,6 +83,7 @@ impl ShareRequest {
             after: share.after.map(|key| (key.time_ns, key.id.to_string())),
             include: share.include.clone(),
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            pieces: None,
         }
     }
 

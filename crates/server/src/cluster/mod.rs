@@ -5,6 +5,7 @@
 //! disk, at `/api/v1/shares` ([`message`]). With several copies, each has all lines; a query reads
 //! one of them whole, and changes to another when a store is away.
 
+pub mod engines;
 pub mod message;
 mod node;
 mod source;
@@ -16,6 +17,7 @@ use anyhow::Result;
 use query::LineSet;
 use query::source::Source;
 
+pub use engines::Engines;
 pub use node::{Node, NodeError};
 pub use source::ClusterSource;
 
@@ -59,9 +61,11 @@ impl Lines {
     }
 }
 
-/// All copies of the lines.
+/// The nodes that have the lines.
 pub struct Cluster {
+    /// The stores of each copy; none in a cluster on engines.
     copies: Vec<Copy>,
+    engines: Option<Arc<Engines>>,
 }
 
 /// The stores that have all lines together.
@@ -81,7 +85,18 @@ impl Cluster {
             let nodes = stores.iter().map(|url| Node::new(url, token, ca_file).map(Arc::new));
             Ok(Copy { nodes: nodes.collect::<Result<_>>()? })
         };
-        Ok(Arc::new(Cluster { copies: config.copies.iter().map(copy).collect::<Result<_>>()? }))
+        let copies = config.copies.iter().map(copy).collect::<Result<_>>()?;
+        Ok(Arc::new(Cluster { copies, engines: None }))
+    }
+
+    /// The nodes of a cluster on engines.
+    pub fn on_engines(engines: Arc<Engines>) -> Arc<Cluster> {
+        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines) })
+    }
+
+    /// The engines, where the cluster has them.
+    pub fn engines(&self) -> Option<&Arc<Engines>> {
+        self.engines.as_ref()
     }
 
     /// The copies.
@@ -101,8 +116,7 @@ impl Cluster {
                 let calls: Vec<_> = some.iter().map(|node| scope.spawn(|| work(node))).collect();
                 results.extend(calls.into_iter().zip(some).map(|(call, node)| {
                     call.join().unwrap_or_else(|_| {
-                        let message = format!("the call of store {} failed", node.name);
-                        Err(NodeError { message, is_away: false })
+                        Err(NodeError::new(format!("the call of store {} failed", node.name)))
                     })
                 }));
             });
@@ -124,7 +138,8 @@ impl Cluster {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        Err(failed.expect("a cluster has a copy"))
+        let none = || NodeError::away("no store heartbeats at present".to_owned());
+        Err(failed.unwrap_or_else(none))
     }
 
     /// The stores of all copies.
@@ -135,6 +150,9 @@ impl Cluster {
     /// The copies in the order in which a query tries them: those without a store that was away
     /// lately come first.
     pub fn copies_in_order(&self) -> Vec<Copy> {
+        if let Some(engines) = &self.engines {
+            return vec![Copy { nodes: engines.live(::cluster::Role::Store) }];
+        }
         let mut copies = self.copies.clone();
         copies.sort_by_key(|copy| copy.nodes.iter().filter(|node| node.is_away()).count());
         copies
@@ -149,13 +167,10 @@ impl Copy {
         for (number, node) in numbers.zip(&self.nodes) {
             let Some(number) = number else { continue };
             if let Some((_, other)) = seen.iter().find(|(known, _)| *known == number) {
-                return Some(NodeError {
-                    message: format!(
-                        "stores {other} and {} of [cluster] are the same one; list it once",
-                        node.name
-                    ),
-                    is_away: false,
-                });
+                return Some(NodeError::new(format!(
+                    "stores {other} and {} of [cluster] are the same one; list it once",
+                    node.name
+                )));
             }
             seen.push((number, &node.name));
         }

@@ -35,6 +35,20 @@ pub struct NodeError {
     pub message: String,
     /// Whether another copy may be able to: it cannot be reached, stops, or is of another version.
     pub is_away: bool,
+    /// Whether the query has to be planned again: the node does not have what the plan says.
+    pub is_stale: bool,
+}
+
+impl NodeError {
+    /// A failure of which the text says all.
+    pub fn new(message: String) -> NodeError {
+        NodeError { message, is_away: false, is_stale: false }
+    }
+
+    /// The node cannot be reached.
+    pub fn away(message: String) -> NodeError {
+        NodeError { message, is_away: true, is_stale: false }
+    }
 }
 
 /// A store.
@@ -78,6 +92,11 @@ impl Node {
             authorization: token.map(|token| format!("Bearer {token}")),
             away: Mutex::new(None),
         })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Whether it was away lately.
@@ -167,7 +186,7 @@ impl Node {
     pub fn answered_wrong(&self) -> NodeError {
         let message =
             format!("store {} answers something else; run the same version of Loginson", self.name);
-        NodeError { message, is_away: true }
+        NodeError::away(message)
     }
 
     /// Gets a stream of lines of text, and calls `each` with whole lines until `each` breaks.
@@ -218,7 +237,7 @@ impl Node {
             ureq::Error::Timeout(_) => "it did not answer in time".to_owned(),
             error => error.to_string(),
         };
-        NodeError { message: format!("store {} is away: {why}", self.name), is_away: true }
+        NodeError::away(format!("store {} is away: {why}", self.name))
     }
 
     fn broken(&self, error: &io::Error) -> NodeError {
@@ -226,7 +245,7 @@ impl Node {
             io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
             _ => error.to_string(),
         };
-        NodeError { message: format!("store {} is away: {why}", self.name), is_away: true }
+        NodeError::away(format!("store {} is away: {why}", self.name))
     }
 
     fn refused(&self, status: u16, mut response: ureq::http::Response<ureq::Body>) -> NodeError {
@@ -245,6 +264,7 @@ impl Node {
         NodeError {
             message: format!("store {}: {why}", self.name),
             is_away: matches!(status, 404 | 502..=504),
+            is_stale: status == 409,
         }
     }
 }

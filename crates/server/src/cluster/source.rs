@@ -1,4 +1,5 @@
-//! The stores of a cluster as a source of lines: queries run as shares on all stores of one copy.
+//! The nodes of a cluster as a source of lines: queries run as shares on all stores of one copy, or
+//! on the nodes that have the parts of a plan.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -14,6 +15,7 @@ use record::{Batch, LineId, read_rows};
 
 use super::message::{Counts, Message, ShareRequest};
 use super::node::{Node, NodeError};
+use super::engines::{Engines, Pieces as PieceList};
 use super::{Cluster, Copy, Missing};
 
 /// Bytes of pieces that wait for the query, for each store. Beyond it the store waits.
@@ -22,6 +24,12 @@ const QUEUED_BYTES_MAX: usize = 4 << 20;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A store that says nothing for this long is away.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long a query waits for an owner of a partition: longer than a lease that has to expire.
+const OWNER_WAIT_FACTOR: u32 = 3;
+/// How long it waits when it may leave out what nobody answers for.
+const PARTIAL_WAIT: Duration = Duration::from_secs(1);
+/// The pause before a query is planned again.
+const PLAN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a store has for the line of an id.
 const LINE_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -59,6 +67,9 @@ impl Source for ClusterSource {
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         let request = ShareRequest::line(id, LINE_TIME_MAX);
+        if let Some(engines) = self.cluster.engines() {
+            return find_on_engines(engines, &request);
+        }
         let mut failed = None;
         for copy in self.cluster.copies_in_order() {
             failed = None;
@@ -101,11 +112,14 @@ impl Sides for ClusterSource {
     fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError> {
         let request = ShareRequest::new(share, context.limits.run_time);
         let started = Instant::now();
+        if let Some(engines) = self.cluster.engines() {
+            return self.begin_on_engines(engines, &request, context, started);
+        }
         let mut copies: VecDeque<Copy> = self.cluster.copies_in_order().into();
         let mut copy = copies.pop_front().expect("a cluster has a copy");
         loop {
             let mut answer = Answer {
-                asked: Asked::begin(&copy, &request)?,
+                asked: Asked::begin(same_for_all(&copy, &request))?,
                 copy: copy.clone(),
                 progress: Arc::clone(&context.progress),
                 before: Counts::default(),
@@ -125,6 +139,117 @@ impl Sides for ClusterSource {
             }
         }
     }
+}
+
+impl ClusterSource {
+    /// Plans, and asks the nodes of the plan. Plans again while an owner of a partition is away or
+    /// does not have what the plan says, until a lease would have gone to another node.
+    fn begin_on_engines(
+        &self,
+        engines: &Engines,
+        request: &ShareRequest,
+        context: &Context,
+        started: Instant,
+    ) -> Result<Box<dyn Pieces>, RunError> {
+        let range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
+        let patience = match &self.missing {
+            None => engines.config.lease * OWNER_WAIT_FACTOR,
+            Some(_) => PARTIAL_WAIT,
+        };
+        // Nodes that failed when nothing was left to wait for: their part is missing.
+        let mut left_out: Vec<String> = Vec::new();
+        loop {
+            context.check(started)?;
+            let is_patient = started.elapsed() < patience;
+            let plan = engines.spread(range).map_err(RunError::Side)?;
+            match (&self.missing, plan.unanswered.first()) {
+                (_, Some(_)) if is_patient => {
+                    std::thread::sleep(PLAN_PAUSE);
+                    continue;
+                }
+                (None, Some(unanswered)) => return Err(RunError::Side(unanswered.what.clone())),
+                (Some(missing), Some(_)) => {
+                    plan.unanswered.iter().for_each(|unanswered| missing.add(&unanswered.what));
+                }
+                (_, None) => {}
+            }
+            let mut shares = plan.shares;
+            shares.retain(|(node, _)| !left_out.contains(&node.name));
+            let nodes = shares.iter().map(|(node, _)| Arc::clone(node)).collect();
+            let mut answer = Answer {
+                asked: Asked::begin(with_pieces(shares, request))?,
+                copy: Copy { nodes },
+                progress: Arc::clone(&context.progress),
+                before: Counts::default(),
+            };
+            let Err((number, error)) = answer.begins(&|| context.check(started))? else {
+                return Ok(Box::new(answer));
+            };
+            if !error.is_away && !error.is_stale {
+                return Err(RunError::Side(error.message));
+            }
+            if is_patient {
+                tracing::debug!("{}; the query is planned again", error.message);
+                std::thread::sleep(PLAN_PAUSE);
+                continue;
+            }
+            match &self.missing {
+                Some(missing) if answer.copy.nodes.len() > 1 => {
+                    let name = answer.copy.nodes[number].name.clone();
+                    missing.add(&name);
+                    left_out.push(name);
+                }
+                _ => return Err(RunError::Side(error.message)),
+            }
+        }
+    }
+}
+
+/// The same request for each store of a copy.
+fn same_for_all(copy: &Copy, request: &ShareRequest) -> Vec<(Arc<Node>, Arc<ShareRequest>)> {
+    let request = Arc::new(request.clone());
+    copy.nodes.iter().map(|node| (Arc::clone(node), Arc::clone(&request))).collect()
+}
+
+/// A request for each node with its pieces.
+fn with_pieces(
+    shares: Vec<(Arc<Node>, PieceList)>,
+    request: &ShareRequest,
+) -> Vec<(Arc<Node>, Arc<ShareRequest>)> {
+    let whole = |(node, pieces)| {
+        (node, Arc::new(ShareRequest { pieces: Some(pieces), ..request.clone() }))
+    };
+    shares.into_iter().map(whole).collect()
+}
+
+/// The records of the unit that holds a line.
+fn find_on_engines(
+    engines: &Engines,
+    request: &ShareRequest,
+) -> Result<Option<Arc<Batch>>, SourceError> {
+    let plan = engines.spread(TimeRange::ALL).map_err(SourceError)?;
+    for (node, request) in with_pieces(plan.shares, request) {
+        let (mut found, mut failed) = (None, None);
+        let result = node.share(&request, &mut |message| match message {
+            Message::Piece(Piece::Lines(lines, _)) => {
+                found = Some(lines);
+                ControlFlow::Continue(())
+            }
+            Message::Failed(_, why) => {
+                failed = Some(format!("node {}: {why}", node.name));
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        if let Some(lines) = found {
+            let batch = read_rows(&lines).map_err(|error| SourceError(error.to_string()))?;
+            return Ok(Some(Arc::new(batch)));
+        }
+        if let Some(why) = failed.or_else(|| result.err().map(|error| error.message)) {
+            return Err(SourceError(why));
+        }
+    }
+    Ok(None)
 }
 
 /// What one store has sent.
@@ -158,16 +283,14 @@ struct Shared {
 }
 
 impl Asked {
-    fn begin(copy: &Copy, request: &ShareRequest) -> Result<Asked, RunError> {
-        let sides = copy.nodes.iter().map(|_| Side::default()).collect();
+    fn begin(shares: Vec<(Arc<Node>, Arc<ShareRequest>)>) -> Result<Asked, RunError> {
+        let sides = shares.iter().map(|_| Side::default()).collect();
         let is_over = AtomicBool::new(false);
         let shared =
             Arc::new(Shared { sides: Mutex::new(sides), changed: Condvar::new(), is_over });
         let asked = Asked { shared: Arc::clone(&shared), begun: Instant::now() };
-        let request = Arc::new(request.clone());
-        for (side, node) in copy.nodes.iter().enumerate() {
-            let (shared, node, request) =
-                (Arc::clone(&shared), Arc::clone(node), Arc::clone(&request));
+        for (side, (node, request)) in shares.into_iter().enumerate() {
+            let shared = Arc::clone(&shared);
             let started = READERS.run(move || shared.read(side, &node, &request));
             started.map_err(|error| {
                 RunError::Failed(format!("no thread can be started for a store: {error}"))
@@ -223,7 +346,8 @@ impl Shared {
             Message::Done(outcome) => own.outcome = outcome,
             Message::Failed(status, why) => {
                 let message = format!("store {}: {why}", node.name);
-                own.error = Some(NodeError { message, is_away: status == 503 });
+                let is_away = status == 503;
+                own.error = Some(NodeError { message, is_away, is_stale: status == 409 });
             }
             Message::Piece(piece) => {
                 let bytes = piece.bytes();
@@ -292,7 +416,7 @@ impl Answer {
                 let name = &self.copy.nodes[number].name;
                 let silent_s = SILENCE_MAX.as_secs();
                 let message = format!("store {name} is away: it says nothing for {silent_s} s");
-                side.error.get_or_insert(NodeError { message, is_away: true });
+                side.error.get_or_insert(NodeError::away(message));
             }
         }
         if let Some(number) = sides.iter().position(|side| side.error.is_some()) {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::config::engines::{RawKafka, RawObjects, RawPostgresql};
+
 /// Most stores, in all copies together. A query holds a thread and a connection for each.
 pub const STORES_MAX: usize = 1_024;
 
@@ -16,6 +18,14 @@ pub struct RawCluster {
     pub copies: Vec<Vec<String>>,
     pub token_file: String,
     pub ca_file: String,
+    pub roles: Vec<String>,
+    pub address: String,
+    pub lease: String,
+    pub segment_bytes: String,
+    pub segment_age: String,
+    pub kafka: RawKafka,
+    pub objects: RawObjects,
+    pub postgresql: RawPostgresql,
 }
 
 impl Default for RawCluster {
@@ -25,6 +35,14 @@ impl Default for RawCluster {
             copies: Vec::new(),
             token_file: "off".into(),
             ca_file: "off".into(),
+            roles: ["collector", "store", "query"].map(str::to_owned).into(),
+            address: "auto".into(),
+            lease: "10s".into(),
+            segment_bytes: "64MiB".into(),
+            segment_age: "1m".into(),
+            kafka: RawKafka::default(),
+            objects: RawObjects::default(),
+            postgresql: RawPostgresql::default(),
         }
     }
 }
@@ -67,25 +85,33 @@ pub fn check(raw: &RawCluster) -> Result<Option<ClusterConfig>> {
         checked.push(stores);
     }
     ensure!(all.len() <= STORES_MAX, "cluster: there are more than {STORES_MAX} stores");
-    let token = match raw.token_file.as_str() {
-        "off" => None,
-        path => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cluster.token_file: cannot read {path}"))?;
-            let token = text.trim().to_owned();
-            ensure!(
-                !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
-                "cluster.token_file: {path} does not hold a token alone"
-            );
-            Some(token)
-        }
-    };
-    let ca_file = (raw.ca_file != "off").then(|| PathBuf::from(&raw.ca_file));
+    let (token, ca_file) = (token(raw)?, ca_file(&raw.ca_file));
     Ok(Some(ClusterConfig { copies: checked, token, ca_file }))
 }
 
+/// The token that other nodes know this one by.
+pub fn token(raw: &RawCluster) -> Result<Option<String>> {
+    let path = match raw.token_file.as_str() {
+        "off" => return Ok(None),
+        path => path,
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cluster.token_file: cannot read {path}"))?;
+    let token = text.trim().to_owned();
+    ensure!(
+        !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
+        "cluster.token_file: {path} does not hold a token alone"
+    );
+    Ok(Some(token))
+}
+
+/// A file with certificates, unless it is off.
+pub fn ca_file(text: &str) -> Option<PathBuf> {
+    (text != "off").then(|| PathBuf::from(text))
+}
+
 /// An address in full: `http://` is added where no scheme is given.
-fn address(text: &str) -> Result<String> {
+pub fn address(text: &str) -> Result<String> {
     let url = text.trim_end_matches('/');
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));

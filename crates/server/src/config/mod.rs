@@ -8,6 +8,7 @@ mod access;
 mod authority;
 mod cluster;
 mod collect;
+mod engines;
 mod files;
 mod limits;
 pub mod line_filter;
@@ -42,6 +43,7 @@ use crate::sinks::config::SinkOptions;
 pub use access::{AccessConfig, Token, User};
 pub use authority::{Authority, Host};
 pub use cluster::ClusterConfig;
+pub use engines::{EnginesConfig, KafkaConfig};
 pub use files::format as message_format;
 use limits::JOBS_MAX;
 pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
@@ -87,6 +89,10 @@ pub struct Config {
     pub collect: ForwardConfig,
     /// The stores whose lines queries read; `None`: this node's own lines.
     pub cluster: Option<ClusterConfig>,
+    /// The log that a collector appends to in place of stores.
+    pub kafka: Option<KafkaConfig>,
+    /// The engines of a cluster that a server is part of.
+    pub engines: Option<EnginesConfig>,
     /// How frames are kept, and for how long.
     pub store: StoreConfig,
     /// Limits of ingest requests.
@@ -248,6 +254,24 @@ impl TryFrom<RawConfig> for Config {
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
             "syslog.udp_sockets must be at most {UDP_SOCKETS_MAX}, or 0 for a number that fits the processors"
         );
+        let engines = engines::check(&raw.cluster)?;
+        let collects = engines.as_ref().is_none_or(|engines| engines.collects);
+        let mut raw = raw;
+        if !collects {
+            // Lines over HTTP are taken by every node.
+            raw.files.clear();
+            raw.journald.enabled = false;
+            let listeners = [
+                &mut raw.syslog_udp_listen,
+                &mut raw.syslog_tcp_listen,
+                &mut raw.syslog_tls_listen,
+            ];
+            listeners.into_iter().for_each(|listen| "off".clone_into(listen));
+        }
+        ensure!(
+            engines.is_none() || raw.node_listen == "off",
+            "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
+        );
         let listen = Listen::check(&raw)?;
         let data_dir = raw.data_dir;
         let node_secret =
@@ -279,6 +303,8 @@ impl TryFrom<RawConfig> for Config {
             node_listen,
             collect: ForwardConfig { secret: node_secret.clone(), ..collect },
             cluster: cluster::check(&raw.cluster)?,
+            kafka: engines::kafka(&raw.cluster.kafka)?,
+            engines,
             node_secret,
             store,
             insert,

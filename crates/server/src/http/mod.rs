@@ -51,8 +51,9 @@ pub struct App {
     started_ns: i64,
     accounting: Arc<Accounting>,
     phase: RwLock<Phase>,
-    /// The stores whose lines are read; none: the own store.
-    cluster: Option<Arc<Cluster>>,
+    /// The nodes whose lines are read; none: the own store. Nodes of a cluster on engines are set
+    /// once the engines are connected.
+    cluster: OnceLock<Arc<Cluster>>,
     summary_permits: Arc<Semaphore>,
     /// The same for charts of several stores, of which this node may be one.
     cluster_permits: Arc<Semaphore>,
@@ -101,7 +102,7 @@ impl App {
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max, tls),
             guard: Guard::new(address, &config.http_hosts),
-            cluster,
+            cluster: cluster.map_or_else(OnceLock::new, OnceLock::from),
             gate: Gate::new(&config.access, address, config.http_tls.is_some()),
             memory: Budget::new(config.memory_bytes_max),
             config,
@@ -161,7 +162,17 @@ impl App {
 
     /// The lines that queries read.
     fn lines(&self, pipeline: &Pipeline) -> Lines {
-        Lines::new(pipeline.stored.clone(), self.cluster.clone())
+        Lines::new(pipeline.stored.clone(), self.cluster())
+    }
+
+    /// The nodes whose lines are read; none: the own store.
+    fn cluster(&self) -> Option<Arc<Cluster>> {
+        self.cluster.get().cloned()
+    }
+
+    /// The engines of the cluster are connected: queries read the cluster from now on.
+    pub fn join(&self, cluster: Arc<Cluster>) {
+        assert!(self.cluster.set(cluster).is_ok(), "engines are connected once");
     }
 
     /// The pipeline, for new work; an error while the server starts or stops.

@@ -201,6 +201,13 @@ impl ParseStage {
         );
     }
 
+    /// Hands the records of a frame of a cluster to live tails.
+    pub fn tell_tails(&self, batch: Arc<Batch>) {
+        let lines = batch.len() as u64;
+        let lines_total = self.lines.fetch_add(lines, Relaxed) + lines;
+        self.tails.send(TailBatch { batch, lines_total });
+    }
+
     /// Hands a parsed frame to all its readers.
     fn hand_on(&self, committed: &CommittedFrame, batch: Option<Arc<Batch>>) {
         let lines = committed.handle.lines();

@@ -152,6 +152,11 @@ impl Stored {
         &self.store
     }
 
+    /// The parsers of its frames.
+    pub fn parsers(&self) -> &Arc<Parsers> {
+        &self.parsers
+    }
+
     /// The lines that are durable now. Every later snapshot contains all of them.
     pub fn lines_now(&self) -> LineSet {
         let Committed { through, missing } = self.store.durable_now();
@@ -216,7 +221,7 @@ fn source_error(error: StoreError) -> SourceError {
     SourceError(error.to_string())
 }
 
-fn words_of(phrases: &Phrases) -> &[Vec<TokenHash>] {
+pub fn words_of(phrases: &Phrases) -> &[Vec<TokenHash>] {
     let words = |phrase: &Phrase| {
         let Phrase { text, whole_start, whole_end } = phrase;
         required_tokens(text.as_bytes(), *whole_start, *whole_end)

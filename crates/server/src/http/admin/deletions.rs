@@ -29,7 +29,8 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
-    if let Some(cluster) = app.cluster.clone() {
+    if let Some(cluster) = app.cluster() {
+        refuse_on_engines(&cluster)?;
         let listed = at_stores(cluster, "GET", Vec::new()).await?;
         return Ok(Json(json!({ "stores": listed })).into_response());
     }
@@ -38,11 +39,23 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "deletions": entries })).into_response())
 }
 
+/// Lines of a cluster on engines leave by retention alone.
+fn refuse_on_engines(cluster: &Cluster) -> ApiResult<()> {
+    match cluster.engines() {
+        Some(_) => Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "single lines of a cluster on Kafka and object storage cannot be deleted yet; they leave by retention",
+        )),
+        None => Ok(()),
+    }
+}
+
 async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let filter = params.required("filter")?.to_owned();
     line_filter(&filter, crate::http::now_ns())
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
-    if let Some(cluster) = app.cluster.clone() {
+    if let Some(cluster) = app.cluster() {
+        refuse_on_engines(&cluster)?;
         return begin_at_stores(cluster, caller, filter).await;
     }
     let pipeline = app.pipeline()?;

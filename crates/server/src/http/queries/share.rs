@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use query::source::TimeRange;
+use query::source::{Source, TimeRange};
 use query::{Outcome, Piece, Progress, RunError, SHARE, SHARE_BYTES_MAX, answer_share};
 use record::RowsWriter;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
+use crate::cluster::engines::PiecesSource;
 use crate::cluster::message::{Counts, HEARTBEAT, Message, ShareRequest, VERSION};
 use crate::http::App;
 use crate::http::access::principal::{Caller, Scope};
@@ -47,7 +49,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         ApiError::bad_request(format!("a share is longer than {SHARE_BYTES_MAX} bytes"))
     })?;
 
-    let request: ShareRequest = serde_json::from_slice(&body)
+    let mut request: ShareRequest = serde_json::from_slice(&body)
         .map_err(|error| ApiError::bad_request(format!("this is no share: {error}")))?;
     drop((body, reading));
     if request.version != VERSION {
@@ -70,6 +72,23 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     limits.rows_max = u64::MAX;
     let node = pending.pipeline().stored.store().node();
 
+    // Frames that this node cannot answer for are known before the query begins, so that the node
+    // that asks can plan again at once.
+    let pieces = match request.pieces.take() {
+        None => None,
+        Some(pieces) => {
+            let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
+            let engines = engines.ok_or_else(|| {
+                ApiError::bad_request("this node is not part of a cluster with Kafka")
+            })?;
+            let gather = move || {
+                let gathered = PiecesSource::gather(&engines, &pieces);
+                gathered.map_err(|error| ApiError::new(StatusCode::CONFLICT, error.to_string()))
+            };
+            Some(reading_thread(gather).await?)
+        }
+    };
+
     let client = Client::default();
     let link = client.link();
     let (sender, messages) = mpsc::channel::<Bytes>(MESSAGES_MAX);
@@ -78,7 +97,8 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     let running = reading_thread(move || {
         let outcome = pending.run(&link, |running| {
             let _ = tell_progress.send(Arc::clone(&running.context.progress));
-            answer(&request, running, &sender)
+            let source = pieces.as_ref().map_or(running.source(), |pieces| pieces as &dyn Source);
+            answer(&request, source, running, &sender)
         });
         let message = match &outcome {
             Ok(outcome) => Message::Done(*outcome),
@@ -103,13 +123,14 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
 /// Carries out the share and sends its pieces.
 fn answer(
     request: &ShareRequest,
+    source: &dyn Source,
     running: &Running,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<Outcome, RunError> {
     let mut send = |piece: Piece| pass(Message::Piece(piece).encode().into(), sender, running);
     if let Some(id) = request.line_id() {
         let id = id.map_err(RunError::Failed)?;
-        let batch = running.source().find(id)?;
+        let batch = source.find(id)?;
         let row = batch.as_ref().and_then(|batch| batch.rows().find(|row| row.id() == id));
         if let (Some(batch), Some(row)) = (&batch, row) {
             let mut writer = RowsWriter::default();
@@ -119,7 +140,7 @@ fn answer(
         return Ok(Outcome::default());
     }
     let share = request.share().map_err(RunError::Failed)?;
-    let outcome = answer_share(&share, running.source(), &running.context, &mut send)?;
+    let outcome = answer_share(&share, source, &running.context, &mut send)?;
     running.check()?;
     Ok(outcome)
 }

@@ -181,7 +181,7 @@ async fn read<T: Send + 'static>(
     range: (i64, i64),
     add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
-    let Some(cluster) = app.cluster.clone() else {
+    let Some(cluster) = app.cluster() else {
         return read_own(app, OwnRows { log_type, range }, add).await;
     };
     let permit = app.cluster_permits.clone().acquire_owned().await.expect("never closed");

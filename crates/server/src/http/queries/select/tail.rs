@@ -66,7 +66,9 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let offset_ns =
         params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);
     let pipeline = app.pipeline()?;
-    if let Some(cluster) = app.cluster.clone() {
+    // Another node that puts tails together asks for the lines of this one alone.
+    let is_own = params.flag("own_lines");
+    if let Some(cluster) = app.cluster().filter(|_| !is_own) {
         return tail_of_stores(&app, &cluster, &caller, &params);
     }
     // Tails have slots of their own and never wait for one, so this does not block.
@@ -102,7 +104,8 @@ fn tail_of_stores(
         .map_err(queue_refusal)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
-    let passed = params.pairs();
+    let mut passed = params.pairs();
+    passed.push(("own_lines".to_owned(), "1".to_owned()));
     let permit = Arc::new(permit);
     let stopping = app.stopping.clone();
     let copy = cluster.copies_in_order().swap_remove(0);

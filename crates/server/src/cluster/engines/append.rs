@@ -1,0 +1,60 @@
+//! Kafka as the log that a collector appends to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use collector::node::AppendLog;
+use engines::kafka::Log;
+
+use crate::config::KafkaConfig;
+
+/// A topic that is connected to with the first append, and created where it is missing. So a
+/// collector starts while Kafka is away.
+pub struct KafkaAppend {
+    config: KafkaConfig,
+    log: Mutex<Option<Arc<Log>>>,
+}
+
+impl KafkaAppend {
+    /// Connects to nothing yet.
+    pub fn new(config: KafkaConfig) -> KafkaAppend {
+        KafkaAppend { config, log: Mutex::default() }
+    }
+
+    /// The partitions, for people.
+    pub fn partitions(&self) -> Vec<String> {
+        let KafkaConfig { log, topic } = &self.config;
+        let name = |partition| format!("kafka:{}/{partition}", log.topic);
+        (0..topic.partitions).map(name).collect()
+    }
+
+    fn log(&self) -> Result<Arc<Log>, String> {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(log) = &*log {
+            return Ok(Arc::clone(log));
+        }
+        let connected = Arc::new(connect(&self.config)?);
+        *log = Some(Arc::clone(&connected));
+        Ok(connected)
+    }
+}
+
+impl AppendLog for KafkaAppend {
+    fn name(&self) -> String {
+        let kafka = &self.config.log;
+        format!("topic {} at {}", kafka.topic, kafka.brokers.join(", "))
+    }
+
+    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String> {
+        let appended = self.log()?.append(partition, messages);
+        appended.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// Connects, and creates the topic or checks it.
+///
+/// Errors: the brokers cannot be reached, or the topic does not fit; the text names the remedy.
+pub fn connect(config: &KafkaConfig) -> Result<Log, String> {
+    let log = Log::connect(config.log.clone()).map_err(|error| error.to_string())?;
+    log.create_topic(&config.topic).map_err(|error| error.to_string())?;
+    Ok(log)
+}

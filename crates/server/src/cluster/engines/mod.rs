@@ -1,0 +1,193 @@
+//! A cluster on engines that others keep: collectors append frames to Kafka, stores own its
+//! partitions and put sealed segments into object storage, PostgreSQL holds the catalog. The
+//! protocol is the crate `cluster` (docs/cluster.md).
+//!
+//! ```text
+//! line → collector → [append] → Kafka → [owner]: reader → [partition] → publisher → [sealing] → object storage
+//!                                                             │                          │
+//! query → [spread]: plan of the catalog → a share for each node: [pieces] = hot frames + [segments]
+//! ```
+
+mod append;
+mod owner;
+mod partition;
+mod pieces;
+mod sealing;
+mod segments;
+mod spread;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cluster::{Catalog, NodeId, NodeInfo, PartitionRow, PgCatalog, Role, Totals, View};
+use engines::cache::Counts;
+use engines::kafka::Log;
+use engines::objects::Bucket;
+use platform::Clock;
+
+pub use append::KafkaAppend;
+pub use cluster::RetentionSettings;
+pub use owner::Owner;
+pub use pieces::{HotPiece, Pieces, PiecesSource, SegmentPiece};
+
+use super::Node;
+use crate::config::EnginesConfig;
+use partition::OwnedPartition;
+use segments::Segments;
+
+/// How often an engine that is away at the start is tried.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// The engines as this node reaches them, and what it knows of the other nodes.
+pub struct Engines {
+    /// The configuration.
+    pub config: EnginesConfig,
+    /// This node.
+    pub info: NodeInfo,
+    log: Log,
+    bucket: Arc<Bucket>,
+    catalog: PgCatalog,
+    clock: Arc<dyn Clock>,
+    segments: Segments,
+    /// All nodes and leases, as of the last heartbeat.
+    view: Mutex<View>,
+    /// The partitions that this node owns.
+    owned: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
+    nodes: Mutex<HashMap<String, Arc<Node>>>,
+}
+
+/// The state of a cluster.
+pub struct Status {
+    /// The partitions that ever had an owner, with the offsets below which all is published.
+    pub partitions: Vec<PartitionRow>,
+    /// Behind the last message of each partition.
+    pub ends: Vec<u64>,
+    /// All segments.
+    pub totals: Totals,
+    /// The cache of this node on the local disk.
+    pub cache: Counts,
+}
+
+impl Engines {
+    /// Connects, and waits for engines that are away. Blocks.
+    ///
+    /// Errors: a local directory cannot be used; the settings of the object storage are wrong.
+    pub fn connect(
+        config: EnginesConfig,
+        address: &str,
+        node: u32,
+        data_dir: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Engines> {
+        let bucket = Bucket::new(config.objects.clone()).context("cluster.objects")?;
+        let bucket = Arc::new(bucket);
+        let segments =
+            Segments::new(Arc::clone(&bucket), &data_dir.join("objects"), config.cache_bytes);
+        let segments = segments.context("the cache of segments")?;
+        let catalog = until("PostgreSQL", || {
+            PgCatalog::open(config.catalog.clone()).map_err(|error| error.to_string())
+        });
+        let log = until("Kafka", || append::connect(&config.kafka));
+        let roles = [
+            (config.collects, Role::Collector),
+            (config.stores, Role::Store),
+            (config.queries, Role::Query),
+        ];
+        let info = NodeInfo {
+            node: NodeId(node),
+            name: host_name(),
+            address: config.address.clone().unwrap_or_else(|| address.to_owned()),
+            roles: roles.into_iter().filter(|(has, _)| *has).map(|(_, role)| role).collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            accepting: config.stores,
+        };
+        Ok(Engines {
+            config,
+            info,
+            log,
+            bucket,
+            catalog,
+            clock,
+            segments,
+            view: Mutex::default(),
+            owned: RwLock::default(),
+            nodes: Mutex::default(),
+        })
+    }
+
+    /// All nodes and leases, as of the last heartbeat.
+    pub fn view(&self) -> View {
+        self.view_locked().clone()
+    }
+
+    fn view_locked(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The partitions with what they wait for, as people and metrics see them. Blocks.
+    ///
+    /// Errors: an engine cannot be reached.
+    pub fn status(&self) -> Result<Status, String> {
+        let none = cluster::TimeRange { first_ns: i64::MAX, last_ns: i64::MIN };
+        let snapshot = self.catalog.snapshot(none, 0).map_err(|error| error.to_string())?;
+        let ends = self.log.ends().map_err(|error| error.to_string())?;
+        let totals = self.catalog.totals().map_err(|error| error.to_string())?;
+        Ok(Status { partitions: snapshot.partitions, ends, totals, cache: self.segments.counts() })
+    }
+
+    /// A partition that this node owns.
+    fn owned(&self, partition: u32) -> Option<Arc<OwnedPartition>> {
+        self.owned.read().unwrap_or_else(PoisonError::into_inner).get(&partition).cloned()
+    }
+
+    /// The partitions that this node owns.
+    pub fn all_owned(&self) -> Vec<Arc<OwnedPartition>> {
+        self.owned.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The node at an address.
+    ///
+    /// Errors: the certificates of `cluster.ca_file` cannot be read.
+    pub fn node(&self, address: &str) -> Result<Arc<Node>> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = nodes.get(address) {
+            return Ok(Arc::clone(node));
+        }
+        let (token, ca_file) = (self.config.token.as_deref(), self.config.ca_file.as_deref());
+        let node = Arc::new(Node::new(address, token, ca_file)?);
+        nodes.insert(address.to_owned(), Arc::clone(&node));
+        Ok(node)
+    }
+
+    /// The nodes of a role that heartbeat.
+    pub fn live(&self, role: Role) -> Vec<Arc<Node>> {
+        let view = self.view();
+        let live = view.nodes.iter().filter(|row| {
+            row.info.roles.contains(&role) && row.silent < self.config.lease
+        });
+        live.filter_map(|row| self.node(&row.info.address).ok()).collect()
+    }
+}
+
+/// The first success of `call`, which is tried again while an engine is away.
+fn until<T>(what: &str, call: impl Fn() -> Result<T, String>) -> T {
+    let mut said = String::new();
+    loop {
+        match call() {
+            Ok(done) => return done,
+            Err(error) if error != said => {
+                tracing::warn!("waiting for {what}: {error}");
+                said = error;
+            }
+            Err(_) => {}
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,420 @@
+//! The work of a store: it keeps its leases, reads its partitions, publishes segments, and does the
+//! jobs on segments that are due.
+//!
+//! Threads: one for the leases; one for each partition, which reads and parses; one that publishes;
+//! one for jobs. A node that only queries has the first alone.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use cluster::{
+    Catalog, CatalogError, Change, JobError, Lease, LeaseSettings, Member, Merge,
+    MergeSettings, Partition, Progress, PublishError, PublisherSettings, ReaderSettings, Resource,
+    Retention, RetentionSettings, Sweep, SweepSettings,
+};
+use platform::placement::Role;
+use platform::threads::STACK_BYTES;
+use record::Batch;
+
+use super::Engines;
+use super::partition::OwnedPartition;
+use super::sealing::{FrameSealer, Sealing, SegmentMerger};
+use crate::storage::stored::Parsers;
+
+/// How often leases are looked at.
+const MEMBER_TICK: Duration = Duration::from_millis(100);
+/// The pause after a call of an engine failed.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long one read of the log waits for frames.
+const READ_WAIT: Duration = Duration::from_millis(500);
+/// Bytes of one read of the log.
+const READ_BYTES_MAX: usize = 8 << 20;
+/// How often the publisher looks for what is due.
+const PUBLISH_TICK: Duration = Duration::from_millis(50);
+/// How long published frames stay in memory, for queries that were planned before.
+const KEEP_PUBLISHED: Duration = Duration::from_secs(10);
+/// How often the number of partitions is asked.
+const PARTITIONS_TICK: Duration = Duration::from_secs(30);
+/// How often jobs are looked for.
+const JOBS_TICK: Duration = Duration::from_secs(10);
+/// Neighbouring segments that are merged at least.
+const MERGED_MIN: usize = 8;
+/// The largest sum of the sizes of segments that are merged.
+const MERGED_BYTES_MAX: u64 = 256 << 20;
+
+/// Called with the records of new frames.
+pub type OnBatch = Arc<dyn Fn(Arc<Batch>) + Send + Sync>;
+
+/// The threads of a node of a cluster. They end when it is stopped.
+pub struct Owner {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    engines: Arc<Engines>,
+    parsers: Arc<Parsers>,
+    on_batch: OnBatch,
+    sealing: Sealing,
+    retention: RetentionSettings,
+    /// How long objects stay that no segment needs any more.
+    grace: Duration,
+    member: Mutex<Member>,
+    is_over: AtomicBool,
+}
+
+impl Owner {
+    /// Starts the threads.
+    ///
+    /// Errors: the directory of files that are written cannot be used; a thread cannot be started.
+    pub fn start(
+        engines: Arc<Engines>,
+        parsers: Arc<Parsers>,
+        on_batch: OnBatch,
+        retention: RetentionSettings,
+        grace: Duration,
+        data_dir: &Path,
+        sealing_threads: usize,
+    ) -> Result<Owner> {
+        let directory = data_dir.join("sealing");
+        let node = engines.info.node.0;
+        let sealing = Sealing::new(&directory, engines.clock.clone(), node, sealing_threads);
+        let sealing = sealing.with_context(|| format!("cannot use {}", directory.display()))?;
+        let settings = LeaseSettings::of_ttl(engines.config.lease);
+        let member = Mutex::new(Member::new(engines.info.clone(), settings));
+        let stores = engines.config.stores;
+        let shared = Arc::new(Shared {
+            engines,
+            parsers,
+            on_batch,
+            sealing,
+            retention,
+            grace,
+            member,
+            is_over: AtomicBool::new(false),
+        });
+        let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
+        owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
+        if stores {
+            owner.spawn("publish", Role::Urgent, Shared::publish)?;
+            owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
+        }
+        Ok(owner)
+    }
+
+    fn spawn(&self, name: &str, role: Role, work: fn(&Arc<Shared>)) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = spawn(name, role, move || work(&shared))?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// Ends the threads, and gives the leases back, so that others can take the partitions at once.
+    pub fn stop(&self) {
+        self.shared.is_over.store(true, Relaxed);
+        for partition in self.shared.engines.all_owned() {
+            partition.is_over.store(true, Relaxed);
+        }
+        for thread in std::mem::take(&mut *lock(&self.threads)) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the cluster panicked");
+            }
+        }
+        let owned = std::mem::take(
+            &mut *self.shared.engines.owned.write().unwrap_or_else(PoisonError::into_inner),
+        );
+        for partition in owned.into_values() {
+            partition.hot.stop();
+            if let Err(error) = self.shared.engines.catalog.release(&partition.lease) {
+                tracing::warn!("{error}; the lease of partition {} expires", partition.number);
+            }
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(
+    name: &str,
+    role: Role,
+    work: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    let placed = move || {
+        platform::placement::enter(role);
+        work();
+    };
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(placed)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.engines.clock.monotonic_ns()
+    }
+
+    /// The loop of the thread for leases.
+    fn keep_leases(self: &Arc<Self>) {
+        let mut partitions = None;
+        let mut asked: Option<Instant> = None;
+        let mut gained = VecDeque::new();
+        let mut said = String::new();
+        while !self.is_over() {
+            if asked.is_none_or(|asked| asked.elapsed() > PARTITIONS_TICK) {
+                match self.engines.log.partitions() {
+                    Ok(count) => (partitions, asked) = (Some(count), Some(Instant::now())),
+                    Err(error) => tracing::warn!("the partitions are not known: {error}"),
+                }
+            }
+            let stepped = match self.step_member(partitions.unwrap_or(0), &mut gained) {
+                Ok(changed) => {
+                    said.clear();
+                    changed
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    if said != error {
+                        tracing::warn!("leases: {error}");
+                        said = error;
+                    }
+                    std::thread::sleep(RETRY);
+                    false
+                }
+            };
+            if !stepped {
+                std::thread::sleep(MEMBER_TICK);
+            }
+        }
+    }
+
+    /// Does the next thing for the leases; false when nothing is due.
+    fn step_member(
+        self: &Arc<Self>,
+        partitions: u32,
+        gained: &mut VecDeque<Lease>,
+    ) -> Result<bool, CatalogError> {
+        let mut member = lock(&self.member);
+        let stepped = member.step(&self.engines.catalog, partitions, self.now_ns());
+        *self.engines.view_locked() = member.view().clone();
+        for owned in self.engines.all_owned() {
+            owned.hot.extend(member.until_ns(&owned.lease).unwrap_or(0));
+        }
+        drop(member);
+        let change = stepped?;
+        match change {
+            Some(Change::Gained(lease)) => gained.push_back(lease),
+            Some(Change::Lost(lease)) => {
+                gained.retain(|gained| *gained != lease);
+                self.forget(&lease);
+            }
+            None => {}
+        }
+        let Some(lease) = gained.front().copied() else { return Ok(change.is_some()) };
+        match self.open(lease) {
+            Ok(()) => gained.pop_front(),
+            Err(CatalogError::LeaseOver { .. }) => {
+                lock(&self.member).is_over(&lease);
+                gained.pop_front()
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(true)
+    }
+
+    fn open(self: &Arc<Self>, lease: Lease) -> Result<(), CatalogError> {
+        let Resource::Partition(number) = lease.resource else { return Ok(()) };
+        let segment_bytes = self.engines.config.segment_bytes;
+        let reading = ReaderSettings {
+            read_bytes_max: READ_BYTES_MAX,
+            unpublished_bytes_max: 2 * segment_bytes,
+        };
+        let publishing = PublisherSettings {
+            segment_bytes,
+            segment_age_max: self.engines.config.segment_age,
+            keep_published: KEEP_PUBLISHED,
+            published_bytes_max: segment_bytes,
+        };
+        let partition = Partition::open(&self.engines.catalog, lease, reading, publishing)?;
+        let until_ns = lock(&self.member).until_ns(&lease).unwrap_or(0);
+        partition.hot.extend(until_ns);
+        let owned = OwnedPartition::new(number, lease, partition, Arc::clone(&self.parsers));
+        let owned = Arc::new(owned);
+        tracing::info!(
+            "partition {number}: owned from offset {} (epoch {})",
+            owned.hot.position(),
+            lease.epoch
+        );
+        let (shared, reads) = (Arc::clone(self), Arc::clone(&owned));
+        let started = spawn(&format!("read-{number}"), Role::Receiver, move || shared.read(&reads));
+        if let Err(error) = started {
+            return Err(CatalogError::Unavailable(format!("no thread can be started: {error}")));
+        }
+        let mut all = self.engines.owned.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = all.insert(number, owned) {
+            before.is_over.store(true, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Stops using a partition.
+    fn forget(&self, lease: &Lease) {
+        let Resource::Partition(number) = lease.resource else { return };
+        let mut all = self.engines.owned.write().unwrap_or_else(PoisonError::into_inner);
+        if all.get(&number).is_some_and(|owned| owned.lease == *lease)
+            && let Some(owned) = all.remove(&number)
+        {
+            owned.is_over.store(true, Relaxed);
+            owned.hot.stop();
+            tracing::info!("partition {number}: not owned any more");
+        }
+    }
+
+    /// The loop of the thread that reads a partition.
+    fn read(&self, owned: &OwnedPartition) {
+        while !self.is_over() && !owned.is_over() {
+            let from = owned.hot.position();
+            let stepped = lock(&owned.reader).step(&self.engines.log, READ_WAIT, self.now_ns());
+            match stepped {
+                Ok(taken) => {
+                    owned.duplicates.fetch_add(taken.duplicates, Relaxed);
+                    owned.rejected.fetch_add(taken.rejected, Relaxed);
+                    if taken.lost > 0 {
+                        let lost = taken.lost;
+                        owned.note("reading", &format!("the log deleted {lost} messages unread"));
+                    }
+                    for hot in owned.hot.frames_from(from) {
+                        (self.on_batch)(owned.batch(&hot));
+                    }
+                    if taken.is_full {
+                        std::thread::sleep(PUBLISH_TICK);
+                    }
+                }
+                Err(error) => {
+                    owned.note("reading", &error);
+                    std::thread::sleep(RETRY);
+                }
+            }
+        }
+    }
+
+    /// The loop of the thread that publishes.
+    fn publish(self: &Arc<Self>) {
+        let mut failed: Vec<(u32, Instant)> = Vec::new();
+        while !self.is_over() {
+            let mut is_idle = true;
+            failed.retain(|(_, at)| at.elapsed() < RETRY);
+            for owned in self.engines.all_owned() {
+                if owned.is_over() || failed.iter().any(|(number, _)| *number == owned.number) {
+                    continue;
+                }
+                match self.publish_step(&owned) {
+                    Ok(stepped) => is_idle &= !stepped,
+                    Err(error) => {
+                        owned.note("publishing", &error);
+                        failed.push((owned.number, Instant::now()));
+                    }
+                }
+            }
+            if is_idle {
+                std::thread::sleep(PUBLISH_TICK);
+            }
+        }
+    }
+
+    /// Does the next thing to publish a partition; false when nothing is due.
+    fn publish_step(&self, owned: &OwnedPartition) -> Result<bool, PublishError> {
+        let sealer = FrameSealer { sealing: &self.sealing, partition: owned };
+        let Engines { catalog, bucket, .. } = &*self.engines;
+        let stepped = lock(&owned.publisher).step(catalog, &**bucket, &sealer, self.now_ns());
+        owned.trim();
+        match stepped {
+            Ok(Progress::Idle) => Ok(false),
+            Ok(Progress::Advanced) => Ok(true),
+            Ok(Progress::Published(_)) => {
+                owned.works();
+                Ok(true)
+            }
+            Err(PublishError::Over(error)) => {
+                tracing::info!("partition {}: {error}", owned.number);
+                lock(&self.member).is_over(&owned.lease);
+                self.forget(&owned.lease);
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The loop of the thread for jobs.
+    fn do_jobs(self: &Arc<Self>) {
+        let mut next = Instant::now() + JOBS_TICK;
+        while !self.is_over() {
+            if Instant::now() < next {
+                std::thread::sleep(PUBLISH_TICK);
+                continue;
+            }
+            next = Instant::now() + JOBS_TICK;
+            let merges = self.engines.all_owned().into_iter().map(|o| Resource::Merge(o.number));
+            let resources = [Resource::Retention, Resource::Sweep].into_iter().chain(merges);
+            for resource in resources.collect::<Vec<_>>() {
+                if let Err(error) = self.do_job(resource) {
+                    tracing::warn!("{resource}: {error}");
+                }
+            }
+        }
+    }
+
+    fn do_job(&self, resource: Resource) -> Result<(), JobError> {
+        let Engines { catalog, bucket, .. } = &*self.engines;
+        let lease = lock(&self.member).acquire(catalog, resource, self.now_ns())?;
+        let Some(lease) = lease else { return Ok(()) };
+        let merger = SegmentMerger { sealing: &self.sealing, bucket };
+        let merging = MergeSettings { segments_min: MERGED_MIN, bytes_max: MERGED_BYTES_MAX };
+        let mut step: Box<dyn FnMut() -> Result<bool, JobError> + '_> = match resource {
+            Resource::Merge(partition) => {
+                let mut merge = Merge::new(lease, partition, merging);
+                Box::new(move || merge.step(catalog, &**bucket, &merger))
+            }
+            Resource::Retention => {
+                let mut retention = Retention::new(lease, self.retention);
+                Box::new(move || retention.step(catalog).map(|dropped| dropped > 0))
+            }
+            _ => {
+                let mut sweep = Sweep::new(SweepSettings { grace: self.grace });
+                Box::new(move || sweep.step(catalog, &**bucket))
+            }
+        };
+        let holds = || lock(&self.member).until_ns(&lease).is_some_and(|at| at > self.now_ns());
+        let mut result = Ok(());
+        while !self.is_over() && holds() {
+            match step() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        let mut member = lock(&self.member);
+        match &result {
+            Err(error) if error.is_over() => member.is_over(&lease),
+            _ => member.give_up(resource),
+        }
+        result
+    }
+}

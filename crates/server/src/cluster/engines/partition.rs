@@ -1,0 +1,162 @@
+//! A partition that this node owns: its newest frames with their records.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cluster::{HotFrame, HotPart, Lease, Partition, Publisher, Reader};
+use query::source::{ChooseLines, ScanUnit, SomeLines, SourceError};
+use record::{Batch, LineId};
+
+use crate::storage::stored::Parsers;
+
+/// A partition that this node owns. Reader and publisher are stepped by a thread each; queries read
+/// the frames in between.
+pub struct OwnedPartition {
+    /// Its number.
+    pub number: u32,
+    /// The right to it.
+    pub lease: Lease,
+    /// Its newest frames.
+    pub hot: Arc<HotPart>,
+    pub(super) reader: Mutex<Reader>,
+    pub(super) publisher: Mutex<Publisher>,
+    /// The lease is over: the threads end.
+    pub(super) is_over: AtomicBool,
+    /// What went wrong last, and has not gone right since.
+    pub(super) trouble: Mutex<Option<String>>,
+    /// Copies of frames that were dropped, and messages that were no frames.
+    pub(super) duplicates: AtomicU64,
+    pub(super) rejected: AtomicU64,
+    parsers: Arc<Parsers>,
+    /// The records of frames in memory, by their offsets.
+    batches: Mutex<BTreeMap<u64, Arc<Batch>>>,
+}
+
+impl OwnedPartition {
+    pub(super) fn new(
+        number: u32,
+        lease: Lease,
+        partition: Partition,
+        parsers: Arc<Parsers>,
+    ) -> OwnedPartition {
+        let Partition { hot, reader, publisher } = partition;
+        OwnedPartition {
+            number,
+            lease,
+            hot,
+            reader: Mutex::new(reader),
+            publisher: Mutex::new(publisher),
+            is_over: AtomicBool::new(false),
+            trouble: Mutex::default(),
+            duplicates: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            parsers,
+            batches: Mutex::default(),
+        }
+    }
+
+    /// The records of a frame, parsed now if they are not kept.
+    pub fn batch(&self, hot: &HotFrame) -> Arc<Batch> {
+        if let Some(batch) = self.batches().get(&hot.offset) {
+            return Arc::clone(batch);
+        }
+        let batch = Arc::new(self.parsers.parse(Arc::clone(&hot.frame)));
+        // A frame that left the memory meanwhile is not kept.
+        if hot.offset >= self.hot.base() {
+            self.batches().insert(hot.offset, Arc::clone(&batch));
+        }
+        batch
+    }
+
+    /// Drops the records of frames that are not in memory any more.
+    pub(super) fn trim(&self) {
+        let base = self.hot.base();
+        let mut batches = self.batches();
+        let kept = batches.split_off(&base);
+        *batches = kept;
+    }
+
+    /// Notes that something failed. Says so once in the log.
+    pub(super) fn note(&self, what: &str, error: &impl ToString) {
+        let text = format!("partition {}: {what}: {}", self.number, error.to_string());
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.as_ref() != Some(&text) {
+            tracing::warn!("{text}");
+        }
+        *trouble = Some(text);
+    }
+
+    /// Notes that it works again.
+    pub(super) fn works(&self) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Copies of frames that were dropped.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates.load(Relaxed)
+    }
+
+    /// Messages that were no frames, and were passed over.
+    pub fn rejected(&self) -> u64 {
+        self.rejected.load(Relaxed)
+    }
+
+    /// What went wrong last, and has not gone right since.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    fn batches(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Batch>>> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A frame of a partition, for a query.
+pub struct HotUnit {
+    pub(super) partition: Arc<OwnedPartition>,
+    pub(super) hot: HotFrame,
+    /// Its records, unless they are not parsed yet.
+    pub(super) batch: Option<Arc<Batch>>,
+}
+
+impl HotUnit {
+    pub(super) fn new(partition: &Arc<OwnedPartition>, hot: HotFrame) -> HotUnit {
+        let batch = partition.batches().get(&hot.offset).cloned();
+        HotUnit { partition: Arc::clone(partition), hot, batch }
+    }
+
+    /// Whether a line is in the frame.
+    pub fn has(&self, id: LineId) -> bool {
+        self.hot.frame.header().name() == (id.node, id.sequence)
+    }
+}
+
+impl ScanUnit for HotUnit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        self.batch.as_ref().map(|batch| batch.time_range_ns())
+    }
+
+    fn lines(&self) -> u64 {
+        u64::from(self.hot.frame.header().lines)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.hot.frame.bytes().len() as u64
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        let parsed = || self.partition.batch(&self.hot);
+        Ok(Some(self.batch.clone().unwrap_or_else(parsed)))
+    }
+
+    fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
+        let Some(batch) = self.batch.clone() else { return Ok(None) };
+        let rows = batch.frame().and_then(|frame| choose(frame));
+        Ok(rows.map(|rows| SomeLines { batch, rows }))
+    }
+}

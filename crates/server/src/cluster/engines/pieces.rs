@@ -1,0 +1,164 @@
+//! The part of a query that one node answers: frames of its partitions, and segments.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::HotError;
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use record::{Batch, LineId};
+use serde::{Deserialize, Serialize};
+
+use super::Engines;
+use super::partition::HotUnit;
+use super::segments::{Named, ObjectBlock};
+
+/// How long an owner that is behind tries to catch up before it refuses.
+const CATCH_UP_MAX: Duration = Duration::from_secs(5);
+/// How often it checks whether it still owns the partition.
+const CATCH_UP_TICK: Duration = Duration::from_millis(200);
+
+/// What a share is to be read from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pieces {
+    /// Segments.
+    pub segments: Vec<SegmentPiece>,
+    /// Frames that are in no segment.
+    pub hot: Vec<HotPiece>,
+}
+
+/// A segment in object storage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SegmentPiece(
+    /// The name of its object.
+    pub String,
+    /// Bytes of the object.
+    pub u64,
+);
+
+/// Offsets of a partition that the node owns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HotPiece {
+    /// The partition.
+    pub partition: u32,
+    /// The first offset.
+    pub from: u64,
+    /// The first offset that is not wanted.
+    pub until: u64,
+}
+
+/// The pieces as a source.
+pub struct PiecesSource {
+    engines: Arc<Engines>,
+    segments: Vec<Named>,
+    frames: Vec<Arc<HotUnit>>,
+}
+
+impl PiecesSource {
+    /// Takes the frames, and waits for those that the node has not read yet. Blocks.
+    ///
+    /// Errors: the node cannot answer for the offsets, and the query has to plan again.
+    pub fn gather(engines: &Arc<Engines>, pieces: &Pieces) -> Result<PiecesSource, HotError> {
+        let until = Instant::now() + CATCH_UP_MAX;
+        let mut frames = Vec::new();
+        for piece in &pieces.hot {
+            frames.extend(read_hot(engines, piece, until)?);
+        }
+        let named = |SegmentPiece(name, bytes): &SegmentPiece| {
+            Named { name: name.clone(), bytes: *bytes }
+        };
+        let segments = pieces.segments.iter().map(named).collect();
+        Ok(PiecesSource { engines: Arc::clone(engines), segments, frames })
+    }
+}
+
+fn read_hot(
+    engines: &Engines,
+    piece: &HotPiece,
+    until: Instant,
+) -> Result<Vec<Arc<HotUnit>>, HotError> {
+    loop {
+        let partition = engines.owned(piece.partition).ok_or(HotError::NotOwner)?;
+        let now_ns = engines.clock.monotonic_ns();
+        match partition.hot.read(piece.from, piece.until, now_ns) {
+            Ok(frames) => {
+                let unit = |hot| Arc::new(HotUnit::new(&partition, hot));
+                return Ok(frames.into_iter().map(unit).collect());
+            }
+            Err(HotError::Behind { .. }) if Instant::now() < until => {
+                partition.hot.wait_for(piece.until, CATCH_UP_TICK);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Source for PiecesSource {
+    fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        if range.start_ns >= range.end_ns {
+            return Ok(Vec::new());
+        }
+        let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
+        let mut units: Vec<Box<dyn ScanUnit>> = Vec::new();
+        for frame in &self.frames {
+            let times = frame.time_range_ns();
+            if times.is_none_or(|(first, last)| range.overlaps(first, last)) {
+                units.push(Box::new(SharedUnit(Arc::clone(frame))));
+            }
+        }
+        for file in self.engines.segments.open_all(&self.segments)? {
+            let blocks = ObjectBlock::of_file(&file, (range.start_ns, last_ns), whose);
+            units.extend(blocks.map(|block| Box::new(block) as Box<dyn ScanUnit>));
+        }
+        // Newest first, after those whose times are not known yet.
+        units.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
+        Ok(units)
+    }
+
+    fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        if let Some(frame) = self.frames.iter().find(|frame| frame.has(id)) {
+            return frame.load();
+        }
+        for file in self.engines.segments.open_all(&self.segments)? {
+            for (place, block) in file.footer().blocks.iter().enumerate() {
+                if !block.numbers.iter().any(|numbers| numbers.may_hold(id.node, id.sequence)) {
+                    continue;
+                }
+                let batch = file.read_block(place).map_err(|e| SourceError(e.to_string()))?;
+                if batch.rows().any(|row| row.id() == id) {
+                    return Ok(Some(Arc::new(batch)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A frame that the source keeps.
+struct SharedUnit(Arc<HotUnit>);
+
+impl ScanUnit for SharedUnit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        self.0.time_range_ns()
+    }
+
+    fn lines(&self) -> u64 {
+        self.0.lines()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        self.0.load()
+    }
+
+    fn load_lines(
+        &self,
+        choose: query::source::ChooseLines<'_>,
+    ) -> Result<Option<query::source::SomeLines>, SourceError> {
+        self.0.load_lines(choose)
+    }
+}

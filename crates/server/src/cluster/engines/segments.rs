@@ -1,0 +1,288 @@
+//! Sealed segments in object storage, as queries read them: parts of objects come over the network,
+//! and stay on the local disk and in memory.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cluster::Objects;
+use engines::cache::{Options, RangeCache};
+use engines::objects::Bucket;
+use foldhash::quality::FixedState;
+use query::source::{
+    EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
+};
+use record::Batch;
+use segment::sealed::SealedFile;
+use segment::{Blob, CachedBlob, RangeCache as MemoryCache, SegmentError};
+
+use crate::storage::stored::words_of;
+
+/// Memory for parts of objects.
+const MEMORY_BYTES_MAX: usize = 128 << 20;
+/// Memory for footers of segments.
+const FOOTERS_BYTES_MAX: usize = 128 << 20;
+/// Segments that are opened at the same time for one query.
+const OPENINGS_MAX: usize = 16;
+
+/// The bytes of an object, through the cache on the local disk.
+struct CachedObject {
+    cache: Arc<RangeCache<SharedBucket>>,
+    name: String,
+    bytes: u64,
+}
+
+/// The bucket that the cache shares with uploads.
+pub struct SharedBucket(pub Arc<Bucket>);
+
+impl engines::cache::Source for SharedBucket {
+    fn read_range(
+        &self,
+        name: &str,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, engines::Error> {
+        self.0.read_range(name, offset, buffer)
+    }
+}
+
+impl Blob for CachedObject {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes)
+    }
+
+    fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.cache.read_range(&self.name, offset, buffer).map_err(io::Error::other)
+    }
+}
+
+/// The bytes of an object, without a cache: for what is read once.
+struct WholeObject {
+    bucket: Arc<Bucket>,
+    name: String,
+    bytes: u64,
+}
+
+impl Blob for WholeObject {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes)
+    }
+
+    fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        Objects::read_range(&*self.bucket, &self.name, offset, buffer).map_err(io::Error::other)
+    }
+}
+
+/// Opens a segment for reading it once.
+pub fn open_once(
+    bucket: &Arc<Bucket>,
+    name: &str,
+    bytes: u64,
+) -> Result<SealedFile, SegmentError> {
+    let blob = WholeObject { bucket: Arc::clone(bucket), name: name.to_owned(), bytes };
+    SealedFile::of_blob(Arc::new(blob), Path::new(name))
+}
+
+/// A segment of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name of its object.
+    pub name: String,
+    /// Bytes of the object.
+    pub bytes: u64,
+}
+
+/// The open segments. The footers that were used longest ago are dropped beyond a limit.
+pub struct Segments {
+    disk: Arc<RangeCache<SharedBucket>>,
+    memory: Arc<MemoryCache>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    files: HashMap<String, (Arc<SealedFile>, u64)>,
+    bytes: usize,
+    /// Counts uses, to know which file was used longest ago.
+    uses: u64,
+}
+
+impl Segments {
+    /// Keeps up to `bytes_max` of parts of objects in `directory`.
+    ///
+    /// Errors: the directory cannot be used, or another process uses it.
+    pub fn new(
+        bucket: Arc<Bucket>,
+        directory: &Path,
+        bytes_max: u64,
+    ) -> Result<Segments, engines::Error> {
+        let options = Options { bytes_max, ..Options::new(directory) };
+        let disk = Arc::new(RangeCache::open(SharedBucket(bucket), options)?);
+        Ok(Segments { disk, memory: MemoryCache::new(MEMORY_BYTES_MAX), open: Mutex::default() })
+    }
+
+    /// What the cache on the local disk did so far.
+    pub fn counts(&self) -> engines::cache::Counts {
+        self.disk.counts()
+    }
+
+    /// Opens segments, several at the same time, in their order.
+    ///
+    /// Errors: an object cannot be read or is damaged; the text names it.
+    pub fn open_all(&self, named: &[Named]) -> Result<Vec<Arc<SealedFile>>, SourceError> {
+        let mut files = Vec::with_capacity(named.len());
+        for some in named.chunks(OPENINGS_MAX) {
+            let opened: Vec<_> = match some {
+                [one] => vec![self.open(one)],
+                some => std::thread::scope(|scope| {
+                    let calls: Vec<_> =
+                        some.iter().map(|one| scope.spawn(|| self.open(one))).collect();
+                    let joined = calls.into_iter().map(|call| call.join().ok());
+                    joined.map(|file| file.unwrap_or_else(|| Err(panicked()))).collect()
+                }),
+            };
+            for file in opened {
+                files.push(file?);
+            }
+        }
+        Ok(files)
+    }
+
+    fn open(&self, named: &Named) -> Result<Arc<SealedFile>, SourceError> {
+        if let Some(file) = self.get(&named.name) {
+            return Ok(file);
+        }
+        let object = CachedObject {
+            cache: Arc::clone(&self.disk),
+            name: named.name.clone(),
+            bytes: named.bytes,
+        };
+        let blob = CachedBlob::new(Arc::new(object), key(&named.name), Arc::clone(&self.memory));
+        let blob = blob.map_err(|error| SourceError(format!("{}: {error}", named.name)))?;
+        let file = SealedFile::of_blob(Arc::new(blob), Path::new(&named.name));
+        let file = Arc::new(file.map_err(|error| SourceError(error.to_string()))?);
+        self.put(&named.name, &file);
+        Ok(file)
+    }
+
+    fn get(&self, name: &str) -> Option<Arc<SealedFile>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.uses += 1;
+        let uses = open.uses;
+        let (file, used) = open.files.get_mut(name)?;
+        *used = uses;
+        Some(Arc::clone(file))
+    }
+
+    fn put(&self, name: &str, file: &Arc<SealedFile>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = file.footer().memory_bytes();
+        while open.bytes + bytes > FOOTERS_BYTES_MAX {
+            let oldest = open.files.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { break };
+            let gone = open.files.remove(&oldest).expect("just found");
+            open.bytes -= gone.0.footer().memory_bytes();
+        }
+        let uses = open.uses;
+        if open.files.insert(name.to_owned(), (Arc::clone(file), uses)).is_none() {
+            open.bytes += bytes;
+        }
+    }
+}
+
+fn panicked() -> SourceError {
+    SourceError("a segment could not be opened because of a bug; see the log".to_owned())
+}
+
+/// A number for an object: names are never given again.
+fn key(name: &str) -> u64 {
+    let mut hasher = FixedState::with_seed(0).build_hasher();
+    hasher.write(name.as_bytes());
+    hasher.finish()
+}
+
+/// A block of a segment.
+pub struct ObjectBlock {
+    file: Arc<SealedFile>,
+    key: u64,
+    block: usize,
+    whose: Whose,
+}
+
+impl ObjectBlock {
+    /// The blocks of a segment that may have lines of the range.
+    pub fn of_file(
+        file: &Arc<SealedFile>,
+        (first_ns, last_ns): (i64, i64),
+        whose: Whose,
+    ) -> impl Iterator<Item = ObjectBlock> + use<> {
+        let file = Arc::clone(file);
+        let key = key(&file.path().to_string_lossy());
+        (0..file.footer().blocks.len()).filter_map(move |block| {
+            let entry = &file.footer().blocks[block];
+            let overlaps = entry.time_ns.0 <= last_ns && first_ns <= entry.time_ns.1;
+            let is_wanted = whose == Whose::All || entry.lines_internal < entry.lines;
+            let file = Arc::clone(&file);
+            (overlaps && is_wanted).then(|| ObjectBlock { file, key, block, whose })
+        })
+    }
+}
+
+fn source_error(error: SegmentError) -> SourceError {
+    SourceError(error.to_string())
+}
+
+impl ScanUnit for ObjectBlock {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some(self.file.footer().blocks[self.block].time_ns)
+    }
+
+    fn lines(&self) -> u64 {
+        u64::from(self.file.footer().blocks[self.block].lines)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.footer().blocks[self.block].bytes_raw
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        let batch = self.file.read_block(self.block).map_err(source_error)?;
+        Ok(Some(Arc::new(batch)))
+    }
+
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+        self.file.may_contain(self.block, words_of(phrases)).map_err(source_error)
+    }
+
+    fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
+        let read = |number| self.file.chunk(self.block, number).map(Arc::new);
+        let done = self.file.with_columns(self.block, &read, |columns| with(columns));
+        done.map_err(source_error)??;
+        Ok(true)
+    }
+
+    fn key(&self) -> Option<UnitKey> {
+        Some((self.key, self.block as u32))
+    }
+
+    fn segment(&self) -> Option<(u64, usize)> {
+        Some((self.key, self.file.footer().blocks.len()))
+    }
+
+    fn count_segment(
+        &self,
+        grouped: Grouped<'_>,
+        each: EachCount<'_>,
+    ) -> Result<bool, SourceError> {
+        let Grouped { fields, bucket_ns, range } = grouped;
+        let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
+        let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);
+        // Segments keep counts of the lines from senders only.
+        if self.whose == Whose::All && self.file.footer().lines_internal() > 0 {
+            return Ok(false);
+        }
+        Ok(self.file.footer().visit_counts(fields, bucket_ns, (from_ns, to_ns), each))
+    }
+}
