@@ -119,7 +119,9 @@ fn join_engines(
     let Some(engines) = &config.engines else { return Ok(None) };
     let clock = Arc::new(RealClock::new());
     let node = pipeline.store().node();
-    let engines = Engines::connect(engines.clone(), address, node, &config.data_dir, clock)?;
+    let summary = config.summary.clone();
+    let engines =
+        Engines::connect(engines.clone(), address, node, &config.data_dir, summary, clock)?;
     let engines = Arc::new(engines);
     pipeline.join(&engines, config)?;
     Ok(Some(Cluster::on_engines(engines)))

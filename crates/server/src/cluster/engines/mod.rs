@@ -15,6 +15,7 @@ mod pieces;
 mod sealing;
 mod segments;
 mod spread;
+pub mod summaries;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -27,6 +28,7 @@ use engines::cache::Counts;
 use engines::kafka::Log;
 use engines::objects::Bucket;
 use platform::Clock;
+use summary::SummaryConfig;
 
 pub use append::KafkaAppend;
 pub use cluster::RetentionSettings;
@@ -52,6 +54,8 @@ pub struct Engines {
     catalog: PgCatalog,
     clock: Arc<dyn Clock>,
     segments: Segments,
+    /// How lines are summarised.
+    summary: SummaryConfig,
     /// All nodes and leases, as of the last heartbeat.
     view: Mutex<View>,
     /// The partitions that this node owns.
@@ -80,6 +84,7 @@ impl Engines {
         address: &str,
         node: u32,
         data_dir: &Path,
+        summary: SummaryConfig,
         clock: Arc<dyn Clock>,
     ) -> Result<Engines> {
         let bucket = Bucket::new(config.objects.clone()).context("cluster.objects")?;
@@ -112,6 +117,7 @@ impl Engines {
             catalog,
             clock,
             segments,
+            summary,
             view: Mutex::default(),
             owned: RwLock::default(),
             nodes: Mutex::default(),

@@ -83,7 +83,8 @@ impl Owner {
     ) -> Result<Owner> {
         let directory = data_dir.join("sealing");
         let node = engines.info.node.0;
-        let sealing = Sealing::new(&directory, engines.clock.clone(), node, sealing_threads);
+        let (clock, summary) = (engines.clock.clone(), engines.summary.clone());
+        let sealing = Sealing::new(&directory, clock, node, sealing_threads, summary);
         let sealing = sealing.with_context(|| format!("cannot use {}", directory.display()))?;
         let settings = LeaseSettings::of_ttl(engines.config.lease);
         let member = Mutex::new(Member::new(engines.info.clone(), settings));

@@ -6,9 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cluster::{HotFrame, HotPart, Lease, Partition, Publisher, Reader};
 use query::source::{ChooseLines, ScanUnit, SomeLines, SourceError};
+use record::frame::FORWARDED_NUMBER_MAX;
 use record::{Batch, LineId};
+use summary::SummaryConfig;
 
+use super::summaries::RowMaker;
 use crate::storage::stored::Parsers;
+
+/// Bits of an offset in the numbers of summary rows.
+const PARTITION_SHIFT: u32 = 40;
 
 /// A partition that this node owns. Reader and publisher are stepped by a thread each; queries read
 /// the frames in between.
@@ -67,6 +73,20 @@ impl OwnedPartition {
             self.batches().insert(hot.offset, Arc::clone(&batch));
         }
         batch
+    }
+
+    /// The rows of the summary for batches that begin with the frame at an offset.
+    pub(super) fn summary_rows(
+        &self,
+        batches: &[Arc<Batch>],
+        first: u64,
+        node: u32,
+        config: &SummaryConfig,
+        now_ns: i64,
+    ) -> Vec<Arc<Batch>> {
+        // An offset of a partition is in one segment at a time, which has these numbers.
+        let number = (u64::from(self.number) << PARTITION_SHIFT | first) & FORWARDED_NUMBER_MAX;
+        RowMaker { config, parsers: &self.parsers, node, number }.rows(batches, now_ns)
     }
 
     /// Drops the records of frames that are not in memory any more.

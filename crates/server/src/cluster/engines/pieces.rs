@@ -53,6 +53,8 @@ pub struct PiecesSource {
     engines: Arc<Engines>,
     segments: Vec<Named>,
     frames: Vec<Arc<HotUnit>>,
+    /// The first frame of each partition in `frames`.
+    firsts: Vec<usize>,
 }
 
 impl PiecesSource {
@@ -61,15 +63,41 @@ impl PiecesSource {
     /// Errors: the node cannot answer for the offsets, and the query has to plan again.
     pub fn gather(engines: &Arc<Engines>, pieces: &Pieces) -> Result<PiecesSource, HotError> {
         let until = Instant::now() + CATCH_UP_MAX;
-        let mut frames = Vec::new();
+        let (mut frames, mut firsts) = (Vec::new(), Vec::new());
         for piece in &pieces.hot {
+            firsts.push(frames.len());
             frames.extend(read_hot(engines, piece, until)?);
         }
         let named = |SegmentPiece(name, bytes): &SegmentPiece| {
             Named { name: name.clone(), bytes: *bytes }
         };
         let segments = pieces.segments.iter().map(named).collect();
-        Ok(PiecesSource { engines: Arc::clone(engines), segments, frames })
+        Ok(PiecesSource { engines: Arc::clone(engines), segments, frames, firsts })
+    }
+}
+
+impl PiecesSource {
+    /// The rows of the summary for the frames, which are in segments with them later.
+    fn summary_rows(&self) -> Result<Vec<Arc<Batch>>, SourceError> {
+        let ends = self.firsts.iter().skip(1).copied().chain([self.frames.len()]);
+        let mut all = Vec::new();
+        for (first, end) in self.firsts.iter().copied().zip(ends) {
+            let frames = &self.frames[first..end];
+            let Some(oldest) = frames.first() else { continue };
+            let mut batches = Vec::with_capacity(frames.len());
+            for frame in frames {
+                batches.extend(frame.load()?);
+            }
+            let Engines { info, summary, clock, .. } = &*self.engines;
+            all.extend(oldest.partition.summary_rows(
+                &batches,
+                oldest.hot.offset,
+                info.node.0,
+                summary,
+                clock.now_ns(),
+            ));
+        }
+        Ok(all)
     }
 }
 
@@ -107,6 +135,11 @@ impl Source for PiecesSource {
                 units.push(Box::new(SharedUnit(Arc::clone(frame))));
             }
         }
+        if whose == Whose::All {
+            for rows in self.summary_rows()? {
+                units.push(Box::new(RowsUnit(rows)));
+            }
+        }
         for file in self.engines.segments.open_all(&self.segments)? {
             let blocks = ObjectBlock::of_file(&file, (range.start_ns, last_ns), whose);
             units.extend(blocks.map(|block| Box::new(block) as Box<dyn ScanUnit>));
@@ -132,6 +165,27 @@ impl Source for PiecesSource {
             }
         }
         Ok(None)
+    }
+}
+
+/// Rows of the summary.
+struct RowsUnit(Arc<Batch>);
+
+impl ScanUnit for RowsUnit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some(self.0.time_range_ns())
+    }
+
+    fn lines(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.frame().map_or(0, |frame| frame.bytes().len() as u64)
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(Some(Arc::clone(&self.0)))
     }
 }
 

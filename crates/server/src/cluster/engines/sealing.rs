@@ -11,6 +11,7 @@ use platform::{Clock, RealDisk};
 use record::Batch;
 use segment::SegmentError;
 use segment::sealed::{Effort, SealOptions, SealedHeader, SealedWriter};
+use summary::SummaryConfig;
 
 use super::partition::OwnedPartition;
 use super::segments::open_once;
@@ -21,6 +22,7 @@ pub struct Sealing {
     clock: Arc<dyn Clock>,
     node: u32,
     threads: usize,
+    summary: SummaryConfig,
     files: AtomicU64,
 }
 
@@ -33,13 +35,14 @@ impl Sealing {
         clock: Arc<dyn Clock>,
         node: u32,
         threads: usize,
+        summary: SummaryConfig,
     ) -> std::io::Result<Sealing> {
         if directory.exists() {
             fs::remove_dir_all(directory)?;
         }
         fs::create_dir_all(directory)?;
         let (directory, files) = (directory.to_owned(), AtomicU64::new(0));
-        Ok(Sealing { directory, clock, node, threads, files })
+        Ok(Sealing { directory, clock, node, threads, summary, files })
     }
 
     /// Writes a segment of batches, in their order. Its file is deleted at once, and exists as long
@@ -105,7 +108,16 @@ impl Sealer for FrameSealer<'_> {
     fn seal(&self, _: u32, frames: &[HotFrame]) -> Result<Sealed, SealError> {
         let received = frames.iter().filter_map(|hot| hot.frame.received_range_ns());
         let received_last_ns = received.map(|(_, last)| last).max().unwrap_or(0);
-        let mut batches = frames.iter().map(|hot| Ok(self.partition.batch(hot)));
+        let batches: Vec<Arc<Batch>> = frames.iter().map(|hot| self.partition.batch(hot)).collect();
+        let first = frames.first().map_or(0, |hot| hot.offset);
+        let rows = self.partition.summary_rows(
+            &batches,
+            first,
+            self.sealing.node,
+            &self.sealing.summary,
+            self.sealing.clock.now_ns(),
+        );
+        let mut batches = batches.into_iter().chain(rows).map(Ok);
         self.sealing.seal(Effort::Fast, received_last_ns, &mut batches)
     }
 }

@@ -8,12 +8,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use query::RunError;
+use platform::memory::Purpose;
+use query::source::TimeRange;
 use query::time::format_time;
+use query::{Account, Context, RunError};
 use serde::Serialize;
 use serde_json::{Value, json};
 use summary::{Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun};
 
+use crate::cluster::engines::summaries;
 use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::{Caller, Scope};
@@ -66,6 +69,12 @@ async fn reruns(State(app): State<Arc<App>>) -> ApiResult {
 async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let log_type = params.required("type")?.to_owned();
+    if app.cluster().is_some_and(|cluster| cluster.engines().is_some()) {
+        return Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "in a cluster on Kafka, rows of the summary are stored with the lines they count; they are not made again",
+        ));
+    }
     if !can_rerun(&log_type) {
         return Err(ApiError::bad_request(format!("type '{log_type}' is not summarised")));
     }
@@ -185,6 +194,25 @@ async fn read<T: Send + 'static>(
         return read_own(app, OwnRows { log_type, range }, add).await;
     };
     let permit = app.cluster_permits.clone().acquire_owned().await.expect("never closed");
+    if cluster.engines().is_some() {
+        let context = Context {
+            limits: app.config.query.limits,
+            account: Account::new(app.memory(), Purpose::Query),
+            ..Context::default()
+        };
+        let source = app.lines(&*app.pipeline()?).source(None);
+        let reading = reading_thread(move || {
+            let _permit = permit;
+            let range = TimeRange { start_ns: range.0, end_ns: range.1 };
+            let all = summaries::read(&*source, log_type.as_deref(), range, &context);
+            let all = all.map_err(|error| ApiError::unavailable(error.to_string()))?;
+            add(&mut |each| {
+                all.iter().for_each(&mut *each);
+                Ok(())
+            })
+        });
+        return reading.await;
+    }
     let reading = reading_thread(move || {
         let _permit = permit;
         let (start, end) = (format_time(range.0), format_time(range.1));
