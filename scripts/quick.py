@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-CARGO = ["--locked", "--workspace", "--features", "loginson-lab/real-servers,loginson-engines/real-servers,loginson-sinks/real-kafka"]
+CARGO = ["--locked", "--workspace", "--features", "loginson-lab/real-servers,loginson/real-servers,loginson-engines/real-servers,loginson-sinks/real-kafka"]
 
 
 def run(*command, **options):

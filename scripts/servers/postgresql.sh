@@ -11,23 +11,28 @@
 
 port=${POSTGRESQL_PORT:-15432}
 programs=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
-# It does not run as root: then it runs as this user, which needs no name.
+data=$state/data
+# It does not run as root: then it runs as this user, which needs no name and cannot enter the home of
+# root, so that its data are elsewhere.
 owner=65534
 as_owner=()
-[ "$(id -u)" != 0 ] || as_owner=(setpriv "--reuid=$owner" "--regid=$owner" --clear-groups)
+if [ "$(id -u)" = 0 ]; then
+  as_owner=(setpriv "--reuid=$owner" "--regid=$owner" --clear-groups)
+  data=${TMPDIR:-/tmp}/loginson-postgresql-$port
+fi
 
 start() {
   [ -x "$programs/postgres" ] || fail "PostgreSQL is missing: sudo apt-get install postgresql"
   ! is_up server || return 0
   need_free "$port" POSTGRESQL_PORT
-  mkdir -p "$state/data"
-  if [ "$(id -u)" = 0 ]; then chown "$owner:$owner" "$state" "$state/data"; fi
-  if [ ! -s "$state/data/PG_VERSION" ]; then
-    "${as_owner[@]}" "$programs/initdb" -D "$state/data" -U postgres -A trust -E UTF8 --no-locale \
+  mkdir -p "$state" "$data"
+  if [ "$(id -u)" = 0 ]; then chown "$owner:$owner" "$data"; fi
+  if [ ! -s "$data/PG_VERSION" ]; then
+    "${as_owner[@]}" "$programs/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale \
       >"$state/initdb.log" 2>&1 || { tail -n 5 "$state/initdb.log" >&2; fail "initdb failed"; }
   fi
   # A killed server leaves its processes behind for a moment, and its lock file for good.
-  launch server "${as_owner[@]}" "$programs/postgres" -D "$state/data" -h "$host" -p "$port" -k ""
+  launch server "${as_owner[@]}" "$programs/postgres" -D "$data" -h "$host" -p "$port" -k ""
   wait_until server 60 "$programs/pg_isready" -h "$host" -p "$port" -q
 }
 
@@ -35,6 +40,6 @@ case ${1:-} in
   start) start ;;
   stop) end_all INT ;;
   kill) end_all KILL ;;
-  wipe) end_all KILL; rm -rf "$state" ;;
+  wipe) end_all KILL; rm -rf "$state" "$data" ;;
   *) sed -n '2,/^\./s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

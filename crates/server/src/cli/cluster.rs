@@ -46,7 +46,10 @@ pub fn run(args: ClusterArgs) -> Result<()> {
         false => print!("{}", stores(&status)),
     }
     let unowned = status["partitions_unowned"].as_u64().unwrap_or(0);
-    anyhow::ensure!(unowned == 0, "partitions without an owner: {unowned}; their newest lines are missing in answers");
+    anyhow::ensure!(
+        unowned == 0,
+        "partitions without an owner: {unowned}; their newest lines are missing in answers"
+    );
     anyhow::ensure!(status["copies_whole"] != 0, "no copy of the lines is whole");
     Ok(())
 }

@@ -13,9 +13,9 @@ use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Outcome, Piece, Pieces, Progress, RunError, Share, Sides};
 use record::{Batch, LineId, read_rows};
 
+use super::engines::{Engines, Pieces as PieceList};
 use super::message::{Counts, Message, ShareRequest};
 use super::node::{Node, NodeError};
-use super::engines::{Engines, Pieces as PieceList};
 use super::{Cluster, Copy, Missing};
 
 /// Bytes of pieces that wait for the query, for each store. Beyond it the store waits.
@@ -216,9 +216,8 @@ fn with_pieces(
     shares: Vec<(Arc<Node>, PieceList)>,
     request: &ShareRequest,
 ) -> Vec<(Arc<Node>, Arc<ShareRequest>)> {
-    let whole = |(node, pieces)| {
-        (node, Arc::new(ShareRequest { pieces: Some(pieces), ..request.clone() }))
-    };
+    let whole =
+        |(node, pieces)| (node, Arc::new(ShareRequest { pieces: Some(pieces), ..request.clone() }));
     shares.into_iter().map(whole).collect()
 }
 

@@ -238,10 +238,7 @@ pub fn check(raw: &RawCluster) -> Result<Option<EnginesConfig>> {
     }
     let has_role = |role: &str| raw.roles.iter().any(|given| given == role);
     let lease = duration("cluster.lease", &raw.lease)?;
-    ensure!(
-        (LEASE_MIN..=LEASE_MAX).contains(&lease),
-        "cluster.lease must be between 2s and 5m"
-    );
+    ensure!((LEASE_MIN..=LEASE_MAX).contains(&lease), "cluster.lease must be between 2s and 5m");
     let segment_bytes = bytes("cluster.segment_bytes", &raw.segment_bytes)?;
     ensure!(
         (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes),

@@ -171,9 +171,10 @@ impl Engines {
     /// The nodes of a role that heartbeat.
     pub fn live(&self, role: Role) -> Vec<Arc<Node>> {
         let view = self.view();
-        let live = view.nodes.iter().filter(|row| {
-            row.info.roles.contains(&role) && row.silent < self.config.lease
-        });
+        let live = view
+            .nodes
+            .iter()
+            .filter(|row| row.info.roles.contains(&role) && row.silent < self.config.lease);
         live.filter_map(|row| self.node(&row.info.address).ok()).collect()
     }
 }

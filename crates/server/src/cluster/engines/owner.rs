@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cluster::{
-    Catalog, CatalogError, Change, JobError, Lease, LeaseSettings, Member, Merge,
-    MergeSettings, Partition, Progress, PublishError, PublisherSettings, ReaderSettings, Resource,
-    Retention, RetentionSettings, Sweep, SweepSettings,
+    Catalog, CatalogError, Change, JobError, Lease, LeaseSettings, Member, Merge, MergeSettings,
+    Partition, Progress, PublishError, PublisherSettings, ReaderSettings, Resource, Retention,
+    RetentionSettings, Sweep, SweepSettings,
 };
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;

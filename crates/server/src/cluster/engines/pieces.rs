@@ -68,9 +68,8 @@ impl PiecesSource {
             firsts.push(frames.len());
             frames.extend(read_hot(engines, piece, until)?);
         }
-        let named = |SegmentPiece(name, bytes): &SegmentPiece| {
-            Named { name: name.clone(), bytes: *bytes }
-        };
+        let named =
+            |SegmentPiece(name, bytes): &SegmentPiece| Named { name: name.clone(), bytes: *bytes };
         let segments = pieces.segments.iter().map(named).collect();
         Ok(PiecesSource { engines: Arc::clone(engines), segments, frames, firsts })
     }

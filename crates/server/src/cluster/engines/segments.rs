@@ -76,11 +76,7 @@ impl Blob for WholeObject {
 }
 
 /// Opens a segment for reading it once.
-pub fn open_once(
-    bucket: &Arc<Bucket>,
-    name: &str,
-    bytes: u64,
-) -> Result<SealedFile, SegmentError> {
+pub fn open_once(bucket: &Arc<Bucket>, name: &str, bytes: u64) -> Result<SealedFile, SegmentError> {
     let blob = WholeObject { bucket: Arc::clone(bucket), name: name.to_owned(), bytes };
     SealedFile::of_blob(Arc::new(blob), Path::new(name))
 }
