@@ -16,13 +16,16 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-peers bench-programs bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo demo-cluster quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-cluster test-lab lab bench bench-ingest bench-query bench-peers bench-programs bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: build ## Build what is missing, start Loginson with a demo generator, print the address of the page
 	@LOGINSON_BIN="$(BIN)" scripts/demo.sh
+
+demo-cluster: build ## Start a whole cluster on this machine: Kafka, an S3 server, PostgreSQL, collectors, stores, query nodes
+	@LOGINSON_BIN="$(BIN)" scripts/demo-cluster.sh
 
 build: tools web/dist/index.html ## Build the release binary, the page inside
 	cargo build --release --locked -p loginson
@@ -58,7 +61,13 @@ unit: test-deps web ## Unit, property and black-box tests, and the lab on real s
 test-bin: web
 	@cargo test $(TESTED) --no-run --quiet
 
-test-long: test-binary test-victorialogs ## All hostile inputs, VictoriaLogs, the release binary, and crash tests as long as a night allows (KILLS, HISTORIES)
+# How long the parts of a cluster are killed in turn.
+CLUSTER_SECONDS ?= 1200
+
+test-cluster: build ## A real cluster under load, while its parts are killed in turn (CLUSTER_SECONDS)
+	@LOGINSON_BIN="$(BIN)" scripts/test-cluster.py --seconds $(CLUSTER_SECONDS)
+
+test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, VictoriaLogs, the release binary, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py

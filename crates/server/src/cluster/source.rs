@@ -167,9 +167,11 @@ impl ClusterSource {
                     std::thread::sleep(PLAN_PAUSE);
                     continue;
                 }
-                (None, Some(unanswered)) => return Err(RunError::Side(unanswered.what.clone())),
+                (None, Some(unanswered)) => return Err(RunError::Side(unanswered.message())),
                 (Some(missing), Some(_)) => {
-                    plan.unanswered.iter().for_each(|unanswered| missing.add(&unanswered.what));
+                    for unanswered in &plan.unanswered {
+                        missing.add(&format!("partition {}", unanswered.partition));
+                    }
                 }
                 (_, None) => {}
             }

@@ -269,6 +269,10 @@ impl TryFrom<RawConfig> for Config {
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
         ensure!(
+            engines.is_none() || (raw.sinks.is_empty() && raw.programs.is_empty()),
+            "sinks and programs do not run in a cluster on Kafka yet; leave [[sinks]] and [[programs]] out"
+        );
+        ensure!(
             engines.is_none() || raw.node_listen == "off",
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
         );

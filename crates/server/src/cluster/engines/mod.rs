@@ -33,11 +33,11 @@ use summary::SummaryConfig;
 pub use append::KafkaAppend;
 pub use cluster::RetentionSettings;
 pub use owner::Owner;
+pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, Pieces, PiecesSource, SegmentPiece};
 
 use super::Node;
 use crate::config::EnginesConfig;
-use partition::OwnedPartition;
 use segments::Segments;
 
 /// How often an engine that is away at the start is tried.
@@ -141,7 +141,7 @@ impl Engines {
         let snapshot = self.catalog.snapshot(none, 0).map_err(|error| error.to_string())?;
         let ends = self.log.ends().map_err(|error| error.to_string())?;
         let totals = self.catalog.totals().map_err(|error| error.to_string())?;
-        Ok(Status { partitions: snapshot.partitions, ends, totals, cache: self.segments.counts() })
+        Ok(Status { partitions: snapshot.partitions, ends, totals, cache: self.cache_counts() })
     }
 
     /// A partition that this node owns.
@@ -166,6 +166,11 @@ impl Engines {
         let node = Arc::new(Node::new(address, token, ca_file)?);
         nodes.insert(address.to_owned(), Arc::clone(&node));
         Ok(node)
+    }
+
+    /// What the cache on the local disk did so far.
+    pub fn cache_counts(&self) -> Counts {
+        self.segments.counts()
     }
 
     /// The nodes of a role that heartbeat.

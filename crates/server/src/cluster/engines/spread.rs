@@ -19,8 +19,21 @@ const SEGMENTS_MAX: usize = 50_000;
 /// A part of the lines that no node can answer for at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// What is missing, for people.
-    pub what: String,
+    /// The partition.
+    pub partition: u32,
+    /// Messages that are missing.
+    pub messages: u64,
+}
+
+impl Unanswered {
+    /// The whole sentence.
+    pub fn message(&self) -> String {
+        format!(
+            "no store owns partition {} at present, so its newest {} messages are missing; start a store, or ask again \
+             in some seconds",
+            self.partition, self.messages
+        )
+    }
 }
 
 /// Who reads what.
@@ -50,11 +63,8 @@ impl Engines {
                     pieces.entry(owner.address).or_default().hot.push(piece);
                 }
                 None => unanswered.push(Unanswered {
-                    what: format!(
-                        "the newest frames of partition {} ({} messages): no store owns it at present",
-                        hot.partition,
-                        hot.offsets.end - hot.offsets.start
-                    ),
+                    partition: hot.partition,
+                    messages: hot.offsets.end - hot.offsets.start,
                 }),
             }
         }

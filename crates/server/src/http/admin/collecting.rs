@@ -117,13 +117,7 @@ async fn nodes(State(seen): State<Arc<Collecting>>) -> Response {
         "files": seen.sources().files(status::files),
         "journald": seen.sources().journal(status::journal),
         "waiting_bytes": status.waiting_bytes,
-        "spool": {
-            "bytes": status.spool.bytes,
-            "bytes_max": status.spool.bytes_max,
-            "lines": status.spool.lines,
-            "lines_damaged": status.spool.lines_damaged,
-            "full": status.spool.full,
-        },
+        "spool": spool(&status),
         "stores": status.stores.iter().map(store).collect::<Vec<_>>(),
         "bound_elsewhere": status.bound_elsewhere.iter().map(|(store, bytes)| json!({
             "store": id(*store), "bytes": bytes,
@@ -132,7 +126,19 @@ async fn nodes(State(seen): State<Arc<Collecting>>) -> Response {
     .into_response()
 }
 
-fn store(store: &StoreStatus) -> Value {
+/// The frames that wait on disk.
+pub fn spool(status: &ForwardStatus) -> Value {
+    json!({
+        "bytes": status.spool.bytes,
+        "bytes_max": status.spool.bytes_max,
+        "lines": status.spool.lines,
+        "lines_damaged": status.spool.lines_damaged,
+        "full": status.spool.full,
+    })
+}
+
+/// Where frames are delivered to.
+pub fn store(store: &StoreStatus) -> Value {
     let (state, error) = match &store.link {
         Link::Connected => (health(store.health), None),
         Link::Away { error } => ("away", Some(error)),
@@ -178,7 +184,8 @@ async fn text(State(seen): State<Arc<Collecting>>) -> Response {
     ([(CONTENT_TYPE, metrics::CONTENT)], out.into_text()).into_response()
 }
 
-fn forwarding(status: &ForwardStatus, out: &mut Text) {
+/// Frames that wait, and what became of those that were sent.
+pub fn forwarding(status: &ForwardStatus, out: &mut Text) {
     let spool = &status.spool;
     let mut one = |name: &str, kind: &str, help: &str, value: u64| {
         out.one(name, kind, help, &[], value);

@@ -82,6 +82,12 @@ fn text(app: &App) -> String {
             &mut out,
         );
         store(&pipeline, &mut out);
+        if let Some(forwarder) = &pipeline.forwarder {
+            crate::http::admin::collecting::forwarding(&forwarder.status(), &mut out);
+        }
+        if let Some(engines) = app.cluster().and_then(|cluster| cluster.engines().cloned()) {
+            crate::http::admin::cluster_metrics::text(&engines, &mut out);
+        }
         if let Some(credentials) = pipeline.sources().credentials() {
             tls(&credentials.status(), &mut out);
         }

@@ -2,6 +2,7 @@
 
 pub mod backups;
 pub mod cluster;
+pub mod cluster_metrics;
 pub mod collecting;
 pub mod deletions;
 pub mod metrics;

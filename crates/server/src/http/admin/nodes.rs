@@ -1,4 +1,5 @@
-//! `/api/v1/nodes` of a store: the collectors that deliver to it.
+//! `/api/v1/nodes` of a server: the collectors that deliver to it, or, in a cluster, the partitions
+//! that it delivers to.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::http::App;
 use crate::http::access::principal::Scope;
 use crate::http::access::routes::Routes;
-use crate::http::admin::collecting::id;
+use crate::http::admin::collecting::{self, id};
 use crate::http::wire::error::ApiResult;
 
 /// The routes of this file.
@@ -21,6 +22,18 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn nodes(State(app): State<Arc<App>>) -> ApiResult {
     let pipeline = app.pipeline()?;
+    if let Some(forwarder) = &pipeline.forwarder {
+        let status = forwarder.status();
+        let stores: Vec<Value> = status.stores.iter().map(collecting::store).collect();
+        return Ok(Json(json!({
+            "node": id(pipeline.store().node()),
+            "collectors": [],
+            "waiting_bytes": status.waiting_bytes,
+            "spool": collecting::spool(&status),
+            "stores": stores,
+        }))
+        .into_response());
+    }
     Ok(body(pipeline.store().node(), &pipeline.sources().collectors()))
 }
 

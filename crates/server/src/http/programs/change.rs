@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use programs::Language;
 use serde_json::json;
@@ -87,6 +88,12 @@ async fn change<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Registry) -> Result<T, ChangeError> + Send + 'static,
 ) -> ApiResult<T> {
+    if app.cluster().is_some_and(|cluster| cluster.engines().is_some()) {
+        return Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "programs do not run in a cluster on Kafka yet; run them at a server with a store of its own",
+        ));
+    }
     let pipeline = app.pipeline()?;
     let changed = tokio::task::spawn_blocking(move || pipeline.programs.change(work)).await;
     changed.map_err(|error| ApiError::internal(error.to_string()))?.map_err(refused)
