@@ -401,7 +401,7 @@ class Mock {
       },
       parse_lag_lines: 0, recovery: 'Clean start: 1 hot segment of 4.2 MiB read, nothing to repair.',
       listeners: { http: '127.0.0.1:9514', syslog_udp: '127.0.0.1:5514', syslog_tcp: '127.0.0.1:5514' }, files: { followed: 2, unreadable: 1, lag_bytes: 0, bytes_lost: 0 },
-      journald: { reading: true, entries: 1234, error: null }, data_dir: './loginson-data',
+      journald: { reading: true, entries: 1234, error: null }, data_dir: './loginson-data', cluster: false,
     };
   }
 }

@@ -21,7 +21,6 @@ mod objects;
 mod partition;
 mod plan;
 mod postgres;
-mod producer;
 mod publisher;
 mod reader;
 pub mod sim;
@@ -46,7 +45,6 @@ pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
 pub use partition::Partition;
 pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
 pub use postgres::{PgCatalog, PgSettings};
-pub use producer::{Appended, Full, Producer, ProducerSettings};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
 };

@@ -15,10 +15,10 @@ use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::Objects;
 use crate::partition::Partition;
 use crate::plan::{HotRange, PlanError, gather, plan};
-use crate::producer::{Producer, ProducerSettings};
 use crate::publisher::{Progress, PublishError, PublisherSettings, SealError, Sealed, Sealer};
 use crate::reader::{ReaderSettings, Taken};
 use crate::sim::{Network, Remote, SimCatalog, SimLog, SimObjects, Verdict};
+use crate::simulation::producer::{Producer, ProducerSettings};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR: Duration = Duration::from_secs(3600);

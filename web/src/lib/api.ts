@@ -461,6 +461,22 @@ export interface Status {
   /** Null when the journal is not read. */
   journald: { reading: boolean; entries: number; error: string | null } | null;
   data_dir: string;
+  /** Whether queries read the lines of other nodes. */
+  cluster: boolean;
+}
+
+/** What `/api/v1/cluster` says: `nodes` and `partitions` of a cluster, or `copies` of several stores. */
+export interface ClusterState {
+  nodes?: { node: string; address: string; roles: string[]; version: string; state: string; silent_s: number; accepting: boolean; partitions: number }[];
+  partitions?: { partition: number; owner: string | null; end: number; unpublished: number }[];
+  partitions_unowned?: number;
+  segments?: number;
+  segments_bytes?: number;
+  copies?: { whole: boolean; stores: { store: string; state: string; error?: string; lines?: number; bytes_disk?: number }[] }[];
+}
+
+export function clusterState(options: CallOptions): Promise<ClusterState> {
+  return json<ClusterState>('/api/v1/cluster', {}, options);
 }
 
 export interface FileTotals {

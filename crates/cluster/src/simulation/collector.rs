@@ -7,9 +7,9 @@ use record::{Format, Frame, FrameBuilder, Origin, Transport};
 
 use super::Weakness;
 use super::model::{Line, Model};
+use super::producer::{Producer, ProducerSettings};
 use super::world::World;
 use crate::error::{Failure, LogError};
-use crate::producer::{Producer, ProducerSettings};
 
 pub struct CollectorNode {
     producer: Producer,

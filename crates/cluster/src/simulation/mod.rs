@@ -4,6 +4,7 @@
 
 mod collector;
 mod model;
+pub mod producer;
 mod query;
 mod site;
 mod store;

@@ -81,6 +81,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "tls": pipeline.as_ref().and_then(|pipeline| pipeline.sources().credentials()).map(|c| tls(&c.status())),
         "https": app.clients.tls.as_ref().map(|https| tls(&https.credentials().status())),
         "memory": memory(&app.memory),
+        "cluster": app.cluster().is_some(),
         "data_dir": app.config.data_dir.to_string_lossy(),
     });
     (StatusCode::OK, Json(body)).into_response()

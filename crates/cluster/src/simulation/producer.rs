@@ -1,4 +1,5 @@
-//! Appends frames to the log, on a collector.
+//! Appends frames to the log by the rules of a collector, step by step: the collector itself does so
+//! in threads (`collector/src/node/log_lane.rs`), where no seed decides what comes next.
 //!
 //! Each partition has a lane. A frame stays with the lane that it was pushed to, also across a
 //! restart: its copies can be recognised within one partition only. A lane has one call
@@ -6,8 +7,7 @@
 //! until then every call begins with the same frame. That order is what [`crate::Duplicates`]
 //! relies on.
 //!
-//! Left out: the spool. A collector that promises its senders to keep lines while the log is away
-//! writes frame and lane to its disk first, and pushes them again after a restart, in their order.
+//! Left out: the spool, which the simulated collector has.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
