@@ -1,0 +1,124 @@
+// Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
+
+import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
+import { count, settled, watch } from './common';
+
+test.beforeEach(({ page }) => watch(page));
+
+const REQUESTS = 30;
+
+/** Posts lines of a service whose message is always the same; returns the word that finds them. */
+async function postRequests(request: APIRequestContext, message = 'request done'): Promise<string> {
+  const token = `run${Date.now()}`;
+  const lines = Array.from({ length: REQUESTS }, (_, i) => ({
+    _time: new Date(Date.now() - (REQUESTS - i) * 1000).toISOString(),
+    _msg: `${message} ${token}`,
+    level: 'info',
+    hostname: 'shop1',
+    app_name: 'shop',
+    path: i % 3 === 0 ? '/api/checkout' : '/api/cart',
+    status: '200',
+    duration_ms: i % 3 === 0 ? String(900 + i) : String(10 + i),
+    pool: 'db1:5432/shop',
+    trace_id: `t${i}x${token}`,
+  }));
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', {
+    data: lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
+    headers: { 'content-type': 'text/plain' },
+  });
+  expect(answer.ok(), await answer.text()).toBe(true);
+  await expect
+    .poll(async () => {
+      const found = await request.get('/select/logsql/query', { params: { query: token, limit: 100 } });
+      return (await found.text()).trim().split('\n').length;
+    })
+    .toBe(REQUESTS);
+  return token;
+}
+
+async function open(page: Page, query: string, more = ''): Promise<void> {
+  await page.goto(`/?range=1h&query=${encodeURIComponent(query)}${more}`);
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+}
+
+const chip = (page: Page, name: string) => page.getByTestId('line-row').first().locator(`[data-testid="chip"][data-value-of="${name}"]`);
+
+test('fields that tell lines apart stand beside the message, and a click filters by them', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const row = page.getByTestId('line-row').first();
+  await expect(chip(page, 'path')).toHaveText('path=/api/cart');
+  await expect(chip(page, 'duration_ms')).toHaveText(/^duration_ms=\d+$/);
+  // The same in every line: only in the detail.
+  await expect(chip(page, 'pool')).toHaveCount(0);
+  await expect(chip(page, 'status')).toHaveCount(0);
+  await row.getByTestId('line-message').click();
+  await expect(page.locator('[data-testid="field-row"][data-field="pool"]')).toContainText('db1:5432/shop');
+
+  await chip(page, 'path').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} path:="/api/cart"`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe((REQUESTS * 2) / 3);
+  await page.goBack();
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS);
+  await chip(page, 'path').click({ modifiers: ['Alt'] });
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} NOT path:="/api/cart"`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS / 3);
+});
+
+test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await open(page, token);
+  const menu = page.getByTestId('value-menu');
+  await chip(page, 'path').click({ button: 'right' });
+  await expect(menu).toContainText('path=/api/cart');
+  await expect(menu.getByRole('menuitem').first()).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(menu).toHaveCount(0);
+  await chip(page, 'path').click({ button: 'right' });
+  await menu.getByTestId('value-copy').click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('/api/cart');
+  await chip(page, 'path').click({ button: 'right' });
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} NOT path:="/api/cart"`);
+});
+
+test('colours, links and marks are shown, and are never markup', async ({ page, request }) => {
+  const token = await postRequests(request, '\x1b[31mfailed\x1b[0m at https://wiki.example/pool?a=1&b=<b>x</b> <img src=x onerror="document.title=1">');
+  await open(page, `${token} path:="/api/cart"`);
+  const message = page.getByTestId('line-row').first().getByTestId('line-message');
+  await expect(message).toHaveText(`failed at https://wiki.example/pool?a=1&b=<b>x</b> <img src=x onerror="document.title=1"> ${token}`);
+  await expect(message.locator('.ansi-red')).toHaveText('failed');
+  await expect(message.getByTestId('mark')).toHaveText(token);
+  await expect(chip(page, 'path')).toHaveCount(0);
+  const link = message.getByTestId('line-link');
+  await expect(link).toHaveAttribute('href', 'https://wiki.example/pool?a=1&b=');
+  await expect(link).toHaveAttribute('rel', 'noopener noreferrer');
+  await expect(link).toHaveText('https://wiki.example/pool?a=1&b=');
+  expect(await message.locator('img, b').count()).toBe(0);
+});
+
+test('a time that the message repeats is not shown twice', async ({ page, request }) => {
+  const token = `time${Date.now()}`;
+  const now = new Date();
+  const line = { _time: now.toISOString(), _msg: `${now.toISOString()} ${token} started`, app_name: 'shop' };
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(line)}\n`, headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok()).toBe(true);
+  await open(page, token);
+  await expect(page.getByTestId('line-message')).toHaveText(`${token} started`);
+  await page.getByTestId('line-message').click();
+  await expect(page.locator('[data-testid="field-row"][data-field="_msg"]')).toContainText(line._msg);
+});
+
+test('a value inside the message filters too', async ({ page, request }) => {
+  const token = `inside${Date.now()}`;
+  const line = { _msg: `${token} for user=alice from 10.0.0.7`, app_name: 'shop', user: 'alice', client_ip: '10.0.0.7' };
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(line)}\n`, headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok()).toBe(true);
+  await open(page, token);
+  await expect(page.getByTestId('chip')).toHaveCount(0);
+  await page.locator('[data-testid="line-value"][data-value-of="client_ip"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} client_ip:="10.0.0.7"`);
+});
