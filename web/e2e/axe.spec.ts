@@ -2,7 +2,7 @@
 // light and dark, on a phone dark.
 
 import { expect, test, type Page } from '@playwright/test';
-import { expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
+import { expand, expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
 
 // Slow on two cores that build something else meanwhile.
 test.describe.configure({ timeout: 180_000 });
@@ -21,7 +21,7 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }>
     url: '/?range=1h',
     act: async (page) => {
       await settled(page);
-      await page.getByTestId('line-row').first().click();
+      await expand(page.getByTestId('line-row').first());
       await expect(page.getByTestId('line-detail')).toBeVisible();
     },
   },
@@ -37,7 +37,7 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }>
     url: '/?range=1h',
     act: async (page) => {
       await settled(page);
-      await page.getByTestId('line-row').first().click();
+      await expand(page.getByTestId('line-row').first());
       await page.getByTestId('show-context').click();
       await expect(page.getByTestId('context-target')).toBeVisible();
     },

@@ -1,7 +1,7 @@
 // Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
 
 import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
-import { count, settled, watch } from './common';
+import { count, expand, settled, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -53,7 +53,7 @@ test('fields that tell lines apart stand beside the message, and a click filters
   // The same in every line: only in the detail.
   await expect(chip(page, 'pool')).toHaveCount(0);
   await expect(chip(page, 'status')).toHaveCount(0);
-  await row.getByTestId('line-message').click();
+  await expand(row);
   await expect(page.locator('[data-testid="field-row"][data-field="pool"]')).toContainText('db1:5432/shop');
 
   await chip(page, 'path').click();
@@ -108,7 +108,7 @@ test('a time that the message repeats is not shown twice', async ({ page, reques
   expect(answer.ok()).toBe(true);
   await open(page, token);
   await expect(page.getByTestId('line-message')).toHaveText(`${token} started`);
-  await page.getByTestId('line-message').click();
+  await expand(page.getByTestId('line-row'));
   await expect(page.locator('[data-testid="field-row"][data-field="_msg"]')).toContainText(line._msg);
 });
 
@@ -119,6 +119,122 @@ test('a value inside the message filters too', async ({ page, request }) => {
   expect(answer.ok()).toBe(true);
   await open(page, token);
   await expect(page.getByTestId('chip')).toHaveCount(0);
-  await page.locator('[data-testid="line-value"][data-value-of="client_ip"]').click();
+  // A click on a message expands the line, wherever it is.
+  const value = page.locator('[data-testid="line-value"][data-value-of="client_ip"]');
+  await value.click();
+  await expect(page.getByTestId('line-detail')).toBeVisible();
+  await value.click({ button: 'right' });
+  await page.getByTestId('value-only').click();
   await expect(page.getByTestId('query-input')).toHaveValue(`${token} client_ip:="10.0.0.7"`);
+});
+
+const heads = (page: Page) => page.getByTestId('column-head').allInnerTexts();
+
+test('a field becomes a column that is moved, resized and removed, and the link shows the same', async ({ page, request, browser, baseURL }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  await chip(page, 'path').click({ button: 'right' });
+  await page.getByTestId('value-column').click();
+  expect(await heads(page)).toEqual(['Level', 'Type', 'Host', 'App', 'path']);
+  await expect(page).toHaveURL(/cols=_level%2C_type%2C_host%2C_app%2Cpath/);
+  await expect(chip(page, 'path')).toHaveCount(0);
+  const cell = page.getByTestId('line-row').first().locator('td[data-column="path"]');
+  await expect(cell).toHaveText('/api/cart');
+
+  // From the detail.
+  await expand(page.getByTestId('line-row').first());
+  await page.locator('[data-testid="field-row"][data-field="status"]').getByTestId('as-column').click();
+  expect(await heads(page)).toEqual(['Level', 'Type', 'Host', 'App', 'path', 'status']);
+
+  // Dragged before the level, then moved back a place by its menu.
+  const head = (name: string) => page.getByTestId('column-head').filter({ hasText: name });
+  const [from, to] = [(await head('status').boundingBox())!, (await head('Level').boundingBox())!];
+  await page.mouse.move(from.x + 10, from.y + 5);
+  await page.mouse.down();
+  await page.mouse.move(to.x + 4, to.y + 5, { steps: 6 });
+  await page.mouse.up();
+  expect(await heads(page)).toEqual(['status', 'Level', 'Type', 'Host', 'App', 'path']);
+  await head('status').click();
+  await page.getByTestId('column-right').click();
+  expect(await heads(page)).toEqual(['Level', 'status', 'Type', 'Host', 'App', 'path']);
+  await head('Type').click();
+  await page.getByTestId('column-remove').click();
+  expect(await heads(page)).toEqual(['Level', 'status', 'Host', 'App', 'path']);
+
+  // Wider by the mouse, then by a key.
+  const edge = page.locator('th[data-field="path"]').getByTestId('column-edge');
+  const before = (await cell.boundingBox())!.width;
+  const box = (await edge.boundingBox())!;
+  await page.mouse.move(box.x + 4, box.y + 8);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 54, box.y + 8, { steps: 4 });
+  await page.mouse.up();
+  await expect.poll(async () => Math.round((await cell.boundingBox())!.width - before)).toBe(50);
+  await edge.focus();
+  await page.keyboard.press('ArrowRight');
+  await expect.poll(async () => Math.round((await cell.boundingBox())!.width - before)).toBe(66);
+
+  const url = page.url();
+  const names = await heads(page);
+  const context = await browser.newContext(baseURL ? { baseURL } : {});
+  const other = await context.newPage();
+  await other.goto(url);
+  await expect(other.getByTestId('line-row').first()).toBeVisible();
+  expect(await heads(other)).toEqual(names);
+  // Whoever opens a link keeps the columns of their own visits.
+  await other.goto('/?range=1h');
+  await settled(other);
+  expect(await heads(other)).toEqual(['Level', 'Type', 'Host', 'App']);
+  await context.close();
+
+  // The next visit, and back to the usual columns.
+  await page.goto('/?range=1h');
+  await settled(page);
+  expect(await heads(page)).toEqual(names);
+  await expect(page).toHaveURL(/cols=/);
+  await head('status').click();
+  await page.getByTestId('columns-reset').click();
+  expect(await heads(page)).toEqual(['Level', 'Type', 'Host', 'App']);
+  await expect(page).not.toHaveURL(/cols=/);
+});
+
+test('the order turns around, and keys reach every line', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const first = page.getByTestId('line-row').first();
+  const newest = await first.getAttribute('data-id');
+  await page.getByTestId('order').click();
+  await expect(page).toHaveURL(/order=oldest/);
+  await expect(page.locator('th').first()).toHaveAttribute('aria-sort', 'ascending');
+  await expect(first).not.toHaveAttribute('data-id', newest as string);
+  await page.keyboard.press('j');
+  await expect(first).toBeFocused();
+  await page.keyboard.press('End');
+  const last = page.locator(`[data-testid="line-row"][data-id="${newest}"]`);
+  await expect(last).toBeFocused();
+  await expect(last).toBeInViewport();
+  await expect(last).toHaveAttribute('aria-rowindex', String(REQUESTS + 1));
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('line-row').nth(REQUESTS - 2)).toHaveAttribute('data-open', 'true');
+});
+
+test('a list of many thousand lines stays small in the document', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  const size = (): Promise<number> => page.evaluate(() => document.querySelectorAll('*').length);
+  const before = await size();
+  const rows = page.getByTestId('line-row');
+  const last = async (): Promise<number> => Number(await rows.last().getAttribute('aria-rowindex'));
+  await expect
+    .poll(
+      async () => {
+        await page.locator('main').evaluate((main) => main.scrollTo(0, main.scrollHeight));
+        return last();
+      },
+      { timeout: 80_000, intervals: [100] },
+    )
+    .toBeGreaterThan(3000);
+  expect(await rows.count()).toBeLessThan(90);
+  expect(await size()).toBeLessThan(2 * before);
 });

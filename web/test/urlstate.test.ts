@@ -13,6 +13,8 @@ const states: Partial<ViewState>[] = [
   { range: { kind: 'absolute', startMs: 1_767_225_600_123, endMs: 1_767_225_610_000 } },
   { refreshS: 10, tail: true },
   { context: '17-4' },
+  { oldestFirst: true, columns: [] },
+  { columns: [{ field: 'user.id', width: 80 }, { field: 'a,b', width: 120 }] },
   { view: 'queries', results: '17' },
   { view: 'programs', program: 'access-status', value: 'bytes', split: '' },
   { view: 'programs', program: 'a.b_c', part: 'rerun' },
