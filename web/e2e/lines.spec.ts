@@ -1,7 +1,7 @@
 // Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
 
 import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
-import { count, expand, settled, watch } from './common';
+import { count, expand, real, settled, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -237,4 +237,55 @@ test('a list of many thousand lines stays small in the document', async ({ page 
     .toBeGreaterThan(3000);
   expect(await rows.count()).toBeLessThan(90);
   expect(await size()).toBeLessThan(2 * before);
+});
+
+const section = (page: Page, field: string) => page.locator(`[data-testid="facet"][data-field="${field}"]`);
+
+test('the panel says what all lines share, what numbers are, and finds values', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  // In all lines the same.
+  await expect(page.getByTestId('constants')).toContainText(`All ${REQUESTS} lines`);
+  await expect(page.getByTestId('constants')).toContainText('pool=db1:5432/shop');
+  // An identifier is among what seldom helps.
+  await expect(page.getByTestId('noise').locator('[data-field="trace_id"]')).toBeVisible();
+
+  const path = section(page, 'path');
+  await path.locator('[data-value="/api/checkout"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} path:="/api/checkout"`);
+  await settled(page);
+  await path.locator('[data-value="/api/cart"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} (path:="/api/checkout" or path:="/api/cart")`);
+  await settled(page);
+
+  // Any value is found by a part of it, also of a field with very many.
+  const trace = section(page, 'trace_id');
+  await trace.getByRole('button', { expanded: false }).click();
+  await trace.hover();
+  await trace.getByTestId('facet-search').click();
+  await trace.getByTestId('facet-typed').fill(`t17x`);
+  await expect(trace.getByTestId('facet-value')).toHaveCount(1);
+  await expect(trace.getByTestId('facet-value')).toContainText(`t17x${token}`);
+  await trace.getByTestId('facet-value').click();
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(1);
+
+  // A column from the panel.
+  await section(page, 'path').hover();
+  await section(page, 'path').getByTestId('facet-column').click();
+  expect(await heads(page)).toContain('path');
+});
+
+// dev/mock.ts computes no quantiles.
+if (real) test('slow requests are two clicks away', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const numbers = section(page, 'duration_ms').getByTestId('facet-numbers');
+  await expect(numbers.locator('[data-part="max"]')).toContainText('927');
+  await numbers.locator('[data-part="median"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(new RegExp(`^${token} duration_ms:>=\\d+$`));
+  await settled(page);
+  await numbers.locator('[data-part="max"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} duration_ms:>=927`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(1);
+  await expect(page.getByTestId('line-row')).toContainText('/api/checkout');
 });

@@ -3,9 +3,9 @@
 // Lines and histogram are requested at once, the facets after them; each is shown as it arrives. A range is resolved to
 // instants once per run, so that all three, and all further pages, are about the same lines.
 
-import { ApiError, fieldValues, isAbort, isCancelled, queryFacets, queryHits, queryLines, type Row, type ValueHits } from './api';
+import { ApiError, fieldNames, fieldValues, isAbort, isCancelled, queryFacets, queryHits, queryLines, type Row, type ValueHits } from './api';
 import { levelSeriesOfHits, type LevelSeries } from './buckets';
-import { shownFacets, type ShownFacet } from './facets';
+import { numbersOf, numbersQuery, numericFields, shownFacets, type FieldFacts, type ShownFacet } from './facets';
 import { chosenValues, filterOf, splitQuery, withoutChoice } from './logsql';
 import { keepFurther, LEVEL_FIELD, pageBehind, reuseRows } from './rows';
 import { RunningQueries } from './running.svelte';
@@ -131,7 +131,11 @@ export class LinesSearch {
       if (!current()) return;
       const chosen = chosenValues(filter);
       const others = new Map<string, ValueHits[]>();
-      this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others);
+      let facts: FieldFacts = { fields: [], numbers: new Map() };
+      const show = (): void => {
+        this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others, facts);
+      };
+      show();
       got.facets = true;
       for (const field of [...chosen.keys()].slice(0, CHOSEN_FIELDS_MAX)) {
         const wider = filterOf(withoutChoice(filter, field));
@@ -141,7 +145,19 @@ export class LinesSearch {
         if (!current()) return;
         others.set(field, values);
       }
-      if (others.size > 0) this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others);
+      if (others.size > 0) show();
+      const fields = await this.running.track('field_names', filter, (options) => fieldNames(filter, span, options));
+      if (!current()) return;
+      facts = { ...facts, fields };
+      show();
+      const numeric = this.isLines ? numericFields(this.rows) : [];
+      if (numeric.length === 0) return;
+      const rows: Row[] = [];
+      const query = numbersQuery(filter, numeric);
+      await this.running.track('query', query, (options) => queryLines({ query, span, limit: 1 }, (more) => rows.push(...more), options));
+      if (!current()) return;
+      facts = { ...facts, numbers: numbersOf(rows[0], numeric) };
+      show();
     };
     const aside = async (task: () => Promise<void>): Promise<void> => {
       try {
@@ -154,22 +170,19 @@ export class LinesSearch {
     };
 
     this.sideError = null;
-    // Facets cost the most and are looked at last, so they wait for the histogram.
-    const besides = async (): Promise<void> => {
-      await aside(histogram);
-      if (wanted.facets && current() && !this.cancelled) await aside(facets);
-    };
-    await Promise.all([wanted.lines ? lines() : null, besides()]);
+    await Promise.all([wanted.lines ? lines() : null, aside(histogram)]);
     if (!current()) return;
     this.loading = false;
     // If a query failed or was cancelled, rows of an earlier one must not be taken for its answer.
     if (!got.lines) this.rows = [];
-    if (!got.facets) this.facets = [];
     if (!got.histogram) {
       this.buckets = null;
       this.levels = [];
       this.hits = null;
     }
+    // Facets cost the most and are looked at last; which fields are numbers is seen in the lines.
+    if (wanted.facets && !this.cancelled) await aside(facets);
+    if (current() && !got.facets) this.facets = [];
   }
 
   /** Loads the next page behind the last row. */

@@ -29,6 +29,22 @@ export function notFilter(filter: string): string {
   return `NOT ${filter}`;
 }
 
+/** The filter for lines whose number is so much or more (`>=`), or so much or less (`<=`). */
+export function boundFilter(field: string, operator: '>=' | '<=', value: string): string {
+  return `${quoteField(field)}:${operator}${value}`;
+}
+
+/** Bounds a field; another bound of the same kind is replaced, and the same one removed. */
+export function toggleBound(query: string, field: string, operator: '>=' | '<=', value: string): string {
+  const bound = boundFilter(field, operator, value);
+  const split = splitQuery(query);
+  if (hasTopLevelOr(split.filter)) return addFilter(query, bound);
+  const begin = boundFilter(field, operator, '');
+  const others = terms(split.filter).filter((term) => !term.startsWith(begin));
+  const next = allOf(...others, ...(hasFilter(query, bound) ? [] : [bound]));
+  return split.pipes ? `${next} ${split.pipes}` : next;
+}
+
 /** Filters that must all hold. */
 export function allOf(...filters: readonly string[]): string {
   return filters.filter((filter) => filter !== '' && filter !== '*').join(' ') || '*';
