@@ -289,3 +289,55 @@ if (real) test('slow requests are two clicks away', async ({ page, request }) =>
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(1);
   await expect(page.getByTestId('line-row')).toContainText('/api/checkout');
 });
+
+test('two lines are compared, a line is read in full, its JSON folds', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const rows = page.getByTestId('line-row');
+  await expand(rows.nth(0));
+  await page.getByTestId('compare-line').click();
+  await expect(page.getByTestId('compare-line')).toHaveAttribute('aria-pressed', 'true');
+  await page.keyboard.press('Escape');
+  await expand(rows.nth(2));
+  await page.getByTestId('compare-line').last().click();
+  const dialog = page.getByTestId('compare');
+  await expect(dialog.locator('[data-field="path"] mark')).toHaveText(['cart', 'checkout']);
+  await expect(dialog.locator('[data-field="pool"]')).toHaveCount(0);
+  await dialog.getByTestId('compare-all').check();
+  await expect(dialog.locator('[data-field="pool"]')).toHaveClass(/same/);
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
+
+  const detail = page.getByTestId('line-detail').last();
+  const tree = detail.getByTestId('json-tree');
+  await expect(tree.getByTestId('json-leaf').first()).toBeHidden();
+  await tree.getByText('JSON').click();
+  await expect(tree.getByTestId('json-leaf').filter({ hasText: 'pool:' })).toContainText('"db1:5432/shop"');
+  await detail.getByTestId('read-line').click();
+  await expect(page.getByTestId('reader-message')).toHaveText(`request done ${token}`);
+  await page.keyboard.press('Escape');
+  await expect(page.getByTestId('reader')).toHaveCount(0);
+});
+
+test('surrounding lines share the stream, the host, or the value of any field', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, `${token} path:="/api/checkout"`);
+  await expand(page.getByTestId('line-row').nth(1));
+  await page.getByTestId('show-context').click();
+  const panel = page.getByTestId('context-panel');
+  await expect(panel.getByTestId('context-target')).toContainText(token);
+  await expect(panel).toContainText('/api/cart');
+  await panel.getByTestId('context-by').selectOption('path');
+  await expect(page).toHaveURL(/by=path/);
+  await expect(panel.getByTestId('context-target')).toHaveCount(1);
+  await expect(panel).not.toContainText('/api/cart');
+  await panel.getByTestId('context-by').selectOption('trace_id');
+  await expect(panel.getByTestId('context-row')).toHaveCount(0);
+  await expect(panel.getByTestId('context-before')).toContainText('No earlier line with this trace_id');
+  // The link shows the same.
+  await page.reload();
+  await expect(panel.getByTestId('context-by')).toHaveValue('trace_id');
+  await expect(panel.getByTestId('context-target')).toHaveCount(1);
+  await page.keyboard.press('Escape');
+  await expect(page).not.toHaveURL(/by=/);
+});

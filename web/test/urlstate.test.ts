@@ -13,6 +13,7 @@ const states: Partial<ViewState>[] = [
   { range: { kind: 'absolute', startMs: 1_767_225_600_123, endMs: 1_767_225_610_000 } },
   { refreshS: 10, tail: true },
   { context: '17-4' },
+  { context: '17-4', contextBy: 'trace_id' },
   { oldestFirst: true, columns: [] },
   { columns: [{ field: 'user.id', width: 80 }, { field: 'a,b', width: 120 }] },
   { view: 'queries', results: '17' },

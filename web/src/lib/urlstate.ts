@@ -32,6 +32,8 @@ export interface ViewState {
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
   context: string | null;
+  /** The field whose value those lines share; null for the stream. */
+  contextBy: string | null;
   /** The background query whose rows are shown. */
   results: string | null;
   /** The program that is shown; null for the list of programs, and for a new program. */
@@ -54,6 +56,7 @@ export const START: ViewState = {
   columns: null,
   type: null,
   context: null,
+  contextBy: null,
   results: null,
   program: null,
   part: 'rows',
@@ -76,6 +79,7 @@ export function toSearch(state: ViewState): string {
   if (state.columns !== null) params.set('cols', formatColumns(state.columns));
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
+  if (state.contextBy !== null) params.set('by', state.contextBy);
   if (state.results !== null) params.set('results', state.results);
   if (state.program !== null) params.set('program', state.program);
   if (state.part !== START.part) params.set('part', state.part);
@@ -102,6 +106,7 @@ export function fromSearch(search: string): ViewState {
     columns: cols === null ? null : parseColumns(cols),
     type: params.get('type'),
     context: params.get('context'),
+    contextBy: params.get('by'),
     results: params.get('results'),
     program: params.get('program'),
     part: (PROGRAM_PARTS as readonly string[]).includes(part ?? '') ? (part as ProgramPart) : START.part,
