@@ -341,3 +341,18 @@ test('surrounding lines share the stream, the host, or the value of any field', 
   await page.keyboard.press('Escape');
   await expect(page).not.toHaveURL(/by=/);
 });
+
+test('lines that arrive do not move those that are read', async ({ page }) => {
+  await page.goto('/?tail=1&range=1h');
+  const table = page.getByTestId('lines-table');
+  await expect.poll(async () => Number(await table.getAttribute('aria-rowcount')), { timeout: 60_000 }).toBeGreaterThan(80);
+  const main = page.locator('main');
+  await main.evaluate((element) => element.scrollTo(0, 1000));
+  const row = page.getByTestId('line-row').nth(20);
+  const id = (await row.getAttribute('data-id')) as string;
+  const same = page.locator(`[data-testid="line-row"][data-id="${id}"]`);
+  const before = (await same.boundingBox())!.y;
+  const rows = Number(await table.getAttribute('aria-rowcount'));
+  await expect.poll(async () => Number(await table.getAttribute('aria-rowcount')), { timeout: 30_000 }).toBeGreaterThan(rows + 15);
+  expect(Math.abs((await same.boundingBox())!.y - before)).toBeLessThan(30);
+});

@@ -23,7 +23,9 @@ export async function linesAround(row: Row, field: string, before: number, after
   earlier.reverse();
   // Very many lines of the same instant may leave it out.
   if (!earlier.some((one) => one['_line_id'] === row['_line_id'])) earlier.push(row);
-  return [...earlier, ...later].map((one) => (one['_line_id'] === row['_line_id'] ? { ...one, _is_target: 'true' } : one));
+  const known = new Set(earlier.map((one) => one['_line_id']));
+  const all = [...earlier, ...later.filter((one) => one['_line_id'] === undefined || !known.has(one['_line_id']))];
+  return all.map((one) => (one['_line_id'] === row['_line_id'] ? { ...one, _is_target: 'true' } : one));
 }
 
 /** The fields whose value other lines may share, with the host and identifiers first. */
