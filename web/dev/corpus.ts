@@ -18,6 +18,7 @@ function random(seed: number): () => number {
 }
 
 const PATHS = ['/', '/login', '/api/orders', '/api/orders/17', '/static/app.js', '/search?q=lamp', '/health', '/cart'];
+const SHOP_PATHS = ['/api/cart', '/api/checkout', '/api/orders', '/api/items/17'];
 const USERS = ['root', 'admin', 'alice', 'bob', 'deploy', '<script>alert(1)</script>'];
 const HOSTS = ['web1', 'web2', 'db1', 'cache1'];
 
@@ -75,7 +76,8 @@ export class Corpus {
     const dice = this.#random();
     if (dice < 0.55) this.#access(ms, incident);
     else if (dice < 0.75) this.#sshd(ms);
-    else if (dice < 0.9) this.#postgres(ms, incident);
+    else if (dice < 0.88) this.#postgres(ms, incident);
+    else if (dice < 0.95) this.#shop(ms, incident);
     else this.#kernel(ms);
   }
 
@@ -112,6 +114,28 @@ export class Corpus {
     const message = bad ? 'FATAL: remaining connection slots are reserved for superuser connections' : `checkpoint complete: wrote ${Math.floor(this.#random() * 4000)} buffers`;
     const fields = { level: bad ? 'critical' : 'info', hostname: 'db1', app_name: 'postgres', user: 'shop', database: 'orders' };
     this.add(ms, { _type: 'json', _msg: message, ...fields }, JSON.stringify({ time: new Date(ms).toISOString(), msg: message, ...fields }));
+  }
+
+  /** A service that logs JSON: its message is mostly the same, its fields say what happened. */
+  #shop(ms: number, incident: boolean): void {
+    const path = this.#pick(SHOP_PATHS);
+    const slow = incident && path === '/api/checkout';
+    const waitMs = slow ? 300 + this.#random() * 600 : this.#random() * 2;
+    const warning = this.#random() < 0.05;
+    const id = Math.floor(this.#random() * 2 ** 32);
+    const fields = {
+      path,
+      method: path === '/api/checkout' ? 'POST' : 'GET',
+      status: this.#random() < 0.04 ? '404' : '200',
+      duration_ms: (5 + this.#random() * 40 + waitMs).toFixed(1),
+      pool_wait_ms: waitMs.toFixed(1),
+      pool: 'db1:5432/shop',
+      trace_id: id.toString(16).padStart(8, '0'),
+      'user.plan': this.#pick(['free', 'pro']),
+    };
+    const message = warning ? `\x1b[33mWARN\x1b[0m pool \x1b[1;31mexhausted\x1b[0m, see https://wiki.example/pool?a=1&b=2. retry` : 'request done';
+    const all = { level: warning ? 'warning' : 'info', hostname: this.#pick(HOSTS), app_name: 'shop', ...fields };
+    this.add(ms, { _type: 'json', _msg: message, ...all }, JSON.stringify({ time: new Date(ms).toISOString(), msg: message, ...all, user: { plan: fields['user.plan'] } }));
   }
 
   #kernel(ms: number): void {

@@ -257,8 +257,11 @@ class Mock {
       for (const [value, hits] of counted(lines, by[1] as string)) response.write(`${JSON.stringify({ [by[1] as string]: value, [by[2] ?? 'count(*)']: String(hits) })}\n`);
     } else {
       const offset = Number(params.get('offset') ?? 0);
-      const newest = [...lines].reverse().slice(offset, offset + Number(params.get('limit') ?? 1000));
-      for (const { line } of newest) response.write(`${JSON.stringify(line)}\n`);
+      const limit = Number(params.get('limit') ?? 1000);
+      const sort = /^\|\s*sort by \(_time\)(?: offset (\d+))? limit (\d+)$/.exec(pipes);
+      const from = Number(sort?.[1] ?? offset);
+      const page = sort ? lines.slice(from, from + Number(sort[2])) : [...lines].reverse().slice(offset, offset + limit);
+      for (const { line } of page) response.write(`${JSON.stringify(line)}\n`);
     }
     response.end();
   }

@@ -2,7 +2,7 @@
 // light and dark, on a phone dark.
 
 import { expect, test, type Page } from '@playwright/test';
-import { expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
+import { expand, expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
 
 // Slow on two cores that build something else meanwhile.
 test.describe.configure({ timeout: 180_000 });
@@ -13,6 +13,7 @@ test.beforeAll(async ({ request }) => {
 });
 
 const CHOSEN = encodeURIComponent(`${TYPE}:="access" NOT status:="200"`);
+const JSON_LINES = encodeURIComponent(`${TYPE}:="json" duration_ms:*`);
 const STATS = encodeURIComponent(`${TYPE}:="access" | stats by (status) count() lines`);
 
 /** A view, and what is done in it before it is checked. */
@@ -21,7 +22,7 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }>
     url: '/?range=1h',
     act: async (page) => {
       await settled(page);
-      await page.getByTestId('line-row').first().click();
+      await expand(page.getByTestId('line-row').first());
       await expect(page.getByTestId('line-detail')).toBeVisible();
     },
   },
@@ -37,9 +38,45 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }>
     url: '/?range=1h',
     act: async (page) => {
       await settled(page);
-      await page.getByTestId('line-row').first().click();
+      await expand(page.getByTestId('line-row').first());
       await page.getByTestId('show-context').click();
       await expect(page.getByTestId('context-target')).toBeVisible();
+    },
+  },
+  'the menu of a value': {
+    url: `/?range=1h&query=${JSON_LINES}`,
+    act: async (page) => {
+      await settled(page);
+      await page.getByTestId('chip').first().click({ button: 'right' });
+      await expect(page.getByTestId('value-menu')).toBeVisible();
+    },
+  },
+  'chosen columns': {
+    url: `/?range=1h&query=${JSON_LINES}&cols=_level,_host,path:130,duration_ms:90`,
+    act: async (page) => {
+      await settled(page);
+      const head = page.getByTestId('column-head').last();
+      if (await head.isVisible()) await head.click();
+    },
+  },
+  'two lines compared': {
+    url: `/?range=1h&query=${JSON_LINES}`,
+    act: async (page) => {
+      await settled(page);
+      for (const at of [1, 0]) {
+        await expand(page.getByTestId('line-row').nth(at));
+        await page.getByTestId('compare-line').first().click();
+      }
+      await expect(page.getByTestId('compare')).toBeVisible();
+    },
+  },
+  'a line in full': {
+    url: `/?range=1h&query=${JSON_LINES}`,
+    act: async (page) => {
+      await settled(page);
+      await expand(page.getByTestId('line-row').first());
+      await page.getByTestId('read-line').click();
+      await expect(page.getByTestId('reader')).toBeVisible();
     },
   },
   'a table': {

@@ -53,6 +53,11 @@ export function lastMinutes(minutes: number): string {
   return new URLSearchParams({ start: new Date(end - minutes * 60_000).toISOString(), end: new Date(end).toISOString() }).toString();
 }
 
+/** Opens the detail of a line: where a click does nothing else. */
+export async function expand(row: Locator): Promise<void> {
+  await row.locator('td.time').click({ position: { x: 6, y: 6 } });
+}
+
 /** Collects errors of the page that no test would notice otherwise. */
 export function watch(page: Page): void {
   page.on('console', (message) => {
@@ -74,7 +79,7 @@ export async function changeStatus(page: Page, change: (status: Record<string, u
 }
 
 /** Rows behind the first ones have the same structure; checking all of them takes a minute. */
-const REPEATED = 'tbody tr:nth-child(n+8), [data-testid="facet"]:nth-child(n+5)';
+const REPEATED = 'tbody tr:nth-child(n+8), tbody.line:nth-of-type(n+9), [data-testid="facet"]:nth-child(n+5)';
 
 /** Expects no serious or critical finding; `rules` are the axe-core rules to check, all of them if it is missing. */
 export async function expectAccessible(page: Page, rules: string[] = []): Promise<void> {

@@ -141,20 +141,27 @@ export interface LinesParams {
   span: Span;
   limit: number;
   offset?: number;
+  /** Nanoseconds, used instead of the start of the span. */
+  startNs?: bigint;
   /** Nanoseconds, exclusive; used instead of the end of the span. */
   endNs?: bigint;
+  /** For a query without pipes. The server looks through the whole range for it. */
+  oldestFirst?: boolean;
 }
 
-/** Newest first. `take` is called with each chunk of rows; if a limit ended the query, this throws at the end. */
+/** Newest first, unless said otherwise. `take` is called with each chunk of rows; if a limit ended the query, this throws at the end. */
 export async function queryLines(params: LinesParams, take: (rows: Row[]) => void, options: CallOptions): Promise<void> {
+  const offset = params.offset ?? 0;
+  const sort = params.oldestFirst ? ` | sort by (_time)${offset > 0 ? ` offset ${offset}` : ''} limit ${params.limit}` : '';
   const response = await call(
     '/select/logsql/query',
     {
-      query: params.query,
+      query: params.query + sort,
       ...spanParams(params.span),
+      ...(params.startNs === undefined ? {} : { start: String(params.startNs) }),
       ...(params.endNs === undefined ? {} : { end: String(params.endNs) }),
       limit: params.limit,
-      offset: params.offset || null,
+      offset: (!params.oldestFirst && offset) || null,
       include: '_line_id,_line,_received',
     },
     options,

@@ -17,6 +17,11 @@ export function formatShort(value: number): string {
   return trim(value);
 }
 
+/** 905.8137 → `906`, 20.25 → `20.3`, 1234567 → `1.23M`: three digits, for narrow places. */
+export function formatNumber(value: number): string {
+  return Math.abs(value) < 0.01 && value !== 0 ? value.toPrecision(2) : formatShort(value);
+}
+
 /** 1536 → `1.5 KiB`. */
 export function formatBytes(value: number): string {
   for (const [size, unit] of [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']] as const) {

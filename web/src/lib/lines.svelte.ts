@@ -1,13 +1,13 @@
-// One search: the newest lines, the histogram and the facets of a query over a range.
+// One search: the newest lines (or the oldest), the histogram and the facets of a query over a range.
 //
 // Lines and histogram are requested at once, the facets after them; each is shown as it arrives. A range is resolved to
-// instants once per run, so that all three, and all older pages, are about the same lines.
+// instants once per run, so that all three, and all further pages, are about the same lines.
 
-import { ApiError, fieldValues, isAbort, isCancelled, queryFacets, queryHits, queryLines, type Row, type ValueHits } from './api';
+import { ApiError, fieldNames, fieldValues, isAbort, isCancelled, queryFacets, queryHits, queryLines, type Row, type ValueHits } from './api';
 import { levelSeriesOfHits, type LevelSeries } from './buckets';
-import { shownFacets, type ShownFacet } from './facets';
+import { numbersOf, numbersQuery, numericFields, shownFacets, type FieldFacts, type ShownFacet } from './facets';
 import { chosenValues, filterOf, splitQuery, withoutChoice } from './logsql';
-import { LEVEL_FIELD, olderThan, reuseRows } from './rows';
+import { keepFurther, LEVEL_FIELD, pageBehind, reuseRows } from './rows';
 import { RunningQueries } from './running.svelte';
 import { serverStatus } from './status.svelte';
 import { barsMax, bucketsOf, niceStep, type Buckets } from './steps';
@@ -16,8 +16,10 @@ import { resolveRange, type Range, type Span } from './time';
 export const PAGE_ROWS = 100;
 /** Rows to request if pipes make a table: there is no older page to load then. */
 export const TABLE_ROWS_MAX = 1000;
-/** Limit of the lines in the table with “load older”; beyond it, narrow the range. */
-export const ROWS_MAX = 5000;
+/** Further pages are loaded at the end of a list that is read, and are larger. */
+export const MORE_ROWS = 500;
+/** Limit of the lines in the list; beyond it, narrow the range. A line takes a few kilobytes of memory. */
+export const ROWS_MAX = 20_000;
 const FACET_VALUES = 8;
 /** Fields whose other values are requested in addition to the chosen ones; further fields show only the chosen ones. */
 const CHOSEN_FIELDS_MAX = 5;
@@ -25,6 +27,8 @@ const CHOSEN_FIELDS_MAX = 5;
 /** What is requested besides the histogram. */
 export interface Wanted {
   lines: boolean;
+  /** Lines in the order of time; rows of pipes keep their own. */
+  oldestFirst: boolean;
   facets: boolean;
 }
 
@@ -43,10 +47,11 @@ export class LinesSearch {
   /** The error of the histogram or the facets; the lines are shown nevertheless. */
   sideError = $state<string | null>(null);
   cancelled = $state(false);
-  loadingOlder = $state(false);
+  loadingMore = $state(false);
   reachedEnd = $state(false);
-  /** The query the rows belong to. */
+  /** The query the rows belong to, and their order. */
   query = $state('');
+  oldestFirst = $state(false);
   tookMs = $state<number | null>(null);
   loading = $state(false);
   #run = 0;
@@ -68,6 +73,7 @@ export class LinesSearch {
     const text = query.trim() || '*';
     const filter = filterOf(text);
     const { pipes } = splitQuery(text);
+    const oldestFirst = wanted.oldestFirst && pipes === '';
     const stepMs = niceStep(span, 1, barsMax());
     const buckets = bucketsOf(span, stepMs);
     const current = (): boolean => run === this.#run;
@@ -79,22 +85,26 @@ export class LinesSearch {
     const lines = async (): Promise<void> => {
       const limit = pipes === '' ? PAGE_ROWS : TABLE_ROWS_MAX;
       const rows: Row[] = [];
+      const isRefresh = this.query === text && this.oldestFirst === oldestFirst;
+      const further = isRefresh && pipes === '' && this.rows.length > limit ? this.rows : null;
       const show = (): void => {
-        this.rows = this.query === text ? reuseRows(this.rows, rows) : [...rows];
+        // A list that was read further than a page stays as long as it is while it is refreshed.
+        this.rows = further ? keepFurther(further, reuseRows(further, rows)) : isRefresh ? reuseRows(this.rows, rows) : [...rows];
         this.query = text;
+        this.oldestFirst = oldestFirst;
         this.error = null;
         got.lines = true;
       };
       try {
         await this.running.track('query', text, (options) =>
-          queryLines({ query: text, span, limit }, (more) => {
+          queryLines({ query: text, span, limit, oldestFirst }, (more) => {
             rows.push(...more);
-            if (current()) show();
+            if (current() && !further) show();
           }, options),
         );
         if (!current()) return;
         show();
-        this.reachedEnd = pipes !== '' || rows.length < limit;
+        if (this.rows.length <= limit) this.reachedEnd = pipes !== '' || rows.length < limit;
         this.tookMs = performance.now() - startedMs;
       } catch (error) {
         if (!current()) return;
@@ -121,7 +131,11 @@ export class LinesSearch {
       if (!current()) return;
       const chosen = chosenValues(filter);
       const others = new Map<string, ValueHits[]>();
-      this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others);
+      let facts: FieldFacts = { fields: [], numbers: new Map() };
+      const show = (): void => {
+        this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others, facts);
+      };
+      show();
       got.facets = true;
       for (const field of [...chosen.keys()].slice(0, CHOSEN_FIELDS_MAX)) {
         const wider = filterOf(withoutChoice(filter, field));
@@ -131,7 +145,19 @@ export class LinesSearch {
         if (!current()) return;
         others.set(field, values);
       }
-      if (others.size > 0) this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others);
+      if (others.size > 0) show();
+      const fields = await this.running.track('field_names', filter, (options) => fieldNames(filter, span, options));
+      if (!current()) return;
+      facts = { ...facts, fields };
+      show();
+      const numeric = this.isLines ? numericFields(this.rows) : [];
+      if (numeric.length === 0) return;
+      const rows: Row[] = [];
+      const query = numbersQuery(filter, numeric);
+      await this.running.track('query', query, (options) => queryLines({ query, span, limit: 1 }, (more) => rows.push(...more), options));
+      if (!current()) return;
+      facts = { ...facts, numbers: numbersOf(rows[0], numeric) };
+      show();
     };
     const aside = async (task: () => Promise<void>): Promise<void> => {
       try {
@@ -144,50 +170,45 @@ export class LinesSearch {
     };
 
     this.sideError = null;
-    // Facets cost the most and are looked at last, so they wait for the histogram.
-    const besides = async (): Promise<void> => {
-      await aside(histogram);
-      if (wanted.facets && current() && !this.cancelled) await aside(facets);
-    };
-    await Promise.all([wanted.lines ? lines() : null, besides()]);
+    await Promise.all([wanted.lines ? lines() : null, aside(histogram)]);
     if (!current()) return;
     this.loading = false;
     // If a query failed or was cancelled, rows of an earlier one must not be taken for its answer.
     if (!got.lines) this.rows = [];
-    if (!got.facets) this.facets = [];
     if (!got.histogram) {
       this.buckets = null;
       this.levels = [];
       this.hits = null;
     }
+    // Facets cost the most and are looked at last; which fields are numbers is seen in the lines.
+    if (wanted.facets && !this.cancelled) await aside(facets);
+    if (current() && !got.facets) this.facets = [];
   }
 
-  async loadOlder(): Promise<void> {
-    const from = olderThan(this.rows);
+  /** Loads the next page behind the last row. */
+  async loadMore(): Promise<void> {
+    const oldestFirst = this.oldestFirst;
+    const from = pageBehind(this.rows, oldestFirst);
     const span = this.span;
-    if (this.loadingOlder || this.reachedEnd || !from || !span) return;
+    if (this.loadingMore || this.loading || this.reachedEnd || !from || !span) return;
     const run = this.#run;
-    const older: Row[] = [];
-    this.loadingOlder = true;
+    const more: Row[] = [];
+    this.loadingMore = true;
     try {
       await this.running.track('query', this.query, (options) =>
-        queryLines(
-          { query: this.query, span, limit: PAGE_ROWS, ...from },
-          (rows) => older.push(...rows),
-          options,
-        ),
+        queryLines({ query: this.query, span, limit: MORE_ROWS, oldestFirst, ...from }, (rows) => more.push(...rows), options),
       );
       if (run !== this.#run) return;
       const known = new Set(this.rows.map((row) => row['_line_id']));
-      const fresh = older.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
+      const fresh = more.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
       this.rows = [...this.rows, ...fresh];
-      this.reachedEnd = older.length < PAGE_ROWS || this.rows.length >= ROWS_MAX;
+      this.reachedEnd = more.length < MORE_ROWS || this.rows.length >= ROWS_MAX;
     } catch (error) {
       if (run !== this.#run) return;
       if (isAbort(error) || isCancelled(error)) this.cancelled = true;
       else this.error = toApiError(error);
     } finally {
-      this.loadingOlder = false;
+      this.loadingMore = false;
     }
   }
 

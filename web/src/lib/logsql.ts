@@ -1,6 +1,8 @@
 // The part of LogsQL that the page must know: quoting, where the filter ends and the pipes begin, which terms are at
 // the top level, and what is at the caret. Only the server decides whether a query is valid.
 
+import { alternatives, inside, literal, quoteEnd, splitList, tokens, unquote } from './logsqlScan.ts';
+
 /** A value as a LogsQL string literal. JSON's escapes are a subset of LogsQL's. */
 export function quote(value: string): string {
   return JSON.stringify(value);
@@ -27,61 +29,25 @@ export function notFilter(filter: string): string {
   return `NOT ${filter}`;
 }
 
+/** The filter for lines whose number is so much or more (`>=`), or so much or less (`<=`). */
+export function boundFilter(field: string, operator: '>=' | '<=', value: string): string {
+  return `${quoteField(field)}:${operator}${value}`;
+}
+
+/** Bounds a field; another bound of the same kind is replaced, and the same one removed. */
+export function toggleBound(query: string, field: string, operator: '>=' | '<=', value: string): string {
+  const bound = boundFilter(field, operator, value);
+  const split = splitQuery(query);
+  if (hasTopLevelOr(split.filter)) return addFilter(query, bound);
+  const begin = boundFilter(field, operator, '');
+  const others = terms(split.filter).filter((term) => !term.startsWith(begin));
+  const next = allOf(...others, ...(hasFilter(query, bound) ? [] : [bound]));
+  return split.pipes ? `${next} ${split.pipes}` : next;
+}
+
 /** Filters that must all hold. */
 export function allOf(...filters: readonly string[]): string {
   return filters.filter((filter) => filter !== '' && filter !== '*').join(' ') || '*';
-}
-
-interface Token {
-  text: string;
-  from: number;
-  to: number;
-  /** Open parentheses around the token. */
-  depth: number;
-}
-
-/**
- * Splits a query at blanks and pipes outside of quotes and brackets. A bracketed group is one token; `field:(a or b)`,
- * `f(x, y)` and `field:="a b"` are one token each. Never fails: an open quote or bracket extends to the end.
- */
-function tokens(query: string): Token[] {
-  const found: Token[] = [];
-  let from = -1;
-  let depth = 0;
-  const close = (to: number): void => {
-    if (from >= 0) found.push({ text: query.slice(from, to), from, to, depth });
-    from = -1;
-  };
-  for (let at = 0; at < query.length; at++) {
-    const char = query[at] as string;
-    if (char === '"' || char === "'" || char === '`') {
-      if (from < 0) from = at;
-      at = quoteEnd(query, at);
-    } else if (char === '(' || char === '[' || char === '{') {
-      if (from < 0) from = at;
-      depth++;
-    } else if (char === ')' || char === ']' || char === '}') {
-      depth = Math.max(0, depth - 1);
-      if (from < 0) from = at;
-    } else if (depth === 0 && (char === '|' || /\s/.test(char))) {
-      close(at);
-      if (char === '|') found.push({ text: '|', from: at, to: at + 1, depth: 0 });
-    } else if (from < 0) {
-      from = at;
-    }
-  }
-  close(query.length);
-  return found;
-}
-
-/** The index of the closing quote, or the last index if there is none. */
-function quoteEnd(query: string, start: number): number {
-  const mark = query[start];
-  for (let at = start + 1; at < query.length; at++) {
-    if (query[at] === '\\' && mark !== '`') at++;
-    else if (query[at] === mark) return at;
-  }
-  return query.length - 1;
 }
 
 export interface SplitQuery {
@@ -171,40 +137,6 @@ interface ValueTerm {
   negated: boolean;
 }
 
-/** A literal as written: quoted, or a word without special characters. Null for anything else. */
-function literal(text: string): string | null {
-  if (/^"(?:[^"\\]|\\.)*"$/s.test(text)) {
-    try {
-      return JSON.parse(text) as string;
-    } catch {
-      return null;
-    }
-  }
-  const plain = /^(['`])([^'`\\]*)\1$/s.exec(text);
-  if (plain) return plain[2] as string;
-  return /^[^\s"'`()[\]{},|:=!~<>*]+$/.test(text) ? text : null;
-}
-
-/** The text inside brackets that enclose all of it, or null. */
-function inside(text: string): string | null {
-  if (!text.startsWith('(') || !text.endsWith(')')) return null;
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at] as string;
-    if (char === '"' || char === "'" || char === '`') at = quoteEnd(text, at);
-    else if (char === '(') depth++;
-    else if (char === ')' && --depth === 0 && at < text.length - 1) return null;
-  }
-  return depth === 0 ? text.slice(1, -1) : null;
-}
-
-/** The parts of `a or b or c`; null if another operator joins them. */
-function alternatives(text: string): string[] | null {
-  const parts = tokens(text).map((token) => token.text);
-  for (let at = 1; at < parts.length; at += 2) if ((parts[at] as string).toLowerCase() !== 'or') return null;
-  return parts.length % 2 === 1 ? parts.filter((_, at) => at % 2 === 0) : null;
-}
-
 /** The values that a term selects of one field; null for other kinds of terms (words, ranges, patterns). */
 function valueTerm(term: string): ValueTerm | null {
   let rest = term;
@@ -243,22 +175,6 @@ function valuesOf(text: string): string[] | null {
   }
   const values = parts?.map((part) => literal(part.trim()));
   return !values || values.includes(null) ? null : (values as string[]);
-}
-
-/** Splits `a, "b,c"` at its commas. */
-function splitList(list: string): string[] {
-  const parts: string[] = [];
-  let from = 0;
-  for (let at = 0; at < list.length; at++) {
-    const char = list[at] as string;
-    if (char === '"' || char === "'" || char === '`') at = quoteEnd(list, at);
-    else if (char === ',') {
-      parts.push(list.slice(from, at));
-      from = at + 1;
-    }
-  }
-  parts.push(list.slice(from));
-  return parts;
 }
 
 /** The values that a query has chosen, by field. A query with a top-level `or` has chosen none. */
@@ -426,14 +342,6 @@ export function completableAt(query: string, caret: number): Completable | null 
   }
   if (!/^[A-Za-z_@]?[\w.@]*$/.test(word)) return null;
   return { kind: 'field', field: '', typed: word, from, to: caret };
-}
-
-function unquote(text: string): string {
-  try {
-    return JSON.parse(text) as string;
-  } catch {
-    return text.slice(1, -1);
-  }
 }
 
 /** The query with a completion inserted, and the new position of the caret. */

@@ -1,4 +1,5 @@
-// Preferences that are stored in the browser, not in the link: theme, time zone, wrapping, the panel of fields.
+// Preferences that are stored in the browser, not in the link: theme, time zone, wrapping, the panel of fields,
+// and the columns of lines for the next visit.
 
 export type Theme = 'auto' | 'light' | 'dark';
 
@@ -7,15 +8,18 @@ interface Stored {
   utc: boolean;
   wrap: boolean;
   facets: boolean;
+  /** As a text of lib/columns.ts; null for the default. */
+  columns: string | null;
 }
 
 const KEY = 'loginson.prefs';
-const DEFAULTS: Stored = { theme: 'auto', utc: false, wrap: false, facets: true };
+const DEFAULTS: Stored = { theme: 'auto', utc: false, wrap: false, facets: true, columns: null };
 
 function load(): Stored {
   try {
     const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Partial<Stored>;
-    return { ...DEFAULTS, ...stored };
+    const columns = typeof stored.columns === 'string' ? stored.columns : null;
+    return { ...DEFAULTS, ...stored, columns };
   } catch {
     return { ...DEFAULTS };
   }
@@ -26,6 +30,7 @@ class Prefs {
   utc = $state(false);
   wrap = $state(false);
   facets = $state(true);
+  columns = $state<string | null>(null);
 
   constructor() {
     Object.assign(this, load());
@@ -33,9 +38,9 @@ class Prefs {
 
   set(change: Partial<Stored>): void {
     Object.assign(this, change);
-    const { theme, utc, wrap, facets } = this;
+    const { theme, utc, wrap, facets, columns } = this;
     try {
-      localStorage.setItem(KEY, JSON.stringify({ theme, utc, wrap, facets }));
+      localStorage.setItem(KEY, JSON.stringify({ theme, utc, wrap, facets, columns }));
     } catch {
       // If the browser forbids storage, the choice is lost on reload; nothing else depends on it.
     }

@@ -69,14 +69,40 @@ export function reuseRows(shown: readonly Row[], fresh: readonly Row[]): Row[] {
   });
 }
 
+/** A refreshed first page, with the further rows that were loaded behind its last one. */
+export function keepFurther(shown: readonly Row[], fresh: readonly Row[]): Row[] {
+  const last = fresh[fresh.length - 1]?.['_line_id'];
+  const at = last === undefined ? -1 : shown.findIndex((row) => row['_line_id'] === last);
+  return at < 0 ? [...fresh] : [...fresh, ...shown.slice(at + 1)];
+}
+
+/** Where a page of lines begins: a bound of the range in nanoseconds, and how many lines of it to skip. */
+export interface PageStart {
+  startNs?: bigint;
+  endNs?: bigint;
+  offset: number;
+}
+
 /**
- * Where the page with older lines begins: everything up to and including the time of the last row, minus the rows of
- * that time that are there already. So lines with the same timestamp are neither lost nor shown twice, however many
- * there are. Null if no row has a time.
+ * Where the next page begins: everything from the time of the last row on, minus the rows of that time that are there
+ * already. So lines with the same timestamp are neither lost nor shown twice, however many there are. Null if no row has a
+ * time.
  */
-export function olderThan(rows: readonly Row[]): { endNs: bigint; offset: number } | null {
+export function pageBehind(rows: readonly Row[], oldestFirst: boolean): PageStart | null {
   const last = rows[rows.length - 1]?.['_time'];
   const lastNs = last === undefined ? null : timeToNs(last);
   if (lastNs === null) return null;
-  return { endNs: lastNs + 1n, offset: rows.filter((row) => row['_time'] === last).length };
+  const offset = rows.filter((row) => row['_time'] === last).length;
+  return oldestFirst ? { startNs: lastNs, offset } : { endNs: lastNs + 1n, offset };
+}
+
+/** The keys of rows, each once: rows without an id may be the same. */
+export function keysOf(rows: readonly Row[]): string[] {
+  const seen = new Set<string>();
+  return rows.map((row, index) => {
+    let key = rowKey(row);
+    if (seen.has(key)) key = `${key}#${index}`;
+    seen.add(key);
+    return key;
+  });
 }

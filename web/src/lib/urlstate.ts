@@ -3,6 +3,7 @@
 // Defaults are left out, so that a bare `/` is the start page. Unknown or broken parameters fall back to the default
 // instead of failing: a link from an older or newer page still opens.
 
+import { formatColumns, parseColumns, type Column } from './columns';
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
 export const VIEWS = ['lines', 'summary', 'programs', 'queries', 'status'] as const;
@@ -23,10 +24,16 @@ export interface ViewState {
   refreshS: number;
   /** Live tail instead of the newest lines. */
   tail: boolean;
+  /** Oldest lines first. */
+  oldestFirst: boolean;
+  /** The columns of lines; null for those of the browser. */
+  columns: readonly Column[] | null;
   /** The type the summary is narrowed to. */
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
   context: string | null;
+  /** The field whose value those lines share; null for the stream. */
+  contextBy: string | null;
   /** The background query whose rows are shown. */
   results: string | null;
   /** The program that is shown; null for the list of programs, and for a new program. */
@@ -45,8 +52,11 @@ export const START: ViewState = {
   range: DEFAULT_RANGE,
   refreshS: 0,
   tail: false,
+  oldestFirst: false,
+  columns: null,
   type: null,
   context: null,
+  contextBy: null,
   results: null,
   program: null,
   part: 'rows',
@@ -65,8 +75,11 @@ export function toSearch(state: ViewState): string {
   writeRange(params, state.range);
   if (state.refreshS !== 0) params.set('refresh', String(state.refreshS));
   if (state.tail) params.set('tail', '1');
+  if (state.oldestFirst) params.set('order', 'oldest');
+  if (state.columns !== null) params.set('cols', formatColumns(state.columns));
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
+  if (state.contextBy !== null) params.set('by', state.contextBy);
   if (state.results !== null) params.set('results', state.results);
   if (state.program !== null) params.set('program', state.program);
   if (state.part !== START.part) params.set('part', state.part);
@@ -81,6 +94,7 @@ export function fromSearch(search: string): ViewState {
   const params = new URLSearchParams(search);
   const view = params.get('view');
   const part = params.get('part');
+  const cols = params.get('cols');
   const refreshS = Number(params.get('refresh') ?? 0);
   return {
     view: (VIEWS as readonly string[]).includes(view ?? '') ? (view as View) : START.view,
@@ -88,8 +102,11 @@ export function fromSearch(search: string): ViewState {
     range: readRange(params),
     refreshS: (REFRESH_S as readonly number[]).includes(refreshS) ? refreshS : 0,
     tail: params.get('tail') === '1',
+    oldestFirst: params.get('order') === 'oldest',
+    columns: cols === null ? null : parseColumns(cols),
     type: params.get('type'),
     context: params.get('context'),
+    contextBy: params.get('by'),
     results: params.get('results'),
     program: params.get('program'),
     part: (PROGRAM_PARTS as readonly string[]).includes(part ?? '') ? (part as ProgramPart) : START.part,

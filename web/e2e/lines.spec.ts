@@ -1,0 +1,358 @@
+// Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
+
+import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
+import { count, expand, real, settled, watch } from './common';
+
+test.beforeEach(({ page }) => watch(page));
+
+const REQUESTS = 30;
+
+/** Posts lines of a service whose message is always the same; returns the word that finds them. */
+async function postRequests(request: APIRequestContext, message = 'request done'): Promise<string> {
+  const token = `run${Date.now()}`;
+  const lines = Array.from({ length: REQUESTS }, (_, i) => ({
+    _time: new Date(Date.now() - (REQUESTS - i) * 1000).toISOString(),
+    _msg: `${message} ${token}`,
+    level: 'info',
+    hostname: 'shop1',
+    app_name: 'shop',
+    path: i % 3 === 0 ? '/api/checkout' : '/api/cart',
+    status: '200',
+    duration_ms: i % 3 === 0 ? String(900 + i) : String(10 + i),
+    pool: 'db1:5432/shop',
+    trace_id: `t${i}x${token}`,
+  }));
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', {
+    data: lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
+    headers: { 'content-type': 'text/plain' },
+  });
+  expect(answer.ok(), await answer.text()).toBe(true);
+  await expect
+    .poll(async () => {
+      const found = await request.get('/select/logsql/query', { params: { query: token, limit: 100 } });
+      return (await found.text()).trim().split('\n').length;
+    })
+    .toBe(REQUESTS);
+  return token;
+}
+
+async function open(page: Page, query: string, more = ''): Promise<void> {
+  await page.goto(`/?range=1h&query=${encodeURIComponent(query)}${more}`);
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+}
+
+const chip = (page: Page, name: string) => page.getByTestId('line-row').first().locator(`[data-testid="chip"][data-value-of="${name}"]`);
+
+test('fields that tell lines apart stand beside the message, and a click filters by them', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const row = page.getByTestId('line-row').first();
+  await expect(chip(page, 'path')).toHaveText('path=/api/cart');
+  await expect(chip(page, 'duration_ms')).toHaveText(/^duration_ms=\d+$/);
+  // The same in every line: only in the detail.
+  await expect(chip(page, 'pool')).toHaveCount(0);
+  await expect(chip(page, 'status')).toHaveCount(0);
+  await expand(row);
+  await expect(page.locator('[data-testid="field-row"][data-field="pool"]')).toContainText('db1:5432/shop');
+
+  await chip(page, 'path').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} path:="/api/cart"`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe((REQUESTS * 2) / 3);
+  await page.goBack();
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS);
+  await chip(page, 'path').click({ modifiers: ['Alt'] });
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} NOT path:="/api/cart"`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS / 3);
+});
+
+test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await open(page, token);
+  const menu = page.getByTestId('value-menu');
+  await chip(page, 'path').click({ button: 'right' });
+  await expect(menu).toContainText('path=/api/cart');
+  await expect(menu.getByRole('menuitem').first()).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(menu).toHaveCount(0);
+  await chip(page, 'path').click({ button: 'right' });
+  await menu.getByTestId('value-copy').click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('/api/cart');
+  await chip(page, 'path').click({ button: 'right' });
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} NOT path:="/api/cart"`);
+});
+
+test('colours, links and marks are shown, and are never markup', async ({ page, request }) => {
+  const token = await postRequests(request, '\x1b[31mfailed\x1b[0m at https://wiki.example/pool?a=1&b=<b>x</b> <img src=x onerror="document.title=1">');
+  await open(page, `${token} path:="/api/cart"`);
+  const message = page.getByTestId('line-row').first().getByTestId('line-message');
+  await expect(message).toHaveText(`failed at https://wiki.example/pool?a=1&b=<b>x</b> <img src=x onerror="document.title=1"> ${token}`);
+  await expect(message.locator('.ansi-red')).toHaveText('failed');
+  await expect(message.getByTestId('mark')).toHaveText(token);
+  await expect(chip(page, 'path')).toHaveCount(0);
+  const link = message.getByTestId('line-link');
+  await expect(link).toHaveAttribute('href', 'https://wiki.example/pool?a=1&b=');
+  await expect(link).toHaveAttribute('rel', 'noopener noreferrer');
+  await expect(link).toHaveText('https://wiki.example/pool?a=1&b=');
+  expect(await message.locator('img, b').count()).toBe(0);
+});
+
+test('a time that the message repeats is not shown twice', async ({ page, request }) => {
+  const token = `time${Date.now()}`;
+  const now = new Date();
+  const line = { _time: now.toISOString(), _msg: `${now.toISOString()} ${token} started`, app_name: 'shop' };
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(line)}\n`, headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok()).toBe(true);
+  await open(page, token);
+  await expect(page.getByTestId('line-message')).toHaveText(`${token} started`);
+  await expand(page.getByTestId('line-row'));
+  await expect(page.locator('[data-testid="field-row"][data-field="_msg"]')).toContainText(line._msg);
+});
+
+test('a value inside the message filters too', async ({ page, request }) => {
+  const token = `inside${Date.now()}`;
+  const line = { _msg: `${token} for user=alice from 10.0.0.7`, app_name: 'shop', user: 'alice', client_ip: '10.0.0.7' };
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(line)}\n`, headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok()).toBe(true);
+  await open(page, token);
+  await expect(page.getByTestId('chip')).toHaveCount(0);
+  // A click on a message expands the line, wherever it is.
+  const value = page.locator('[data-testid="line-value"][data-value-of="client_ip"]');
+  await value.click();
+  await expect(page.getByTestId('line-detail')).toBeVisible();
+  await value.click({ button: 'right' });
+  await page.getByTestId('value-only').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} client_ip:="10.0.0.7"`);
+});
+
+const heads = (page: Page) => page.getByTestId('column-head').allInnerTexts();
+
+test('a field becomes a column that is moved, resized and removed, and the link shows the same', async ({ page, request, browser, baseURL }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  await chip(page, 'path').click({ button: 'right' });
+  await page.getByTestId('value-column').click();
+  expect(await heads(page)).toEqual(['Level', 'Type', 'Host', 'App', 'path']);
+  await expect(page).toHaveURL(/cols=_level%2C_type%2C_host%2C_app%2Cpath/);
+  await expect(chip(page, 'path')).toHaveCount(0);
+  const cell = page.getByTestId('line-row').first().locator('td[data-column="path"]');
+  await expect(cell).toHaveText('/api/cart');
+
+  // From the detail.
+  await expand(page.getByTestId('line-row').first());
+  await page.locator('[data-testid="field-row"][data-field="status"]').getByTestId('as-column').click();
+  expect(await heads(page)).toEqual(['Level', 'Type', 'Host', 'App', 'path', 'status']);
+
+  // Dragged before the level, then moved back a place by its menu.
+  const head = (name: string) => page.getByTestId('column-head').filter({ hasText: name });
+  const [from, to] = [(await head('status').boundingBox())!, (await head('Level').boundingBox())!];
+  await page.mouse.move(from.x + 10, from.y + 5);
+  await page.mouse.down();
+  await page.mouse.move(to.x + 4, to.y + 5, { steps: 6 });
+  await page.mouse.up();
+  expect(await heads(page)).toEqual(['status', 'Level', 'Type', 'Host', 'App', 'path']);
+  await head('status').click();
+  await page.getByTestId('column-right').click();
+  expect(await heads(page)).toEqual(['Level', 'status', 'Type', 'Host', 'App', 'path']);
+  await head('Type').click();
+  await page.getByTestId('column-remove').click();
+  expect(await heads(page)).toEqual(['Level', 'status', 'Host', 'App', 'path']);
+
+  // Wider by the mouse, then by a key.
+  const edge = page.locator('th[data-field="path"]').getByTestId('column-edge');
+  const before = (await cell.boundingBox())!.width;
+  const box = (await edge.boundingBox())!;
+  await page.mouse.move(box.x + 4, box.y + 8);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 54, box.y + 8, { steps: 4 });
+  await page.mouse.up();
+  await expect.poll(async () => Math.round((await cell.boundingBox())!.width - before)).toBe(50);
+  await edge.focus();
+  await page.keyboard.press('ArrowRight');
+  await expect.poll(async () => Math.round((await cell.boundingBox())!.width - before)).toBe(66);
+
+  const url = page.url();
+  const names = await heads(page);
+  const context = await browser.newContext(baseURL ? { baseURL } : {});
+  const other = await context.newPage();
+  await other.goto(url);
+  await expect(other.getByTestId('line-row').first()).toBeVisible();
+  expect(await heads(other)).toEqual(names);
+  // Whoever opens a link keeps the columns of their own visits.
+  await other.goto('/?range=1h');
+  await settled(other);
+  expect(await heads(other)).toEqual(['Level', 'Type', 'Host', 'App']);
+  await context.close();
+
+  // The next visit, and back to the usual columns.
+  await page.goto('/?range=1h');
+  await settled(page);
+  expect(await heads(page)).toEqual(names);
+  await expect(page).toHaveURL(/cols=/);
+  await head('status').click();
+  await page.getByTestId('columns-reset').click();
+  expect(await heads(page)).toEqual(['Level', 'Type', 'Host', 'App']);
+  await expect(page).not.toHaveURL(/cols=/);
+});
+
+test('the order turns around, and keys reach every line', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const first = page.getByTestId('line-row').first();
+  const newest = await first.getAttribute('data-id');
+  await page.getByTestId('order').click();
+  await expect(page).toHaveURL(/order=oldest/);
+  await expect(page.locator('th').first()).toHaveAttribute('aria-sort', 'ascending');
+  await expect(first).not.toHaveAttribute('data-id', newest as string);
+  await page.keyboard.press('j');
+  await expect(first).toBeFocused();
+  await page.keyboard.press('End');
+  const last = page.locator(`[data-testid="line-row"][data-id="${newest}"]`);
+  await expect(last).toBeFocused();
+  await expect(last).toBeInViewport();
+  await expect(last).toHaveAttribute('aria-rowindex', String(REQUESTS + 1));
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('line-row').nth(REQUESTS - 2)).toHaveAttribute('data-open', 'true');
+});
+
+test('a list of many thousand lines stays small in the document', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  const size = (): Promise<number> => page.evaluate(() => document.querySelectorAll('*').length);
+  const before = await size();
+  const rows = page.getByTestId('line-row');
+  const last = async (): Promise<number> => Number(await rows.last().getAttribute('aria-rowindex'));
+  await expect
+    .poll(
+      async () => {
+        await page.locator('main').evaluate((main) => main.scrollTo(0, main.scrollHeight));
+        return last();
+      },
+      { timeout: 80_000, intervals: [100] },
+    )
+    .toBeGreaterThan(3000);
+  expect(await rows.count()).toBeLessThan(90);
+  expect(await size()).toBeLessThan(2 * before);
+});
+
+const section = (page: Page, field: string) => page.locator(`[data-testid="facet"][data-field="${field}"]`);
+
+test('the panel says what all lines share, what numbers are, and finds values', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  // In all lines the same.
+  await expect(page.getByTestId('constants')).toContainText(`All ${REQUESTS} lines`);
+  await expect(page.getByTestId('constants')).toContainText('pool=db1:5432/shop');
+  // An identifier is among what seldom helps.
+  await expect(page.getByTestId('noise').locator('[data-field="trace_id"]')).toBeVisible();
+
+  const path = section(page, 'path');
+  await path.locator('[data-value="/api/checkout"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} path:="/api/checkout"`);
+  await settled(page);
+  await path.locator('[data-value="/api/cart"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} (path:="/api/checkout" or path:="/api/cart")`);
+  await settled(page);
+
+  // Any value is found by a part of it, also of a field with very many.
+  const trace = section(page, 'trace_id');
+  await trace.getByRole('button', { expanded: false }).click();
+  await trace.hover();
+  await trace.getByTestId('facet-search').click();
+  await trace.getByTestId('facet-typed').fill(`t17x`);
+  await expect(trace.getByTestId('facet-value')).toHaveCount(1);
+  await expect(trace.getByTestId('facet-value')).toContainText(`t17x${token}`);
+  await trace.getByTestId('facet-value').click();
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(1);
+
+  // A column from the panel.
+  await section(page, 'path').hover();
+  await section(page, 'path').getByTestId('facet-column').click();
+  expect(await heads(page)).toContain('path');
+});
+
+// dev/mock.ts computes no quantiles.
+if (real) test('slow requests are two clicks away', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const numbers = section(page, 'duration_ms').getByTestId('facet-numbers');
+  await expect(numbers.locator('[data-part="max"]')).toContainText('927');
+  await numbers.locator('[data-part="median"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(new RegExp(`^${token} duration_ms:>=\\d+$`));
+  await settled(page);
+  await numbers.locator('[data-part="max"]').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${token} duration_ms:>=927`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(1);
+  await expect(page.getByTestId('line-row')).toContainText('/api/checkout');
+});
+
+test('two lines are compared, a line is read in full, its JSON folds', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const rows = page.getByTestId('line-row');
+  await expand(rows.nth(0));
+  await page.getByTestId('compare-line').click();
+  await expect(page.getByTestId('compare-line')).toHaveAttribute('aria-pressed', 'true');
+  await page.keyboard.press('Escape');
+  await expand(rows.nth(2));
+  await page.getByTestId('compare-line').last().click();
+  const dialog = page.getByTestId('compare');
+  await expect(dialog.locator('[data-field="path"] mark')).toHaveText(['cart', 'checkout']);
+  await expect(dialog.locator('[data-field="pool"]')).toHaveCount(0);
+  await dialog.getByTestId('compare-all').check();
+  await expect(dialog.locator('[data-field="pool"]')).toHaveClass(/same/);
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
+
+  const detail = page.getByTestId('line-detail').last();
+  const tree = detail.getByTestId('json-tree');
+  await expect(tree.getByTestId('json-leaf').first()).toBeHidden();
+  await tree.getByText('JSON').click();
+  await expect(tree.getByTestId('json-leaf').filter({ hasText: 'pool:' })).toContainText('"db1:5432/shop"');
+  await detail.getByTestId('read-line').click();
+  await expect(page.getByTestId('reader-message')).toHaveText(`request done ${token}`);
+  await page.keyboard.press('Escape');
+  await expect(page.getByTestId('reader')).toHaveCount(0);
+});
+
+test('surrounding lines share the stream, the host, or the value of any field', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, `${token} path:="/api/checkout"`);
+  await expand(page.getByTestId('line-row').nth(1));
+  await page.getByTestId('show-context').click();
+  const panel = page.getByTestId('context-panel');
+  await expect(panel.getByTestId('context-target')).toContainText(token);
+  await expect(panel).toContainText('/api/cart');
+  await panel.getByTestId('context-by').selectOption('path');
+  await expect(page).toHaveURL(/by=path/);
+  await expect(panel.getByTestId('context-target')).toHaveCount(1);
+  await expect(panel).not.toContainText('/api/cart');
+  await panel.getByTestId('context-by').selectOption('trace_id');
+  await expect(panel.getByTestId('context-row')).toHaveCount(0);
+  await expect(panel.getByTestId('context-before')).toContainText('No earlier line with this trace_id');
+  // The link shows the same.
+  await page.reload();
+  await expect(panel.getByTestId('context-by')).toHaveValue('trace_id');
+  await expect(panel.getByTestId('context-target')).toHaveCount(1);
+  await page.keyboard.press('Escape');
+  await expect(page).not.toHaveURL(/by=/);
+});
+
+test('lines that arrive do not move those that are read', async ({ page }) => {
+  await page.goto('/?tail=1&range=1h');
+  const table = page.getByTestId('lines-table');
+  await expect.poll(async () => Number(await table.getAttribute('aria-rowcount')), { timeout: 60_000 }).toBeGreaterThan(80);
+  const main = page.locator('main');
+  await main.evaluate((element) => element.scrollTo(0, 1000));
+  const row = page.getByTestId('line-row').nth(20);
+  const id = (await row.getAttribute('data-id')) as string;
+  const same = page.locator(`[data-testid="line-row"][data-id="${id}"]`);
+  const before = (await same.boundingBox())!.y;
+  const rows = Number(await table.getAttribute('aria-rowcount'));
+  await expect.poll(async () => Number(await table.getAttribute('aria-rowcount')), { timeout: 30_000 }).toBeGreaterThan(rows + 15);
+  expect(Math.abs((await same.boundingBox())!.y - before)).toBeLessThan(30);
+});

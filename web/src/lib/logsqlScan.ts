@@ -1,0 +1,112 @@
+// Reading LogsQL without a grammar: tokens, quotes, brackets, literals, lists. Never fails: what is still being typed is read
+// as far as it goes.
+
+export interface Token {
+  text: string;
+  from: number;
+  to: number;
+  /** Open parentheses around the token. */
+  depth: number;
+}
+
+/**
+ * Splits a query at blanks and pipes outside of quotes and brackets. A bracketed group is one token; `field:(a or b)`,
+ * `f(x, y)` and `field:="a b"` are one token each. Never fails: an open quote or bracket extends to the end.
+ */
+export function tokens(query: string): Token[] {
+  const found: Token[] = [];
+  let from = -1;
+  let depth = 0;
+  const close = (to: number): void => {
+    if (from >= 0) found.push({ text: query.slice(from, to), from, to, depth });
+    from = -1;
+  };
+  for (let at = 0; at < query.length; at++) {
+    const char = query[at] as string;
+    if (char === '"' || char === "'" || char === '`') {
+      if (from < 0) from = at;
+      at = quoteEnd(query, at);
+    } else if (char === '(' || char === '[' || char === '{') {
+      if (from < 0) from = at;
+      depth++;
+    } else if (char === ')' || char === ']' || char === '}') {
+      depth = Math.max(0, depth - 1);
+      if (from < 0) from = at;
+    } else if (depth === 0 && (char === '|' || /\s/.test(char))) {
+      close(at);
+      if (char === '|') found.push({ text: '|', from: at, to: at + 1, depth: 0 });
+    } else if (from < 0) {
+      from = at;
+    }
+  }
+  close(query.length);
+  return found;
+}
+
+/** The index of the closing quote, or the last index if there is none. */
+export function quoteEnd(query: string, start: number): number {
+  const mark = query[start];
+  for (let at = start + 1; at < query.length; at++) {
+    if (query[at] === '\\' && mark !== '`') at++;
+    else if (query[at] === mark) return at;
+  }
+  return query.length - 1;
+}
+
+/** A literal as written: quoted, or a word without special characters. Null for anything else. */
+export function literal(text: string): string | null {
+  if (/^"(?:[^"\\]|\\.)*"$/s.test(text)) {
+    try {
+      return JSON.parse(text) as string;
+    } catch {
+      return null;
+    }
+  }
+  const plain = /^(['`])([^'`\\]*)\1$/s.exec(text);
+  if (plain) return plain[2] as string;
+  return /^[^\s"'`()[\]{},|:=!~<>*]+$/.test(text) ? text : null;
+}
+
+/** The text inside brackets that enclose all of it, or null. */
+export function inside(text: string): string | null {
+  if (!text.startsWith('(') || !text.endsWith(')')) return null;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at] as string;
+    if (char === '"' || char === "'" || char === '`') at = quoteEnd(text, at);
+    else if (char === '(') depth++;
+    else if (char === ')' && --depth === 0 && at < text.length - 1) return null;
+  }
+  return depth === 0 ? text.slice(1, -1) : null;
+}
+
+/** The parts of `a or b or c`; null if another operator joins them. */
+export function alternatives(text: string): string[] | null {
+  const parts = tokens(text).map((token) => token.text);
+  for (let at = 1; at < parts.length; at += 2) if ((parts[at] as string).toLowerCase() !== 'or') return null;
+  return parts.length % 2 === 1 ? parts.filter((_, at) => at % 2 === 0) : null;
+}
+
+/** Splits `a, "b,c"` at its commas. */
+export function splitList(list: string): string[] {
+  const parts: string[] = [];
+  let from = 0;
+  for (let at = 0; at < list.length; at++) {
+    const char = list[at] as string;
+    if (char === '"' || char === "'" || char === '`') at = quoteEnd(list, at);
+    else if (char === ',') {
+      parts.push(list.slice(from, at));
+      from = at + 1;
+    }
+  }
+  parts.push(list.slice(from));
+  return parts;
+}
+
+export function unquote(text: string): string {
+  try {
+    return JSON.parse(text) as string;
+  } catch {
+    return text.slice(1, -1);
+  }
+}
