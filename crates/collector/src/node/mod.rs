@@ -5,12 +5,16 @@
 //! sources → Forwarder ┬ lane → TCP → NodeListener → NodeStore      one of several stores
 //!                     ├ lane → TCP → …
 //!                     └ spool: frames on disk while no store takes them
+//!
+//! sources → Copies ┬ Forwarder → lane → TCP → …                    a store of the first copy
+//!                  └ Forwarder → lane → TCP → …                    a store of the second copy
 //! ```
 //!
 //! - [`wire`]: the protocol (`docs/format/node-protocol.md`). [`sender`] and [`session`] are its
 //!   two sides without input and output, so that a test can cut, delay and repeat as it likes.
 //! - [`Forwarder`]: a [`Deliver`](crate::Deliver), the collector's side. [`spool`] and
 //!   [`directory`] are what it keeps on disk.
+//! - [`Copies`]: the same for several copies of all lines, each on stores of its own.
 //! - [`NodeListener`]: the store's side, over a [`NodeStore`].
 //!
 //! Each frame gets a number for the store it is sent to, and keeps that number when it is resent.
@@ -33,6 +37,7 @@ pub mod session;
 pub mod spool;
 pub mod wire;
 
+mod copies;
 mod forward;
 mod forward_state;
 mod lane;
@@ -43,11 +48,13 @@ mod queue;
 mod simulation;
 mod status;
 
-pub use forward::{ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
+pub use copies::Copies;
+pub use directory::Place;
+pub use forward::{Forward, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX, forward};
 pub use forward_state::ForwardConfig;
 pub use listen::{CONNECTIONS_MAX, NodeListenConfig, NodeListener, NodeStore};
 pub use secret::Secret;
-pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
+pub use status::{CollectorStatus, CopiesStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};
 
 /// A poisoned lock means that a thread panicked; the guarded data is consistent between statements.
