@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use collector::node::Forwarder;
+use collector::node::Forward;
 use collector::{Accounting, Deliver};
 use platform::threads::STACK_BYTES;
 use platform::{Clock, RealClock, RealDisk};
@@ -55,7 +55,8 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     let listener = bind(&config).await?;
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
-    let forwarder = Arc::new(Forwarder::start(config.collect.clone(), Arc::new(RealDisk))?);
+    let forwarder: Arc<dyn Forward> =
+        collector::node::forward(config.collect.clone(), Arc::new(RealDisk))?;
     let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let parser = Parser::new(&ParserConfig {

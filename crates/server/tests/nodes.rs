@@ -259,6 +259,55 @@ fn of_two_stores_one_dies_and_comes_back() {
     }
 }
 
+/// The numbers that a store alone has, each with the id of its line.
+fn ids(store: &Server) -> BTreeMap<String, String> {
+    let rows = store.query("app_name:=numbers", "include=_line_id");
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
+    rows.iter().map(|row| (text(row, "_line_id"), text(row, "_msg"))).collect()
+}
+
+#[test]
+fn two_copies_are_equal_though_a_store_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = Store::start(&dir.path().join("first"));
+    let second = Store::start(&dir.path().join("second"));
+    let copies = ["--copy", &first.address, "--copy", &second.address];
+    let collector = Collector::start(&dir.path().join("spool"), &[], &copies);
+    let copies = format!("copies = [['{}'], ['{}']]", first.server.http, second.server.http);
+    let query = Server::start_with(&[], &format!("[cluster]\n{copies}\n"));
+    collector.wait_for("both copies", |nodes| (0..2).all(|copy| state(nodes, copy) == "connected"));
+    let sender = Sender::start(&collector);
+    for _ in 0..2 {
+        sender.wait_for_more(5_000);
+        first.server.kill();
+        collector.wait_for("the loss of a copy", |nodes| {
+            state(nodes, 0) == "away" && nodes["copies"]["lines_single"].as_u64() > Some(1_000)
+        });
+        let before = query.count("app_name:=numbers");
+        sender.wait_for_more(2_000);
+        query.wait_for("answers from the other copy", |query| {
+            query.count("app_name:=numbers") > before
+        });
+        first.start_again("");
+        collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    }
+    let sent = sender.end();
+    collector.wait_delivered(sent);
+    for store in [&first.server, &second.server] {
+        assert_each_once(&[store], sent);
+    }
+    let (of_first, of_second) = (ids(&first.server), ids(&second.server));
+    assert_eq!(of_first.len() as u64, sent);
+    assert!(of_first == of_second, "a line has one id in both copies");
+    let nodes = collector.nodes();
+    assert_eq!(nodes["copies"]["lines_single"], 0);
+    assert_eq!(nodes["copies"]["lines_missing"], serde_json::json!([0, 0]));
+    assert_eq!((&nodes["stores"][0]["copy"], &nodes["stores"][1]["copy"]), (&1.into(), &2.into()));
+    let metrics = request_to(&collector.http, "GET", "/metrics", &[], b"").unwrap().text();
+    assert!(metrics.contains("loginson_copies_lines_single 0"), "{metrics}");
+    assert!(metrics.contains("loginson_copy_lines_missing{copy=\"2\"} 0"), "{metrics}");
+}
+
 #[test]
 fn a_collector_is_stopped_and_killed_while_the_store_is_away() {
     let dir = tempfile::tempdir().unwrap();

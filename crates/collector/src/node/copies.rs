@@ -67,6 +67,7 @@ struct Turn {
 impl Copies {
     /// Opens the spool directories and starts to connect. Frames are accepted from now on.
     pub fn start(config: ForwardConfig, disk: Arc<dyn Disk>) -> Result<Copies, ForwardError> {
+        assert!(!config.copies.is_empty(), "there is a copy to deliver to");
         let sizes: Vec<usize> = config.copies.iter().map(Vec::len).collect();
         if sizes.contains(&0) || sizes.iter().any(|size| *size != sizes[0]) {
             return Err(ForwardError::Uneven(sizes));
