@@ -306,6 +306,22 @@ fn two_copies_are_equal_though_a_store_is_killed() {
     let metrics = request_to(&collector.http, "GET", "/metrics", &[], b"").unwrap().text();
     assert!(metrics.contains("loginson_copies_lines_single 0"), "{metrics}");
     assert!(metrics.contains("loginson_copy_lines_missing{copy=\"2\"} 0"), "{metrics}");
+
+    let compare = |more: &[&str]| {
+        let copies = ["--copy", &first.server.http, "--copy", &second.server.http];
+        let output = loginson(&[&["compare-copies"], &copies[..], more].concat()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, text) = compare(&["--ids"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&format!("the copies are equal: {sent} lines")), "{text}");
+    let line = b"{\"_time\":\"2026-01-31T12:10:00Z\",\"_msg\":\"of one copy\"}\n";
+    assert_eq!(second.server.post("/insert/jsonline", line).status, 200);
+    let (code, text) = compare(&[]);
+    assert_eq!(code, Some(1), "{text}");
+    let expected = "2026-01-31T12:00:00Z: 0 lines in copy 1, 1 in copy 2\n  node ";
+    assert!(text.contains(expected) && text.contains("differ in 1 of"), "{text}");
 }
 
 #[test]

@@ -312,6 +312,35 @@ mod tests {
     }
 
     #[test]
+    fn frames_with_numbers_do_not_overtake_and_the_least_number_is_known() {
+        let mut queue = Queue::new(1, 600, 600, false);
+        queue.start_numbers(5);
+        assert_eq!(queue.number_least(), 5, "nothing came yet");
+        let mut push = |queue: &mut Queue, number| {
+            assert!(queue.accepts(200, false));
+            let placed = queue.push(Waiting { number: Some(number), ..waiting(200) });
+            matches!(placed, Placed::Lane(0))
+        };
+        assert!(!push(&mut queue, 5), "the store is away");
+        assert!(!queue.accepts(200, true));
+        queue.open(0);
+        assert!(!push(&mut queue, 6), "5 waits");
+        assert!(!queue.accepts(200, true), "5 and 6 wait");
+        assert_eq!(queue.take(0).unwrap().number, Some(5));
+        assert_eq!(queue.number_least(), 6);
+        assert_eq!(queue.take_for_spool(1).len(), 1);
+        assert_eq!(queue.number_least(), 6, "not in the spool yet");
+        assert!(push(&mut queue, 7));
+        queue.spooled(200);
+        assert_eq!(queue.number_least(), 7);
+        assert!(queue.take(0).is_some());
+        assert_eq!(queue.number_least(), 8, "7 is with the lane");
+        assert!(queue.accepts(200, true));
+        queue.closed = true;
+        assert!(!queue.accepts(200, false));
+    }
+
+    #[test]
     fn frames_taken_by_the_spool_count_until_written() {
         let mut queue = Queue::new(1, 600, 600, true);
         queue.open(0);

@@ -115,41 +115,42 @@ pub fn run(args: CompareCopiesArgs) -> Result<()> {
 /// Counts the lines of a store by hour.
 fn count_hours(
     client: &Client,
-    query: &str,
+    filter: &str,
     times: &[(&str, &str)],
     mut found: impl FnMut(String, u64),
 ) -> Result<()> {
-    let mut params = vec![("query", query), ("step", "1h")];
-    params.extend(times);
-    let path = "/select/logsql/hits";
-    let answer = client.get(path, &params)?.map_err(|refusal| explain_query_refusal(&refusal))?;
-    let answer: Value = serde_json::from_reader(answer.into_body().into_reader())?;
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    for group in list(&answer["hits"]) {
-        for (hour, lines) in list(&group["timestamps"]).iter().zip(list(&group["values"])) {
-            let (Some(hour), Some(lines)) = (hour.as_str(), lines.as_u64()) else {
-                bail!("the answer of {path} is not understood");
-            };
-            if lines > 0 {
-                found(hour.to_owned(), lines);
-            }
-        }
-    }
-    Ok(())
+    let query = format!("({filter}) | stats by (_time:1h) count() lines");
+    each_row(client, &query, times, |row| {
+        found(text(row, "_time")?.to_owned(), text(row, "lines")?.parse()?);
+        Ok(())
+    })
 }
 
 /// Gives the id of each line that a store has of an hour.
 fn count_frames(
     client: &Client,
-    query: &str,
+    filter: &str,
     hour: &str,
     times: &[(&str, &str)],
     mut found: impl FnMut(LineId),
 ) -> Result<()> {
     // `_time:2026-01-31T12Z` means the whole hour.
     let hour = hour.get(..13).ok_or_else(|| anyhow!("'{}' is not an hour", escaped(hour)))?;
-    let query = format!("({query}) _time:{hour}Z | fields _line_id");
-    let mut params = vec![("query", query.as_str()), ("format", "jsonl"), ("include", "_line_id")];
+    let query = format!("({filter}) _time:{hour}Z | fields _line_id");
+    each_row(client, &query, times, |row| {
+        found(text(row, "_line_id")?.parse()?);
+        Ok(())
+    })
+}
+
+/// Runs a query as an export, which has no limit on time or rows.
+fn each_row(
+    client: &Client,
+    query: &str,
+    times: &[(&str, &str)],
+    mut take: impl FnMut(&Value) -> Result<()>,
+) -> Result<()> {
+    let mut params = vec![("query", query), ("format", "jsonl")];
     params.extend(times);
     let answer = client.get("/api/v1/export", &params)?;
     let answer = answer.map_err(|refusal| explain_query_refusal(&refusal))?;
@@ -158,10 +159,13 @@ fn count_frames(
         if let Some(message) = row["_error"]["message"].as_str() {
             bail!("{}", escaped(message));
         }
-        let id = row["_line_id"].as_str().ok_or_else(|| anyhow!("a row has no _line_id"))?;
-        found(id.parse()?);
+        take(&row)?;
     }
     Ok(())
+}
+
+fn text<'a>(row: &'a Value, field: &str) -> Result<&'a str> {
+    row[field].as_str().ok_or_else(|| anyhow!("a row of the answer has no field {field}"))
 }
 
 fn all_equal(lines: &[u64]) -> bool {
@@ -208,7 +212,7 @@ fn differences(frames: &Frames) -> Vec<String> {
         }
         unequal_before = unequal;
     }
-    let text = |range: &Range| {
+    let describe = |range: &Range| {
         let Range { node, first, last, lines, .. } = range;
         let numbers = match first == last {
             true => format!("frame {first}"),
@@ -216,7 +220,7 @@ fn differences(frames: &Frames) -> Vec<String> {
         };
         format!("node {node:08x}, {numbers}: {}", by_copy(lines))
     };
-    ranges.iter().map(text).collect()
+    ranges.iter().map(describe).collect()
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl TryFrom<&RawCollect> for ForwardConfig {
         ensure!(
             spool_bytes_max / spools >= SPOOL_BYTES_MIN,
             "collect.spool_bytes_max must be at least {}MiB{}",
-            spools * SPOOL_BYTES_MIN >> 20,
+            (spools * SPOOL_BYTES_MIN) >> 20,
             if spools > 1 { ", 256MiB for each store of each copy" } else { "" }
         );
         let window_bytes = bytes("window_bytes", &raw.window_bytes)?;

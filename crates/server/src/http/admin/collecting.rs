@@ -284,8 +284,7 @@ fn copying(copies: &CopiesStatus, out: &mut Text) {
     );
     let name = "loginson_copy_lines_missing";
     out.head(name, "gauge", "Lines that the stores of the copy have not acknowledged yet.");
-    for (copy, lines) in (1..).zip(&copies.lines_missing) {
-        let copy: u64 = copy;
+    for (copy, lines) in (1_u32..).zip(&copies.lines_missing) {
         out.sample(name, &[("copy", copy.to_string().as_str())], *lines);
     }
 }
