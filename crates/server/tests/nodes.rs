@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Server, loginson, request_to};
+use common::{PATIENCE, Server, encoded, loginson, request_to};
 use serde_json::Value;
 
 /// Lines that the sender of a test writes at once.
@@ -259,11 +259,13 @@ fn of_two_stores_one_dies_and_comes_back() {
     }
 }
 
-/// The numbers that a store alone has, each with the id of its line.
+/// The lines that a store alone has, by id.
 fn ids(store: &Server) -> BTreeMap<String, String> {
-    let rows = store.query("app_name:=numbers", "include=_line_id");
-    let text = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
-    rows.iter().map(|row| (text(row, "_line_id"), text(row, "_msg"))).collect()
+    let query = encoded("app_name:=numbers | fields _line_id, _msg");
+    let answer = store.get(&format!("/api/v1/export?format=jsonl&query={query}"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = |row: &Value, field: &str| row[field].as_str().expect("each row has it").to_owned();
+    answer.rows().iter().map(|row| (text(row, "_line_id"), text(row, "_msg"))).collect()
 }
 
 #[test]
@@ -276,22 +278,30 @@ fn two_copies_are_equal_though_a_store_is_killed() {
     let copies = format!("copies = [['{}'], ['{}']]", first.server.http, second.server.http);
     let query = Server::start_with(&[], &format!("[cluster]\n{copies}\n"));
     collector.wait_for("both copies", |nodes| (0..2).all(|copy| state(nodes, copy) == "connected"));
-    let sender = Sender::start(&collector);
+    let mut stream = TcpStream::connect(collector.syslog).unwrap();
+    let mut sent = 0;
+    let mut send = |batches: u64| {
+        for _ in 0..batches {
+            send_batch(&mut stream, sent);
+            sent += BATCH;
+        }
+        sent
+    };
     for _ in 0..2 {
-        sender.wait_for_more(5_000);
+        send(20);
         first.server.kill();
+        send(20);
         collector.wait_for("the loss of a copy", |nodes| {
-            state(nodes, 0) == "away" && nodes["copies"]["lines_single"].as_u64() > Some(1_000)
+            state(nodes, 0) == "away" && nodes["copies"]["lines_single"].as_u64() >= Some(BATCH)
         });
-        let before = query.count("app_name:=numbers");
-        sender.wait_for_more(2_000);
-        query.wait_for("answers from the other copy", |query| {
-            query.count("app_name:=numbers") > before
+        let all = send(5);
+        query.wait_for("all lines from the other copy", |query| {
+            query.count("app_name:=numbers") == all
         });
         first.start_again("");
         collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
     }
-    let sent = sender.end();
+    let sent = send(20);
     collector.wait_delivered(sent);
     for store in [&first.server, &second.server] {
         assert_each_once(&[store], sent);
