@@ -316,7 +316,7 @@ mod tests {
         let mut queue = Queue::new(1, 600, 600, false);
         queue.start_numbers(5);
         assert_eq!(queue.number_least(), 5, "nothing came yet");
-        let mut push = |queue: &mut Queue, number| {
+        let push = |queue: &mut Queue, number| {
             assert!(queue.accepts(200, false));
             let placed = queue.push(Waiting { number: Some(number), ..waiting(200) });
             matches!(placed, Placed::Lane(0))
