@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use collector::node::{
-    ForwardConfig, Forwarder, NodeIdentity, NodeListenConfig, NodeListener, NodeStore,
+    Forward, ForwardConfig, Forwarder, NodeIdentity, NodeListenConfig, NodeListener, NodeStore,
 };
 use collector::{Accounting, Deliver, KeepError, OnDurable, SourceKind, TcpConfig, TcpSource};
 use platform::{RealClock, RealDisk};
@@ -93,6 +93,7 @@ fn collect(listen: &str, store: &str) {
     let spool = std::env::temp_dir().join(format!("node_limit-{}", std::process::id()));
     let config = ForwardConfig {
         stores: vec![store.to_owned()],
+        copies: Vec::new(),
         spool_dir: spool.clone(),
         spool_bytes_max: 10 << 30,
         window_bytes: 32 << 20,

@@ -412,11 +412,11 @@ impl Run {
     }
 }
 
-/// A verified frame with decoded tables.
+/// A verified frame with decoded tables. Clones share its bytes, until one of them changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
     header: FrameHeader,
-    bytes: Memory,
+    bytes: Arc<Memory>,
     origins: Vec<Origin>,
     runs: Vec<Run>,
 }
@@ -460,7 +460,7 @@ impl Frame {
         let payload = &bytes[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
         let runs = decode_runs(&bytes[header.runs_offset()..header.origins_offset()]);
         check_runs(&runs, payload, origins.len(), header.lines)?;
-        Ok(Frame { header, bytes: bytes.into(), origins, runs })
+        Ok(Frame { header, bytes: Arc::new(bytes.into()), origins, runs })
     }
 
     /// Changes the number of the frame. Only the header is rewritten; lines and their checksum
@@ -488,11 +488,12 @@ impl Frame {
         }
         let mut lines = 0;
         let mut at = self.header.runs_offset();
+        let bytes = Arc::make_mut(&mut self.bytes);
         for run in &mut self.runs {
             if !(min_ns..=max_ns).contains(&run.received_ns) {
                 run.received_ns = to_ns;
                 lines += u64::from(run.lines);
-                self.bytes[at..at + 8].copy_from_slice(&to_ns.to_le_bytes());
+                bytes[at..at + 8].copy_from_slice(&to_ns.to_le_bytes());
             }
             at += RUN_BYTES;
         }
@@ -509,8 +510,12 @@ impl Frame {
     }
 
     fn set_header(&mut self, header: FrameHeader) {
+        if self.header == header {
+            return;
+        }
         self.header = header;
-        self.bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+        let bytes = Arc::make_mut(&mut self.bytes);
+        bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
     }
 
     /// The fixed fields.
@@ -762,6 +767,17 @@ mod tests {
         let frame = Frame::decode(frame.bytes().to_vec()).unwrap();
         assert_eq!((frame.header().sequence, frame.header().flags), (7, FRAME_FORWARDED));
         assert_eq!(frame.header().name(), (3, FORWARDED_NUMBER_MAX));
+    }
+
+    #[test]
+    fn clones_share_their_bytes_until_one_of_them_changes() {
+        let mut frame = sample();
+        let clone = frame.clone();
+        frame.set_sequence(42);
+        assert_eq!(frame.bytes().as_ptr(), clone.bytes().as_ptr(), "nothing changed");
+        frame.set_sequence(43);
+        assert_eq!((frame.header().sequence, clone.header().sequence), (43, 42));
+        assert_eq!(Frame::decode(clone.bytes().to_vec()).unwrap(), sample());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use collector::node::{ForwardConfig, Forwarder};
+use collector::node::{Forward, ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver};
 use platform::threads::STACK_BYTES;
 use platform::{Clock, RealClock, RealDisk};
@@ -56,14 +56,14 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     let listener = bind(&config).await?;
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
-    let forwarder = Arc::new(match &config.kafka {
+    let forwarder: Arc<dyn Forward> = match &config.kafka {
         Some(kafka) => {
             let log = Arc::new(KafkaAppend::new(kafka.clone()));
             let to = ForwardConfig { stores: log.partitions(), ..config.collect.clone() };
-            Forwarder::start_log(to, Arc::new(RealDisk), log)?
+            Arc::new(Forwarder::start_log(to, Arc::new(RealDisk), log)?)
         }
-        None => Forwarder::start(config.collect.clone(), Arc::new(RealDisk))?,
-    });
+        None => collector::node::forward(config.collect.clone(), Arc::new(RealDisk))?,
+    };
     let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let parser = Parser::new(&ParserConfig {

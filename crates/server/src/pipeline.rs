@@ -45,7 +45,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use collector::node::{ForwardConfig, Forwarder};
+use collector::node::{Forward, ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
 use platform::memory::Budget;
 use platform::{Clock, RealClock, RealDisk};
@@ -327,6 +327,7 @@ fn forward(engines: &EnginesConfig, config: &Config) -> Result<Arc<Forwarder>> {
     let log = Arc::new(KafkaAppend::new(engines.kafka.clone()));
     let to = ForwardConfig {
         stores: log.partitions(),
+        copies: Vec::new(),
         spool_dir: config.data_dir.join(SPOOL_DIR),
         window_bytes: PARTITION_WINDOW_BYTES,
         ..config.collect.clone()

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Server, loginson, request_to};
+use common::{PATIENCE, Server, encoded, loginson, request_to};
 use serde_json::Value;
 
 /// Lines that the sender of a test writes at once.
@@ -257,6 +257,81 @@ fn of_two_stores_one_dies_and_comes_back() {
         let share = store.server.count("app_name:=numbers");
         assert!(share > sent / 20, "{share} of {sent} lines are at {}", store.address);
     }
+}
+
+/// The lines that a store alone has, by id.
+fn ids(store: &Server) -> BTreeMap<String, String> {
+    let query = encoded("app_name:=numbers | fields _line_id, _msg");
+    let answer = store.get(&format!("/api/v1/export?format=jsonl&query={query}"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = |row: &Value, field: &str| row[field].as_str().expect("each row has it").to_owned();
+    answer.rows().iter().map(|row| (text(row, "_line_id"), text(row, "_msg"))).collect()
+}
+
+#[test]
+fn two_copies_are_equal_though_a_store_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = Store::start(&dir.path().join("first"));
+    let second = Store::start(&dir.path().join("second"));
+    let copies = ["--copy", &first.address, "--copy", &second.address];
+    let collector = Collector::start(&dir.path().join("spool"), &[], &copies);
+    let copies = format!("copies = [['{}'], ['{}']]", first.server.http, second.server.http);
+    let query = Server::start_with(&[], &format!("[cluster]\n{copies}\n"));
+    collector.wait_for("both copies", |nodes| (0..2).all(|copy| state(nodes, copy) == "connected"));
+    let mut stream = TcpStream::connect(collector.syslog).unwrap();
+    let mut sent = 0;
+    let mut send = |batches: u64| {
+        for _ in 0..batches {
+            send_batch(&mut stream, sent);
+            sent += BATCH;
+        }
+        sent
+    };
+    for _ in 0..2 {
+        send(20);
+        first.server.kill();
+        send(20);
+        collector.wait_for("the loss of a copy", |nodes| {
+            state(nodes, 0) == "away" && nodes["copies"]["lines_single"].as_u64() >= Some(BATCH)
+        });
+        let all = send(5);
+        query.wait_for("all lines from the other copy", |query| {
+            query.count("app_name:=numbers") == all
+        });
+        first.start_again("");
+        collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    }
+    let sent = send(20);
+    collector.wait_delivered(sent);
+    for store in [&first.server, &second.server] {
+        assert_each_once(&[store], sent);
+    }
+    let (of_first, of_second) = (ids(&first.server), ids(&second.server));
+    assert_eq!(of_first.len() as u64, sent);
+    assert!(of_first == of_second, "a line has one id in both copies");
+    let nodes = collector.nodes();
+    assert_eq!(nodes["copies"]["lines_single"], 0);
+    assert_eq!(nodes["copies"]["lines_missing"], serde_json::json!([0, 0]));
+    assert_eq!((&nodes["stores"][0]["copy"], &nodes["stores"][1]["copy"]), (&1.into(), &2.into()));
+    let metrics = request_to(&collector.http, "GET", "/metrics", &[], b"").unwrap().text();
+    assert!(metrics.contains("loginson_copies_lines_single 0"), "{metrics}");
+    assert!(metrics.contains("loginson_copy_lines_missing{copy=\"2\"} 0"), "{metrics}");
+
+    let compare = |more: &[&str]| {
+        let copies = ["--copy", &first.server.http, "--copy", &second.server.http];
+        let output = loginson(&[&["compare-copies"], &copies[..], more].concat()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, text) = compare(&["--ids"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&format!("the copies are equal: {sent} lines")), "{text}");
+    let line = b"{\"_time\":\"2026-01-31T12:10:00Z\",\"_msg\":\"of one copy\"}\n";
+    assert_eq!(second.server.post("/insert/jsonline", line).status, 200);
+    let (code, text) = compare(&[]);
+    assert_eq!(code, Some(1), "{text}");
+    let expected = "2026-01-31T12:00:00Z: 0 lines in copy 1, 1 in copy 2\n  node ";
+    assert!(text.contains(expected) && text.contains("differ in 1 of"), "{text}");
 }
 
 #[test]

@@ -21,7 +21,7 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -32,16 +32,16 @@ use platform::{Disk, DiskLock, LockError};
 use record::Frame;
 use segment::SegmentError;
 
-use super::directory::{Directory, DirectoryError};
-use super::forward_state::ForwardState;
-use super::forward_state::{ForwardConfig, PANIC_PAUSE};
+use super::copies::{self, Copies};
+use super::directory::{Directory, DirectoryError, Place};
+use super::forward_state::{ForwardConfig, ForwardState, OneOfCopies, PANIC_PAUSE};
 use super::lane::Lane;
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::log_lane::{AppendLog, LogLane};
 use super::queue::{Placed, Queue, Waiting};
-use super::spool::Spool;
-use super::status::{ForwardStatus, SpoolStatus};
+use super::spool::{STRIPE, Spool};
+use super::status::{ForwardStatus, Link, SpoolStatus, StoreStatus};
 use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 
 /// Bytes of frames that wait for a store or for the spool. Beyond this, delivery blocks.
@@ -52,9 +52,9 @@ pub const SPOOL_AFTER: Duration = Duration::from_secs(1);
 /// Frames are written to the spool and synced in groups of up to this many bytes.
 const SPOOL_GROUP_BYTES: usize = 8 << 20;
 /// How often a full or failing disk is retried.
-const SPOOL_RETRY: Duration = Duration::from_millis(500);
+pub(super) const SPOOL_RETRY: Duration = Duration::from_millis(500);
 /// How long frames with a waiting sender wait for room.
-const AWAITED_MAX: Duration = Duration::from_secs(10);
+pub(super) const AWAITED_MAX: Duration = Duration::from_secs(10);
 /// At an orderly end stores have this long to acknowledge; the rest goes to the spool.
 const STOP_DRAIN: Duration = Duration::from_secs(3);
 
@@ -79,27 +79,92 @@ pub enum ForwardError {
     /// A spool file cannot be used.
     #[error(transparent)]
     Spool(#[from] SegmentError),
+    /// Lines wait for stores that this configuration does not deliver to.
+    #[error(
+        "{lines} lines in {} wait for stores of another configuration{}; start with that configuration until /api/v1/nodes shows none of \
+         them in the spool, or, to give these lines up, delete the .hot files in that directory",
+        dir.display(),
+        place.map(|place| format!(" ({place})")).unwrap_or_default()
+    )]
+    LeftOver {
+        /// The directory.
+        dir: PathBuf,
+        /// The place of their store, if they were for one of several copies.
+        place: Option<Place>,
+        /// The lines.
+        lines: u64,
+    },
+    /// The copies are of different sizes.
+    #[error(
+        "the copies have {0:?} stores; each copy needs equally many, because a store holds the same lines as the store at its position in the \
+         other copies"
+    )]
+    Uneven(Vec<usize>),
     /// A thread cannot be started.
     #[error("cannot start a thread to send frames: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// Delivers to stores over the network. Dropping it stops it, as [`stop`](Self::stop) does.
+/// A [`Deliver`] to stores in other processes.
+pub trait Forward: Deliver {
+    /// From now on nobody waits for room: frames that find none are dropped and counted. Must be
+    /// called before the sources are stopped.
+    fn begin_stop(&self);
+
+    /// Gives stores a few seconds to acknowledge, spools the rest, and ends. A second call does
+    /// nothing.
+    fn stop(&self);
+
+    /// The state of the queue, the spool and each store.
+    fn status(&self) -> ForwardStatus;
+}
+
+/// Starts to deliver each frame to one of several stores, or to one store of each copy.
+pub fn forward(
+    config: ForwardConfig,
+    disk: Arc<dyn Disk>,
+) -> Result<Arc<dyn Forward>, ForwardError> {
+    Ok(match config.copies.is_empty() {
+        true => Arc::new(Forwarder::start(config, disk)?),
+        false => Arc::new(Copies::start(config, disk)?),
+    })
+}
+
+/// Delivers each frame to one of several stores over the network. Dropping it stops it, as
+/// [`stop`](Forward::stop) does.
 pub struct Forwarder {
     shared: Arc<ForwardState>,
     node: u32,
     sequence: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    _lock: Box<dyn DiskLock>,
+    _lock: Option<Box<dyn DiskLock>>,
+}
+
+/// The work of a lane's thread: of the lane with an index.
+type LaneWork<'a> = &'a dyn Fn(Arc<ForwardState>, usize, Poll) -> Box<dyn FnOnce() + Send>;
+
+/// Locks and opens a spool directory.
+pub(super) fn open_directory(
+    dir: &Path,
+    disk: &Arc<dyn Disk>,
+) -> Result<(Box<dyn DiskLock>, Directory), ForwardError> {
+    disk.create_dir_all(dir).map_err(DirectoryError::io(dir, "create"))?;
+    let lock_path = dir.join("LOCK");
+    let lock = disk.lock(&lock_path).map_err(|error| match error {
+        LockError::Held { holder } => ForwardError::Locked { dir: dir.to_owned(), holder },
+        LockError::Io(source) => DirectoryError::io(&lock_path, "lock")(source).into(),
+    })?;
+    Ok((lock, Directory::open(Arc::clone(disk), dir)?))
 }
 
 impl Forwarder {
     /// Opens the spool directory and starts to connect. Frames are accepted from now on.
     pub fn start(config: ForwardConfig, disk: Arc<dyn Disk>) -> Result<Forwarder, ForwardError> {
-        Forwarder::with_lanes(config, disk, |shared, index, poll| {
+        let work = |shared, index, poll| -> Box<dyn FnOnce() + Send> {
             let lane = Lane::new(shared, index, poll);
             Box::new(move || lane.run())
-        })
+        };
+        Forwarder::start_locked(config, disk, &work)
     }
 
     /// As [`start`](Self::start), to a log: `config.stores` names its partitions, for people.
@@ -108,27 +173,52 @@ impl Forwarder {
         disk: Arc<dyn Disk>,
         log: Arc<dyn AppendLog>,
     ) -> Result<Forwarder, ForwardError> {
-        Forwarder::with_lanes(config, disk, |shared, index, poll| {
+        let work = |shared, index, poll| -> Box<dyn FnOnce() + Send> {
             let lane = LogLane::new(shared, Arc::clone(&log), index, poll);
             Box::new(move || lane.run())
-        })
+        };
+        Forwarder::start_locked(config, disk, &work)
     }
 
-    fn with_lanes(
+    fn start_locked(
         config: ForwardConfig,
         disk: Arc<dyn Disk>,
-        work: impl Fn(Arc<ForwardState>, usize, Poll) -> Box<dyn FnOnce() + Send>,
+        work: LaneWork<'_>,
+    ) -> Result<Forwarder, ForwardError> {
+        let (lock, mut directory) = open_directory(&config.spool_dir, &disk)?;
+        let lost = &config.lost_stores;
+        copies::retire_places(&mut directory, &[], lost, &config.spool_dir, &disk)?;
+        let directory = Arc::new(Mutex::new(directory));
+        let mut forwarder = Self::start_lanes(config, disk, directory, None, work)?;
+        forwarder._lock = Some(lock);
+        Ok(forwarder)
+    }
+
+    /// Starts in a locked directory, as a place among the copies: frames come by
+    /// [`push_numbered`](Self::push_numbered).
+    pub(super) fn start_in(
+        config: ForwardConfig,
+        disk: Arc<dyn Disk>,
+        directory: Arc<Mutex<Directory>>,
+        copy: Option<OneOfCopies>,
+    ) -> Result<Forwarder, ForwardError> {
+        let work = |shared, index, poll| -> Box<dyn FnOnce() + Send> {
+            let lane = Lane::new(shared, index, poll);
+            Box::new(move || lane.run())
+        };
+        Forwarder::start_lanes(config, disk, directory, copy, &work)
+    }
+
+    fn start_lanes(
+        config: ForwardConfig,
+        disk: Arc<dyn Disk>,
+        directory: Arc<Mutex<Directory>>,
+        copy: Option<OneOfCopies>,
+        work: LaneWork<'_>,
     ) -> Result<Forwarder, ForwardError> {
         assert!(!config.stores.is_empty(), "there is a store to deliver to");
         let dir = config.spool_dir.clone();
-        disk.create_dir_all(&dir).map_err(DirectoryError::io(&dir, "create"))?;
-        let lock_path = dir.join("LOCK");
-        let lock = disk.lock(&lock_path).map_err(|error| match error {
-            LockError::Held { holder } => ForwardError::Locked { dir: dir.clone(), holder },
-            LockError::Io(source) => DirectoryError::io(&lock_path, "lock")(source).into(),
-        })?;
-        let directory = Directory::open(Arc::clone(&disk), &dir)?;
-        let node = directory.identity().node;
+        let node = lock(&directory).identity().node;
         let (mut spool, warnings) = Spool::open(disk, &dir, node, config.spool_bytes_max)?;
         for warning in warnings {
             tracing::warn!("{warning}; its lines are lost");
@@ -146,11 +236,18 @@ impl Forwarder {
         let lanes = lanes.collect::<std::io::Result<Vec<_>>>()?;
         let (lanes, polls): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
         let (window, always) = (config.window_bytes, config.spool_always);
+        let mut queue = Queue::new(lanes.len(), window, WAITING_BYTES_MAX, always);
+        let mut suffix = String::new();
+        if let Some(copy) = &copy {
+            queue.start_numbers(lock(&directory).next_number(copy.owner()));
+            suffix = format!("-{}-{}", copy.place.copy + 1, copy.place.stripe + 1);
+        }
         let shared = Arc::new(ForwardState {
-            queue: Mutex::new(Queue::new(lanes.len(), window, WAITING_BYTES_MAX, always)),
+            copy,
+            queue: Mutex::new(queue),
             changed: Condvar::new(),
             spool: Mutex::new(spool),
-            directory: Mutex::new(directory),
+            directory,
             lanes,
             claimed: Mutex::default(),
             lines_damaged: AtomicU64::new(0),
@@ -163,7 +260,7 @@ impl Forwarder {
             node,
             sequence: AtomicU64::new(1),
             threads: Mutex::default(),
-            _lock: lock,
+            _lock: None,
         };
         let spawn = |name: String, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name).spawn(work)?;
@@ -171,23 +268,56 @@ impl Forwarder {
             Ok::<_, std::io::Error>(())
         };
         let spooling = Arc::clone(&shared);
-        spawn("spool".to_owned(), Box::new(move || spooling.spool_frames()))?;
+        spawn(format!("spool{suffix}"), Box::new(move || spooling.spool_frames()))?;
         for (index, poll) in polls.into_iter().enumerate() {
-            spawn(format!("lane-{index}"), work(Arc::clone(&shared), index, poll))?;
+            let name = if suffix.is_empty() { format!("-{index}") } else { suffix.clone() };
+            spawn(format!("lane{name}"), work(Arc::clone(&shared), index, poll))?;
         }
         Ok(forwarder)
     }
 
-    /// From now on nobody waits for room: frames that find none are dropped and counted. Must be
-    /// called before the sources are stopped.
-    pub fn begin_stop(&self) {
+    /// Whether [`push_numbered`](Self::push_numbered) finds room for a frame, in the window of the
+    /// store if it is to be sent `at_once`.
+    pub(super) fn accepts(&self, bytes: usize, at_once: bool) -> bool {
+        self.shared.queue().accepts(bytes, at_once)
+    }
+
+    /// Takes a frame that has a number of the stripe, and that was
+    /// [accepted](Self::accepts).
+    pub(super) fn push_numbered(&self, frame: Frame, number: u64, on_durable: OnDurable) {
+        let copy = self.shared.copy.as_ref().expect("it delivers to one of several copies");
+        let lines = u64::from(frame.header().lines);
+        let lines_in_memory = Arc::clone(&copy.lines_in_memory);
+        lines_in_memory.fetch_add(lines, Relaxed);
+        let on_durable: OnDurable = Box::new(move |result| {
+            lines_in_memory.fetch_sub(lines, Relaxed);
+            on_durable(result);
+        });
+        let waiting = Waiting { frame, number: Some(number), on_durable, since: Instant::now() };
+        let placed = self.shared.queue().push(waiting);
+        match placed {
+            Placed::Lane(lane) => self.shared.lanes[lane].wake(),
+            Placed::Waiting => self.shared.notify(),
+            Placed::Full(_) => unreachable!("a frame with a number finds a place"),
+        }
+    }
+
+    /// Lines that the store has not acknowledged, as far as they are known (see
+    /// [`CopiesStatus`](super::CopiesStatus)).
+    pub(super) fn lines_missing(&self) -> u64 {
+        let copy = self.shared.copy.as_ref();
+        let in_memory = copy.map_or(0, |copy| copy.lines_in_memory.load(Relaxed));
+        in_memory + self.shared.spool().lines()
+    }
+}
+
+impl Forward for Forwarder {
+    fn begin_stop(&self) {
         self.shared.queue().closing = true;
         self.shared.notify();
     }
 
-    /// Gives stores a few seconds to acknowledge, spools the rest, and ends. A second call does
-    /// nothing.
-    pub fn stop(&self) {
+    fn stop(&self) {
         self.begin_stop();
         let shared = &self.shared;
         let until = Instant::now() + STOP_DRAIN;
@@ -220,8 +350,7 @@ impl Forwarder {
         }
     }
 
-    /// The state of the queue, the spool and each store.
-    pub fn status(&self) -> ForwardStatus {
+    fn status(&self) -> ForwardStatus {
         let shared = &self.shared;
         let (spool, by_store) = {
             let spool = shared.spool();
@@ -240,15 +369,24 @@ impl Forwarder {
             store.bytes_in_memory = queue.lane_bytes(index) as u64;
             let spooled = store.store.and_then(|id| by_store.get(&id).copied());
             store.bytes_spooled = spooled.unwrap_or(0);
+            if let Some(copy) = &shared.copy {
+                store.copy = Some(copy.place.copy);
+                store.bytes_spooled = spool.bytes;
+            }
         }
+        let connected = |store: &StoreStatus| matches!(store.link, Link::Connected);
+        let ready = !spool.full || stores.iter().any(connected);
         let known: Vec<u32> = stores.iter().filter_map(|store| store.store).collect();
-        let unknown = by_store.into_iter().filter(|(store, _)| !known.contains(store));
+        let unknown =
+            by_store.into_iter().filter(|(store, _)| *store != STRIPE && !known.contains(store));
         ForwardStatus {
             node: self.node,
             waiting_bytes: queue.waiting_bytes() as u64,
             spool,
             stores,
             bound_elsewhere: unknown.collect(),
+            ready,
+            copies: None,
             threads_failed: shared.threads_failed.load(Relaxed),
         }
     }
@@ -285,7 +423,7 @@ impl Deliver for Forwarder {
     ) -> Result<(), KeepError> {
         let shared = &self.shared;
         let since = Instant::now();
-        let mut waiting = Waiting { frame, on_durable, since };
+        let mut waiting = Waiting { frame, number: None, on_durable, since };
         let mut queue = shared.queue();
         let error = loop {
             if queue.closed {
@@ -430,9 +568,18 @@ impl ForwardState {
         let mut spool = self.spool();
         let result = match spool.has_room(hand.frames.len(), hand.bytes as u64) {
             true => {
-                let mut refs: Vec<&mut Frame> =
-                    hand.frames.iter_mut().map(|waiting| &mut waiting.frame).collect();
-                spool.append(&mut refs).map_err(|error| error.to_string())
+                let appended = match self.copy {
+                    None => {
+                        let frames = hand.frames.iter_mut().map(|waiting| &mut waiting.frame);
+                        spool.append(&mut frames.collect::<Vec<_>>())
+                    }
+                    Some(_) => {
+                        hand.frames.make_contiguous().sort_by_key(|waiting| waiting.number);
+                        let numbered = hand.frames.iter_mut().map(Waiting::numbered);
+                        spool.append_numbered(&mut numbered.collect::<Vec<_>>())
+                    }
+                };
+                appended.map_err(|error| error.to_string())
             }
             false => Err(format!(
                 "the spool has reached its limit of {} bytes (spool_bytes_max)",

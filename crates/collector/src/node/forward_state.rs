@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::directory::Directory;
+use super::copies::Room;
+use super::directory::{Directory, NumberOwner, Place};
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::queue::Queue;
 use super::secret::Secret;
-use super::spool::Spool;
+use super::spool::{STRIPE, Spool};
 
 /// The pause before a thread that panicked resumes, so that repeated panics do not flood the log.
 pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(1);
@@ -21,11 +22,14 @@ pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(1);
 /// The stores that frames go to, and the limits of delivery.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
-    /// Stores as `HOST:PORT`; at least one.
+    /// Stores as `HOST:PORT`; at least one, unless there are `copies`.
     pub stores: Vec<String>,
+    /// Instead of `stores`: the stores of each copy, at least two copies of equally many stores.
+    pub copies: Vec<Vec<String>>,
     /// The directory of waiting frames and of the collector's persistent state.
     pub spool_dir: PathBuf,
-    /// Bytes of the files in that directory. Beyond this, senders are pushed back.
+    /// Bytes of the files in that directory. Beyond this, senders are pushed back. With copies,
+    /// each store has an equal share of them.
     pub spool_bytes_max: u64,
     /// Bytes that are sent to each store and not acknowledged.
     pub window_bytes: usize,
@@ -37,14 +41,30 @@ pub struct ForwardConfig {
     pub secret: Option<Arc<Secret>>,
 }
 
+/// What a forwarder knows that delivers to one store of one copy: its frames have numbers.
+pub(super) struct OneOfCopies {
+    pub(super) place: Place,
+    /// Signalled together with `changed`.
+    pub(super) room: Arc<Room>,
+    /// Lines of frames in memory whose sources were not notified yet.
+    pub(super) lines_in_memory: Arc<AtomicU64>,
+}
+
+impl OneOfCopies {
+    pub(super) fn owner(&self) -> NumberOwner {
+        NumberOwner::Stripe(self.place.stripe)
+    }
+}
+
 /// The state shared by the threads.
 pub(super) struct ForwardState {
     pub(super) config: ForwardConfig,
+    pub(super) copy: Option<OneOfCopies>,
     pub(super) queue: Mutex<Queue>,
     /// Signalled when frames arrived or left, and when the process stops.
     pub(super) changed: Condvar,
     pub(super) spool: Mutex<Spool>,
-    pub(super) directory: Mutex<Directory>,
+    pub(super) directory: Arc<Mutex<Directory>>,
     pub(super) lanes: Vec<LaneHandle>,
     /// The connected stores, each with the index of its lane.
     pub(super) claimed: Mutex<BTreeMap<u32, usize>>,
@@ -61,6 +81,14 @@ impl ForwardState {
     /// Signals that there may be room or new frames.
     pub(super) fn notify(&self) {
         self.changed.notify_all();
+        if let Some(copy) = &self.copy {
+            copy.room.signal();
+        }
+    }
+
+    /// Whom the spool's files for a store are bound to.
+    pub(super) fn spool_key(&self, store: u32) -> u32 {
+        if self.copy.is_some() { STRIPE } else { store }
     }
 
     pub(super) fn spool(&self) -> MutexGuard<'_, Spool> {

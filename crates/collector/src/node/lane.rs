@@ -20,13 +20,14 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use record::Frame;
 
+use super::directory::NumberOwner;
 use super::forward_state::{ForwardState, PANIC_PAUSE};
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::queue::Waiting;
 use super::secret;
 use super::sender::{Heard, Sender};
-use super::spool::BoundReader;
+use super::spool::{BoundReader, STRIPE};
 use super::status::Link;
 use super::wire::{self, StoreHealth};
 use crate::deliver::OnDurable;
@@ -175,8 +176,12 @@ impl Lane {
         drop(state);
         if !known {
             let (address, dir) = (&self.out().address, self.shared.config.spool_dir.display());
+            let elsewhere = match self.shared.copy {
+                None => "lines go to other stores, or wait",
+                Some(_) => "lines for it wait",
+            };
             tracing::warn!(
-                "store {address} is away: {error}; lines go to other stores, or wait in {dir}; the connection will be retried"
+                "store {address} is away: {error}; {elsewhere} in {dir}; the connection will be retried"
             );
         }
     }
@@ -221,6 +226,7 @@ impl Lane {
             unacknowledged: HashMap::new(),
             read: HashSet::new(),
             store: 0,
+            last_file: 0,
             heard: now,
             said: now,
             file_turn: false,
@@ -280,7 +286,9 @@ impl Lane {
             self.unsettled.iter_mut().map(|item| (item.number, &mut item.frame)).collect();
         let mut spool = self.shared.spool();
         let bound = match spool.has_room(numbered.len(), bytes as u64) {
-            true => spool.bind(store, &mut numbered).map_err(|error| error.to_string()),
+            true => spool
+                .bind(self.shared.spool_key(store), &mut numbered)
+                .map_err(|error| error.to_string()),
             false => Err("the spool has reached its limit".to_owned()),
         };
         drop(spool);
@@ -319,6 +327,8 @@ struct Connection {
     read: HashSet<u64>,
     /// The store's id; 0 until it is known.
     store: u32,
+    /// With copies: the last file of the spool that was put into `files`.
+    last_file: u64,
     heard: Instant,
     said: Instant,
     /// Whether the next frame is taken from the spool if there are frames in memory too.
@@ -434,8 +444,12 @@ impl Connection {
         }
         // Until it gets a number, it stays in `taken`, and returns to the queue when the connection
         // ends.
-        let number = lock(&lane.shared.directory).issue_numbers(self.store, 1);
-        let number = number.map_err(|error| error.to_string())?;
+        let number = match self.taken.as_ref().and_then(|waiting| waiting.number) {
+            Some(number) => number,
+            None => lock(&lane.shared.directory)
+                .issue_numbers(NumberOwner::Store(self.store), 1)
+                .map_err(|error| error.to_string())?,
+        };
         let Waiting { frame, on_durable, .. } = self.taken.take().expect("just taken");
         Ok(Some(Item { number, frame, from: From::Memory(on_durable) }))
     }
@@ -473,13 +487,20 @@ impl Connection {
         }
     }
 
-    /// Binds the oldest unbound file to this store. `None` while the spool's thread holds the
-    /// spool: it wakes all lanes when it is done.
-    fn take_file(&self, lane: &Lane) -> Result<Option<BoundReader>, String> {
+    /// Binds the oldest unbound file to this store; with copies, the next file is bound already.
+    /// `None` while the spool's thread holds the spool: it wakes all lanes when it is done.
+    fn take_file(&mut self, lane: &Lane) -> Result<Option<BoundReader>, String> {
         let Some(mut spool) = lane.shared.try_spool() else { return Ok(None) };
+        if lane.shared.copy.is_some() {
+            let next = spool.bound_after(STRIPE, self.last_file);
+            let Some(bound) = next.map_err(|error| error.to_string())? else { return Ok(None) };
+            self.last_file = bound.id;
+            return spool.read(&bound).map(Some).map_err(|error| error.to_string());
+        }
         let frames = spool.free_frames().map_err(|error| error.to_string())?;
         let Some(frames) = frames else { return Ok(None) };
-        let numbers = lock(&lane.shared.directory).issue_numbers(self.store, frames);
+        let owner = NumberOwner::Store(self.store);
+        let numbers = lock(&lane.shared.directory).issue_numbers(owner, frames);
         let first = numbers.map_err(|error| error.to_string())?;
         let taken = spool.take(self.store, first);
         let read = taken.and_then(|bound| bound.map(|bound| spool.read(&bound)).transpose());
@@ -546,11 +567,23 @@ impl Connection {
         }
         self.store = store;
         lock(&lane.out().state).store = Some(store);
+        // Frames with numbers move from the queue to the spool, so the queue is asked first.
+        let next = match &lane.shared.copy {
+            None => lock(&lane.shared.directory).next_number(NumberOwner::Store(store)),
+            Some(copy) => {
+                lock(&lane.shared.directory).claim_place(copy.place, store)?;
+                lane.shared.queue().number_least()
+            }
+        };
         let mut spool = lane.shared.spool();
-        let next = lock(&lane.shared.directory).next_number(store);
+        if lane.shared.copy.is_some() {
+            spool.roll().map_err(|error| error.to_string())?;
+        }
         let mut first = next;
-        for bound in spool.bound_to(store).map_err(|error| error.to_string())? {
+        let files = spool.bound_to(lane.shared.spool_key(store));
+        for bound in files.map_err(|error| error.to_string())? {
             first = first.min(bound.first);
+            self.last_file = self.last_file.max(bound.id);
             match spool.read(&bound) {
                 Ok(file) => self.files.push_back(file),
                 // A file that cannot be read does not block the others.

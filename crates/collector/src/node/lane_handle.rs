@@ -75,11 +75,12 @@ impl LaneHandle {
         self.stopped.load(Relaxed)
     }
 
-    /// The state of the lane. Bytes are 0 here; the queue and the spool know them.
+    /// The state of the lane. Bytes are 0 here, and there is no copy: the forwarder knows them.
     pub(super) fn status(&self) -> StoreStatus {
         let state = lock(&self.state);
         StoreStatus {
             address: self.address.clone(),
+            copy: None,
             store: state.store,
             link: state.link.clone(),
             since: state.since,

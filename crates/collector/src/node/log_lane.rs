@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll};
 use record::Frame;
 
+use super::directory::NumberOwner;
 use super::forward_state::{ForwardState, PANIC_PAUSE};
 use super::lane_handle::LaneHandle;
 use super::lock;
@@ -187,7 +188,8 @@ impl LogLane {
         let Some(mut spool) = self.shared.try_spool() else { return Ok(false) };
         let frames = spool.free_frames().map_err(|error| error.to_string())?;
         let Some(frames) = frames else { return Ok(false) };
-        let numbers = lock(&self.shared.directory).issue_numbers(self.key(), frames);
+        let numbers =
+            lock(&self.shared.directory).issue_numbers(NumberOwner::Store(self.key()), frames);
         let first = numbers.map_err(|error| error.to_string())?;
         // After an error it may be bound all the same.
         self.may_be_bound = true;
@@ -233,7 +235,8 @@ impl LogLane {
         let mut bytes = 0;
         while bytes < APPEND_BYTES_MAX {
             let Some(waiting) = self.shared.queue().take(self.index) else { break };
-            let number = lock(&self.shared.directory).issue_numbers(self.key(), 1);
+            let number =
+                lock(&self.shared.directory).issue_numbers(NumberOwner::Store(self.key()), 1);
             let number = match number {
                 Ok(number) => number,
                 Err(error) => {

@@ -6,12 +6,16 @@
 //!                     ├ lane → TCP → …
 //!                     ├ log lane → a partition of a log                   in place of stores
 //!                     └ spool: frames on disk while no store takes them
+//!
+//! sources → Copies ┬ Forwarder → lane → TCP → …                    a store of the first copy
+//!                  └ Forwarder → lane → TCP → …                    a store of the second copy
 //! ```
 //!
 //! - [`wire`]: the protocol (`docs/format/node-protocol.md`). [`sender`] and [`session`] are its
 //!   two sides without input and output, so that a test can cut, delay and repeat as it likes.
 //! - [`Forwarder`]: a [`Deliver`](crate::Deliver), the collector's side. [`spool`] and
 //!   [`directory`] are what it keeps on disk.
+//! - [`Copies`]: the same for several copies of all lines, each on stores of its own.
 //! - [`NodeListener`]: the store's side, over a [`NodeStore`].
 //!
 //! Each frame gets a number for the store it is sent to, and keeps that number when it is resent.
@@ -34,6 +38,7 @@ pub mod session;
 pub mod spool;
 pub mod wire;
 
+mod copies;
 mod forward;
 mod forward_state;
 mod lane;
@@ -45,12 +50,14 @@ mod queue;
 mod simulation;
 mod status;
 
-pub use forward::{ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
+pub use copies::Copies;
+pub use directory::Place;
+pub use forward::{Forward, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX, forward};
 pub use forward_state::ForwardConfig;
 pub use listen::{CONNECTIONS_MAX, NodeListenConfig, NodeListener, NodeStore};
 pub use log_lane::AppendLog;
 pub use secret::Secret;
-pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
+pub use status::{CollectorStatus, CopiesStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};
 
 /// A poisoned lock means that a thread panicked; the guarded data is consistent between statements.

@@ -19,6 +19,9 @@ use crate::deliver::OnDurable;
 /// A frame that no store has yet.
 pub(super) struct Waiting {
     pub(super) frame: Frame,
+    /// Its number at the store, if it has one already: with copies there is one lane, whose frames
+    /// are numbered in the order in which they are pushed.
+    pub(super) number: Option<u64>,
     pub(super) on_durable: OnDurable,
     pub(super) since: Instant,
 }
@@ -26,6 +29,11 @@ pub(super) struct Waiting {
 impl Waiting {
     pub(super) fn bytes(&self) -> usize {
         self.frame.bytes().len()
+    }
+
+    /// The frame with its number.
+    pub(super) fn numbered(&mut self) -> (u64, &mut Frame) {
+        (self.number.expect("with copies, each frame has a number"), &mut self.frame)
     }
 }
 
@@ -50,6 +58,10 @@ pub(super) struct Queue {
     waiting_bytes_max: usize,
     /// Every frame goes through the spool.
     spool_always: bool,
+    /// With numbers: no frame that is pushed from now on has a lower one.
+    number_next: u64,
+    /// With numbers: the least one of the frames that the spool is writing.
+    spooling_least: Option<u64>,
     /// New frames no longer wait for room.
     pub(super) closing: bool,
     /// Lanes and spool must end.
@@ -81,14 +93,45 @@ impl Queue {
             window_bytes,
             waiting_bytes_max,
             spool_always,
+            number_next: 0,
+            spooling_least: None,
             closing: false,
             closed: false,
         }
     }
 
-    /// Places a frame.
+    /// Sets the least number of the frames that will be pushed.
+    pub(super) fn start_numbers(&mut self, next: u64) {
+        self.number_next = next;
+    }
+
+    /// With numbers: no frame that is in the queue, being spooled, or pushed later has a lower one.
+    pub(super) fn number_least(&self) -> u64 {
+        let ready = self.lanes.iter().flat_map(|lane| &lane.ready);
+        let numbers = ready.chain(&self.waiting).filter_map(|waiting| waiting.number);
+        numbers.chain(self.spooling_least).min().unwrap_or(self.number_next)
+    }
+
+    /// Whether a frame with a number finds room: in the window of a store that is connected, or,
+    /// unless `at_once`, in the waiting room.
+    pub(super) fn accepts(&self, bytes: usize, at_once: bool) -> bool {
+        let is_sent = self.waiting.is_empty() && self.lane_with_room(bytes).is_some();
+        let may_wait = !at_once || self.spool_always;
+        !self.closed && (is_sent || (may_wait && self.fits_waiting(bytes)))
+    }
+
+    fn fits_waiting(&self, bytes: usize) -> bool {
+        self.waiting_bytes == 0 || self.waiting_bytes + bytes <= self.waiting_bytes_max
+    }
+
+    /// Places a frame. One with a number always finds a place: its caller has asked
+    /// [`accepts`](Self::accepts), and it does not overtake frames that wait.
     pub(super) fn push(&mut self, waiting: Waiting) -> Placed {
+        if let Some(number) = waiting.number {
+            self.number_next = number + 1;
+        }
         if !self.spool_always
+            && (waiting.number.is_none() || self.waiting.is_empty())
             && let Some(lane) = self.lane_with_room(waiting.bytes())
         {
             self.turn = (lane + 1) % self.lanes.len();
@@ -97,7 +140,7 @@ impl Queue {
             return Placed::Lane(lane);
         }
         let bytes = waiting.bytes();
-        if self.waiting_bytes > 0 && self.waiting_bytes + bytes > self.waiting_bytes_max {
+        if waiting.number.is_none() && !self.fits_waiting(bytes) {
             return Placed::Full(waiting);
         }
         self.waiting_bytes += bytes;
@@ -190,12 +233,15 @@ impl Queue {
             sum <= bytes || sum == waiting.bytes()
         };
         let count = self.waiting.iter().take_while(fits).count();
-        self.waiting.drain(..count).collect()
+        let frames: VecDeque<Waiting> = self.waiting.drain(..count).collect();
+        self.spooling_least = frames.iter().filter_map(|waiting| waiting.number).min();
+        frames
     }
 
     /// Releases the room of frames that are spooled or given up.
     pub(super) fn spooled(&mut self, bytes: usize) {
         self.waiting_bytes -= bytes;
+        self.spooling_least = None;
     }
 
     /// Takes back frames that could not be spooled.
@@ -203,6 +249,7 @@ impl Queue {
         while let Some(waiting) = frames.pop_back() {
             self.waiting.push_front(waiting);
         }
+        self.spooling_least = None;
     }
 
     /// Bytes of frames that wait for a store or the spool.
@@ -234,7 +281,7 @@ mod tests {
         builder.push_line(&origin, 1, &vec![b'x'; bytes - 97], false);
         let frame = builder.finish(1, 1).unwrap();
         assert_eq!(frame.bytes().len(), bytes);
-        Waiting { frame, on_durable: Box::new(|_| {}), since: Instant::now() }
+        Waiting { frame, number: None, on_durable: Box::new(|_| {}), since: Instant::now() }
     }
 
     fn push(queue: &mut Queue) -> Option<usize> {
@@ -262,6 +309,35 @@ mod tests {
         assert!(queue.take(2).is_some());
         queue.release(2, 200);
         assert_eq!(push(&mut queue), Some(2));
+    }
+
+    #[test]
+    fn frames_with_numbers_do_not_overtake_and_the_least_number_is_known() {
+        let mut queue = Queue::new(1, 600, 600, false);
+        queue.start_numbers(5);
+        assert_eq!(queue.number_least(), 5, "nothing came yet");
+        let push = |queue: &mut Queue, number| {
+            assert!(queue.accepts(200, false));
+            let placed = queue.push(Waiting { number: Some(number), ..waiting(200) });
+            matches!(placed, Placed::Lane(0))
+        };
+        assert!(!push(&mut queue, 5), "the store is away");
+        assert!(!queue.accepts(200, true));
+        queue.open(0);
+        assert!(!push(&mut queue, 6), "5 waits");
+        assert!(!queue.accepts(200, true), "5 and 6 wait");
+        assert_eq!(queue.take(0).unwrap().number, Some(5));
+        assert_eq!(queue.number_least(), 6);
+        assert_eq!(queue.take_for_spool(1).len(), 1);
+        assert_eq!(queue.number_least(), 6, "not in the spool yet");
+        assert!(push(&mut queue, 7));
+        queue.spooled(200);
+        assert_eq!(queue.number_least(), 7);
+        assert!(queue.take(0).is_some());
+        assert_eq!(queue.number_least(), 8, "7 is with the lane");
+        assert!(queue.accepts(200, true));
+        queue.closed = true;
+        assert!(!queue.accepts(200, false));
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //! | `<id>.part` | a file that was not finished; removed |
 //!
 //! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames
-//! go to no other store, because nobody can know which of them the first one has.
+//! go to no other store, because nobody can know which of them the first one has. With copies
+//! ([`super::copies`]), frames have numbers before they are spooled: their files are bound from the
+//! beginning, to store [`STRIPE`], which is the only store of the directory.
 //!
 //! Invariants: frames for which [`Spool::append`] and [`Spool::bind`] returned success survive any
 //! crash; frames for which they returned an error are not in the spool once
@@ -31,6 +33,9 @@ use segment::{
 
 /// A file is closed at this size, which is therefore the unit that is bound to a store.
 const FILE_BYTES: u64 = 64 << 20;
+
+/// Instead of a store's id: the store that has the place which the directory belongs to.
+pub const STRIPE: u32 = 0;
 
 /// A file of frames that are bound to a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ impl Size {
 /// The file that is being written.
 struct Active {
     id: u64,
+    /// The number of the frame whose sequence is 0, if its frames have numbers.
+    first: Option<u64>,
     file: HotWriter,
     /// Index entries of the durable frames.
     entries: Vec<FrameEntry>,
@@ -168,22 +175,63 @@ impl Spool {
     /// spool, once [`ensure_consistent`](Self::ensure_consistent) has succeeded.
     pub fn append(&mut self, frames: &mut [&mut Frame]) -> Result<(), SegmentError> {
         self.ensure_consistent()?;
-        let bytes: u64 = frames.iter().map(|frame| frame.bytes().len() as u64).sum();
-        if self.active.as_ref().is_some_and(|a| a.file.end() + bytes > FILE_BYTES) {
+        let active = self.active_for(None, bytes(frames.iter().map(|frame| &**frame)))?;
+        for (sequence, frame) in (active.entries.len() as u64..).zip(&mut *frames) {
+            frame.set_sequence(sequence);
+        }
+        self.commit(frames.iter().map(|frame| &**frame))
+    }
+
+    /// The same for frames that have numbers of the stripe, in ascending order. Their file is bound
+    /// to [`STRIPE`].
+    pub fn append_numbered(
+        &mut self,
+        frames: &mut [(u64, &mut Frame)],
+    ) -> Result<(), SegmentError> {
+        self.ensure_consistent()?;
+        let Some(&(first, _)) = frames.first() else { return Ok(()) };
+        let active =
+            self.active_for(Some(first), bytes(frames.iter().map(|(_, frame)| &**frame)))?;
+        let base = active.first.expect("the file is for numbers");
+        for (number, frame) in &mut *frames {
+            frame.set_sequence(*number - base);
+        }
+        self.commit(frames.iter().map(|(_, frame)| &**frame))
+    }
+
+    /// The file for more frames, of which the first has the number `first`, if they have numbers.
+    fn active_for(&mut self, first: Option<u64>, bytes: u64) -> Result<&mut Active, SegmentError> {
+        let fits = |active: &Active| {
+            let follows = match (active.first, first, active.entries.last()) {
+                (Some(base), Some(first), Some(last)) => base + last.sequence < first,
+                (Some(_), Some(_), None) => false,
+                (before, now, _) => before.is_none() && now.is_none(),
+            };
+            follows && active.file.end() + bytes <= FILE_BYTES
+        };
+        if self.active.as_ref().is_some_and(|active| !fits(active)) {
             self.roll()?;
         }
-        let active = match &mut self.active {
+        Ok(match &mut self.active {
             Some(active) => active,
             none => none.insert({
                 let id = self.id_next;
                 self.id_next += 1;
-                let path = self.dir.join(format!("{id}.hot"));
+                let path = self.dir.join(match first {
+                    None => format!("{id}.hot"),
+                    Some(first) => file_name(&Bound { id, store: STRIPE, first }),
+                });
                 let file = HotWriter::create(&*self.disk, &path, &header(self.node, id));
                 // The caller retries, and the next file has another name.
                 let file = file.inspect_err(|_| drop(self.disk.remove(&path)))?;
-                Active { id, file, entries: Vec::new() }
+                Active { id, first, file, entries: Vec::new() }
             }),
-        };
+        })
+    }
+
+    /// Appends frames to the active file, and makes them durable.
+    fn commit<'a>(&mut self, frames: impl Iterator<Item = &'a Frame>) -> Result<(), SegmentError> {
+        let active = self.active.as_mut().expect("the file is open");
         let Err(error) = write(active, frames) else { return Ok(()) };
         // None of these frames may be found later: the caller sends them elsewhere.
         if active.entries.is_empty() || active.file.rollback().is_err() {
@@ -207,8 +255,8 @@ impl Spool {
         if !self.in_doubt {
             return Ok(());
         }
-        if let Some(Active { id, file, entries }) = &self.active {
-            let (id, path) = (*id, file.path().to_owned());
+        if let Some(Active { id, first, file, entries }) = &self.active {
+            let (id, first, path) = (*id, *first, file.path().to_owned());
             match entries.last() {
                 None => {
                     self.remove_file(&path)?;
@@ -217,7 +265,8 @@ impl Spool {
                 Some(last) => {
                     let end = last.offset + u64::from(last.frame_bytes);
                     let bytes = write_index(&*self.disk, &path, id, end, entries)?;
-                    self.free.insert(id, Size::of(bytes, entries));
+                    let size = Size::of(bytes, entries);
+                    self.add_closed(id, first, size);
                 }
             }
             self.active = None;
@@ -285,13 +334,11 @@ impl Spool {
         frames: &mut [(u64, &mut Frame)],
     ) -> Result<Size, SegmentError> {
         let file = HotWriter::create(&*self.disk, part, &header(self.node, bound.id))?;
-        let mut active = Active { id: bound.id, file, entries: Vec::new() };
-        for (number, frame) in frames {
+        let mut active = Active { id: bound.id, first: None, file, entries: Vec::new() };
+        for (number, frame) in &mut *frames {
             frame.set_sequence(*number - bound.first);
-            let offset = active.file.append(frame.bytes())?;
-            active.entries.push(FrameEntry::new(offset, frame.header()));
         }
-        active.file.commit()?;
+        write(&mut active, frames.iter().map(|(_, frame)| &**frame))?;
         let bytes = active.file.roll(&active.entries)?;
         self.rename(part, &self.path(bound))?;
         self.sync_dir()?;
@@ -302,14 +349,16 @@ impl Spool {
     pub fn free_frames(&mut self) -> Result<Option<u64>, SegmentError> {
         self.ensure_consistent()?;
         let closed = self.free.values().next().map(|size| size.frames);
-        Ok(closed.or_else(|| self.active.as_ref().map(|active| active.entries.len() as u64)))
+        let active = self.active.as_ref().filter(|active| active.first.is_none());
+        Ok(closed.or_else(|| active.map(|active| active.entries.len() as u64)))
     }
 
     /// Binds the oldest unbound file to a store; its frames get numbers from `first` on. After an
     /// error it may be bound all the same; [`Spool::read`] then makes sure of it.
     pub fn take(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
         self.ensure_consistent()?;
-        if self.free.is_empty() {
+        if self.free.is_empty() && self.active.as_ref().is_some_and(|active| active.first.is_none())
+        {
             self.roll()?;
         }
         let Some((&id, _)) = self.free.first_key_value() else { return Ok(None) };
@@ -329,6 +378,23 @@ impl Spool {
         let mut files: Vec<Bound> = mine.cloned().collect();
         files.sort_by_key(|bound| bound.first);
         Ok(files)
+    }
+
+    /// The file bound to a store that follows the file `after`, in the order of their ids. The
+    /// active file is closed if it is that one.
+    pub fn bound_after(&mut self, store: u32, after: u64) -> Result<Option<Bound>, SegmentError> {
+        self.ensure_consistent()?;
+        let next = |spool: &Spool| {
+            let mut files = spool.bound.range(after + 1..).map(|(_, (bound, _))| bound);
+            files.find(|bound| bound.store == store).cloned()
+        };
+        if let Some(bound) = next(self) {
+            return Ok(Some(bound));
+        }
+        if store == STRIPE && self.active.as_ref().is_some_and(|active| active.first.is_some()) {
+            self.roll()?;
+        }
+        Ok(next(self))
     }
 
     /// Stores that files are bound to, with the bytes of these files.
@@ -399,15 +465,28 @@ impl Spool {
     pub fn roll(&mut self) -> Result<(), SegmentError> {
         self.ensure_consistent()?;
         let Some(active) = self.active.take() else { return Ok(()) };
-        let Active { id, file, entries } = active;
+        let Active { id, first, file, entries } = active;
         let path = file.path().to_owned();
         if entries.is_empty() {
             drop(file);
             return self.remove_file(&path);
         }
+        // Its frames are durable, so it is known even if closing it panics.
+        self.add_closed(id, first, Size::of(file.allocated_bytes(), &entries));
         let bytes = close(file, &entries);
-        self.free.insert(id, Size::of(bytes, &entries));
+        self.add_closed(id, first, Size::of(bytes, &entries));
         Ok(())
+    }
+
+    /// Records a file that was closed.
+    fn add_closed(&mut self, id: u64, first: Option<u64>, size: Size) {
+        match first {
+            None => drop(self.free.insert(id, size)),
+            Some(first) => {
+                let bound = Bound { id, store: STRIPE, first };
+                self.bound.insert(id, (bound, size));
+            }
+        }
     }
 
     fn take_id(&mut self) -> u64 {
@@ -416,7 +495,7 @@ impl Spool {
     }
 
     fn path(&self, bound: &Bound) -> PathBuf {
-        self.dir.join(format!("{}-{:08x}-{}.hot", bound.id, bound.store, bound.first))
+        self.dir.join(file_name(bound))
     }
 
     /// Renames a file; the rename is not durable yet.
@@ -450,11 +529,21 @@ fn header(node: u32, segment: u64) -> SegmentHeader {
     SegmentHeader { node, segment, created_ns: 0, sequence_next: 0, held: Vec::new() }
 }
 
+fn file_name(bound: &Bound) -> String {
+    format!("{}-{:08x}-{}.hot", bound.id, bound.store, bound.first)
+}
+
+fn bytes<'a>(frames: impl Iterator<Item = &'a Frame>) -> u64 {
+    frames.map(|frame| frame.bytes().len() as u64).sum()
+}
+
 /// Appends frames and makes them durable; entries are added only then.
-fn write(active: &mut Active, frames: &mut [&mut Frame]) -> Result<(), SegmentError> {
-    let mut entries = Vec::with_capacity(frames.len());
+fn write<'a>(
+    active: &mut Active,
+    frames: impl Iterator<Item = &'a Frame>,
+) -> Result<(), SegmentError> {
+    let mut entries = Vec::new();
     for frame in frames {
-        frame.set_sequence((active.entries.len() + entries.len()) as u64);
         let offset = active.file.append(frame.bytes())?;
         entries.push(FrameEntry::new(offset, frame.header()));
     }

@@ -18,9 +18,27 @@ pub struct ForwardStatus {
     pub stores: Vec<StoreStatus>,
     /// Bytes bound to stores that none of the addresses led to since the start, by node id.
     pub bound_elsewhere: BTreeMap<u32, u64>,
+    /// Whether lines are accepted: by a store that is connected, or by the spool. With copies, by
+    /// one of these for each copy.
+    pub ready: bool,
+    /// The state of the copies, if there are several.
+    pub copies: Option<CopiesStatus>,
     /// Panics of its threads since the start, each a bug in Loginson; a thread resumes after one
     /// second.
     pub threads_failed: u64,
+}
+
+/// The copies that a collector delivers to.
+#[derive(Clone, Debug)]
+pub struct CopiesStatus {
+    /// Lines that one copy has, and no other one yet. Lines in the spool are counted by whole
+    /// files of up to 64 MiB, until all lines of the file are acknowledged.
+    pub lines_single: u64,
+    /// Frames whose senders had to wait since the start, because for a copy neither its store nor
+    /// its spool had room.
+    pub frames_held_back: u64,
+    /// By copy: lines that its stores have not acknowledged yet, in memory and in the spool.
+    pub lines_missing: Vec<u64>,
 }
 
 /// The frames that wait on a collector's disk.
@@ -57,6 +75,8 @@ pub enum Link {
 pub struct StoreStatus {
     /// Its configured address.
     pub address: String,
+    /// Its copy, counted from 0, if there are several.
+    pub copy: Option<u32>,
     /// Its node id, once it has identified itself.
     pub store: Option<u32>,
     /// State of the connection.

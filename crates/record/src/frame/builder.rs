@@ -170,7 +170,7 @@ impl FrameBuilder {
             body_crc: crc32c::crc32c(&self.memory[HEADER_BYTES..self.filled]),
         };
         self.memory[..HEADER_BYTES].copy_from_slice(&header.encode());
-        Some(Frame { header, bytes: self.take_bytes(), origins, runs })
+        Some(Frame { header, bytes: Arc::new(self.take_bytes()), origins, runs })
     }
 
     /// The frame's bytes. The bytes of a small frame are copied, and the builder keeps its memory:

@@ -16,6 +16,7 @@ use crate::process::log;
   loginson serve --node-listen 0.0.0.0:9515 --node-secret-file node.secret        on store1: accept collectors
   loginson collect --store store1:9515 --node-secret-file node.secret             on another machine
   loginson collect --store store1:9515 --store store2:9515      alternates between both; the secret in LOGINSON_NODE_SECRET
+  loginson collect --copy store1:9515 --copy store2:9515        delivers each line to both
   loginson collect --store store1:9515 --syslog-tcp-listen 0.0.0.0:5514 --spool-dir /var/spool/loginson
   loginson collect --store store1:9515 --spool always           lose nothing, even when this process is killed
   loginson collect --store store1:9515 --follow '/var/log/*.log'
@@ -31,6 +32,16 @@ pub struct CollectArgs {
         value_delimiter = ','
     )]
     stores: Vec<String>,
+    /// Instead of --store: the stores of one copy of all lines; repeatable: each frame goes to one
+    /// store of every copy. Copies have equally many stores
+    #[arg(
+        long = "copy",
+        value_name = "HOST:PORT,…",
+        env = "LOGINSON_COPIES",
+        value_delimiter = ';',
+        conflicts_with = "stores"
+    )]
+    copies: Vec<String>,
     /// File with the secret that stores and collectors share, or off; LOGINSON_NODE_SECRET can hold
     /// the secret itself [default: off]
     #[arg(long, value_name = "FILE", env = "LOGINSON_NODE_SECRET_FILE")]
@@ -38,14 +49,15 @@ pub struct CollectArgs {
     /// Directory for frames that no store accepts at present [default: ./loginson-spool]
     #[arg(long, value_name = "DIR", env = "LOGINSON_SPOOL_DIR")]
     spool_dir: Option<PathBuf>,
-    /// Size of that directory at which senders are pushed back [default: 10GiB]
+    /// Size of that directory at which senders are pushed back; with copies, each store has an equal
+    /// share of it [default: 10GiB]
     #[arg(long, value_name = "SIZE", env = "LOGINSON_SPOOL_BYTES_MAX")]
     spool_bytes_max: Option<String>,
     /// When frames are written to that directory [default: overflow]
     #[arg(long, value_name = "WHEN", env = "LOGINSON_SPOOL")]
     spool: Option<Spool>,
     /// Id, in /api/v1/nodes, of a store that will not come back: what was sent to it goes to the
-    /// other stores
+    /// other stores; with copies, to the store that has its address now
     #[arg(long, value_name = "ID", value_parser = node_id)]
     lost_store: Vec<u32>,
     /// Address of the HTTP API: ingest, health, metrics and the state of the stores [default:
@@ -102,6 +114,12 @@ pub fn run(args: CollectArgs) -> Result<()> {
     };
     if !args.stores.is_empty() {
         raw.collect.stores = args.stores;
+        raw.collect.copies.clear();
+    }
+    if !args.copies.is_empty() {
+        let stores = |copy: &String| copy.split(',').map(|store| store.trim().to_owned()).collect();
+        raw.collect.copies = args.copies.iter().map(stores).collect();
+        raw.collect.stores.clear();
     }
     raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
     raw.collect.spool_dir = args.spool_dir.unwrap_or(raw.collect.spool_dir);
@@ -125,12 +143,15 @@ pub fn run(args: CollectArgs) -> Result<()> {
     let mut config = Config::try_from(raw)?;
     config.collect.lost_stores = args.lost_store;
     ensure!(
-        !config.collect.stores.is_empty() || config.kafka.is_some(),
+        !config.collect.stores.is_empty()
+            || !config.collect.copies.is_empty()
+            || config.kafka.is_some(),
         "give the address of a store to deliver to, for example --store store1.example:9515 (its node_listen), or the \
          brokers of a cluster in [cluster.kafka]"
     );
     ensure!(
-        config.collect.stores.is_empty() || config.kafka.is_none(),
+        config.collect.stores.is_empty() && config.collect.copies.is_empty()
+            || config.kafka.is_none(),
         "give either stores to deliver to, or the brokers of a cluster in [cluster.kafka]"
     );
     log::start();

@@ -4,6 +4,7 @@ mod backup;
 mod client;
 mod cluster;
 mod collect;
+mod compare_copies;
 mod delete;
 mod export;
 mod import;
@@ -80,6 +81,8 @@ enum Command {
     KibanaObjects(kibana_objects::KibanaObjectsArgs),
     /// Show the stores that a running server answers for
     Cluster(cluster::ClusterArgs),
+    /// Compare copies of all lines on running stores; the exit code is 1 if they differ
+    CompareCopies(compare_copies::CompareCopiesArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
     /// Write all rows of a query to a file: lines, JSON, CSV or Parquet
@@ -168,6 +171,7 @@ pub fn run() -> Result<()> {
         Some(Command::Program(args)) => program::run(args),
         Some(Command::KibanaObjects(args)) => kibana_objects::run(args),
         Some(Command::Cluster(args)) => cluster::run(args),
+        Some(Command::CompareCopies(args)) => compare_copies::run(args),
         Some(Command::Import(args)) => import::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Backup(args)) => backup::run(args),

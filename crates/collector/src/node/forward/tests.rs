@@ -123,6 +123,7 @@ fn run(fault: Fault) -> u64 {
     let address = listener.local_addr();
     let config = ForwardConfig {
         stores: vec![address.to_string()],
+        copies: Vec::new(),
         spool_dir: "/spool".into(),
         spool_bytes_max: 1 << 30,
         window_bytes: 1 << 20,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use platform::SimDisk;
 use record::{Format, FrameBuilder, Origin, Transport};
 
-use super::super::{ForwardConfig, Forwarder};
+use super::super::{Forward, ForwardConfig, Forwarder};
 use super::*;
 use crate::deliver::{Deliver, Patience};
 
@@ -70,6 +70,7 @@ impl FaultyLog {
 
 fn config(bytes_max: u64) -> ForwardConfig {
     ForwardConfig {
+        copies: Vec::new(),
         stores: (0..PARTITIONS).map(|index| format!("partition {index}")).collect(),
         spool_dir: PathBuf::from("/spool"),
         spool_bytes_max: bytes_max,

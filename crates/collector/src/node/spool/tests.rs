@@ -13,6 +13,7 @@ use super::*;
 const DIR: &str = "/spool";
 const NODE: u32 = 7;
 const STORES: [u32; 2] = [1, 2];
+const ALL_STORES: [u32; 3] = [1, 2, STRIPE];
 /// Steps of a run.
 const STEPS: usize = 40;
 const EIO: i32 = 5;
@@ -144,6 +145,30 @@ impl Run {
         }
     }
 
+    fn append_numbered(&mut self) {
+        let mut frames = self.frames();
+        let first = self.numbers(2 * frames.len() as u64);
+        // Mostly in the order of their numbers; frames that could not be sent come later.
+        let back = if self.random.u8(..4) == 0 { self.random.u64(..first) } else { 0 };
+        let mut bound = BTreeMap::new();
+        let mut numbered = Vec::new();
+        for ((name, frame), number) in frames.iter_mut().zip((first - back..).step_by(2)) {
+            bound.insert(*name, (STRIPE, number));
+            numbered.push((number, frame));
+        }
+        match self.ask(|spool| spool.append_numbered(&mut numbered)) {
+            Some(()) => {
+                self.truth.there.extend(bound.keys());
+                self.truth.bound.extend(bound);
+            }
+            None if self.disk.is_crashed() => {
+                self.truth.perhaps.extend(bound.keys());
+                self.truth.perhaps_bound.extend(bound);
+            }
+            None => {}
+        }
+    }
+
     /// Binds a file to a store and reads it; perhaps it is acknowledged and removed.
     fn take(&mut self) {
         let Some(Some(frames)) = self.ask(Spool::free_frames) else { return };
@@ -160,6 +185,17 @@ impl Run {
     fn connect(&mut self) {
         let store = STORES[self.random.usize(..2)];
         for bound in self.ask(|spool| spool.bound_to(store)).unwrap_or_default() {
+            if let Some(reader) = self.ask(|spool| spool.read(&bound)) {
+                self.read(reader);
+            }
+        }
+    }
+
+    /// Reads the files of the stripe, one after the other.
+    fn follow(&mut self) {
+        let mut after = 0;
+        while let Some(Some(bound)) = self.ask(|spool| spool.bound_after(STRIPE, after)) {
+            after = bound.id;
             if let Some(reader) = self.ask(|spool| spool.read(&bound)) {
                 self.read(reader);
             }
@@ -190,11 +226,13 @@ impl Run {
     }
 
     fn step(&mut self) {
-        match self.random.u8(..12) {
-            0..5 => self.append(),
-            5..7 => self.bind(),
-            7..9 => self.take(),
-            9..11 => self.connect(),
+        match self.random.u8(..15) {
+            0..4 => self.append(),
+            4..7 => self.append_numbered(),
+            7..9 => self.bind(),
+            9..11 => self.take(),
+            11..13 => self.connect(),
+            13 => self.follow(),
             _ => drop(self.ask(Spool::roll)),
         }
     }
@@ -212,7 +250,8 @@ impl Run {
 
     /// Checks that each frame is in the spool once, and bound to the right store.
     fn check_all(&mut self) {
-        let bound: Vec<Bound> = STORES
+        self.spool.roll().expect("the disk is healthy");
+        let bound: Vec<Bound> = ALL_STORES
             .iter()
             .flat_map(|&store| self.spool.bound_to(store).expect("the spool is consistent"))
             .collect();

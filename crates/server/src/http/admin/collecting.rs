@@ -7,7 +7,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router, middleware};
-use collector::node::{ForwardStatus, Forwarder, Link, StoreHealth, StoreStatus};
+use collector::node::{CopiesStatus, Forward, ForwardStatus, Link, StoreHealth, StoreStatus};
 use collector::{Accounting, FileSource};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use crate::ingest::sources::Sources;
 
 /// The state that a collector shows.
 pub struct Collecting {
-    forwarder: Arc<Forwarder>,
+    forwarder: Arc<dyn Forward>,
     accounting: Arc<Accounting>,
     sources: Arc<Mutex<Sources>>,
     clients: Clients,
@@ -37,7 +37,7 @@ pub struct Collecting {
 impl Collecting {
     /// For a collector that starts now.
     pub fn new(
-        forwarder: Arc<Forwarder>,
+        forwarder: Arc<dyn Forward>,
         accounting: Arc<Accounting>,
         sources: Arc<Mutex<Sources>>,
         clients: Clients,
@@ -94,16 +94,15 @@ async fn followed(State(seen): State<Arc<Collecting>>, RawQuery(query): RawQuery
     Ok(page.answer(|look| seen.sources().files(look)))
 }
 
-/// 200 while a store or the spool accepts lines.
+/// 200 while a store or the spool accepts lines; with copies, for each of them.
 async fn ready(State(seen): State<Arc<Collecting>>) -> Response {
     let status = seen.forwarder.status();
-    let connected = |store: &StoreStatus| matches!(store.link, Link::Connected);
-    match status.spool.full && !status.stores.iter().any(connected) {
-        false => "ready\n".into_response(),
-        true => {
-            ApiError::unavailable("no store is connected, and the spool is full").into_response()
-        }
-    }
+    let reason = match &status.copies {
+        _ if status.ready => return "ready\n".into_response(),
+        None => "no store is connected, and the spool is full",
+        Some(_) => "a store of a copy is not connected, and its spool is full",
+    };
+    ApiError::unavailable(reason).into_response()
 }
 
 async fn nodes(State(seen): State<Arc<Collecting>>) -> Response {
@@ -119,11 +118,20 @@ async fn nodes(State(seen): State<Arc<Collecting>>) -> Response {
         "waiting_bytes": status.waiting_bytes,
         "spool": spool(&status),
         "stores": status.stores.iter().map(store).collect::<Vec<_>>(),
+        "copies": status.copies.as_ref().map(copies),
         "bound_elsewhere": status.bound_elsewhere.iter().map(|(store, bytes)| json!({
             "store": id(*store), "bytes": bytes,
         })).collect::<Vec<_>>(),
     }))
     .into_response()
+}
+
+fn copies(copies: &CopiesStatus) -> Value {
+    json!({
+        "lines_single": copies.lines_single,
+        "lines_missing": copies.lines_missing,
+        "frames_held_back": copies.frames_held_back,
+    })
 }
 
 /// The frames that wait on disk.
@@ -146,6 +154,7 @@ pub fn store(store: &StoreStatus) -> Value {
     };
     json!({
         "address": store.address,
+        "copy": store.copy.map(|copy| copy + 1),
         "store": store.store.map(id),
         "state": state,
         "for_s": store.since.elapsed().as_secs(),
@@ -217,6 +226,9 @@ pub fn forwarding(status: &ForwardStatus, out: &mut Text) {
         "Threads that send or spool frames and panicked because of a bug; they restart after a second.",
         status.threads_failed,
     );
+    if let Some(copies) = &status.copies {
+        copying(copies, out);
+    }
     let mut each = |name: &str, kind: &str, help: &str, value: fn(&StoreStatus) -> u64| {
         out.head(name, kind, help);
         for store in &status.stores {
@@ -260,4 +272,26 @@ pub fn forwarding(status: &ForwardStatus, out: &mut Text) {
         "Bytes on disk bound to the store: sent, or about to be sent.",
         |store| store.bytes_spooled,
     );
+}
+
+fn copying(copies: &CopiesStatus, out: &mut Text) {
+    out.one(
+        "loginson_copies_lines_single",
+        "gauge",
+        "Lines that one copy has, and no other one yet.",
+        &[],
+        copies.lines_single,
+    );
+    out.one(
+        "loginson_copies_frames_held_back_total",
+        "counter",
+        "Frames whose senders waited because a store of a copy and its spool had no room.",
+        &[],
+        copies.frames_held_back,
+    );
+    let name = "loginson_copy_lines_missing";
+    out.head(name, "gauge", "Lines that the stores of the copy have not acknowledged yet.");
+    for (copy, lines) in (1_u32..).zip(&copies.lines_missing) {
+        out.sample(name, &[("copy", copy.to_string().as_str())], *lines);
+    }
 }

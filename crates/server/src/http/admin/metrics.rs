@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use axum::extract;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use collector::node::Forward;
 use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
 use platform::memory::{Budget, Purpose};
 use query::State;

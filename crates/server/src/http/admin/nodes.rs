@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use collector::node::CollectorStatus;
+use collector::node::{CollectorStatus, Forward};
 use serde_json::{Value, json};
 
 use crate::http::App;
