@@ -301,6 +301,7 @@ impl Pipeline {
             longest + longest / 4,
             &config.data_dir,
             config.placement.sealing_threads,
+            config.store.disk_free_bytes_min,
         )?;
         assert!(self.owner.set(owner).is_ok(), "a node takes part once");
         Ok(())

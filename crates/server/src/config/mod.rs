@@ -273,6 +273,10 @@ impl TryFrom<RawConfig> for Config {
             "sinks and programs do not run in a cluster on Kafka yet; leave [[sinks]] and [[programs]] out"
         );
         ensure!(
+            engines.is_none() || raw.retention.rules.is_empty(),
+            "retention.rules do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
+        );
+        ensure!(
             engines.is_none() || raw.node_listen == "off",
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
         );

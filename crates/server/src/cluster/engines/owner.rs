@@ -5,7 +5,7 @@
 //! one for jobs. A node that only queries has the first alone.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -40,6 +40,8 @@ const PUBLISH_TICK: Duration = Duration::from_millis(50);
 const KEEP_PUBLISHED: Duration = Duration::from_secs(10);
 /// How often the number of partitions is asked.
 const PARTITIONS_TICK: Duration = Duration::from_secs(30);
+/// How often the room on the local disk is asked.
+const DISK_TICK: Duration = Duration::from_secs(5);
 /// How often jobs are looked for.
 const JOBS_TICK: Duration = Duration::from_secs(10);
 /// Neighbouring segments that are merged at least.
@@ -64,8 +66,13 @@ struct Shared {
     retention: RetentionSettings,
     /// How long objects stay that no segment needs any more.
     grace: Duration,
+    /// With less free space on the local disk, the node takes no partitions, and gives those that it
+    /// has to others.
+    disk_free_bytes_min: u64,
+    directory: PathBuf,
     member: Mutex<Member>,
     is_over: AtomicBool,
+    is_full: AtomicBool,
 }
 
 impl Owner {
@@ -80,6 +87,7 @@ impl Owner {
         grace: Duration,
         data_dir: &Path,
         sealing_threads: usize,
+        disk_free_bytes_min: u64,
     ) -> Result<Owner> {
         let directory = data_dir.join("sealing");
         let node = engines.info.node.0;
@@ -96,8 +104,11 @@ impl Owner {
             sealing,
             retention,
             grace,
+            disk_free_bytes_min,
+            directory,
             member,
             is_over: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
         });
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
@@ -175,7 +186,12 @@ impl Shared {
         let mut asked: Option<Instant> = None;
         let mut gained = VecDeque::new();
         let mut said = String::new();
+        let mut looked: Option<Instant> = None;
         while !self.is_over() {
+            if looked.is_none_or(|looked| looked.elapsed() > DISK_TICK) {
+                looked = Some(Instant::now());
+                self.look_for_room();
+            }
             if asked.is_none_or(|asked| asked.elapsed() > PARTITIONS_TICK) {
                 match self.engines.log.partitions() {
                     Ok(count) => (partitions, asked) = (Some(count), Some(Instant::now())),
@@ -200,6 +216,23 @@ impl Shared {
             if !stepped {
                 std::thread::sleep(MEMBER_TICK);
             }
+        }
+    }
+
+    /// Says whether the node can take partitions: sealing needs room on the local disk.
+    fn look_for_room(&self) {
+        let Ok(space) = rustix::fs::statvfs(&self.directory) else { return };
+        let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+        let has_room = free_bytes >= self.disk_free_bytes_min;
+        let accepting = self.engines.config.stores && has_room;
+        lock(&self.member).set_accepting(accepting);
+        if !has_room && self.engines.config.stores && !self.is_full.swap(true, Relaxed) {
+            tracing::error!(
+                "{} has {free_bytes} bytes free, fewer than store.disk_free_bytes_min; the partitions go to other stores",
+                self.directory.display()
+            );
+        } else if has_room {
+            self.is_full.store(false, Relaxed);
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::HotError;
+use cluster::{HotError, ObjectName};
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use record::{Batch, LineId};
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,14 @@ pub struct Pieces {
     pub segments: Vec<SegmentPiece>,
     /// Frames that are in no segment.
     pub hot: Vec<HotPiece>,
+}
+
+impl Pieces {
+    /// The first name that no node of a cluster gives to a segment.
+    pub fn wrong_name(&self) -> Option<&str> {
+        let names = self.segments.iter().map(|SegmentPiece(name, _)| name.as_str());
+        names.into_iter().find(|name| name.parse::<ObjectName>().is_err())
+    }
 }
 
 /// A segment in object storage.

@@ -81,6 +81,11 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
             let engines = engines.ok_or_else(|| {
                 ApiError::bad_request("this node is not part of a cluster with Kafka")
             })?;
+            if let Some(name) = pieces.wrong_name() {
+                return Err(ApiError::bad_request(format!(
+                    "'{name}' is not the name of a segment"
+                )));
+            }
             let gather = move || {
                 let gathered = PiecesSource::gather(&engines, &pieces);
                 gathered.map_err(|error| ApiError::new(StatusCode::CONFLICT, error.to_string()))
