@@ -15,9 +15,10 @@ use crate::ids::NodeId;
 /// answer was lost.
 ///
 /// A producer appends its frames to a partition in the order of their sequence numbers, and appends
-/// the next ones only when it knows that the ones before are in the log (`collector/src/node/log_lane.rs`).
-/// [`FrameLog::append`] keeps that order within a call. So a frame whose number is not greater than
-/// the last one of its producer is a copy, and one number for each producer is enough to know.
+/// the next ones only when it knows that the ones before are in the log
+/// (`collector/src/node/log_lane.rs`). [`FrameLog::append`] keeps that order within a call. So a
+/// frame whose number is not greater than the last one of its producer is a copy, and one number
+/// for each producer is enough to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Duplicates {
     last: BTreeMap<NodeId, u64>,

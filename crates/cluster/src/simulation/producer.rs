@@ -1,5 +1,5 @@
-//! Appends frames to the log by the rules of a collector, step by step: the collector itself does so
-//! in threads (`collector/src/node/log_lane.rs`), where no seed decides what comes next.
+//! Appends frames to the log by the rules of a collector, step by step: the collector itself does
+//! so in threads (`collector/src/node/log_lane.rs`), where no seed decides what comes next.
 //!
 //! Each partition has a lane. A frame stays with the lane that it was pushed to, also across a
 //! restart: its copies can be recognised within one partition only. A lane has one call

@@ -35,8 +35,8 @@ pub(crate) struct Reply {
 
 /// A client without TLS and without proxies.
 ///
-/// It gets TLS that trusts nobody. Another crate of the same build turns on TLS in `reqwest` without
-/// a provider of cryptography; then a client that names none panics when it is built.
+/// It gets TLS that trusts nobody. Another crate of the same build turns on TLS in `reqwest`
+/// without a provider of cryptography; then a client that names none panics when it is built.
 pub(crate) fn plain_client() -> reqwest::ClientBuilder {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)

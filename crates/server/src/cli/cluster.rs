@@ -1,4 +1,5 @@
-//! `loginson cluster`: the stores that a server answers for, or the nodes and partitions of a cluster.
+//! `loginson cluster`: the stores that a server answers for, or the nodes and partitions of a
+//! cluster.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -22,8 +23,8 @@ pub struct ClusterArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show the stores or nodes; the exit code is 1 if no copy of the lines is whole, or a partition
-    /// has no owner
+    /// Show the stores or nodes; the exit code is 1 if no copy of the lines is whole, or a
+    /// partition has no owner
     Status(On),
 }
 

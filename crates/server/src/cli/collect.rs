@@ -49,8 +49,8 @@ pub struct CollectArgs {
     /// Directory for frames that no store accepts at present [default: ./loginson-spool]
     #[arg(long, value_name = "DIR", env = "LOGINSON_SPOOL_DIR")]
     spool_dir: Option<PathBuf>,
-    /// Size of that directory at which senders are pushed back; with copies, each store has an equal
-    /// share of it [default: 10GiB]
+    /// Size of that directory at which senders are pushed back; with copies, each store has an
+    /// equal share of it [default: 10GiB]
     #[arg(long, value_name = "SIZE", env = "LOGINSON_SPOOL_BYTES_MAX")]
     spool_bytes_max: Option<String>,
     /// When frames are written to that directory [default: overflow]

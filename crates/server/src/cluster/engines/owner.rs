@@ -66,8 +66,8 @@ struct Shared {
     retention: RetentionSettings,
     /// How long objects stay that no segment needs any more.
     grace: Duration,
-    /// With less free space on the local disk, the node takes no partitions, and gives those that it
-    /// has to others.
+    /// With less free space on the local disk, the node takes no partitions, and gives those that
+    /// it has to others.
     disk_free_bytes_min: u64,
     directory: PathBuf,
     member: Mutex<Member>,
