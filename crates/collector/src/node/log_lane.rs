@@ -156,8 +156,8 @@ impl LogLane {
         if self.file.is_none() {
             let is_file_turn = self.is_file_turn;
             self.is_file_turn = !is_file_turn;
-            let has_bound = self.open_bound()?;
-            if !has_bound && !(is_file_turn && self.take_free()?) {
+            let has_file = self.open_bound()? || is_file_turn && self.take_free()?;
+            if !has_file {
                 self.fill_from_memory()?;
                 if !self.held.is_empty() || !self.take_free()? {
                     return Ok(());
