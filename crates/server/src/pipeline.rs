@@ -54,7 +54,7 @@ use record::{Parser, ParserConfig};
 use store::Store;
 
 use crate::cluster::Engines;
-use crate::cluster::engines::{KafkaAppend, Owner, RetentionSettings};
+use crate::cluster::engines::{KafkaAppend, Owner, OwnerSettings, RetentionSettings};
 use crate::config::{Config, EnginesConfig};
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
@@ -297,11 +297,13 @@ impl Pipeline {
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
             Arc::new(move |batch| parsing.tell_tails(batch)),
-            retention,
-            longest + longest / 4,
+            OwnerSettings {
+                retention,
+                grace: longest + longest / 4,
+                disk_free_bytes_min: config.store.disk_free_bytes_min,
+                sealing_threads: config.placement.sealing_threads,
+            },
             &config.data_dir,
-            config.placement.sealing_threads,
-            config.store.disk_free_bytes_min,
         )?;
         assert!(self.owner.set(owner).is_ok(), "a node takes part once");
         Ok(())

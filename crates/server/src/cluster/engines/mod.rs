@@ -32,7 +32,7 @@ use summary::SummaryConfig;
 
 pub use append::KafkaAppend;
 pub use cluster::RetentionSettings;
-pub use owner::Owner;
+pub use owner::{Owner, OwnerSettings};
 pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, Pieces, PiecesSource, SegmentPiece};
 

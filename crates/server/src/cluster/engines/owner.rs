@@ -52,6 +52,20 @@ const MERGED_BYTES_MAX: u64 = 256 << 20;
 /// Called with the records of new frames.
 pub type OnBatch = Arc<dyn Fn(Arc<Batch>) + Send + Sync>;
 
+/// What a node keeps, and what it keeps free.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerSettings {
+    /// Which segments are dropped.
+    pub retention: RetentionSettings,
+    /// How long objects stay that no segment needs any more.
+    pub grace: Duration,
+    /// With less free space on the local disk, the node takes no partitions, and gives away those
+    /// that it has.
+    pub disk_free_bytes_min: u64,
+    /// Threads that seal.
+    pub sealing_threads: usize,
+}
+
 /// The threads of a node of a cluster. They end when it is stopped.
 pub struct Owner {
     shared: Arc<Shared>,
@@ -63,12 +77,7 @@ struct Shared {
     parsers: Arc<Parsers>,
     on_batch: OnBatch,
     sealing: Sealing,
-    retention: RetentionSettings,
-    /// How long objects stay that no segment needs any more.
-    grace: Duration,
-    /// With less free space on the local disk, the node takes no partitions, and gives those that
-    /// it has to others.
-    disk_free_bytes_min: u64,
+    settings: OwnerSettings,
     directory: PathBuf,
     member: Mutex<Member>,
     is_over: AtomicBool,
@@ -83,28 +92,23 @@ impl Owner {
         engines: Arc<Engines>,
         parsers: Arc<Parsers>,
         on_batch: OnBatch,
-        retention: RetentionSettings,
-        grace: Duration,
+        settings: OwnerSettings,
         data_dir: &Path,
-        sealing_threads: usize,
-        disk_free_bytes_min: u64,
     ) -> Result<Owner> {
         let directory = data_dir.join("sealing");
         let node = engines.info.node.0;
         let (clock, summary) = (engines.clock.clone(), engines.summary.clone());
-        let sealing = Sealing::new(&directory, clock, node, sealing_threads, summary);
+        let sealing = Sealing::new(&directory, clock, node, settings.sealing_threads, summary);
         let sealing = sealing.with_context(|| format!("cannot use {}", directory.display()))?;
-        let settings = LeaseSettings::of_ttl(engines.config.lease);
-        let member = Mutex::new(Member::new(engines.info.clone(), settings));
+        let leases = LeaseSettings::of_ttl(engines.config.lease);
+        let member = Mutex::new(Member::new(engines.info.clone(), leases));
         let stores = engines.config.stores;
         let shared = Arc::new(Shared {
             engines,
             parsers,
             on_batch,
             sealing,
-            retention,
-            grace,
-            disk_free_bytes_min,
+            settings,
             directory,
             member,
             is_over: AtomicBool::new(false),
@@ -223,7 +227,7 @@ impl Shared {
     fn look_for_room(&self) {
         let Ok(space) = rustix::fs::statvfs(&self.directory) else { return };
         let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
-        let has_room = free_bytes >= self.disk_free_bytes_min;
+        let has_room = free_bytes >= self.settings.disk_free_bytes_min;
         let accepting = self.engines.config.stores && has_room;
         lock(&self.member).set_accepting(accepting);
         if !has_room && self.engines.config.stores && !self.is_full.swap(true, Relaxed) {
@@ -424,11 +428,11 @@ impl Shared {
                 Box::new(move || merge.step(catalog, &**bucket, &merger))
             }
             Resource::Retention => {
-                let mut retention = Retention::new(lease, self.retention);
+                let mut retention = Retention::new(lease, self.settings.retention);
                 Box::new(move || retention.step(catalog).map(|dropped| dropped > 0))
             }
             _ => {
-                let mut sweep = Sweep::new(SweepSettings { grace: self.grace });
+                let mut sweep = Sweep::new(SweepSettings { grace: self.settings.grace });
                 Box::new(move || sweep.step(catalog, &**bucket))
             }
         };
