@@ -255,7 +255,7 @@ test('keys move, expand and help; the theme changes', async ({ page }) => {
   await expect(second).toBeFocused();
   await page.keyboard.press('Enter');
   await expect(second).toHaveAttribute('data-open', 'true');
-  await expect(second.getByRole('button')).toHaveAttribute('aria-expanded', 'true');
+  await expect(second.getByRole('button', { name: 'all fields' })).toHaveAttribute('aria-expanded', 'true');
   await page.keyboard.press('k');
   await expect(page.getByTestId('line-row').nth(0)).toBeFocused();
   await page.keyboard.press('?');
