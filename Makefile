@@ -16,7 +16,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-cluster test-lab lab bench bench-ingest bench-query bench-peers bench-programs bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo demo-cluster quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-cluster test-lab lab bench bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -109,6 +109,9 @@ bench-ingest: build ## Measure every way in beside its limit, and write docs/ben
 bench-query: build ## Measure queries beside ripgrep, and write docs/benchmarks/query.md
 	cargo build --release --locked -p loginson-collector --example tcp_limit
 	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-query.py
+
+bench-cluster: build ## Measure one server, a server for several stores and a cluster on this machine
+	@LOGINSON_BIN="$(BIN)" scripts/bench-cluster.py
 
 bench-peers: build ## Measure beside VictoriaLogs (needs Go), ripgrep and rsyslog on mixes of lines, and write docs/benchmarks/peers.md
 	@VICTORIALOGS_BIN="$$(scripts/build-victorialogs.sh)" && export VICTORIALOGS_BIN && LOGINSON_BIN="$(BIN)" scripts/bench-peers.py
