@@ -167,14 +167,7 @@ impl Lane {
         if self.is_stopped() {
             return;
         }
-        let mut state = lock(&self.out().state);
-        let known = matches!(&state.link, Link::Away { error: before } if *before == error);
-        if !matches!(state.link, Link::Away { .. }) {
-            state.since = Instant::now();
-        }
-        state.link = Link::Away { error: error.clone() };
-        drop(state);
-        if !known {
+        if self.out().set_away(&error) {
             let (address, dir) = (&self.out().address, self.shared.config.spool_dir.display());
             let elsewhere = match self.shared.copy {
                 None => "lines go to other stores, or wait",

@@ -64,6 +64,17 @@ impl LaneHandle {
         }
     }
 
+    /// Records that nobody takes the lane's frames; returns whether this error is new.
+    pub(super) fn set_away(&self, error: &str) -> bool {
+        let mut state = lock(&self.state);
+        let is_new = !matches!(&state.link, Link::Away { error: before } if before == error);
+        if !matches!(state.link, Link::Away { .. }) {
+            state.since = Instant::now();
+        }
+        state.link = Link::Away { error: error.to_owned() };
+        is_new
+    }
+
     /// Tells the lane's thread to end.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Relaxed);

@@ -331,14 +331,7 @@ impl LogLane {
         let held = self.held.iter().map(Numbered::bytes).sum();
         self.shared.queue().close(self.index, held);
         self.shared.notify();
-        let mut state = lock(&self.out().state);
-        let known = matches!(&state.link, Link::Away { error: before } if *before == error);
-        if !matches!(state.link, Link::Away { .. }) {
-            state.since = Instant::now();
-        }
-        state.link = Link::Away { error: error.clone() };
-        drop(state);
-        if !known {
+        if self.out().set_away(&error) {
             let (name, index) = (self.log.name(), self.index);
             let dir = self.shared.config.spool_dir.display();
             tracing::warn!(
