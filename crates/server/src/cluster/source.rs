@@ -74,25 +74,10 @@ impl Source for ClusterSource {
         for copy in self.cluster.copies_in_order() {
             failed = None;
             for node in &copy.nodes {
-                let mut found = None;
-                let result = node.share(&request, &mut |message| match message {
-                    Message::Piece(Piece::Lines(lines, _)) => {
-                        found = Some(lines);
-                        ControlFlow::Continue(())
-                    }
-                    Message::Failed(_, why) => {
-                        failed = Some(format!("store {}: {why}", node.name));
-                        ControlFlow::Break(())
-                    }
-                    _ => ControlFlow::Continue(()),
-                });
-                if let Some(lines) = found {
-                    let batch =
-                        read_rows(&lines).map_err(|error| SourceError(error.to_string()))?;
-                    return Ok(Some(Arc::new(batch)));
-                }
-                if let Err(error) = result {
-                    failed = Some(error.message);
+                match line_of(node, &request) {
+                    Ok(Some(batch)) => return Ok(Some(batch)),
+                    Ok(None) => {}
+                    Err(why) => failed = Some(why),
                 }
             }
             if failed.is_none() {
@@ -230,27 +215,38 @@ fn find_on_engines(
 ) -> Result<Option<Arc<Batch>>, SourceError> {
     let plan = engines.spread(TimeRange::ALL).map_err(SourceError)?;
     for (node, request) in with_pieces(plan.shares, request) {
-        let (mut found, mut failed) = (None, None);
-        let result = node.share(&request, &mut |message| match message {
-            Message::Piece(Piece::Lines(lines, _)) => {
-                found = Some(lines);
-                ControlFlow::Continue(())
-            }
-            Message::Failed(_, why) => {
-                failed = Some(format!("node {}: {why}", node.name));
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        });
-        if let Some(lines) = found {
-            let batch = read_rows(&lines).map_err(|error| SourceError(error.to_string()))?;
-            return Ok(Some(Arc::new(batch)));
-        }
-        if let Some(why) = failed.or_else(|| result.err().map(|error| error.message)) {
-            return Err(SourceError(why));
+        if let Some(batch) = line_of(&node, &request).map_err(SourceError)? {
+            return Ok(Some(batch));
         }
     }
-    Ok(None)
+    // The line may be among those that nobody answers for.
+    match plan.unanswered.first() {
+        Some(unanswered) => Err(SourceError(unanswered.message())),
+        None => Ok(None),
+    }
+}
+
+/// The line that a request wants, if the node has it. An error says why the node cannot tell.
+fn line_of(node: &Node, request: &ShareRequest) -> Result<Option<Arc<Batch>>, String> {
+    let (mut found, mut failed) = (None, None);
+    let result = node.share(request, &mut |message| match message {
+        Message::Piece(Piece::Lines(lines, _)) => {
+            found = Some(lines);
+            ControlFlow::Continue(())
+        }
+        Message::Failed(_, why) => {
+            failed = Some(format!("store {}: {why}", node.name));
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if let Some(lines) = found {
+        return read_rows(&lines).map(|batch| Some(Arc::new(batch))).map_err(|e| e.to_string());
+    }
+    match failed.or_else(|| result.err().map(|error| error.message)) {
+        Some(why) => Err(why),
+        None => Ok(None),
+    }
 }
 
 /// What one store has sent.

@@ -49,6 +49,12 @@ const MERGED_MIN: usize = 8;
 /// The largest sum of the sizes of segments that are merged.
 const MERGED_BYTES_MAX: u64 = 256 << 20;
 
+/// What may fail in a partition.
+const READING: &str = "reading";
+const PUBLISHING: &str = "publishing";
+/// Stays noted as long as the partition is owned: the messages do not come back.
+const RETENTION: &str = "retention of the log";
+
 /// Called with the records of new frames.
 pub type OnBatch = Arc<dyn Fn(Arc<Batch>) + Send + Sync>;
 
@@ -333,7 +339,9 @@ impl Shared {
                     owned.rejected.fetch_add(taken.rejected, Relaxed);
                     if taken.lost > 0 {
                         let lost = taken.lost;
-                        owned.note("reading", &format!("the log deleted {lost} messages unread"));
+                        owned.note(RETENTION, &format!("the log deleted {lost} messages unread"));
+                    } else {
+                        owned.works(READING);
                     }
                     for hot in owned.hot.frames_from(from) {
                         (self.on_batch)(owned.batch(&hot));
@@ -343,7 +351,7 @@ impl Shared {
                     }
                 }
                 Err(error) => {
-                    owned.note("reading", &error);
+                    owned.note(READING, &error);
                     std::thread::sleep(RETRY);
                 }
             }
@@ -363,7 +371,7 @@ impl Shared {
                 match self.publish_step(&owned) {
                     Ok(stepped) => is_idle &= !stepped,
                     Err(error) => {
-                        owned.note("publishing", &error);
+                        owned.note(PUBLISHING, &error);
                         failed.push((owned.number, Instant::now()));
                     }
                 }
@@ -384,7 +392,7 @@ impl Shared {
             Ok(Progress::Idle) => Ok(false),
             Ok(Progress::Advanced) => Ok(true),
             Ok(Progress::Published(_)) => {
-                owned.works();
+                owned.works(PUBLISHING);
                 Ok(true)
             }
             Err(PublishError::Over(error)) => {

@@ -30,7 +30,7 @@ pub struct OwnedPartition {
     /// The lease is over: the threads end.
     pub(super) is_over: AtomicBool,
     /// What went wrong last, and has not gone right since.
-    pub(super) trouble: Mutex<Option<String>>,
+    pub(super) trouble: Mutex<Option<(&'static str, String)>>,
     /// Copies of frames that were dropped, and messages that were no frames.
     pub(super) duplicates: AtomicU64,
     pub(super) rejected: AtomicU64,
@@ -98,18 +98,19 @@ impl OwnedPartition {
     }
 
     /// Notes that something failed. Says so once in the log.
-    pub(super) fn note(&self, what: &str, error: &impl ToString) {
+    pub(super) fn note(&self, what: &'static str, error: &impl ToString) {
         let text = format!("partition {}: {what}: {}", self.number, error.to_string());
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.as_ref() != Some(&text) {
+        if trouble.as_ref().is_none_or(|(_, known)| *known != text) {
             tracing::warn!("{text}");
         }
-        *trouble = Some(text);
+        *trouble = Some((what, text));
     }
 
-    /// Notes that it works again.
-    pub(super) fn works(&self) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// Notes that `what` works again.
+    pub(super) fn works(&self, what: &str) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.take_if(|(failed, _)| *failed == what);
     }
 
     /// Copies of frames that were dropped.
@@ -124,7 +125,11 @@ impl OwnedPartition {
 
     /// What went wrong last, and has not gone right since.
     pub fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(|(_, text)| text.clone())
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Engines;
 use super::partition::HotUnit;
-use super::segments::{Named, ObjectBlock};
+use super::segments::ObjectBlock;
 
 /// How long an owner that is behind tries to catch up before it refuses.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
@@ -59,38 +59,30 @@ pub struct HotPiece {
 /// The pieces as a source.
 pub struct PiecesSource {
     engines: Arc<Engines>,
-    segments: Vec<Named>,
+    segments: Vec<SegmentPiece>,
+    /// The frames of one partition after the other.
     frames: Vec<Arc<HotUnit>>,
-    /// The first frame of each partition in `frames`.
-    firsts: Vec<usize>,
 }
 
 impl PiecesSource {
     /// Takes the frames, and waits for those that the node has not read yet. Blocks.
     ///
     /// Errors: the node cannot answer for the offsets, and the query has to plan again.
-    pub fn gather(engines: &Arc<Engines>, pieces: &Pieces) -> Result<PiecesSource, HotError> {
+    pub fn gather(engines: &Arc<Engines>, pieces: Pieces) -> Result<PiecesSource, HotError> {
         let until = Instant::now() + CATCH_UP_MAX;
-        let (mut frames, mut firsts) = (Vec::new(), Vec::new());
+        let mut frames = Vec::new();
         for piece in &pieces.hot {
-            firsts.push(frames.len());
             frames.extend(read_hot(engines, piece, until)?);
         }
-        let named =
-            |SegmentPiece(name, bytes): &SegmentPiece| Named { name: name.clone(), bytes: *bytes };
-        let segments = pieces.segments.iter().map(named).collect();
-        Ok(PiecesSource { engines: Arc::clone(engines), segments, frames, firsts })
+        Ok(PiecesSource { engines: Arc::clone(engines), segments: pieces.segments, frames })
     }
-}
 
-impl PiecesSource {
     /// The rows of the summary for the frames, which are in segments with them later.
     fn summary_rows(&self) -> Result<Vec<Arc<Batch>>, SourceError> {
-        let ends = self.firsts.iter().skip(1).copied().chain([self.frames.len()]);
         let mut all = Vec::new();
-        for (first, end) in self.firsts.iter().copied().zip(ends) {
-            let frames = &self.frames[first..end];
-            let Some(oldest) = frames.first() else { continue };
+        let partitions = self.frames.chunk_by(|a, b| Arc::ptr_eq(&a.partition, &b.partition));
+        for frames in partitions {
+            let oldest = &frames[0];
             let mut batches = Vec::with_capacity(frames.len());
             for frame in frames {
                 batches.extend(frame.load()?);

@@ -18,6 +18,7 @@ use record::Batch;
 use segment::sealed::SealedFile;
 use segment::{Blob, CachedBlob, RangeCache as MemoryCache, SegmentError};
 
+use super::SegmentPiece;
 use crate::storage::stored::words_of;
 
 /// Memory for parts of objects.
@@ -81,15 +82,6 @@ pub fn open_once(bucket: &Arc<Bucket>, name: &str, bytes: u64) -> Result<SealedF
     SealedFile::of_blob(Arc::new(blob), Path::new(name))
 }
 
-/// A segment of a query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// The name of its object.
-    pub name: String,
-    /// Bytes of the object.
-    pub bytes: u64,
-}
-
 /// The open segments. The footers that were used longest ago are dropped beyond a limit.
 pub struct Segments {
     disk: Arc<RangeCache<SharedBucket>>,
@@ -127,9 +119,9 @@ impl Segments {
     /// Opens segments, several at the same time, in their order.
     ///
     /// Errors: an object cannot be read or is damaged; the text names it.
-    pub fn open_all(&self, named: &[Named]) -> Result<Vec<Arc<SealedFile>>, SourceError> {
-        let mut files = Vec::with_capacity(named.len());
-        for some in named.chunks(OPENINGS_MAX) {
+    pub fn open_all(&self, segments: &[SegmentPiece]) -> Result<Vec<Arc<SealedFile>>, SourceError> {
+        let mut files = Vec::with_capacity(segments.len());
+        for some in segments.chunks(OPENINGS_MAX) {
             let opened: Vec<_> = match some {
                 [one] => vec![self.open(one)],
                 some => std::thread::scope(|scope| {
@@ -146,20 +138,20 @@ impl Segments {
         Ok(files)
     }
 
-    fn open(&self, named: &Named) -> Result<Arc<SealedFile>, SourceError> {
-        if let Some(file) = self.get(&named.name) {
+    fn open(
+        &self,
+        SegmentPiece(name, bytes): &SegmentPiece,
+    ) -> Result<Arc<SealedFile>, SourceError> {
+        if let Some(file) = self.get(name) {
             return Ok(file);
         }
-        let object = CachedObject {
-            cache: Arc::clone(&self.disk),
-            name: named.name.clone(),
-            bytes: named.bytes,
-        };
-        let blob = CachedBlob::new(Arc::new(object), key(&named.name), Arc::clone(&self.memory));
-        let blob = blob.map_err(|error| SourceError(format!("{}: {error}", named.name)))?;
-        let file = SealedFile::of_blob(Arc::new(blob), Path::new(&named.name));
+        let object =
+            CachedObject { cache: Arc::clone(&self.disk), name: name.clone(), bytes: *bytes };
+        let blob = CachedBlob::new(Arc::new(object), key(name), Arc::clone(&self.memory));
+        let blob = blob.map_err(|error| SourceError(format!("{name}: {error}")))?;
+        let file = SealedFile::of_blob(Arc::new(blob), Path::new(name));
         let file = Arc::new(file.map_err(|error| SourceError(error.to_string()))?);
-        self.put(&named.name, &file);
+        self.put(name, &file);
         Ok(file)
     }
 

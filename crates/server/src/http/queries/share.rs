@@ -87,7 +87,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
                 )));
             }
             let gather = move || {
-                let gathered = PiecesSource::gather(&engines, &pieces);
+                let gathered = PiecesSource::gather(&engines, pieces);
                 gathered.map_err(|error| ApiError::new(StatusCode::CONFLICT, error.to_string()))
             };
             Some(reading_thread(gather).await?)
