@@ -29,36 +29,57 @@ impl Real {
     }
 
     /// The values of each key, in their order.
+    ///
+    /// Each partition is read by its number and not through a group: a group waits for the other
+    /// brokers of its coordinator, and for its members.
     fn consume(&self, topic: &str) -> BTreeMap<String, Vec<String>> {
-        // The consumer waits for a given count, so that it does not depend on the time.
         let offsets = self.tool("org.apache.kafka.tools.GetOffsetShell", &["--topic", topic]);
-        let parsed =
-            offsets.lines().filter_map(|line| line.rsplit(':').next()?.parse::<u64>().ok());
-        let count = parsed.sum::<u64>().to_string();
+        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for line in offsets.lines() {
+            // A line is `topic:partition:offset`.
+            let mut parts = line.rsplit(':');
+            let (Some(count), Some(partition)) = (parts.next(), parts.next()) else { continue };
+            if count.parse::<u64>().is_ok_and(|count| count > 0) {
+                self.consume_partition(topic, partition, count, &mut found);
+            }
+        }
+        found
+    }
+
+    /// Reads the first `count` records, so that the end does not depend on the time.
+    fn consume_partition(
+        &self,
+        topic: &str,
+        partition: &str,
+        count: &str,
+        found: &mut BTreeMap<String, Vec<String>>,
+    ) {
         let printed = self.tool(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
             &[
                 "--topic",
                 topic,
-                "--from-beginning",
+                "--partition",
+                partition,
+                "--offset",
+                "earliest",
                 "--timeout-ms",
-                "60000",
+                "120000",
                 "--max-messages",
-                &count,
+                count,
                 "--property",
                 "print.key=true",
                 "--property",
                 "key.separator=|",
             ],
         );
-        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut records = 0;
         for (key, value) in printed.lines().filter_map(|line| line.split_once('|')) {
             found.entry(key.to_owned()).or_default().push(value.to_owned());
+            records += 1;
         }
-        let records: usize = found.values().map(Vec::len).sum();
         let others: Vec<&str> = printed.lines().filter(|line| !line.contains('|')).collect();
-        assert_eq!(records.to_string(), count, "{topic}: {offsets} {others:?}");
-        found
+        assert_eq!(records.to_string(), count, "{topic}/{partition}: {others:?}");
     }
 }
 
