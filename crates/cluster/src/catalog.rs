@@ -175,6 +175,9 @@ pub struct Snapshot {
     pub segments: Vec<SegmentRow>,
 }
 
+/// A document of the catalog: its name and its body.
+pub type Mark = (String, Vec<u8>);
+
 /// What all live segments take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -232,8 +235,8 @@ pub trait Catalog: Send + Sync {
     /// What a query over `times` reads; [`CatalogError::TooMany`] beyond `segments_max` segments.
     fn snapshot(&self, times: TimeRange, segments_max: usize) -> Result<Snapshot, CatalogError>;
 
-    /// Up to `max` live segments of a partition whose first offset is at least `from`, in the order
-    /// of their offsets.
+    /// Up to `max` live segments of a partition that end behind the offset `from`, in the order of
+    /// their offsets.
     fn segments_of(
         &self,
         partition: u32,
@@ -257,4 +260,12 @@ pub trait Catalog: Send + Sync {
     /// their name is over, and they were written at least `grace` ago.
     fn orphans(&self, objects: &[ObjectInfo], grace: Duration)
     -> Result<Vec<String>, CatalogError>;
+
+    /// The marks whose names begin with `prefix`, in the order of their names. A mark is a small
+    /// document that one node keeps for the next one that does its work: a program, or up to where
+    /// lines were read.
+    fn marks(&self, prefix: &str) -> Result<Vec<Mark>, CatalogError>;
+
+    /// Replaces a mark if the epoch of `lease` holds; without a body, deletes it.
+    fn put_mark(&self, lease: &Lease, name: &str, body: Option<&[u8]>) -> Result<(), CatalogError>;
 }

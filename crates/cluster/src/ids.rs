@@ -27,6 +27,8 @@ pub enum Resource {
     Retention,
     /// Deleting objects that no query can need any more.
     Sweep,
+    /// Running the programs and sinks of the cluster.
+    Programs,
 }
 
 impl Resource {
@@ -48,6 +50,7 @@ impl fmt::Display for Resource {
             Resource::Merge(partition) => write!(f, "merge-{partition}"),
             Resource::Retention => f.write_str("retention"),
             Resource::Sweep => f.write_str("sweep"),
+            Resource::Programs => f.write_str("programs"),
         }
     }
 }
@@ -64,6 +67,7 @@ impl FromStr for Resource {
             Some(("merge", number)) => Resource::Merge(number.parse().map_err(|_| unknown())?),
             None if text == "retention" => Resource::Retention,
             None if text == "sweep" => Resource::Sweep,
+            None if text == "programs" => Resource::Programs,
             _ => return Err(unknown()),
         };
         // One resource has one text: "+3" and "03" parse as numbers too.
@@ -130,9 +134,13 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for resource in
-            [Resource::Partition(7), Resource::Merge(0), Resource::Retention, Resource::Sweep]
-        {
+        for resource in [
+            Resource::Partition(7),
+            Resource::Merge(0),
+            Resource::Retention,
+            Resource::Sweep,
+            Resource::Programs,
+        ] {
             let lease = Lease { resource, owner: NodeId(0xab), epoch: 12 };
             let name = ObjectName { lease, counter: 3 };
             assert_eq!(name.to_string(), format!("segments/{resource}/12-000000ab-3"));

@@ -30,7 +30,7 @@ mod simulation;
 mod tests;
 
 pub use catalog::{
-    Catalog, LeaseRow, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
+    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
     PartitionRow, PartitionState, Publication, Role, SegmentRow, Snapshot, TimeRange, Totals, View,
 };
 pub use error::{CatalogError, Failure, LogError, ObjectError};

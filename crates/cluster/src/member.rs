@@ -2,7 +2,7 @@
 //!
 //! A node heartbeats, and with the same call extends its leases. Each live store has a quota of
 //! partitions. A store below its quota takes free partitions; a store above its quota gives the
-//! surplus back. Nobody takes a lease from a live owner.
+//! surplus back. One store has the lease of the programs. Nobody takes a lease from a live owner.
 //!
 //! Invariant: the node counts a lease as ended before the catalog does. The catalog counts from
 //! when it receives a renewal, the node from before it sends one, less a margin for clocks that
@@ -38,7 +38,7 @@ impl LeaseSettings {
 /// What a step changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The node has a lease of a partition from now on.
+    /// The node has the lease of a partition, or of the programs, from now on.
     Gained(Lease),
     /// The lease is over, or is about to be given back: the node stops using it before the next
     /// step.
@@ -128,8 +128,9 @@ impl Member {
             let surplus = self.held.keys().rfind(|held| matches!(held, Resource::Partition(_)));
             let surplus = *surplus.expect("it owns partitions");
             self.give_up(surplus);
-        } else if owned < quota
-            && let Some(free) = self.free(partitions)
+        } else if quota == 0 && !self.info.accepting {
+            self.give_up(Resource::Programs);
+        } else if let Some(free) = self.wanted(partitions, owned < quota)
             && let Some(lease) = self.acquire(catalog, free, now_ns)?
         {
             self.changes.push_back(Change::Gained(lease));
@@ -230,21 +231,24 @@ impl Member {
         }
     }
 
-    /// A partition that nobody has, or that the catalog counts as this node's and this node does
-    /// not: from before a restart, or because an answer was lost.
-    fn free(&self, partitions: u32) -> Option<Resource> {
-        if !self.info.accepting {
+    /// What the node takes next: a free partition, if it may have one more, or the programs.
+    fn wanted(&self, partitions: u32, wants_partition: bool) -> Option<Resource> {
+        if !self.info.accepting || !self.info.roles.contains(&Role::Store) {
             return None;
         }
         // Nodes begin at different places, so that they seldom want the same one.
         let first = self.info.node.0 % partitions.max(1);
-        (0..partitions)
-            .map(|index| Resource::Partition((first + index) % partitions))
-            .filter(|resource| !self.held.contains_key(resource))
-            .find(|resource| {
-                let row = self.view.leases.iter().find(|row| row.resource == *resource);
-                row.is_none_or(|row| !row.live || row.owner == Some(self.info.node))
-            })
+        let all = (0..partitions).map(|index| Resource::Partition((first + index) % partitions));
+        let mut wanted = all.filter(|_| wants_partition).chain([Resource::Programs]);
+        wanted.find(|resource| self.is_free(*resource))
+    }
+
+    /// Whether nobody has a resource, or the catalog counts it as this node's and this node does
+    /// not: from before a restart, or because an answer was lost.
+    fn is_free(&self, resource: Resource) -> bool {
+        let row = self.view.leases.iter().find(|row| row.resource == resource);
+        !self.held.contains_key(&resource)
+            && row.is_none_or(|row| !row.live || row.owner == Some(self.info.node))
     }
 }
 
@@ -296,7 +300,9 @@ mod tests {
                 for member in &mut self.members {
                     let now_ns = self.clock.monotonic_ns();
                     let change = member.step(&self.catalog, PARTITIONS, now_ns).unwrap();
-                    lost += usize::from(matches!(change, Some(Change::Lost(_))));
+                    let is_partition =
+                        |lease: Lease| matches!(lease.resource, Resource::Partition(_));
+                    lost += usize::from(matches!(change, Some(Change::Lost(l)) if is_partition(l)));
                 }
             }
             lost
@@ -304,9 +310,18 @@ mod tests {
 
         /// Partitions of each member, the most first.
         fn shares(&self) -> Vec<usize> {
-            let mut shares: Vec<usize> = self.members.iter().map(|m| m.held.len()).collect();
+            let partitions = |member: &Member| {
+                member.held.keys().filter(|held| matches!(held, Resource::Partition(_))).count()
+            };
+            let mut shares: Vec<usize> = self.members.iter().map(partitions).collect();
             shares.sort_by(|a, b| b.cmp(a));
             shares
+        }
+
+        /// The members that run the programs.
+        fn with_programs(&self) -> Vec<u32> {
+            let have = self.members.iter().filter(|m| m.held.contains_key(&Resource::Programs));
+            have.map(|member| member.info.node.0).collect()
         }
     }
 
@@ -315,6 +330,7 @@ mod tests {
         let mut cluster = Cluster::new();
         cluster.join(1);
         assert_eq!((cluster.run(5), cluster.shares()), (0, vec![7]));
+        assert_eq!(cluster.with_programs(), [1]);
         cluster.join(2);
         assert_eq!((cluster.run(10), cluster.shares()), (3, vec![4, 3]));
         cluster.join(3);
@@ -324,6 +340,7 @@ mod tests {
         // A store that does not accept gives its partitions back.
         cluster.members[0].set_accepting(false);
         assert_eq!((cluster.run(10), cluster.shares()), (3, vec![4, 3, 0]));
+        assert!(matches!(cluster.with_programs()[..], [2 | 3]));
         cluster.members[1].set_accepting(false);
         assert_eq!((cluster.run(10), cluster.shares()), (4, vec![7, 0, 0]));
         // When none accepts, the last keeps what it has.
@@ -344,7 +361,7 @@ mod tests {
         cluster.run(5);
         assert_eq!(cluster.shares(), [4]);
         cluster.run(10);
-        assert_eq!(cluster.shares(), [7]);
+        assert_eq!((cluster.shares(), cluster.with_programs()), (vec![7], vec![1]));
     }
 
     #[test]
@@ -372,7 +389,7 @@ mod tests {
         assert!(matches!(change, Some(Change::Lost(_))));
         assert!(member.held.is_empty());
         let view = cluster.catalog.heartbeat(&member.info, &[], TTL).unwrap();
-        assert_eq!(view.leases.iter().filter(|row| row.live).count(), PARTITIONS as usize);
+        assert_eq!(view.leases.iter().filter(|row| row.live).count(), PARTITIONS as usize + 1);
     }
 
     #[test]

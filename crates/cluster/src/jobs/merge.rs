@@ -70,7 +70,7 @@ impl Merge {
             State::Looking(from) => {
                 let segments = catalog.segments_of(self.partition, from, PAGE)?;
                 let is_last = segments.len() < PAGE;
-                let end = segments.last().map_or(from, |segment| segment.offsets.start + 1);
+                let end = segments.last().map_or(from, |segment| segment.offsets.end);
                 match choose(segments, &self.settings) {
                     Some(chosen) => self.state = State::Chosen(chosen),
                     None if is_last => return Ok(false),

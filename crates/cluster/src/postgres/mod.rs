@@ -9,6 +9,7 @@
 //! happened, because the server rolls a transaction back when its connection ends.
 
 mod leases;
+mod marks;
 mod pool;
 mod publishing;
 mod schema;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::catalog::{
-    Catalog, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
 };
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
@@ -160,6 +161,14 @@ impl Catalog for PgCatalog {
         grace: Duration,
     ) -> Result<Vec<String>, CatalogError> {
         self.pool.run(Access::Read, async |client| segments::orphans(client, objects, grace).await)
+    }
+
+    fn marks(&self, prefix: &str) -> Result<Vec<Mark>, CatalogError> {
+        self.pool.run(Access::Read, async |client| marks::read(client, prefix).await)
+    }
+
+    fn put_mark(&self, lease: &Lease, name: &str, body: Option<&[u8]>) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| marks::put(client, lease, name, body).await)
     }
 }
 

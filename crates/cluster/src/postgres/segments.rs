@@ -81,8 +81,8 @@ pub async fn segments_of(
             "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
                 received_last_ns, lines, bytes
              FROM segments
-             WHERE retired IS NULL AND partition = $1 AND first_offset >= $2
-             ORDER BY first_offset LIMIT $3",
+             WHERE retired IS NULL AND partition = $1 AND end_offset > $2
+             ORDER BY end_offset LIMIT $3",
             &[
                 (&i64::from(partition), Type::INT8),
                 (&signed(from)?, Type::INT8),

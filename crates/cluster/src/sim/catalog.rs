@@ -7,7 +7,7 @@ use std::time::Duration;
 use platform::Clock;
 
 use crate::catalog::{
-    Catalog, LeaseRow, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
+    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
     PartitionRow, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
 };
 use crate::error::CatalogError;
@@ -21,6 +21,7 @@ pub(crate) struct State {
     partitions: BTreeMap<u32, Part>,
     live: BTreeMap<String, SegmentRow>,
     retired: BTreeMap<String, i64>,
+    marks: BTreeMap<String, Vec<u8>>,
 }
 
 struct Row {
@@ -269,9 +270,9 @@ impl Catalog for SimCatalog {
     ) -> Result<Vec<SegmentRow>, CatalogError> {
         self.with(|state, _| {
             let wanted =
-                |row: &&SegmentRow| row.partition == partition && row.offsets.start >= from;
+                |row: &&SegmentRow| row.partition == partition && row.offsets.end > from;
             let mut rows: Vec<_> = state.live.values().filter(wanted).cloned().collect();
-            rows.sort_by_key(|row| row.offsets.start);
+            rows.sort_by_key(|row| row.offsets.end);
             rows.truncate(max);
             Ok(rows)
         })
@@ -326,6 +327,24 @@ impl Catalog for SimCatalog {
                     && !state.retired.contains_key(&info.name)
             };
             Ok(objects.iter().filter(is_orphan).map(|info| info.name.clone()).collect())
+        })
+    }
+
+    fn marks(&self, prefix: &str) -> Result<Vec<Mark>, CatalogError> {
+        self.with(|state, _| {
+            let found = state.marks.iter().filter(|(name, _)| name.starts_with(prefix));
+            Ok(found.map(|(name, body)| (name.clone(), body.clone())).collect())
+        })
+    }
+
+    fn put_mark(&self, lease: &Lease, name: &str, body: Option<&[u8]>) -> Result<(), CatalogError> {
+        self.with(|state, _| {
+            state.check(lease)?;
+            match body {
+                Some(body) => drop(state.marks.insert(name.to_owned(), body.to_vec())),
+                None => drop(state.marks.remove(name)),
+            }
+            Ok(())
         })
     }
 }

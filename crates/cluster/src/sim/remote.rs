@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::{
-    Catalog, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
 };
 use crate::error::{CatalogError, LogError, ObjectError};
 use crate::frame_log::{FrameLog, Message};
@@ -297,5 +297,20 @@ impl<E: Catalog + ?Sized + 'static> Catalog for Remote<E> {
         grace: Duration,
     ) -> Result<Vec<String>, CatalogError> {
         self.read(|catalog| catalog.orphans(objects, grace))
+    }
+
+    fn marks(&self, prefix: &str) -> Result<Vec<Mark>, CatalogError> {
+        self.read(|catalog| catalog.marks(prefix))
+    }
+
+    fn put_mark(&self, lease: &Lease, name: &str, body: Option<&[u8]>) -> Result<(), CatalogError> {
+        let copy = *lease;
+        self.change(
+            |catalog| catalog.put_mark(lease, name, body),
+            || {
+                let (name, body) = (name.to_owned(), body.map(<[u8]>::to_vec));
+                move |catalog: &E| drop(catalog.put_mark(&copy, &name, body.as_deref()))
+            },
+        )
     }
 }

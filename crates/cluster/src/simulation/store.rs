@@ -87,7 +87,7 @@ impl StoreNode {
     }
 
     fn open(&mut self, world: &World, site: usize, lease: Lease) {
-        let Resource::Partition(number) = lease.resource else { unreachable!() };
+        let Resource::Partition(number) = lease.resource else { return };
         let reading = ReaderSettings { read_bytes_max: 600, unpublished_bytes_max: 4000 };
         let publishing = PublisherSettings {
             segment_bytes: 1200,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Weakness;
 use crate::catalog::{
-    Catalog, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
 };
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
@@ -148,5 +148,13 @@ impl Catalog for WeakCatalog {
             return Ok(names.filter(is_unknown).collect());
         }
         self.catalog.orphans(objects, grace)
+    }
+
+    fn marks(&self, prefix: &str) -> Result<Vec<Mark>, CatalogError> {
+        self.catalog.marks(prefix)
+    }
+
+    fn put_mark(&self, lease: &Lease, name: &str, body: Option<&[u8]>) -> Result<(), CatalogError> {
+        self.catalog.put_mark(lease, name, body)
     }
 }

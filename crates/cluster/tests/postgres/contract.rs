@@ -221,7 +221,8 @@ fn reading(catalog: &dyn Catalog) {
 
     let page = |from, max| names(catalog.segments_of(1, from, max).unwrap());
     assert_eq!(page(0, 2), ["a", "b"]);
-    assert_eq!(page(1, 2), ["b", "c"]);
+    assert_eq!(page(9, 2), ["a", "b"]);
+    assert_eq!(page(10, 2), ["b", "c"]);
     assert_eq!(page(20, 9), ["c", "d", "e"]);
     assert_eq!(catalog.segments_of(0, 0, 9), Ok(Vec::new()));
     // Arrivals in 1970 are old; one at the end of time is not.
@@ -256,8 +257,36 @@ fn orphans(catalog: &dyn Catalog) {
     assert_eq!(catalog.orphans(&[young, unknown, other], HOUR), Ok(Vec::new()));
 }
 
+fn marks(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Programs, A, HOUR).unwrap().unwrap();
+    let names = |prefix| {
+        let marks = catalog.marks(prefix).unwrap().into_iter();
+        marks.map(|(name, body)| format!("{name}={}", String::from_utf8_lossy(&body))).collect()
+    };
+    let empty: Vec<String> = names("");
+    assert_eq!(empty, [""; 0]);
+    for (name, body) in [("a/2", "x"), ("a/_", "y"), ("b", "z"), ("a/2", "w")] {
+        catalog.put_mark(&lease, name, Some(body.as_bytes())).unwrap();
+    }
+    assert_eq!(names("a/"), ["a/2=w", "a/_=y"]);
+    // A prefix is no pattern.
+    assert_eq!(names("a/_"), ["a/_=y"]);
+    catalog.put_mark(&lease, "a/2", None).unwrap();
+    catalog.put_mark(&lease, "a/2", None).unwrap();
+    assert_eq!(names(""), ["a/_=y", "b=z"]);
+    // The next one to have the lease finds them; the one before cannot change them.
+    let next = catalog.acquire(Resource::Programs, A, HOUR).unwrap().unwrap();
+    for body in [Some(&b"late"[..]), None] {
+        let error = catalog.put_mark(&lease, "b", body).unwrap_err();
+        assert!(matches!(error, CatalogError::LeaseOver { .. }), "{error}");
+    }
+    assert_eq!(names("b"), ["b=z"]);
+    catalog.put_mark(&next, "b", Some(b"")).unwrap();
+    assert_eq!(names("b"), ["b="]);
+}
+
 type Part = fn(&dyn Catalog);
-const PARTS: [Part; 6] = [leases, nodes, publishing, replacing, reading, orphans];
+const PARTS: [Part; 7] = [leases, nodes, publishing, replacing, reading, orphans, marks];
 
 #[test]
 fn the_simulated_catalog_keeps_the_contract() {

@@ -50,6 +50,7 @@ fn store(node: u32, settings: PgSettings, log: &SimLog, objects: &SimObjects, do
     };
     while !done.load(Relaxed) {
         match member.step(&catalog, PARTITIONS, clock.monotonic_ns()) {
+            Ok(Some(Change::Gained(lease))) if lease.resource == Resource::Programs => {}
             Ok(Some(Change::Gained(lease))) => {
                 match Partition::open(&catalog, lease, reading, publishing) {
                     Ok(partition) => partitions.push((lease, partition)),

@@ -151,6 +151,11 @@ impl Pair<'_> {
                 });
                 let _ = self.call("totals", |catalog| catalog.totals());
                 let _ = self.call("older_than", |catalog| catalog.older_than(HOUR, 10));
+                let lease = self.lease();
+                let (name, body) = (self.random.u32(..5).to_string(), [self.random.u8(..)]);
+                let body = Some(&body[..]).filter(|_| from % 3 > 0);
+                let _ = self.call("put_mark", |catalog| catalog.put_mark(&lease, &name, body));
+                let _ = self.call("marks", |catalog| catalog.marks(""));
             }
             10 => {
                 let names = self.some_names();
