@@ -30,8 +30,9 @@ mod simulation;
 mod tests;
 
 pub use catalog::{
-    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
-    PartitionRow, PartitionState, Publication, Role, SegmentRow, Snapshot, TimeRange, Totals, View,
+    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
+    PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
+    Snapshot, TimeRange, Totals, View,
 };
 pub use error::{CatalogError, Failure, LogError, ObjectError};
 pub use frame_log::{FrameLog, Message};

@@ -243,15 +243,22 @@ pub struct Loaded {
 impl Loaded {
     /// Reads a file `NAME.awk`, `NAME.logsql` or `NAME.vrl`; `None` if it has another name.
     pub fn read(path: &Path) -> Option<Self> {
-        let language = Language::named(path.extension()?.to_str()?)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let read = read_bounded(path);
+        Language::named(path.extension()?.to_str()?)?;
+        Self::of(path, &path.display().to_string(), read_bounded(path))
+    }
+
+    /// The program of a file with this name and text. `place` says where the file is.
+    fn of(name: &Path, place: &str, read: std::io::Result<Vec<u8>>) -> Option<Self> {
+        let language = Language::named(name.extension()?.to_str()?)?;
+        let name = name.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let no_text = |_| std::io::Error::other("it is not UTF-8 text");
+        let read = read.and_then(|bytes| String::from_utf8(bytes).map_err(no_text));
         let definition = match &read {
             Ok(text) => Definition::parse_as(&name, language, text),
             Err(error) => Err(DefinitionError {
                 name: name.clone(),
                 line: 1,
-                problem: format!("{} cannot be read: {error}", path.display()),
+                problem: format!("{place} cannot be read: {error}"),
             }),
         };
         Some(Self { name, language, text: read.unwrap_or_default(), definition })
@@ -261,36 +268,50 @@ impl Loaded {
 /// Reads all files `NAME.awk`, `NAME.logsql` and `NAME.vrl` of a folder, in the order of their
 /// names.
 pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Loaded>> {
-    let mut paths = Vec::new();
+    let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
-        paths.push(entry?.path());
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.push((name, read_bounded(&path)));
     }
-    paths.sort();
+    files.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(load_files(&folder.display().to_string(), files))
+}
+
+/// The programs of files, which are sorted by their names, each with its bytes, at most one more
+/// than [`PROGRAM_BYTES_MAX`]. Files with other names than those of programs are passed over.
+/// `place` is where they are, for people.
+pub fn load_files(
+    place: &str,
+    files: impl IntoIterator<Item = (String, std::io::Result<Vec<u8>>)>,
+) -> Vec<Loaded> {
     let mut programs: Vec<Loaded> = Vec::new();
-    for path in &paths {
-        let Some(mut loaded) = Loaded::read(path) else { continue };
-        let folder = folder.display();
+    for (file, read) in files {
+        let Some(mut loaded) = Loaded::of(Path::new(&file), &format!("{place}/{file}"), read)
+        else {
+            continue;
+        };
         let refuse = |problem| DefinitionError { name: loaded.name.clone(), line: 1, problem };
         if programs.len() >= PROGRAMS_MAX {
             let problem =
-                format!("{folder} has more than {PROGRAMS_MAX} programs; this one is not run");
+                format!("{place} has more than {PROGRAMS_MAX} programs; this one is not run");
             loaded.definition = Err(refuse(problem));
         } else if programs.last().is_some_and(|last| last.name == loaded.name) {
-            let problem = format!("{folder} has two programs of this name; rename one");
+            let problem = format!("{place} has two programs of this name; rename one");
             loaded.definition = Err(refuse(problem));
         }
         programs.push(loaded);
     }
-    Ok(programs)
+    programs
 }
 
-/// A file as text, at most one byte more than a program may have.
-fn read_bounded(path: &Path) -> std::io::Result<String> {
+/// The bytes of a file, at most one more than a program may have.
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path)?;
     file.take(PROGRAM_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8 text"))
+    Ok(bytes)
 }
 
 fn check_name(name: &str) -> Result<(), String> {

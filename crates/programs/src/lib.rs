@@ -48,7 +48,7 @@ pub use block::{INPUT_LINE_BYTES_MAX, Input, InputBlock};
 pub use check::{Fault, Report, test_program};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use definition::{
-    Definition, DefinitionError, Language, Loaded, Mode, PROGRAM_BYTES_MAX, load_folder,
+    Definition, DefinitionError, Language, Loaded, Mode, PROGRAM_BYTES_MAX, load_files, load_folder,
 };
 pub use error::{Exit, ProgramError};
 pub use interpreter::{Interpreter, Kind, NoInterpreter, Variable};

@@ -35,11 +35,14 @@
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] provides the parser
 //! for them.
 
+pub mod arrivals;
+mod cluster_work;
 mod parse;
 pub mod programs;
 mod stage;
 mod summary;
 mod unreadable;
+pub mod workers;
 
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
@@ -53,23 +56,27 @@ use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::Store;
 
-use crate::cluster::Engines;
 use crate::cluster::engines::{KafkaAppend, Owner, OwnerSettings, RetentionSettings};
+use crate::cluster::{Cluster, Engines, Lines};
 use crate::config::{Config, EnginesConfig};
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
 pub use crate::queries::tails::TailBatch;
 use crate::queries::tails::Tails;
-use crate::sinks::stage::{SinkSources, SinkStage};
+use crate::sinks::cursor_file;
 use crate::storage::RERUNS_FILE;
+use crate::storage::keep::{Folder, Keep};
 use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
 use crate::summaries::reruns::KeptReruns;
+use arrivals::{Arrivals, StoreArrivals};
+use cluster_work::ClusterWork;
 use parse::ParseStage;
-use programs::{Parts, ProgramStage};
+use programs::ProgramStage;
 pub use stage::{StageThread, Stages, lock};
 use summary::SummaryStage;
+use workers::{WorkOptions, WorkPlace, Workers, WorkersSlot};
 
 /// Time at shutdown for parsing what has arrived. The rest is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
@@ -86,10 +93,9 @@ pub struct Pipeline {
     pub parsing: Arc<ParseStage>,
     /// Counts lines per type and time.
     pub summary: Arc<SummaryStage>,
-    /// Runs programs of users on lines, and stores their rows.
-    pub programs: Arc<ProgramStage>,
-    /// Deliver rows and lines to other systems.
-    pub sinks: SinkStage,
+    /// Programs and sinks; none where another node of the cluster has them.
+    workers: Arc<WorkersSlot>,
+    work_options: WorkOptions,
     /// Threads of the stages, and their panics.
     pub stages: Arc<Stages>,
     /// The memory budget of queries and tails.
@@ -103,7 +109,6 @@ pub struct Pipeline {
     sources: Mutex<Arc<Sources>>,
     parse_thread: StageThread,
     summary_thread: StageThread,
-    program_thread: StageThread,
 }
 
 impl Pipeline {
@@ -131,7 +136,8 @@ impl Pipeline {
         }
         tracing::info!("{report}");
 
-        let reruns = KeptReruns::open(&config.data_dir, RERUNS_FILE)?;
+        let kept: Arc<dyn Keep> = Arc::new(Folder::new(&config.data_dir));
+        let reruns = KeptReruns::open(Arc::clone(&kept), RERUNS_FILE)?;
         let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
         let local: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
         let forwarder = config.engines.as_ref().map(|engines| forward(engines, config));
@@ -155,34 +161,38 @@ impl Pipeline {
         ));
         let answers = Arc::new(Answers::new(ANSWERS_BYTES_MAX));
         let stored = Stored::new(Arc::clone(&store), Arc::clone(&parsers), answers);
-        let rows = Intake::start(
-            SourceKind::Internal,
-            FRAME_AGE_AWAITED_MS,
-            local,
-            Arc::clone(&accounting),
-        );
-        let programs = ProgramStage::open(
-            Parts {
-                stages: &stages,
-                clock: &clock,
-                parsers: &parsers,
-                stored: stored.clone(),
-                memory,
-                query_limits: config.query.limits,
-                data_dir: config.data_dir.clone(),
-                delay_s: config.summary.flush_delay_s,
-                options: &config.programs,
-            },
-            Arc::clone(&store),
-            rows,
-        )?;
-        let programs = Arc::new(programs);
+        let work_options = WorkOptions::new(config, &clock, &parsers, memory);
+        let workers = Arc::<WorkersSlot>::default();
+        if config.engines.is_none() {
+            let rows = Intake::start(
+                SourceKind::Internal,
+                FRAME_AGE_AWAITED_MS,
+                local,
+                Arc::clone(&accounting),
+            );
+            let arrivals =
+                StoreArrivals { store: Arc::clone(&store), parsers: Arc::clone(&parsers) };
+            let arrivals = Arc::new(arrivals);
+            let place = WorkPlace {
+                lines: Lines::Own(stored.clone()),
+                notes: Arc::clone(&arrivals) as _,
+                notes_itself: false,
+                arrivals: Arc::new(move || Arc::clone(&arrivals) as Arc<dyn Arrivals>),
+                rows: Box::new(rows),
+                state: kept,
+                programs: Arc::new(Folder::new(&config.programs.folder)),
+                cursors: Arc::new(Folder::new(&config.data_dir.join(cursor_file::FOLDER))),
+            };
+            let work = Arc::new(stages.beside());
+            workers.set(Some(Workers::start(&work_options, place, work)?));
+        }
+        let programs = workers.get().map(|workers| Arc::clone(&workers.programs));
         let parsing = Arc::new(ParseStage::new(
             Arc::clone(&stages),
             Arc::clone(&store),
             Arc::clone(&parsers),
             Arc::clone(&summary),
-            Arc::clone(&programs),
+            programs,
             Tails::new(memory),
             config.placement.parse_threads,
         ));
@@ -205,22 +215,10 @@ impl Pipeline {
             Arc::clone(&clock),
             Arc::clone(&parsers),
         );
-        let program_thread = programs::start(&programs)?;
-        let sinks = SinkStage::start(
-            &config.sinks,
-            &SinkSources {
-                store: Arc::clone(&store),
-                parsers: Arc::clone(&parsers),
-                programs: Arc::clone(&programs),
-                clock: Arc::clone(&clock),
-                data_dir: config.data_dir.clone(),
-                stages: Arc::clone(&stages),
-            },
-        )?;
         let pipeline = Arc::new(Pipeline {
             stored,
-            programs,
-            sinks,
+            workers,
+            work_options,
             http: Arc::new(http),
             delivery: Arc::clone(&delivery),
             parsing,
@@ -233,7 +231,6 @@ impl Pipeline {
             sources: Mutex::default(),
             parse_thread,
             summary_thread,
-            program_thread,
         });
         let with = match config.engines.is_some() {
             true => SourceContext { deliver, accounting, clock, store: None, nodes: None },
@@ -272,9 +269,9 @@ impl Pipeline {
         self.parse_thread.join();
         self.stages.stop();
         self.summary_thread.join();
-        self.sinks.close();
-        self.program_thread.join();
-        self.programs.close();
+        if let Some(workers) = self.workers.set(None) {
+            workers.close();
+        }
         self.parsing.close_tails();
         self.summary.close();
         if let Err(error) = self.store().close() {
@@ -303,10 +300,31 @@ impl Pipeline {
                 disk_free_bytes_min: config.store.disk_free_bytes_min,
                 sealing_threads: config.placement.sealing_threads,
             },
+            Arc::new(ClusterWork {
+                options: self.work_options.clone(),
+                slot: Arc::clone(&self.workers),
+                stages: Arc::clone(&self.stages),
+                lines: Lines::new(
+                    self.stored.clone(),
+                    Some(Cluster::on_engines(Arc::clone(engines))),
+                ),
+                engines: Arc::clone(engines),
+            }),
             &config.data_dir,
         )?;
         assert!(self.owner.set(owner).is_ok(), "a node takes part once");
         Ok(())
+    }
+
+    /// The programs and sinks that run here; none where another node of the cluster has them, and
+    /// during the shutdown.
+    pub fn workers(&self) -> Option<Arc<Workers>> {
+        self.workers.get()
+    }
+
+    /// The programs that run here.
+    pub fn programs(&self) -> Option<Arc<ProgramStage>> {
+        self.workers().map(|workers| Arc::clone(&workers.programs))
     }
 
     /// The store.

@@ -162,7 +162,7 @@ async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<
                 pipeline.sources().reload();
             }
             // What cannot be reloaded is in the log.
-            let _ = pipeline.programs.change(Registry::reload);
+            let _ = pipeline.programs().map(|programs| programs.change(Registry::reload));
         });
         if let Err(error) = reloaded.await {
             tracing::error!("SIGHUP: {error}");

@@ -36,9 +36,7 @@ pub async fn put(
                 .await?
         }
         None => {
-            client
-                .query_typed("DELETE FROM marks WHERE name = $1", &[(&name, Type::TEXT)])
-                .await?
+            client.query_typed("DELETE FROM marks WHERE name = $1", &[(&name, Type::TEXT)]).await?
         }
     };
     Ok(())

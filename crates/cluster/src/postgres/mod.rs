@@ -20,7 +20,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::catalog::{
-    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
+    View,
 };
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};

@@ -6,8 +6,7 @@ use super::pool::Failed;
 use crate::error::CatalogError;
 
 /// All scripts, in order; the first is version 1. A script that was released is never changed.
-const SCRIPTS: [&str; 2] =
-    [include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
+const SCRIPTS: [&str; 2] = [include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 
 /// Runs the scripts that are missing, within the caller's transaction. Nodes that start at the same
 /// time wait for each other.

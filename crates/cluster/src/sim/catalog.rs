@@ -7,8 +7,9 @@ use std::time::Duration;
 use platform::Clock;
 
 use crate::catalog::{
-    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner, PRODUCER_FORGOTTEN_AFTER,
-    PartitionRow, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
+    PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, SegmentRow, Snapshot,
+    TimeRange, Totals, View,
 };
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, ObjectName, Resource};
@@ -269,8 +270,7 @@ impl Catalog for SimCatalog {
         max: usize,
     ) -> Result<Vec<SegmentRow>, CatalogError> {
         self.with(|state, _| {
-            let wanted =
-                |row: &&SegmentRow| row.partition == partition && row.offsets.end > from;
+            let wanted = |row: &&SegmentRow| row.partition == partition && row.offsets.end > from;
             let mut rows: Vec<_> = state.live.values().filter(wanted).cloned().collect();
             rows.sort_by_key(|row| row.offsets.end);
             rows.truncate(max);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::Weakness;
 use crate::catalog::{
-    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals, View,
+    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
+    View,
 };
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};

@@ -7,7 +7,7 @@
 
 pub mod engines;
 pub mod message;
-mod node;
+pub mod node;
 mod source;
 
 use std::collections::BTreeSet;

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use ureq::Agent;
-use ureq::http::header::AUTHORIZATION;
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use ureq::http::{Method, StatusCode};
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use super::message::{Message, ShareRequest};
 use crate::config::roots;
+use crate::http::programs::hand_on::HANDED_ON;
 
 /// Time limit for connecting. Beyond it the store counts as away.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
@@ -49,6 +51,28 @@ impl NodeError {
     pub fn away(message: String) -> NodeError {
         NodeError { message, is_away: true, is_stale: false }
     }
+}
+
+/// A call that is handed on to another node.
+pub struct HandedOn {
+    /// Its method.
+    pub method: Method,
+    /// Its path and parameters.
+    pub path: String,
+    /// The type of its body.
+    pub content_type: Option<HeaderValue>,
+    /// Its body; may be empty.
+    pub body: Vec<u8>,
+}
+
+/// What a node answered.
+pub struct NodeAnswer {
+    /// The status.
+    pub status: StatusCode,
+    /// The type of the body.
+    pub content_type: Option<HeaderValue>,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 /// A store.
@@ -180,6 +204,36 @@ impl Node {
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let text = text.map_err(|error| self.unreached(&error))?;
         serde_json::from_str(&text).map_err(|_| self.answered_wrong())
+    }
+
+    /// Makes a call of somebody else, and returns the answer as it is, whatever its status.
+    pub fn hand_on(&self, call: HandedOn) -> Result<NodeAnswer, NodeError> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            NodeError::new(format!("the call cannot be handed on to {}: {error}", self.name))
+        };
+        let mut request = ureq::http::Request::builder()
+            .method(call.method)
+            .uri(format!("{}{}", self.url, call.path))
+            .header(HANDED_ON, "1");
+        if let Some(content_type) = call.content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(call.body).map_err(|error| wrong(&error))?;
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_recv_response(Some(CALL_TIME_MAX))
+            .timeout_global(Some(CALL_TIME_MAX))
+            .build();
+        let mut response = self.agent.run(request).map_err(|error| self.unreached(&error))?;
+        let content_type = response.headers().get(CONTENT_TYPE).cloned();
+        let status = response.status();
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = body.map_err(|error| self.unreached(&error))?;
+        Ok(NodeAnswer { status, content_type, body })
     }
 
     /// The error of an answer that is not as expected.

@@ -192,6 +192,29 @@ impl ClusterSource {
     }
 }
 
+/// Asks each node for a share of its pieces, and waits until each has begun to answer.
+///
+/// Errors: a node cannot answer; the query has to stop.
+pub fn ask(
+    shares: Vec<(Arc<Node>, PieceList)>,
+    share: &Share,
+    context: &Context,
+) -> Result<Box<dyn Pieces>, RunError> {
+    let started = Instant::now();
+    let request = ShareRequest::new(share, context.limits.run_time);
+    let nodes = shares.iter().map(|(node, _)| Arc::clone(node)).collect();
+    let mut answer = Answer {
+        asked: Asked::begin(with_pieces(shares, &request))?,
+        copy: Copy { nodes },
+        progress: Arc::clone(&context.progress),
+        before: Counts::default(),
+    };
+    match answer.begins(&|| context.check(started))? {
+        Ok(()) => Ok(Box::new(answer)),
+        Err((_, error)) => Err(RunError::Side(error.message)),
+    }
+}
+
 /// The same request for each store of a copy.
 fn same_for_all(copy: &Copy, request: &ShareRequest) -> Vec<(Arc<Node>, Arc<ShareRequest>)> {
     let request = Arc::new(request.clone());

@@ -269,10 +269,6 @@ impl TryFrom<RawConfig> for Config {
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
         ensure!(
-            engines.is_none() || (raw.sinks.is_empty() && raw.programs.is_empty()),
-            "sinks and programs do not run in a cluster on Kafka yet; leave [[sinks]] and [[programs]] out"
-        );
-        ensure!(
             engines.is_none() || raw.retention.rules.is_empty(),
             "retention.rules do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
         );

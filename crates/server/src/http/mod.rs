@@ -39,6 +39,7 @@ use self::wire::error::{ApiError, ApiResult};
 use crate::cluster::{Cluster, Lines};
 use crate::config::Config;
 use crate::pipeline::Pipeline;
+use crate::pipeline::programs::ProgramStage;
 use crate::queries::jobs::Jobs;
 
 /// Charts of the summary that are read at a time. Further ones wait; each takes milliseconds.
@@ -186,6 +187,12 @@ impl App {
         }
     }
 
+    /// The programs that run here; an error that names the node where they do.
+    fn programs(&self) -> ApiResult<Arc<ProgramStage>> {
+        let pipeline = self.pipeline()?;
+        pipeline.programs().ok_or_else(|| programs::hand_on::elsewhere(self))
+    }
+
     /// Background queries.
     fn jobs(&self) -> ApiResult<&Arc<Jobs>> {
         self.pipeline()?;
@@ -251,6 +258,7 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
         .layer(Extension(gate))
+        .layer(Extension(Arc::clone(&app)))
         .layer(middleware::from_fn(access::known::middleware))
         .layer(middleware::from_fn(wire::compress::answers))
         .layer(middleware::from_fn(wire::missing::name))

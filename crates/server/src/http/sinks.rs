@@ -12,16 +12,18 @@ use crate::http::App;
 use crate::http::access::principal::Scope;
 use crate::http::access::routes::Routes;
 use crate::http::admin::metrics::Text;
+use crate::http::programs::hand_on::{elsewhere, to_their_node};
 use crate::http::wire::error::ApiResult;
 use crate::sinks::stage::{SinkStage, Told};
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().get(Scope::Read, "/api/v1/sinks", list)
+    Routes::new().within(to_their_node).get(Scope::Read, "/api/v1/sinks", list)
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
-    let told = app.pipeline()?.sinks.told();
+    let workers = app.pipeline()?.workers().ok_or_else(|| elsewhere(&app))?;
+    let told = workers.sinks.told();
     let sinks: Vec<Value> = told.iter().map(shown).collect();
     Ok(Json(json!({ "sinks": sinks })).into_response())
 }

@@ -29,7 +29,7 @@ pub struct ParseStage {
     store: Arc<Store>,
     parsers: Arc<Parsers>,
     summary: Arc<SummaryStage>,
-    programs: Arc<ProgramStage>,
+    programs: Option<Arc<ProgramStage>>,
     tails: Arc<Tails>,
     threads: usize,
     lines: AtomicU64,
@@ -48,7 +48,7 @@ impl ParseStage {
         store: Arc<Store>,
         parsers: Arc<Parsers>,
         summary: Arc<SummaryStage>,
-        programs: Arc<ProgramStage>,
+        programs: Option<Arc<ProgramStage>>,
         tails: Arc<Tails>,
         threads: usize,
     ) -> ParseStage {
@@ -152,7 +152,7 @@ impl ParseStage {
     /// Lets the stages that read behind a cursor of their own read what was just parsed.
     fn read_arrivals(&self) {
         self.summary.count_arrivals();
-        let note = || self.programs.note_arrivals();
+        let note = || self.programs.iter().for_each(|programs| programs.note_arrivals());
         if catch_unwind(AssertUnwindSafe(note)).is_err() {
             self.panics.fetch_add(1, Relaxed);
             tracing::error!("a bug in noting lines for programs; they are noted later");

@@ -5,64 +5,64 @@
 //! The parse stage makes it note lines after every few frames ([`ProgramStage::note_arrivals`]),
 //! for all programs behind one cursor. It looks at their types and times alone; filters are applied
 //! when buckets are computed. A thread of its own writes the notes to disk ([`ProgramStage::run`]).
+//! In a cluster, where other nodes parse the lines, that thread notes them too.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use collector::Intake;
 use platform::Clock;
 use platform::memory::Budget;
 use programs::{Helper, Interpreter, Launcher};
 use query::source::TimeRange;
 use query::{Context, RunError};
 use record::Batch;
-use store::{ArrivalCursor, FrameHandle, Store};
 
+use super::arrivals::{Noted, Notes};
 use super::stage::{StageThread, Stages, lock};
+use crate::cluster::Lines;
 use crate::config::programs::ProgramOptions;
 use crate::programs::checkpoint::Checkpoint;
 use crate::programs::compiled::Compiled;
 use crate::programs::compute::Engine;
 use crate::programs::registry::{ChangeError, Registry};
 use crate::programs::rows::{self, Completed, Found};
-use crate::programs::runner::{RowWriter, Runner};
+use crate::programs::runner::{RowStore, RowWriter, Runner};
 use crate::programs::runs::{self, RunContext};
 use crate::programs::trial;
 use crate::storage::PROGRAM_RUNS_FILE;
-use crate::storage::stored::{Parsers, Stored};
+use crate::storage::keep::Keep;
+use crate::storage::stored::Parsers;
 use crate::summaries::reruns::{KeptReruns, RerunError};
 
 /// The hidden subcommand that puts a process into its sandbox ([`programs::sandbox::main`]).
 pub const SANDBOX_COMMAND: &str = "program-sandbox";
 /// How often the thread looks whether it has to end.
 const TICK: Duration = Duration::from_millis(250);
-/// Bytes of lines that are looked at together, and how often that is repeated before the parse
-/// stage checks for new frames.
-const NOTE_BYTES: u64 = 8 << 20;
+/// How often some lines are looked at before the parse stage checks for new frames.
 const NOTES_MAX: usize = 8;
+/// How often a stage that looks for lines by itself does so.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the notes are written to disk, if they have changed.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The stage of programs.
 pub struct ProgramStage {
     stages: Arc<Stages>,
-    store: Arc<Store>,
+    notes: Arc<dyn Notes>,
     parsers: Arc<Parsers>,
     clock: Arc<dyn Clock>,
-    data_dir: PathBuf,
+    keep: Arc<dyn Keep>,
     engine: Arc<Engine>,
     writer: Arc<RowWriter>,
     runs: KeptReruns,
     registry: Registry,
-    noted: Mutex<Noted>,
+    noted: Mutex<Progress>,
 }
 
 /// Up to where lines were noted, and what of it is on disk.
-struct Noted {
-    cursor: Option<ArrivalCursor>,
+struct Progress {
+    cursor: Option<String>,
     /// When the last of these lines arrived, nanoseconds since 1970 UTC.
     received_ns: i64,
     written: Checkpoint,
@@ -79,14 +79,20 @@ pub struct Parts<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// Parsers of frames.
     pub parsers: &'a Arc<Parsers>,
-    /// The lines of the store.
-    pub stored: Stored,
+    /// The lines that programs read.
+    pub lines: Lines,
+    /// Tells of new lines.
+    pub notes: Arc<dyn Notes>,
+    /// Receives the rows.
+    pub rows: Box<dyn RowStore>,
     /// The memory of queries.
     pub memory: &'a Arc<Budget>,
     /// Limits of queries.
     pub query_limits: query::Limits,
-    /// The data directory.
-    pub data_dir: PathBuf,
+    /// Keeps what is pending, and the list of runs.
+    pub keep: Arc<dyn Keep>,
+    /// Keeps the programs that are saved over the API.
+    pub folder: Arc<dyn Keep>,
     /// How long a bucket waits for lines that are a little late, seconds.
     pub delay_s: u64,
     /// `[awk]` and `[[programs]]`.
@@ -94,10 +100,10 @@ pub struct Parts<'a> {
 }
 
 impl ProgramStage {
-    /// Opens the programs and starts those that are enabled. `own` receives their rows.
-    pub fn open(parts: Parts<'_>, store: Arc<Store>, own: Intake) -> Result<ProgramStage> {
-        let checkpoint = Checkpoint::open(&parts.data_dir)?;
-        let runs = KeptReruns::open(&parts.data_dir, PROGRAM_RUNS_FILE)?;
+    /// Opens the programs and starts those that are enabled.
+    pub fn open(parts: Parts<'_>) -> Result<ProgramStage> {
+        let checkpoint = Checkpoint::open(&*parts.keep)?;
+        let runs = KeptReruns::open(Arc::clone(&parts.keep), PROGRAM_RUNS_FILE)?;
         let launcher = Launcher::new(Helper::own_binary(SANDBOX_COMMAND))
             .context("cannot start the thread that starts programs")?;
         let options = parts.options;
@@ -106,25 +112,31 @@ impl ProgramStage {
             None => Interpreter::find(&Interpreter::system_folders()),
         };
         let engine = Arc::new(Engine::new(
-            parts.stored,
+            parts.lines,
             Arc::clone(parts.memory),
             launcher,
             interpreter,
             options.limits.clone(),
             parts.query_limits,
         ));
-        let writer = Arc::new(RowWriter::new(own, Arc::clone(parts.clock)));
+        let writer =
+            Arc::new(RowWriter::new(parts.rows, Arc::clone(parts.clock), checkpoint.revision));
+        // Lines that come from here on are noted, also after a crash before the first tick.
+        let cursor = match checkpoint.cursor.clone() {
+            Some(cursor) => cursor,
+            None => parts.notes.now().map_err(anyhow::Error::msg)?,
+        };
         let registry = Registry::open(
             (Arc::clone(&engine), Arc::clone(&writer), Arc::clone(parts.clock)),
             Arc::clone(parts.stages),
             parts.delay_s,
-            options.folder.clone(),
+            parts.folder,
             options.configured.clone(),
             checkpoint.disabled.clone(),
-            &checkpoint.pending,
+            checkpoint.pending.clone(),
         );
-        let noted = Noted {
-            cursor: checkpoint.cursor,
+        let noted = Progress {
+            cursor: Some(cursor),
             received_ns: parts.clock.now_ns(),
             written: checkpoint,
             written_at: None,
@@ -132,18 +144,16 @@ impl ProgramStage {
         };
         let stage = ProgramStage {
             stages: Arc::clone(parts.stages),
-            store,
+            notes: parts.notes,
             parsers: Arc::clone(parts.parsers),
             clock: Arc::clone(parts.clock),
-            data_dir: parts.data_dir,
+            keep: parts.keep,
             engine,
             writer,
             runs,
             registry,
             noted: Mutex::new(noted),
         };
-        // Lines that come from here on are noted, also after a crash before the first tick.
-        stage.begin_cursor();
         stage.write_checkpoint(Duration::ZERO);
         Ok(stage)
     }
@@ -154,21 +164,18 @@ impl ProgramStage {
         work: impl FnOnce(&Registry) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
         if self.registry.runners().is_empty() {
-            lock(&self.noted).cursor = Some(self.now());
+            self.begin_now().map_err(ChangeError::Folder)?;
         }
         let changed = work(&self.registry)?;
         self.write_checkpoint(Duration::ZERO);
         Ok(changed)
     }
 
-    /// Sets the cursor to the present where there is none.
-    fn begin_cursor(&self) {
-        lock(&self.noted).cursor.get_or_insert_with(|| self.now());
-    }
-
-    /// The cursor behind all lines.
-    fn now(&self) -> ArrivalCursor {
-        ArrivalCursor { through: self.store.durable_now().through, ..self.store.first_arrival() }
+    /// Sets the cursor behind all lines.
+    fn begin_now(&self) -> Result<(), String> {
+        let now = self.notes.now()?;
+        lock(&self.noted).cursor = Some(now);
+        Ok(())
     }
 
     /// The programs.
@@ -181,10 +188,15 @@ impl ProgramStage {
         &self.engine
     }
 
-    /// Writes the notes until the stages are stopped.
-    pub fn run(&self) {
+    /// Writes the notes until the stages are stopped; also notes lines, if nobody else does.
+    fn run(&self, notes_itself: bool) {
         self.stages.run("programs", || {
+            let mut noted: Option<Instant> = None;
             while !self.stages.is_stopped() {
+                if notes_itself && noted.is_none_or(|at| at.elapsed() >= NOTE_INTERVAL) {
+                    noted = Some(Instant::now());
+                    self.note_arrivals();
+                }
                 self.write_checkpoint(CHECKPOINT_INTERVAL);
                 std::thread::sleep(TICK);
             }
@@ -200,9 +212,8 @@ impl ProgramStage {
 
     /// Lines that have arrived and were not noted; an upper bound.
     pub fn lag_frames(&self) -> u64 {
-        let through = self.store.durable_now().through;
-        let noted = lock(&self.noted).cursor.map_or(through, |cursor| cursor.through);
-        through.saturating_sub(noted)
+        let cursor = lock(&self.noted).cursor.clone();
+        cursor.map_or(0, |cursor| self.notes.frames_left(&cursor))
     }
 
     /// How long ago the lines arrived behind which nothing was noted, nanoseconds; 0 if all were.
@@ -226,40 +237,38 @@ impl ProgramStage {
 
     /// Notes some lines; returns whether there were any.
     fn note_some(&self) -> bool {
+        if !self.registry.is_read() {
+            return false;
+        }
         let runners = self.registry.runners();
-        let cursor = lock(&self.noted).cursor;
+        let cursor = lock(&self.noted).cursor.clone();
         // A program gets the lines that come after it was made.
         let Some(cursor) = cursor.filter(|_| !runners.is_empty()) else {
-            lock(&self.noted).cursor = Some(self.now());
+            let begun = self.begin_now();
+            self.note_error(begun.err().map(|error| format!("programs: {error}")));
             return false;
         };
-        let load = |handle: &FrameHandle| self.parsers.load_arrival(handle);
-        let (arrivals, next) = match self.store.read_after(cursor, NOTE_BYTES, &load) {
-            Ok(read) => read,
+        let Noted { seconds, received_ns, next, skipped } = match self.notes.after(&cursor) {
+            Ok(Some(noted)) => noted,
+            Ok(None) => return false,
             Err(error) => {
-                let error = format!("programs: lines cannot be read: {error}");
-                self.note_error(Some(error));
+                self.note_error(Some(format!("programs: lines cannot be read: {error}")));
                 return false;
             }
         };
-        if next == cursor {
-            return false;
-        }
-        if arrivals.skipped > 0 {
+        if skipped > 0 {
             tracing::warn!(
-                "programs: at most {} lines up to {next} were deleted by retention before they were read",
-                arrivals.skipped
+                "programs: at most {skipped} lines up to {next} were deleted by retention before they were read"
             );
         }
-        for (log_type, seconds) in seconds_of(&arrivals.batches) {
+        for (log_type, seconds) in seconds {
             for runner in runners.iter().filter(|r| r.compiled.wants_type(&log_type)) {
                 runner.note(seconds.iter().copied());
             }
         }
-        let received = arrivals.batches.iter().filter_map(|batch| batch.received_max_ns()).max();
         let mut noted = lock(&self.noted);
         noted.cursor = Some(next);
-        noted.received_ns = received.unwrap_or(noted.received_ns);
+        noted.received_ns = received_ns.unwrap_or(noted.received_ns);
         true
     }
 
@@ -269,6 +278,10 @@ impl ProgramStage {
         if noted.written_at.is_some_and(|at| at.elapsed() < interval) {
             return;
         }
+        // Programs that are not known yet have buckets to compute.
+        if !self.registry.is_read() {
+            return;
+        }
         let runners = self.registry.runners();
         if runners.is_empty() && noted.written == Checkpoint::default() {
             return;
@@ -276,15 +289,16 @@ impl ProgramStage {
         let pending =
             |runner: &Arc<Runner>| (runner.compiled.definition.name.clone(), runner.pending_ns());
         let checkpoint = Checkpoint {
-            cursor: noted.cursor,
+            cursor: noted.cursor.clone(),
             disabled: self.registry.disabled(),
+            revision: self.writer.last_revision(),
             pending: runners.iter().map(pending).filter(|(_, ranges)| !ranges.is_empty()).collect(),
         };
         if checkpoint == noted.written {
             return;
         }
         noted.written_at = Some(Instant::now());
-        match checkpoint.write(&self.data_dir) {
+        match checkpoint.write(&*self.keep) {
             Ok(()) => noted.written = checkpoint,
             Err(error) => {
                 let error = format!("programs: their state cannot be written: {error}");
@@ -318,7 +332,7 @@ impl ProgramStage {
     /// The rows of a program whose buckets begin in the range of `context`: those that count.
     pub fn rows(&self, name: &str, context: &Context, rows_max: usize) -> Result<Found, RunError> {
         let completed = Completed::of(name, &self.runs.list());
-        rows::read(self.engine.stored(), context, (name, &completed), rows_max)
+        rows::read(&*self.engine.source(), context, (name, &completed), rows_max)
     }
 
     /// The completed runs over past intervals, of all programs.
@@ -358,33 +372,8 @@ impl ProgramStage {
     }
 }
 
-/// Event times in whole seconds, by type, of lines that were sent.
-fn seconds_of(batches: &[Arc<Batch>]) -> BTreeMap<Vec<u8>, BTreeSet<i64>> {
-    let mut found: BTreeMap<Vec<u8>, BTreeSet<i64>> = BTreeMap::new();
-    for batch in batches.iter().filter(|batch| !batch.is_internal()) {
-        let Some(type_id) = batch.field_id("_type") else { continue };
-        let mut last: Option<(&[u8], i64)> = None;
-        for row in batch.rows() {
-            let log_type = row.get(type_id).unwrap_or_default();
-            let second = row.time_ns().div_euclid(1_000_000_000);
-            if last.replace((log_type, second)) == Some((log_type, second)) {
-                continue;
-            }
-            match found.get_mut(log_type) {
-                Some(seconds) => {
-                    seconds.insert(second);
-                }
-                None => {
-                    found.insert(log_type.to_vec(), [second].into());
-                }
-            }
-        }
-    }
-    found
-}
-
-/// The thread of the stage.
-pub fn start(stage: &Arc<ProgramStage>) -> Result<StageThread> {
+/// The thread of the stage. It notes lines itself where no stage is told of new ones.
+pub fn start(stage: &Arc<ProgramStage>, notes_itself: bool) -> Result<StageThread> {
     let stage = Arc::clone(stage);
-    StageThread::start("programs", move || stage.run())
+    StageThread::start("programs", move || stage.run(notes_itself))
 }

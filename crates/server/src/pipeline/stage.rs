@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,15 @@ pub struct Stages {
     /// The deadline for what arrived before the shutdown; `None` before the shutdown.
     drain_until: Mutex<Option<Instant>>,
     stopped: AtomicBool,
-    panics: AtomicU64,
+    panics: Arc<AtomicU64>,
 }
 
 impl Stages {
+    /// Signals for some stages that end earlier than these; panics are counted together.
+    pub fn beside(&self) -> Stages {
+        Stages { panics: Arc::clone(&self.panics), ..Stages::default() }
+    }
+
     /// Tells the parse stage to end when nothing is left, at the latest after `time`.
     pub fn drain(&self, time: Duration) {
         *lock(&self.drain_until) = Some(Instant::now() + time);

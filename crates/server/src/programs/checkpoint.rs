@@ -6,14 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use store::ArrivalCursor;
 
 use crate::storage::PROGRAMS_FILE;
-use crate::summaries::reruns::replace;
+use crate::storage::keep::Keep;
 
 const VERSION: u32 = 1;
 
@@ -21,12 +19,15 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Lines up to here were noted; `None` if there never was a program.
-    pub cursor: Option<ArrivalCursor>,
+    pub cursor: Option<String>,
     /// Programs that an operator has disabled.
     pub disabled: BTreeSet<String>,
     /// For each program, event times that are to be computed: nanoseconds since 1970 UTC, start and
     /// the first instant behind.
     pub pending: BTreeMap<String, Vec<(i64, i64)>>,
+    /// The last revision of rows: the next one is greater, also where the clock went back or the
+    /// clock of another node is behind.
+    pub revision: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -36,68 +37,69 @@ struct Written {
     cursor: Option<String>,
     disabled: BTreeSet<String>,
     pending: BTreeMap<String, Vec<(i64, i64)>>,
+    #[serde(default)]
+    revision: u64,
 }
 
 impl Checkpoint {
     /// Reads the file; an empty state if there is none.
-    pub fn open(directory: &Path) -> Result<Checkpoint> {
-        let path = directory.join(PROGRAMS_FILE);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Checkpoint::default());
-            }
-            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
-        };
+    pub fn open(keep: &dyn Keep) -> Result<Checkpoint> {
+        let place = keep.place(PROGRAMS_FILE);
+        let text = keep.read(PROGRAMS_FILE).with_context(|| format!("reading {place}"))?;
+        let Some(text) = text else { return Ok(Checkpoint::default()) };
         let read = || -> Result<Checkpoint> {
             let written: Written = serde_json::from_slice(&text)?;
             anyhow::ensure!(written.version == VERSION, "its version is {}", written.version);
             Ok(Checkpoint {
-                cursor: written.cursor.map(|cursor| cursor.parse()).transpose()?,
+                cursor: written.cursor,
                 disabled: written.disabled,
                 pending: written.pending,
+                revision: written.revision,
             })
         };
         read().with_context(|| {
             format!(
-                "{} is damaged; without it, programs run on lines from now on: move it away to start, and \
-                 run them again over the time that they missed",
-                path.display()
+                "{place} is damaged; without it, programs run on lines from now on: move it away to start, and \
+                 run them again over the time that they missed"
             )
         })
     }
 
     /// Replaces the file, durably.
-    pub fn write(&self, directory: &Path) -> io::Result<()> {
+    pub fn write(&self, keep: &dyn Keep) -> io::Result<()> {
         let written = Written {
             version: VERSION,
-            cursor: self.cursor.map(|cursor| cursor.to_string()),
+            cursor: self.cursor.clone(),
             disabled: self.disabled.clone(),
             pending: self.pending.clone(),
+            revision: self.revision,
         };
         let text = serde_json::to_vec(&written).expect("plain values are JSON");
-        replace(directory, PROGRAMS_FILE, &text)
+        keep.replace(PROGRAMS_FILE, &text)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::keep::Folder;
 
     #[test]
     fn the_state_is_there_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Checkpoint::open(directory.path()).unwrap(), Checkpoint::default());
+        let keep = Folder::new(directory.path());
+        assert_eq!(Checkpoint::open(&keep).unwrap(), Checkpoint::default());
         let checkpoint = Checkpoint {
-            cursor: Some(ArrivalCursor { node: 7, through: 42 }),
+            cursor: Some("a1-00000007-42".to_owned()),
             disabled: ["b".to_owned()].into(),
             pending: [("a".to_owned(), vec![(i64::MIN, -5), (0, i64::MAX)])].into(),
+            revision: 1 << 50,
         };
-        checkpoint.write(directory.path()).unwrap();
-        assert_eq!(Checkpoint::open(directory.path()).unwrap(), checkpoint);
+        checkpoint.write(&keep).unwrap();
+        assert_eq!(Checkpoint::open(&keep).unwrap(), checkpoint);
         for text in ["{", r#"{"version":2,"cursor":null,"disabled":[],"pending":{}}"#] {
             std::fs::write(directory.path().join(PROGRAMS_FILE), text).unwrap();
-            let error = format!("{:#}", Checkpoint::open(directory.path()).unwrap_err());
+            let error = format!("{:#}", Checkpoint::open(&keep).unwrap_err());
             assert!(error.contains("move it away"), "{error}");
         }
     }

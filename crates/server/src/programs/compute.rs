@@ -22,7 +22,7 @@ use query::{Account, Context, Rows, RunError, Scratch};
 
 use super::compiled::{Compiled, columns};
 use super::pending::Schedule;
-use crate::storage::stored::Stored;
+use crate::cluster::Lines;
 
 /// Buckets that are computed in one call, each with an open process.
 pub const BUCKETS_MAX: i64 = 8;
@@ -36,7 +36,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 /// Runs programs on lines of the store.
 pub struct Engine {
-    stored: Stored,
+    lines: Lines,
     memory: Arc<Budget>,
     launcher: Arc<Launcher>,
     /// The AWK of this machine.
@@ -62,21 +62,21 @@ pub struct BucketResult {
 }
 
 impl Engine {
-    /// An engine over `stored`. `limits` are those of each process.
+    /// An engine over `lines`. `limits` are those of each process.
     pub fn new(
-        stored: Stored,
+        lines: Lines,
         memory: Arc<Budget>,
         launcher: Arc<Launcher>,
         interpreter: Result<Interpreter, NoInterpreter>,
         limits: Limits,
         query_limits: query::Limits,
     ) -> Engine {
-        Engine { stored, memory, launcher, interpreter, limits, query_limits }
+        Engine { lines, memory, launcher, interpreter, limits, query_limits }
     }
 
-    /// The lines of the store.
-    pub fn stored(&self) -> &Stored {
-        &self.stored
+    /// The lines, for one query.
+    pub fn source(&self) -> Box<dyn Source> {
+        self.lines.source(None)
     }
 
     /// The thread that starts processes.
@@ -128,7 +128,7 @@ impl Engine {
             Language::Vrl => {
                 let bucket_of = |time_ns| schedule.bucket(time_ns);
                 let context = self.context(range, cancelled);
-                run_vrl(compiled, bucket_of, &self.stored, &context, &self.limits)
+                run_vrl(compiled, bucket_of, &*self.source(), &context, &self.limits)
             }
             Language::LogsQl => {
                 let computed = (start..end).map(|bucket| {
@@ -137,7 +137,7 @@ impl Engine {
                         end_ns: schedule.start_ns(bucket.saturating_add(1)),
                     };
                     let context = self.context(range, cancelled);
-                    run_query(compiled, bucket, &self.stored, &context)
+                    run_query(compiled, bucket, &*self.source(), &context)
                 });
                 computed.collect()
             }
@@ -167,7 +167,7 @@ impl Engine {
             }
             ControlFlow::Continue(())
         };
-        query::run(&compiled.query, &self.stored, context, &mut push)?;
+        query::run(&compiled.query, &*self.source(), context, &mut push)?;
         // All inputs end first, so that the programs print at the same time.
         open.values_mut().for_each(|open| open.close(&context.cancelled));
         let mut results = Vec::new();

@@ -6,18 +6,18 @@
 //! the buckets that it had not computed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use platform::Clock;
 use platform::placement::Role;
-use programs::{Definition, DefinitionError, Language, Loaded, load_folder};
+use programs::{Definition, DefinitionError, Language, Loaded, PROGRAM_BYTES_MAX, load_files};
 
 use super::compiled::Compiled;
 use super::compute::Engine;
 use super::runner::{RowWriter, Runner};
 use crate::pipeline::{StageThread, Stages, lock};
+use crate::storage::keep::Keep;
 
 /// Programs that run at a time, each with a thread.
 pub const RUNNING_MAX: usize = 100;
@@ -29,7 +29,7 @@ pub struct Registry {
     clock: Arc<dyn Clock>,
     stages: Arc<Stages>,
     delay_s: u64,
-    folder: PathBuf,
+    folder: Arc<dyn Keep>,
     configured: Vec<Loaded>,
     state: Mutex<State>,
 }
@@ -38,6 +38,12 @@ pub struct Registry {
 struct State {
     entries: BTreeMap<String, Entry>,
     disabled: BTreeSet<String>,
+    /// Event times that an earlier run had not computed, of programs that were not read yet.
+    pending: BTreeMap<String, Vec<(i64, i64)>>,
+    /// Whether the folder was read.
+    is_read: bool,
+    /// Why it could not be read the last time, which is logged once.
+    folder_error: String,
     is_closed: bool,
 }
 
@@ -92,10 +98,10 @@ impl Registry {
         (engine, writer, clock): (Arc<Engine>, Arc<RowWriter>, Arc<dyn Clock>),
         stages: Arc<Stages>,
         delay_s: u64,
-        folder: PathBuf,
+        folder: Arc<dyn Keep>,
         configured: Vec<Loaded>,
         disabled: BTreeSet<String>,
-        pending: &BTreeMap<String, Vec<(i64, i64)>>,
+        pending: BTreeMap<String, Vec<(i64, i64)>>,
     ) -> Registry {
         let registry = Registry {
             engine,
@@ -105,18 +111,24 @@ impl Registry {
             delay_s,
             folder,
             configured,
-            state: Mutex::new(State { disabled, ..State::default() }),
+            state: Mutex::new(State { disabled, pending, ..State::default() }),
         };
         // A folder that cannot be read is in the log, and reloading says it again.
-        let _ = registry.load(&mut lock(&registry.state), pending);
+        let _ = registry.load(&mut lock(&registry.state));
         registry
+    }
+
+    /// Whether the folder could be read. If it could not, this tries again.
+    pub fn is_read(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.is_read || self.load(&mut state).is_ok()
     }
 
     /// Reads the folder again. Returns how many programs there are, and how many of them cannot
     /// run.
     pub fn reload(&self) -> Result<(usize, usize), ChangeError> {
         let mut state = lock(&self.state);
-        self.load(&mut state, &BTreeMap::new())?;
+        self.load(&mut state)?;
         let invalid = state.entries.values().filter(|entry| entry.compiled.is_err()).count();
         Ok((state.entries.len(), invalid))
     }
@@ -128,19 +140,13 @@ impl Registry {
         let mut state = lock(&self.state);
         self.check_folder_has(&state, name)?;
         let file = |language: Language| format!("{name}.{}", language.name());
-        let written = std::fs::create_dir_all(&self.folder).and_then(|()| {
-            crate::summaries::reruns::replace(&self.folder, &file(language), text.as_bytes())
-        });
+        let written = self.folder.replace(&file(language), text.as_bytes());
         written.map_err(|error| self.folder_error("cannot be written", &error))?;
         for other in Language::ALL.into_iter().filter(|l| *l != language) {
-            match std::fs::remove_file(self.folder.join(file(other))) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(self.folder_error("cannot be changed", &error));
-                }
-                _ => {}
-            }
+            let removed = self.folder.remove(&file(other));
+            removed.map_err(|error| self.folder_error("cannot be changed", &error))?;
         }
-        self.load(&mut state, &BTreeMap::new())
+        self.load(&mut state)
     }
 
     /// Removes a program from the folder; its rows stay.
@@ -150,10 +156,10 @@ impl Registry {
         let entry = state.entries.get(name);
         let entry = entry.ok_or_else(|| ChangeError::NotFound(name.to_owned()))?;
         let file = format!("{name}.{}", entry.loaded.language.name());
-        std::fs::remove_file(self.folder.join(file))
-            .map_err(|error| self.folder_error("cannot be changed", &error))?;
+        let removed = self.folder.remove(&file);
+        removed.map_err(|error| self.folder_error("cannot be changed", &error))?;
         state.disabled.remove(name);
-        self.load(&mut state, &BTreeMap::new())
+        self.load(&mut state)
     }
 
     /// Enables or disables a program. While it is disabled, no lines are noted for it.
@@ -166,7 +172,7 @@ impl Registry {
             true => state.disabled.remove(name),
             false => state.disabled.insert(name.to_owned()),
         };
-        self.load(&mut state, &BTreeMap::new())
+        self.load(&mut state)
     }
 
     /// The programs, by name.
@@ -200,9 +206,9 @@ impl Registry {
         lock(&self.state).disabled.clone()
     }
 
-    /// Folder of the programs.
-    pub fn folder(&self) -> &std::path::Path {
-        &self.folder
+    /// Folder of the programs, for people.
+    pub fn folder(&self) -> String {
+        self.folder.place("")
     }
 
     /// Stops all programs. What they had not computed stays noted; programs that are saved later do
@@ -222,21 +228,22 @@ impl Registry {
         }
     }
 
-    /// Makes what runs equal to what is on disk. `pending` has event times of earlier runs.
-    fn load(
-        &self,
-        state: &mut State,
-        pending: &BTreeMap<String, Vec<(i64, i64)>>,
-    ) -> Result<(), ChangeError> {
-        let folder = match load_folder(&self.folder) {
-            Ok(loaded) => loaded,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+    /// Makes what runs equal to what is on disk.
+    fn load(&self, state: &mut State) -> Result<(), ChangeError> {
+        let folder = match self.folder.list(PROGRAM_BYTES_MAX) {
+            Ok(files) => load_files(&self.folder(), files),
             Err(error) => {
                 let error = self.folder_error("cannot be read", &error);
-                tracing::error!("programs: {error}");
+                if error.to_string() != state.folder_error {
+                    tracing::error!("programs: {error}");
+                    state.folder_error = error.to_string();
+                }
                 return Err(error);
             }
         };
+        state.is_read = true;
+        state.folder_error.clear();
+        let pending = std::mem::take(&mut state.pending);
         let configured = self.configured.iter().map(|loaded| (loaded.clone(), true));
         let folder = folder.into_iter().map(|loaded| (loaded, false));
         let mut before = std::mem::take(&mut state.entries);
@@ -320,10 +327,7 @@ impl Registry {
     }
 
     fn folder_error(&self, what: &str, error: &std::io::Error) -> ChangeError {
-        ChangeError::Folder(format!(
-            "the folder of programs, {}, {what}: {error}",
-            self.folder.display()
-        ))
+        ChangeError::Folder(format!("the folder of programs, {}, {what}: {error}", self.folder()))
     }
 }
 

@@ -28,17 +28,42 @@ const BUCKET_PAUSE_MAX_S: i64 = 600;
 /// The longest pause of a program whose buckets fail one after the other.
 const PROGRAM_PAUSE_MAX_S: i64 = 60;
 
+/// Makes rows durable.
+pub trait RowStore: Send + Sync {
+    /// Stores lines of rows, all or none. They are at most [`ALONE_BYTES_MAX`]. Blocks.
+    fn store(&self, lines: &[u8], now_ns: i64) -> Result<(), String>;
+
+    /// Accepts no more rows.
+    fn close(&self);
+}
+
+impl RowStore for Intake {
+    fn store(&self, lines: &[u8], now_ns: i64) -> Result<(), String> {
+        let stored = self.deliver_alone(&rows::origin(), now_ns, lines);
+        stored.wait().map_err(|error| error.to_string())
+    }
+
+    fn close(&self) {
+        self.stop();
+    }
+}
+
 /// Stores rows; shared by all programs.
 pub struct RowWriter {
-    own: Intake,
+    own: Box<dyn RowStore>,
     clock: Arc<dyn Clock>,
     last_revision: Mutex<u64>,
 }
 
 impl RowWriter {
-    /// A writer to `own`.
-    pub fn new(own: Intake, clock: Arc<dyn Clock>) -> RowWriter {
-        RowWriter { own, clock, last_revision: Mutex::new(0) }
+    /// A writer to `own`, whose numbers are greater than `last_revision`.
+    pub fn new(own: Box<dyn RowStore>, clock: Arc<dyn Clock>, last_revision: u64) -> RowWriter {
+        RowWriter { own, clock, last_revision: Mutex::new(last_revision) }
+    }
+
+    /// The last number that was given.
+    pub fn last_revision(&self) -> u64 {
+        *lock(&self.last_revision)
     }
 
     /// A number greater than all before: the time in microseconds since 1970 UTC, as far as the
@@ -51,13 +76,12 @@ impl RowWriter {
 
     /// Makes lines durable, all or none. They are at most [`ALONE_BYTES_MAX`].
     pub fn write(&self, lines: &[u8]) -> Result<(), String> {
-        let written = self.own.deliver_alone(&rows::origin(), self.clock.now_ns(), lines);
-        written.wait().map_err(|error| error.to_string())
+        self.own.store(lines, self.clock.now_ns())
     }
 
     /// Accepts no more rows.
     pub fn close(&self) {
-        self.own.stop();
+        self.own.close();
     }
 }
 
@@ -194,9 +218,12 @@ impl Runner {
     }
 
     fn compute(&self, buckets: (i64, i64)) {
+        // Rows of lines that are read later replace those of lines that were read before, also if
+        // another node stores them meanwhile.
+        let revision = self.writer.next_revision();
         let computed = self.engine.compute(&self.compiled, buckets, &self.stopped);
         let failed = match computed {
-            Ok(results) => self.keep(results),
+            Ok(results) => self.keep(results, revision),
             Err(RunError::Cancelled) if self.stopped.load(Relaxed) => {
                 (buckets.0..buckets.1).map(|bucket| (bucket, None)).collect()
             }
@@ -210,7 +237,11 @@ impl Runner {
     }
 
     /// Stores the rows of buckets; returns those that failed, with message and stderr.
-    fn keep(&self, results: Vec<BucketResult>) -> Vec<(i64, Option<(String, String)>)> {
+    fn keep(
+        &self,
+        results: Vec<BucketResult>,
+        revision: u64,
+    ) -> Vec<(i64, Option<(String, String)>)> {
         let mut failed = Vec::new();
         let mut lines = Vec::new();
         // Buckets whose rows are in `lines`, with their numbers of lines and rows.
@@ -237,7 +268,7 @@ impl Runner {
                 program: &self.compiled.definition.name,
                 start_ns: self.schedule.start_ns(result.bucket),
                 width_s: self.compiled.width_s,
-                revision: self.writer.next_revision(),
+                revision,
                 is_of_run: false,
             };
             rows::write_bucket(&bucket, &rows, &mut own);

@@ -185,7 +185,7 @@ fn buckets_with_lines(
     let context = with.engine.context(range, &with.context.cancelled);
     let mut buckets = Vec::new();
     let mut scratch = Scratch::default();
-    query::run(&query, with.engine.stored(), &context, &mut |rows| {
+    query::run(&query, &*with.engine.source(), &context, &mut |rows| {
         for index in 0..rows.len() {
             let time_ns = query::parse_timestamp(rows.get(index, "_time", &mut scratch));
             buckets.extend(time_ns.map(|time_ns| schedule.bucket(time_ns)));

@@ -4,63 +4,64 @@
 //! more.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::summaries::reruns::replace;
+use crate::storage::keep::Keep;
 
 /// Folder of sinks in the data directory: cursors, and rejected documents.
 pub const FOLDER: &str = "sinks";
 /// A longer file is damaged.
-const BYTES_MAX: usize = 1024;
+const BYTES_MAX: usize = 1 << 20;
 
 /// The file of one sink.
 pub struct CursorFile {
-    folder: PathBuf,
+    folder: Arc<dyn Keep>,
     name: String,
 }
 
 impl CursorFile {
-    /// The file of the sink `name`, which need not exist; its folder is made.
-    pub fn new(data_dir: &Path, name: &str) -> io::Result<CursorFile> {
-        let folder = data_dir.join(FOLDER);
-        std::fs::create_dir_all(&folder)?;
-        Ok(CursorFile { folder, name: format!("{name}.cursor") })
+    /// The file of the sink `name`, which need not exist.
+    pub fn new(folder: &Arc<dyn Keep>, name: &str) -> CursorFile {
+        CursorFile { folder: Arc::clone(folder), name: format!("{name}.cursor") }
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Where it is, for people.
+    pub fn place(&self) -> String {
+        self.folder.place(&self.name)
     }
 
     /// The cursor; `None` if nothing was delivered yet.
     pub fn read(&self) -> io::Result<Option<String>> {
-        match std::fs::read_to_string(self.folder.join(&self.name)) {
-            Ok(text) if text.len() > BYTES_MAX => Err(io::Error::other("the file is damaged")),
-            Ok(text) => Ok(Some(text.trim_end().to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let Some(bytes) = self.folder.read(&self.name)? else { return Ok(None) };
+        match String::from_utf8(bytes) {
+            Ok(text) if text.len() <= BYTES_MAX => Ok(Some(text.trim_end().to_owned())),
+            _ => Err(io::Error::other("the file is damaged")),
         }
     }
 
     /// Replaces the cursor, durably.
     pub fn write(&self, cursor: &str) -> io::Result<()> {
-        replace(&self.folder, &self.name, format!("{cursor}\n").as_bytes())
+        self.folder.replace(&self.name, format!("{cursor}\n").as_bytes())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::keep::Folder;
 
     #[test]
     fn a_cursor_is_there_after_a_restart() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = CursorFile::new(folder.path(), "es").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let folder: Arc<dyn Keep> = Arc::new(Folder::new(directory.path()));
+        let file = CursorFile::new(&folder, "es");
         assert_eq!(file.read().unwrap(), None);
         file.write("a1-00000001-7").unwrap();
-        let again = CursorFile::new(folder.path(), "es").unwrap();
+        let again = CursorFile::new(&folder, "es");
         assert_eq!(again.read().unwrap().as_deref(), Some("a1-00000001-7"));
-        std::fs::write(again.folder().join("es.cursor"), "x".repeat(2000)).unwrap();
-        assert!(again.read().is_err());
+        for damage in [vec![b'x'; BYTES_MAX + 1], vec![0xff]] {
+            std::fs::write(directory.path().join("es.cursor"), damage).unwrap();
+            assert!(again.read().is_err());
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use record::Batch;
 use sinks::Batch as Documents;
-use store::{ArrivalCursor, Arrivals, FrameHandle, Store, StoreError};
 
-use crate::storage::stored::Parsers;
+use crate::pipeline::arrivals::Arrivals;
 
 /// Bytes of lines that are read together; their documents are one batch.
 pub const READ_BYTES: u64 = 2 << 20;
@@ -28,52 +28,54 @@ pub trait Feed: Send {
 
 /// Reads lines in the order of arrival.
 pub struct ArrivalReader {
-    store: Arc<Store>,
-    parsers: Arc<Parsers>,
-    cursor: ArrivalCursor,
+    arrivals: Arc<dyn Arrivals>,
+    cursor: String,
 }
 
 impl ArrivalReader {
     /// A reader behind `cursor`; without one from now on, or from the first line.
     pub fn new(
-        store: Arc<Store>,
-        parsers: Arc<Parsers>,
-        cursor: Option<ArrivalCursor>,
+        arrivals: Arc<dyn Arrivals>,
+        cursor: Option<&str>,
         from_beginning: bool,
-    ) -> ArrivalReader {
-        let first = store.first_arrival();
-        let begin = || match from_beginning {
-            true => first,
-            false => ArrivalCursor { through: store.durable_now().through, ..first },
+    ) -> Result<ArrivalReader, String> {
+        let cursor = match (cursor, from_beginning) {
+            (Some(cursor), _) => {
+                arrivals.check(cursor)?;
+                cursor.to_owned()
+            }
+            (None, true) => arrivals.first()?,
+            (None, false) => arrivals.now()?,
         };
-        let cursor = cursor.unwrap_or_else(begin);
-        ArrivalReader { store, parsers, cursor }
+        Ok(ArrivalReader { arrivals, cursor })
     }
 
     /// The cursor behind what was read.
-    pub fn cursor(&self) -> ArrivalCursor {
-        self.cursor
+    pub fn cursor(&self) -> &str {
+        &self.cursor
     }
 
     /// Reads some lines; `None` if there are none.
-    pub fn read(&mut self) -> Result<Option<Arrivals>, StoreError> {
-        let load = |handle: &FrameHandle| self.parsers.load_arrival(handle);
-        let (arrivals, next) = self.store.read_after(self.cursor, READ_BYTES, &load)?;
-        if next == self.cursor {
-            return Ok(None);
-        }
-        self.cursor = next;
-        if arrivals.skipped > 0 {
+    pub fn read(&mut self) -> Result<Option<Vec<Arc<Batch>>>, String> {
+        let Some(arrived) = self.arrivals.after(&self.cursor, READ_BYTES)? else { return Ok(None) };
+        self.cursor = arrived.next;
+        if arrived.skipped > 0 {
             tracing::warn!(
-                "at most {} lines up to {next} were deleted by retention before a sink read them",
-                arrivals.skipped
+                "at most {} lines up to {} were deleted by retention before a sink read them",
+                arrived.skipped,
+                self.cursor
             );
         }
-        Ok(Some(arrivals))
+        Ok(Some(arrived.batches))
+    }
+
+    /// Reads again from a cursor, which [`cursor`](Self::cursor) gave.
+    pub fn go_back(&mut self, cursor: String) {
+        self.cursor = cursor;
     }
 
     /// Frames that were not read, about.
     pub fn frames_left(&self) -> u64 {
-        self.store.durable_now().through.saturating_sub(self.cursor.through)
+        self.arrivals.frames_left(&self.cursor)
     }
 }

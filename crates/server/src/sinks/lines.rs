@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use record::Row;
 use sinks::{Batch as Documents, Document, Value};
-use store::{ArrivalCursor, LineFilter, Store};
+use store::LineFilter;
 
 use super::feed::{ArrivalReader, Feed};
 use crate::config::line_filter::line_filter;
-use crate::storage::stored::Parsers;
+use crate::pipeline::arrivals::Arrivals;
 
 /// Reads lines behind a cursor.
 pub struct LineFeed {
@@ -19,26 +19,22 @@ pub struct LineFeed {
 impl LineFeed {
     /// A feed behind `cursor`, the text of an earlier batch.
     pub fn new(
-        (store, parsers): (Arc<Store>, Arc<Parsers>),
+        arrivals: Arc<dyn Arrivals>,
         filter: &str,
         cursor: Option<&str>,
         from_beginning: bool,
     ) -> Result<LineFeed, String> {
-        let cursor = cursor.map(str::parse::<ArrivalCursor>).transpose();
-        let cursor = cursor.map_err(|error| error.to_string())?;
         let filter = line_filter(filter, 0)?;
-        Ok(LineFeed { reader: ArrivalReader::new(store, parsers, cursor, from_beginning), filter })
+        Ok(LineFeed { reader: ArrivalReader::new(arrivals, cursor, from_beginning)?, filter })
     }
 }
 
 impl Feed for LineFeed {
     fn next(&mut self) -> Result<Option<Documents>, String> {
-        let Some(arrivals) = self.reader.read().map_err(|error| error.to_string())? else {
-            return Ok(None);
-        };
+        let Some(batches) = self.reader.read()? else { return Ok(None) };
         let (from_ns, to_ns) = self.filter.range_ns;
         let mut documents = Vec::new();
-        for batch in arrivals.batches.iter().filter(|batch| !batch.is_internal()) {
+        for batch in batches.iter().filter(|batch| !batch.is_internal()) {
             let selected = (self.filter.selects)(batch);
             for (row, _) in batch.rows().zip(selected).filter(|(_, is_selected)| *is_selected) {
                 let time_ns = row.time_ns();
@@ -51,7 +47,7 @@ impl Feed for LineFeed {
     }
 
     fn cursor(&self) -> String {
-        self.reader.cursor().to_string()
+        self.reader.cursor().to_owned()
     }
 
     fn frames_left(&self) -> u64 {

@@ -11,7 +11,7 @@
 //! the store, and is read again from its cursor.
 
 pub mod config;
-mod cursor_file;
+pub mod cursor_file;
 pub mod feed;
 mod lines;
 mod queries;

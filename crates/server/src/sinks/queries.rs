@@ -75,7 +75,7 @@ impl Feed for QueryFeed {
         let range = TimeRange { start_ns: self.done_ns, end_ns };
         let context = self.engine.context(range, &self.stopped);
         let (mut documents, mut scratch) = (Vec::new(), Scratch::default());
-        let run = query::run(&self.query, self.engine.stored(), &context, &mut |rows| {
+        let run = query::run(&self.query, &*self.engine.source(), &context, &mut |rows| {
             for index in 0..rows.len() {
                 let mut fields = Vec::new();
                 rows.visit(index, &mut scratch, |name, value| {

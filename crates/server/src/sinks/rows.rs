@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use query::source::TimeRange;
+use record::Batch;
 use sinks::{Batch as Documents, Document, Value};
-use store::{ArrivalCursor, Store};
 use summary::Rerun;
 
 use super::feed::{ArrivalReader, Feed};
+use crate::pipeline::arrivals::Arrivals;
 use crate::pipeline::programs::ProgramStage;
 use crate::programs::rows::{Completed, RowPlace, StoredRow, parse_line};
-use crate::storage::stored::Parsers;
 
 /// Buckets of a run that are sent together.
 const PAGE_BUCKETS: i64 = 1_000;
@@ -46,27 +46,27 @@ struct RunPlace {
 impl RowFeed {
     /// A feed behind `cursor`, the text of an earlier batch.
     pub fn new(
-        (store, parsers): (Arc<Store>, Arc<Parsers>),
+        arrivals: Arc<dyn Arrivals>,
         programs: Arc<ProgramStage>,
         names: &[String],
         cursor: Option<&str>,
         from_beginning: bool,
         stopped: Arc<AtomicBool>,
     ) -> Result<RowFeed, String> {
-        let (arrivals, place) = match cursor.map(parse_cursor) {
+        let (read, place) = match cursor.map(parse_cursor) {
             None => {
                 // Runs of the past are in the rows that count, where these are sent from the
                 // beginning.
                 let last = programs.runs().list().iter().map(|run| run.id).max();
                 (None, RunPlace { run: last.unwrap_or(0), page_ns: None })
             }
-            Some(Some((arrivals, place))) => (Some(arrivals), place),
+            Some(Some((read, place))) => (Some(read), place),
             Some(None) => {
                 let text = cursor.unwrap_or_default();
                 return Err(format!("'{text}' is no cursor of rows"));
             }
         };
-        let reader = ArrivalReader::new(store, parsers, arrivals, from_beginning);
+        let reader = ArrivalReader::new(arrivals, read, from_beginning)?;
         let names = names.iter().cloned().collect();
         Ok(RowFeed { reader, programs, names, place, stopped })
     }
@@ -104,24 +104,13 @@ impl RowFeed {
         Ok(Some(documents))
     }
 
-    fn width_s(&self, program: &str) -> i64 {
-        let listed = self.programs.registry().get(program).ok();
-        let compiled = listed.and_then(|listed| listed.compiled.ok());
-        compiled.map_or(1, |compiled| i64::from(compiled.width_s))
-    }
-}
-
-impl Feed for RowFeed {
-    fn next(&mut self) -> Result<Option<Documents>, String> {
-        let Some(arrivals) = self.reader.read().map_err(|error| error.to_string())? else {
-            let page = self.next_page()?;
-            return Ok(page.map(|documents| Documents { documents, cursor: self.cursor() }));
-        };
+    /// The rows among lines that arrived, and deletions of rows that they replace.
+    fn documents(&self, batches: &[Arc<Batch>]) -> Result<Vec<Document>, String> {
         let runs = self.programs.runs();
         let mut documents = Vec::new();
         // Buckets of which earlier revisions may have had more rows.
         let mut late: BTreeSet<(String, i64, u32)> = BTreeSet::new();
-        for batch in arrivals.batches.iter().filter(|batch| batch.is_internal()) {
+        for batch in batches.iter().filter(|batch| batch.is_internal()) {
             for row in batch.rows() {
                 let Some(parsed) = parse_line(row.raw()) else { continue };
                 let wanted = self.wants(&parsed.program)
@@ -149,7 +138,30 @@ impl Feed for RowFeed {
             let found = found.map_err(|error| error.to_string())?;
             documents.extend(found.stale.iter().map(|place| deletion(&program, place)));
         }
-        Ok(Some(Documents { documents, cursor: self.cursor() }))
+        Ok(documents)
+    }
+
+    fn width_s(&self, program: &str) -> i64 {
+        let listed = self.programs.registry().get(program).ok();
+        let compiled = listed.and_then(|listed| listed.compiled.ok());
+        compiled.map_or(1, |compiled| i64::from(compiled.width_s))
+    }
+}
+
+impl Feed for RowFeed {
+    fn next(&mut self) -> Result<Option<Documents>, String> {
+        let before = self.reader.cursor().to_owned();
+        let Some(batches) = self.reader.read()? else {
+            let page = self.next_page()?;
+            return Ok(page.map(|documents| Documents { documents, cursor: self.cursor() }));
+        };
+        match self.documents(&batches) {
+            Ok(documents) => Ok(Some(Documents { documents, cursor: self.cursor() })),
+            Err(error) => {
+                self.reader.go_back(before);
+                Err(error)
+            }
+        }
     }
 
     fn cursor(&self) -> String {
@@ -163,14 +175,14 @@ impl Feed for RowFeed {
     }
 }
 
-fn parse_cursor(text: &str) -> Option<(ArrivalCursor, RunPlace)> {
+fn parse_cursor(text: &str) -> Option<(&str, RunPlace)> {
     let mut parts = text.strip_prefix("r1/")?.split('/');
     let (arrivals, run, page) = (parts.next()?, parts.next()?, parts.next()?);
     let page_ns = match page {
         "done" => None,
         page => Some(page.parse().ok()?),
     };
-    Some((arrivals.parse().ok()?, RunPlace { run: run.parse().ok()?, page_ns }))
+    Some((arrivals, RunPlace { run: run.parse().ok()?, page_ns }))
 }
 
 /// Whether a bucket was computed so long after its end that it was probably computed before.

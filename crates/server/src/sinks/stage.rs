@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use platform::Clock;
 use platform::placement::Role;
 use sinks::{Batch as Documents, NotTaken, Phase, Runner, RunnerParts, State};
-use store::Store;
 
 use super::config::{Of, SinkOptions};
 use super::cursor_file::CursorFile;
@@ -17,9 +16,10 @@ use super::feed::Feed;
 use super::lines::LineFeed;
 use super::queries::QueryFeed;
 use super::rows::RowFeed;
+use crate::pipeline::arrivals::Arrivals;
 use crate::pipeline::programs::ProgramStage;
 use crate::pipeline::{StageThread, Stages, lock};
-use crate::storage::stored::Parsers;
+use crate::storage::keep::Keep;
 
 /// How often a sink looks for new documents, and whether it has to end.
 const TICK: Duration = Duration::from_millis(250);
@@ -31,16 +31,16 @@ const ERROR_PAUSE: Duration = Duration::from_secs(5);
 /// What sinks read.
 #[derive(Clone)]
 pub struct SinkSources {
-    /// The store.
-    pub store: Arc<Store>,
-    /// Parsers of frames.
-    pub parsers: Arc<Parsers>,
+    /// New lines, for one sink.
+    pub arrivals: Arc<dyn Fn() -> Arc<dyn Arrivals> + Send + Sync>,
     /// Programs, for their rows.
     pub programs: Arc<ProgramStage>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// The data directory.
-    pub data_dir: PathBuf,
+    /// Keeps the cursors.
+    pub cursors: Arc<dyn Keep>,
+    /// The folder of rejected documents.
+    pub rejected_dir: PathBuf,
     /// Signals of all stages.
     pub stages: Arc<Stages>,
 }
@@ -175,11 +175,9 @@ impl RunningSink {
     /// are delivered, also after a crash before the first delivery.
     fn begin(&self) -> Result<Begun, String> {
         let name = &self.options.sink.name;
-        let file = CursorFile::new(&self.sources.data_dir, name)
-            .map_err(|error| format!("its folder cannot be made: {error}"))?;
+        let file = CursorFile::new(&self.sources.cursors, name);
         let written = file.read().map_err(|error| {
-            let folder = file.folder().display();
-            format!("{folder}/{name}.cursor cannot be read: {error}; remove it to begin anew")
+            format!("{} cannot be read: {error}; remove it to begin anew", file.place())
         })?;
         let feed = self.feed(written.as_deref())?;
         let cursor = match written {
@@ -202,7 +200,7 @@ impl RunningSink {
         else {
             return;
         };
-        if self.until_ok(|| self.start_runner(&file)).is_none() {
+        if self.until_ok(|| self.start_runner()).is_none() {
             return;
         }
         let mut written = (Some(cursor), Instant::now());
@@ -257,8 +255,8 @@ impl RunningSink {
     }
 
     fn feed(&self, cursor: Option<&str>) -> Result<Box<dyn Feed>, String> {
-        let SinkSources { store, parsers, programs, clock, .. } = &self.sources;
-        let from = (Arc::clone(store), Arc::clone(parsers));
+        let SinkSources { arrivals, programs, clock, .. } = &self.sources;
+        let from = arrivals();
         let beginning = self.options.from_beginning;
         let stopped = Arc::clone(&self.stopped);
         Ok(match &self.options.of {
@@ -274,10 +272,13 @@ impl RunningSink {
         })
     }
 
-    fn start_runner(&self, file: &CursorFile) -> Result<(), String> {
+    fn start_runner(&self) -> Result<(), String> {
         let sink = &self.options.sink;
         let destination = sink.destination().map_err(|fault| fault.to_string())?;
-        let rejects = sink.reject_store(file.folder());
+        let folder = &self.sources.rejected_dir;
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        let rejects = sink.reject_store(folder);
         let acknowledged = Arc::clone(&self.acknowledged);
         let parts = RunnerParts::new(destination, Box::new(rejects), move |cursor: &str| {
             *lock(&acknowledged) = Some(cursor.to_owned());

@@ -4,6 +4,7 @@
 pub mod at_rest;
 pub mod backup;
 pub mod inspect;
+pub mod keep;
 pub mod stored;
 pub mod upkeep;
 pub mod verify;

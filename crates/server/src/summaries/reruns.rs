@@ -5,10 +5,8 @@
 //! from that moment its rows count, and the earlier rows do not. A crash before it leaves rows that
 //! are ignored; retention deletes them.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use anyhow::{Context, Result};
 use query::{Progress, RunError};
@@ -16,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use store::{Store, Unit};
 use summary::{Recount, Rerun, Reruns};
 
+use crate::storage::keep::Keep;
 use crate::storage::stored::Parsers;
 
 const VERSION: u32 = 1;
@@ -32,7 +31,7 @@ struct Written {
 
 /// The completed reruns, which survive a restart.
 pub struct KeptReruns {
-    directory: PathBuf,
+    keep: Arc<dyn Keep>,
     file: &'static str,
     reruns: Mutex<Reruns>,
     /// Held by the running rerun.
@@ -77,34 +76,26 @@ pub struct Done {
 }
 
 impl KeptReruns {
-    /// The list in this file of a data directory; empty if there is none.
-    pub fn open(directory: &Path, file: &'static str) -> Result<KeptReruns> {
-        let path = directory.join(file);
-        let reruns = match std::fs::read(&path) {
-            Ok(text) => {
+    /// The list in this file; empty if there is none.
+    pub fn open(keep: Arc<dyn Keep>, file: &'static str) -> Result<KeptReruns> {
+        let place = keep.place(file);
+        let reruns = match keep.read(file).with_context(|| format!("reading {place}"))? {
+            Some(text) => {
                 let written: Written = serde_json::from_slice(&text).with_context(|| {
                     format!(
-                        "{} is damaged; without it the charts show the original counts: move it away to start",
-                        path.display()
+                        "{place} is damaged; without it the charts show the original counts: move it away to start"
                     )
                 })?;
                 anyhow::ensure!(
                     written.version == VERSION,
-                    "{} has version {}, which this version of Loginson does not know",
-                    path.display(),
+                    "{place} has version {}, which this version of Loginson does not know",
                     written.version
                 );
                 Reruns::new(written.reruns)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Reruns::default(),
-            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+            None => Reruns::default(),
         };
-        Ok(KeptReruns {
-            directory: directory.to_owned(),
-            file,
-            reruns: Mutex::new(reruns),
-            running: Mutex::default(),
-        })
+        Ok(KeptReruns { keep, file, reruns: Mutex::new(reruns), running: Mutex::default() })
     }
 
     /// The current list.
@@ -118,8 +109,8 @@ impl KeptReruns {
         let list = reruns.with(rerun).ok_or(RerunError::Full)?;
         let written = Written { version: VERSION, reruns: list.list().to_vec() };
         let text = serde_json::to_vec(&written).expect("plain values are JSON");
-        replace(&self.directory, self.file, &text).map_err(|error| {
-            RerunError::NotKept(format!("{}: {error}", self.directory.join(self.file).display()))
+        self.keep.replace(self.file, &text).map_err(|error| {
+            RerunError::NotKept(format!("{}: {error}", self.keep.place(self.file)))
         })?;
         *reruns = list;
         Ok(())
@@ -134,16 +125,6 @@ impl KeptReruns {
             Err(TryLockError::WouldBlock) => Err(RerunError::Busy),
         }
     }
-}
-
-/// Replaces a file atomically and durably: after a crash there is the old one or the new one.
-pub fn replace(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
-    let new = directory.join(format!("{name}.new"));
-    let mut file = std::fs::File::create(&new)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(&new, directory.join(name))?;
-    std::fs::File::open(directory)?.sync_all()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -230,11 +211,16 @@ fn settled_units(
 mod tests {
     use super::*;
     use crate::storage::RERUNS_FILE;
+    use crate::storage::keep::Folder;
+
+    fn open(directory: &tempfile::TempDir) -> Result<KeptReruns> {
+        KeptReruns::open(Arc::new(Folder::new(directory.path())), RERUNS_FILE)
+    }
 
     #[test]
     fn one_rerun_at_a_time_and_a_panic_releases_the_lock() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = KeptReruns::open(directory.path(), RERUNS_FILE).unwrap();
+        let kept = open(&directory).unwrap();
         let panics = std::thread::scope(|scope| {
             let runs = || {
                 let _guard = kept.enter().unwrap();
@@ -251,7 +237,7 @@ mod tests {
     #[test]
     fn the_list_is_there_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = KeptReruns::open(directory.path(), RERUNS_FILE).unwrap();
+        let kept = open(&directory).unwrap();
         assert!(kept.list().list().is_empty());
         let rerun = Rerun {
             id: 7,
@@ -263,13 +249,11 @@ mod tests {
         kept.add(rerun.clone()).unwrap();
         // An incomplete later list, left by a crash, does not matter.
         std::fs::write(directory.path().join(format!("{RERUNS_FILE}.new")), "{").unwrap();
-        assert_eq!(KeptReruns::open(directory.path(), RERUNS_FILE).unwrap().list().list(), [rerun]);
+        assert_eq!(open(&directory).unwrap().list().list(), [rerun]);
         std::fs::write(directory.path().join(RERUNS_FILE), "{}").unwrap();
-        let Err(error) = KeptReruns::open(directory.path(), RERUNS_FILE) else {
-            panic!("it is damaged")
-        };
+        let Err(error) = open(&directory) else { panic!("it is damaged") };
         assert!(format!("{error:#}").contains("move it away"), "{error:#}");
         std::fs::write(directory.path().join(RERUNS_FILE), r#"{"version":9,"reruns":[]}"#).unwrap();
-        assert!(KeptReruns::open(directory.path(), RERUNS_FILE).is_err());
+        assert!(open(&directory).is_err());
     }
 }

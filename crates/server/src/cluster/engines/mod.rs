@@ -9,6 +9,11 @@
 //! ```
 
 mod append;
+mod log_arrivals;
+mod log_cursor;
+mod log_notes;
+mod log_rows;
+mod marks;
 mod owner;
 mod partition;
 mod pieces;
@@ -23,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cluster::{Catalog, NodeId, NodeInfo, PartitionRow, PgCatalog, Role, Totals, View};
+use cluster::{Catalog, NodeId, NodeInfo, PartitionRow, PgCatalog, Resource, Role, Totals, View};
 use engines::cache::Counts;
 use engines::kafka::Log;
 use engines::objects::Bucket;
@@ -31,8 +36,12 @@ use platform::Clock;
 use summary::SummaryConfig;
 
 pub use append::KafkaAppend;
-pub use cluster::RetentionSettings;
-pub use owner::{Owner, OwnerSettings};
+pub use cluster::{Lease, RetentionSettings};
+pub use log_arrivals::LogArrivals;
+pub use log_notes::LogNotes;
+pub use log_rows::LogRows;
+pub use marks::Marks;
+pub use owner::{Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, Pieces, PiecesSource, SegmentPiece};
 
@@ -137,8 +146,7 @@ impl Engines {
     ///
     /// Errors: an engine cannot be reached.
     pub fn status(&self) -> Result<Status, String> {
-        let none = cluster::TimeRange { first_ns: i64::MAX, last_ns: i64::MIN };
-        let snapshot = self.catalog.snapshot(none, 0).map_err(|error| error.to_string())?;
+        let snapshot = self.catalog.snapshot(none(), 0).map_err(|error| error.to_string())?;
         let ends = self.log.ends().map_err(|error| error.to_string())?;
         let totals = self.catalog.totals().map_err(|error| error.to_string())?;
         Ok(Status { partitions: snapshot.partitions, ends, totals, cache: self.cache_counts() })
@@ -173,6 +181,15 @@ impl Engines {
         self.segments.counts()
     }
 
+    /// The node that has the lease of the programs; none while it is on its way.
+    pub fn programs_node(&self) -> Option<Arc<Node>> {
+        let view = self.view();
+        let lease =
+            view.leases.iter().find(|row| row.resource == Resource::Programs && row.live)?;
+        let row = view.nodes.iter().find(|row| Some(row.info.node) == lease.owner)?;
+        self.node(&row.info.address).ok()
+    }
+
     /// The nodes of a role that heartbeat.
     pub fn live(&self, role: Role) -> Vec<Arc<Node>> {
         let view = self.view();
@@ -182,6 +199,11 @@ impl Engines {
             .filter(|row| row.info.roles.contains(&role) && row.silent < self.config.lease);
         live.filter_map(|row| self.node(&row.info.address).ok()).collect()
     }
+}
+
+/// A range that has no time: a snapshot of it has partitions alone.
+fn none() -> cluster::TimeRange {
+    cluster::TimeRange { first_ns: i64::MAX, last_ns: i64::MIN }
 }
 
 /// The first success of `call`, which is tried again while an engine is away.

@@ -2,7 +2,8 @@
 //! jobs on segments that are due.
 //!
 //! Threads: one for the leases; one for each partition, which reads and parses; one that publishes;
-//! one for jobs. A node that only queries has the first alone.
+//! one for jobs; one that starts and stops programs and sinks. A node that only queries has the
+//! first alone.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,17 @@ const RETENTION: &str = "retention of the log";
 /// Called with the records of new frames.
 pub type OnBatch = Arc<dyn Fn(Arc<Batch>) + Send + Sync>;
 
+/// The programs and sinks of the cluster, which run on the node that has their lease.
+pub trait Work: Send + Sync {
+    /// Starts them. Blocks. What they keep is written under the lease.
+    ///
+    /// Errors: an engine cannot be reached, or what they keep is damaged.
+    fn start(&self, lease: &Lease) -> Result<()>;
+
+    /// Ends them. Blocks.
+    fn stop(&self);
+}
+
 /// What a node keeps, and what it keeps free.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerSettings {
@@ -86,6 +98,9 @@ struct Shared {
     settings: OwnerSettings,
     directory: PathBuf,
     member: Mutex<Member>,
+    work: Arc<dyn Work>,
+    /// The lease of the programs, as long as this node has it.
+    programs: Mutex<Option<Lease>>,
     is_over: AtomicBool,
     is_full: AtomicBool,
 }
@@ -99,6 +114,7 @@ impl Owner {
         parsers: Arc<Parsers>,
         on_batch: OnBatch,
         settings: OwnerSettings,
+        work: Arc<dyn Work>,
         data_dir: &Path,
     ) -> Result<Owner> {
         let directory = data_dir.join("sealing");
@@ -117,6 +133,8 @@ impl Owner {
             settings,
             directory,
             member,
+            work,
+            programs: Mutex::default(),
             is_over: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
         });
@@ -125,6 +143,7 @@ impl Owner {
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
             owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
+            owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
         }
         Ok(owner)
     }
@@ -150,6 +169,11 @@ impl Owner {
         let owned = std::mem::take(
             &mut *self.shared.engines.owned.write().unwrap_or_else(PoisonError::into_inner),
         );
+        if let Some(lease) = lock(&self.shared.programs).take()
+            && let Err(error) = self.shared.engines.catalog.release(&lease)
+        {
+            tracing::warn!("{error}; the lease of the programs expires");
+        }
         for partition in owned.into_values() {
             partition.hot.stop();
             if let Err(error) = self.shared.engines.catalog.release(&partition.lease) {
@@ -281,7 +305,10 @@ impl Shared {
     }
 
     fn open(self: &Arc<Self>, lease: Lease) -> Result<(), CatalogError> {
-        let Resource::Partition(number) = lease.resource else { return Ok(()) };
+        let Resource::Partition(number) = lease.resource else {
+            *lock(&self.programs) = Some(lease);
+            return Ok(());
+        };
         let segment_bytes = self.engines.config.segment_bytes;
         let reading = ReaderSettings {
             read_bytes_max: READ_BYTES_MAX,
@@ -317,6 +344,7 @@ impl Shared {
 
     /// Stops using a partition.
     fn forget(&self, lease: &Lease) {
+        lock(&self.programs).take_if(|programs| programs == lease);
         let Resource::Partition(number) = lease.resource else { return };
         let mut all = self.engines.owned.write().unwrap_or_else(PoisonError::into_inner);
         if all.get(&number).is_some_and(|owned| owned.lease == *lease)
@@ -421,6 +449,41 @@ impl Shared {
                     tracing::warn!("{resource}: {error}");
                 }
             }
+        }
+    }
+
+    /// The loop of the thread that starts and stops the programs and sinks.
+    fn do_work(self: &Arc<Self>) {
+        let mut running: Option<Lease> = None;
+        let mut said = String::new();
+        while !self.is_over() {
+            let lease = *lock(&self.programs);
+            if running != lease && running.take().is_some() {
+                self.work.stop();
+                tracing::info!("programs and sinks run on another node now");
+            }
+            let Some(lease) = lease.filter(|_| running.is_none()) else {
+                std::thread::sleep(PUBLISH_TICK);
+                continue;
+            };
+            match self.work.start(&lease) {
+                Ok(()) => {
+                    tracing::info!("programs and sinks run here (epoch {})", lease.epoch);
+                    said.clear();
+                    running = Some(lease);
+                }
+                Err(error) => {
+                    let error = format!("programs and sinks cannot start: {error:#}");
+                    if error != said {
+                        tracing::error!("{error}");
+                        said = error;
+                    }
+                    std::thread::sleep(RETRY);
+                }
+            }
+        }
+        if running.is_some() {
+            self.work.stop();
         }
     }
 

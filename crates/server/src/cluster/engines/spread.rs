@@ -87,7 +87,7 @@ impl Engines {
     }
 
     /// The addresses of the nodes that read segments; this one if there is no other.
-    fn readers(&self) -> Vec<String> {
+    pub(super) fn readers(&self) -> Vec<String> {
         let mut nodes = self.live(Role::Query);
         if nodes.iter().any(|node| !node.is_away()) {
             nodes.retain(|node| !node.is_away());
@@ -101,7 +101,7 @@ impl Engines {
 
 /// The node that reads a segment: the one whose hash with its name is the greatest. A node that
 /// comes or goes changes the reader of its own share of segments only.
-fn reader_of<'a>(readers: &'a [String], segment: &str) -> &'a str {
+pub(super) fn reader_of<'a>(readers: &'a [String], segment: &str) -> &'a str {
     let weight = |reader: &&String| {
         let mut hasher = FixedState::with_seed(1).build_hasher();
         hasher.write(reader.as_bytes());

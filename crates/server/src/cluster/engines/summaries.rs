@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use query::source::{Source, TimeRange, Whose};
-use query::{Context, Piece, RunError, Share, Wanted};
+use query::{Context, Piece, Pieces, RunError, Share, Wanted};
 use record::{Batch, FrameBuilder, read_rows};
 use summary::{SUMMARY_TYPE, Summariser, SummaryConfig, SummaryRow, stored_rows};
 
@@ -73,10 +73,20 @@ pub fn read(
         after: None,
         include: Vec::new(),
     };
+    let mut rows = collect(&mut *sides.begin(&share, context)?, context)?;
+    if let Some(log_type) = log_type {
+        rows.retain(|row| row.summary_of == log_type);
+    }
+    Ok(rows)
+}
+
+/// The rows of the summary among the lines of an answer.
+///
+/// Errors: a node failed, or the query has to stop.
+pub fn collect(pieces: &mut dyn Pieces, context: &Context) -> Result<Vec<SummaryRow>, RunError> {
     let mut rows = Vec::new();
     let begun = std::time::Instant::now();
     let check = || context.check(begun);
-    let mut pieces = sides.begin(&share, context)?;
     let mut open = pieces.sides();
     while open > 0 {
         match pieces.next(None, &check)? {
@@ -84,8 +94,7 @@ pub fn read(
             (_, Some(Piece::Lines(lines, _))) => {
                 let batch =
                     read_rows(&lines).map_err(|error| RunError::Failed(error.to_string()))?;
-                let of_type = |row: &SummaryRow| log_type.is_none_or(|name| row.summary_of == name);
-                rows.extend(stored_rows(&batch, Some(u64::MAX)).filter(of_type));
+                rows.extend(stored_rows(&batch, Some(u64::MAX)));
             }
             (_, Some(_)) => return Err(RunError::Failed("a node answers something else".into())),
         }

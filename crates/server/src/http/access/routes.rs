@@ -5,20 +5,27 @@
 //! adds a route to one; a test checks the sources for that. The registry keeps a table of its
 //! routes, which tests walk, and compare with `docs/access.md`.
 
+use std::pin::Pin;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 
 use super::gate;
 use super::principal::Scope;
 
+/// What happens between the gate and the handlers of some routes.
+pub type Within = fn(Request, Next) -> Pin<Box<dyn Future<Output = Response> + Send>>;
+
 /// Routes with their scopes.
 pub struct Routes<S> {
     router: Router<S>,
     table: Vec<Route>,
+    within: Option<Within>,
 }
 
 /// One call: a method of a path.
@@ -35,7 +42,7 @@ pub struct Route {
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// An empty registry.
     pub fn new() -> Routes<S> {
-        Routes { router: Router::new(), table: Vec::new() }
+        Routes { router: Router::new(), table: Vec::new(), within: None }
     }
 
     /// Adds one call.
@@ -49,9 +56,19 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     {
         let filter = MethodFilter::try_from(method.clone()).expect("a method of routes");
         let pass = move |request: Request, next: Next| gate::pass(scope, request, next);
-        self.router = self.router.route(path, on(filter, handler).route_layer(from_fn(pass)));
+        let mut handled = on(filter, handler);
+        if let Some(within) = self.within {
+            handled = handled.route_layer(from_fn(within));
+        }
+        // The last layer is the outermost: nothing happens before the gate.
+        self.router = self.router.route(path, handled.route_layer(from_fn(pass)));
         self.table.push(Route { method, path: path.to_owned(), scope });
         self
+    }
+
+    /// Routes that are added from here on pass `within` behind the gate.
+    pub fn within(self, within: Within) -> Routes<S> {
+        Routes { within: Some(within), ..self }
     }
 
     /// Adds a `GET`.
@@ -109,7 +126,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// Provides the state of the handlers.
     pub fn with_state<S2: Clone + Send + Sync + 'static>(self, state: S) -> Routes<S2> {
-        Routes { router: self.router.with_state(state), table: self.table }
+        let Routes { router, table, within } = self;
+        Routes { router: router.with_state(state), table, within }
     }
 
     /// The router and the table of its routes. For callers that put layers around the router; a

@@ -76,8 +76,10 @@ fn text(app: &App) -> String {
             &[],
             pipeline.parsing.failures(),
         );
-        crate::http::programs::metrics::text(&pipeline.programs, &mut out);
-        crate::http::sinks::metrics(&pipeline.sinks, &mut out);
+        if let Some(workers) = pipeline.workers() {
+            crate::http::programs::metrics::text(&workers.programs, &mut out);
+            crate::http::sinks::metrics(&workers.sinks, &mut out);
+        }
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
             &mut out,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use programs::Language;
 use serde_json::json;
@@ -29,7 +28,7 @@ pub async fn save(
     let saved = name.clone();
     change(&app, move |registry| registry.save(&saved, language, &kept)).await?;
     audit::note(&caller, &format!("program {name} saved"), &text);
-    let listed = app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
+    let listed = app.programs()?.registry().get(&name).map_err(refused)?;
     Ok(Json(shown(&listed, 0)).into_response())
 }
 
@@ -65,7 +64,7 @@ async fn set_enabled(app: Arc<App>, caller: Caller, name: String, enabled: bool)
     change(&app, move |registry| registry.set_enabled(&of, enabled)).await?;
     let what = if enabled { "enabled" } else { "disabled" };
     audit::note(&caller, &format!("program {name} {what}"), "");
-    let listed = app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
+    let listed = app.programs()?.registry().get(&name).map_err(refused)?;
     Ok(Json(shown(&listed, 0)).into_response())
 }
 
@@ -88,13 +87,7 @@ async fn change<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Registry) -> Result<T, ChangeError> + Send + 'static,
 ) -> ApiResult<T> {
-    if app.cluster().is_some_and(|cluster| cluster.engines().is_some()) {
-        return Err(ApiError::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "programs do not run in a cluster on Kafka yet; run them at a server with a store of its own",
-        ));
-    }
-    let pipeline = app.pipeline()?;
-    let changed = tokio::task::spawn_blocking(move || pipeline.programs.change(work)).await;
+    let programs = app.programs()?;
+    let changed = tokio::task::spawn_blocking(move || programs.change(work)).await;
     changed.map_err(|error| ApiError::internal(error.to_string()))?.map_err(refused)
 }

@@ -1,6 +1,7 @@
 //! `/api/v1/programs`: lists, saves, tests and reruns programs of users, and reads their rows.
 
 mod change;
+pub mod hand_on;
 pub mod metrics;
 mod rows;
 mod runs;
@@ -20,8 +21,12 @@ use crate::programs::registry::ChangeError;
 /// The routes of this folder.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
-        .get(Scope::Read, "/api/v1/programs", shown::list)
         .get(Scope::Read, "/api/v1/programs/examples", shown::examples)
+        .get(Scope::Read, "/api/v1/programs/{name}/rows", rows::rows)
+        // A run is a query of the node that begins it.
+        .post(Scope::Operate, "/api/v1/programs/{name}/runs", runs::begin)
+        .within(hand_on::to_their_node)
+        .get(Scope::Read, "/api/v1/programs", shown::list)
         .post(Scope::Operate, "/api/v1/programs/reload", change::reload)
         .post(Scope::Operate, "/api/v1/programs/test", trial::test)
         .get(Scope::Read, "/api/v1/programs/{name}", shown::one)
@@ -29,9 +34,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .delete(Scope::Operate, "/api/v1/programs/{name}", change::delete)
         .post(Scope::Operate, "/api/v1/programs/{name}/enable", change::enable)
         .post(Scope::Operate, "/api/v1/programs/{name}/disable", change::disable)
-        .get(Scope::Read, "/api/v1/programs/{name}/rows", rows::rows)
         .get(Scope::Read, "/api/v1/programs/{name}/runs", runs::list)
-        .post(Scope::Operate, "/api/v1/programs/{name}/runs", runs::begin)
 }
 
 /// How a change that was refused is answered.

@@ -5,16 +5,22 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
+use query::RunError;
 use query::time::format_time;
 use serde::Serialize;
+use summary::Reruns;
 
 use super::refused;
+use crate::cluster::Engines;
+use crate::cluster::engines::Marks;
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
-use crate::programs::rows::{Fields, StoredRow};
+use crate::programs::rows::{self, Completed, Fields, StoredRow};
+use crate::storage::PROGRAM_RUNS_FILE;
+use crate::summaries::reruns::KeptReruns;
 
 /// Rows without the parameter `limit`, and the most with it.
 pub const ROWS_DEFAULT: usize = 5_000;
@@ -29,11 +35,9 @@ pub async fn rows(
     params: Params,
 ) -> ApiResult {
     let pipeline = app.pipeline()?;
-    let bucket_s = match pipeline.programs.registry().get(&name) {
-        Ok(listed) => listed.compiled.ok().map(|compiled| compiled.width_s),
-        // Rows of a program that was deleted stay.
-        Err(_) => None,
-    };
+    // Rows of a program that was deleted stay; and those of a cluster are read by each node.
+    let listed = pipeline.programs().and_then(|stage| stage.registry().get(&name).ok());
+    let bucket_s = listed.and_then(|listed| Some(listed.compiled.ok()?.width_s));
     let now_ns = crate::http::now_ns();
     let mut pending = PendingQuery::new(&app, "rows", &name, &caller)?;
     let mut range = params.range(now_ns)?;
@@ -49,17 +53,32 @@ pub async fn rows(
         return Err(ApiError::bad_request(format!("limit must be at most {ROWS_MAX}")));
     }
     let program = name.clone();
+    let (lines, cluster) = (app.lines(&pipeline), app.cluster());
     let found = answer(pending, move |running: &Running| {
-        pipeline.programs.rows(&program, &running.context, limit)
+        let engines = cluster.as_ref().and_then(|cluster| cluster.engines());
+        let runs = match (pipeline.programs(), engines) {
+            (Some(stage), _) => stage.runs(),
+            (None, Some(engines)) => runs_of_cluster(engines)?,
+            (None, None) => return Err(RunError::Failed("the server is shutting down".to_owned())),
+        };
+        let completed = Completed::of(&program, &runs);
+        rows::read(&*lines.source(None), &running.context, (&program, &completed), limit)
     });
     let found = found.await?;
     let bucket_s = bucket_s.or_else(|| found.rows.last().map(|row| row.width_s));
-    if bucket_s.is_none() {
-        app.pipeline()?.programs.registry().get(&name).map_err(refused)?;
+    if let Some(stage) = app.pipeline()?.programs().filter(|_| bucket_s.is_none()) {
+        stage.registry().get(&name).map_err(refused)?;
     }
     let is_cut = found.cut_ns.is_some() || found.rows.len() > limit;
     let rows = found.rows.iter().take(limit).map(shown).collect();
     Ok(Json(Answer { bucket_s, is_cut, rows }).into_response())
+}
+
+/// The completed runs over the past, as the node that runs the programs keeps them.
+fn runs_of_cluster(engines: &Arc<Engines>) -> Result<Reruns, RunError> {
+    let kept = Arc::new(Marks::new(engines, None, Marks::STATE));
+    let kept = KeptReruns::open(kept, PROGRAM_RUNS_FILE);
+    kept.map(|kept| kept.list()).map_err(|error| RunError::Failed(format!("{error:#}")))
 }
 
 /// A row; a struct, so that its fields keep their order.

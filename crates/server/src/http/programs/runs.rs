@@ -29,7 +29,7 @@ use crate::summaries::reruns::RerunError;
 
 /// The completed runs of a program, the latest first.
 pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
-    let runs = app.pipeline()?.programs.runs();
+    let runs = app.programs()?.runs();
     let of_program = runs.list().iter().rev().filter(|run| run.summary_of == name);
     let shown = of_program.map(|run| {
         json!({
@@ -49,10 +49,10 @@ pub async fn begin(
     ParamsAndText(params, text): ParamsAndText,
 ) -> ApiResult {
     let now_ns = crate::http::now_ns();
-    let pipeline = app.pipeline()?;
+    let stage = app.programs()?;
     let compiled = match text.trim().is_empty() {
         true => {
-            let listed = pipeline.programs.registry().get(&name).map_err(refused)?;
+            let listed = stage.registry().get(&name).map_err(refused)?;
             listed.compiled.map_err(|error| refused(ChangeError::Invalid(error)))?
         }
         false => {
@@ -80,7 +80,6 @@ pub async fn begin(
     pending.context.limits.rows_max = u64::MAX;
     if is_dry {
         let tried = answer(pending, move |running: &Running| {
-            let stage = &pipeline.programs;
             let check = || running.check();
             let (compiled, context) = (&compiled, &running.context);
             let after = stage
@@ -100,7 +99,7 @@ pub async fn begin(
     }
     let work = move |running: &Running| {
         let check = || running.check();
-        let done = pipeline.programs.rerun(&compiled, range, &running.context, &check);
+        let done = stage.rerun(&compiled, range, &running.context, &check);
         let done = done.map_err(run_error)?;
         let name = &compiled.definition.name;
         tracing::info!(

@@ -21,8 +21,7 @@ use crate::programs::status::Status;
 const BEHIND_S: f64 = 60.0;
 
 pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
-    let pipeline = app.pipeline()?;
-    let stage = &pipeline.programs;
+    let stage = app.programs()?;
     let interpreter = stage.engine().interpreter.as_ref();
     let behind_ns = stage.arrival_lag_ns();
     let listed = stage.registry().list();
@@ -33,15 +32,14 @@ pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
             "path": awk.path().to_string_lossy(),
         })),
         "interpreter_error": interpreter.err().map(ToString::to_string),
-        "folder": stage.registry().folder().to_string_lossy(),
+        "folder": stage.registry().folder(),
         "programs": programs,
     });
     Ok(Json(body).into_response())
 }
 
 pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
-    let pipeline = app.pipeline()?;
-    let stage = &pipeline.programs;
+    let stage = app.programs()?;
     let listed = stage.registry().get(&name).map_err(refused)?;
     let mut body = shown(&listed, stage.arrival_lag_ns());
     body["text"] = listed.loaded.text.clone().into();

@@ -76,13 +76,13 @@ pub async fn test(
     let compiled = compiled.map_err(|error| refused(ChangeError::Invalid(error)))?;
     let lines = sent.lines.len();
     let now_ns = crate::http::now_ns();
-    let pipeline = app.pipeline()?;
+    let stage = app.programs()?;
     let pending = PendingQuery::new(&app, "test", "a program on sample lines", &caller)?;
     let tried = answer(pending, move |_: &Running| {
-        let engine = pipeline.programs.engine();
+        let engine = stage.engine();
         let log_type = compiled.definition.log_type.as_deref();
         let lines = sent.lines.iter().map(String::as_bytes);
-        let sample = pipeline.programs.parse_sample(log_type, lines, now_ns);
+        let sample = stage.parse_sample(log_type, lines, now_ns);
         trial::run(&compiled, sample, engine.launcher(), |variables| {
             engine.spec(&compiled, variables)
         })

@@ -1,0 +1,69 @@
+//! Documents of the catalog, as the node that runs programs and sinks keeps them.
+
+use std::io;
+use std::sync::Arc;
+
+use cluster::{Catalog, Lease};
+
+use super::Engines;
+use crate::storage::keep::{Keep, Listed};
+
+/// The marks whose names begin with a prefix.
+pub struct Marks {
+    engines: Arc<Engines>,
+    lease: Option<Lease>,
+    prefix: &'static str,
+}
+
+impl Marks {
+    /// What is pending, and the runs over the past.
+    pub const STATE: &str = "state/";
+    /// Programs that were saved over the API.
+    pub const PROGRAMS: &str = "programs/";
+    /// Cursors of sinks.
+    pub const SINKS: &str = "sinks/";
+
+    /// The marks of a prefix. They can be changed under the lease alone, as long as it holds.
+    pub fn new(engines: &Arc<Engines>, lease: Option<Lease>, prefix: &'static str) -> Marks {
+        Marks { engines: Arc::clone(engines), lease, prefix }
+    }
+
+    fn put(&self, name: &str, body: Option<&[u8]>) -> io::Result<()> {
+        let lease = self.lease.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
+        let name = format!("{}{name}", self.prefix);
+        self.engines.catalog.put_mark(lease, &name, body).map_err(io::Error::other)
+    }
+
+    fn all(&self, prefix: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
+        self.engines.catalog.marks(prefix).map_err(io::Error::other)
+    }
+}
+
+impl Keep for Marks {
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let name = format!("{}{name}", self.prefix);
+        let marks = self.all(&name)?;
+        Ok(marks.into_iter().find(|(found, _)| *found == name).map(|(_, body)| body))
+    }
+
+    fn replace(&self, name: &str, body: &[u8]) -> io::Result<()> {
+        self.put(name, Some(body))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.put(name, None)
+    }
+
+    fn list(&self, bytes_max: usize) -> io::Result<Vec<Listed>> {
+        let marks = self.all(self.prefix)?;
+        let listed = marks.into_iter().map(|(name, mut body)| {
+            body.truncate(bytes_max.saturating_add(1));
+            (name[self.prefix.len()..].to_owned(), Ok(body))
+        });
+        Ok(listed.collect())
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("the catalog of the cluster (table marks, {}{name})", self.prefix)
+    }
+}

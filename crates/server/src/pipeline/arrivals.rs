@@ -1,0 +1,158 @@
+//! Lines in the order of arrival, for those that read behind a cursor of their own: programs learn
+//! from them which buckets they have to compute, and sinks deliver them.
+//!
+//! A cursor is a text, which its reader keeps. On one machine it is a place in the store
+//! ([`StoreArrivals`]); in a cluster, offsets of the log ([`crate::cluster::engines`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use record::Batch;
+use store::{ArrivalCursor, FrameHandle, NoArrivalCursor, Store};
+
+use crate::storage::stored::Parsers;
+
+/// Bytes of lines that are noted together.
+const NOTE_BYTES: u64 = 8 << 20;
+
+/// Lines behind a cursor.
+pub struct Arrived {
+    /// Them, in the order of arrival.
+    pub batches: Vec<Arc<Batch>>,
+    /// The cursor behind them.
+    pub next: String,
+    /// Lines at most that were deleted before they were read.
+    pub skipped: u64,
+}
+
+/// Reads lines in the order of arrival. Calls block. Errors are sentences.
+pub trait Arrivals: Send + Sync {
+    /// The cursor before the first line that there is.
+    fn first(&self) -> Result<String, String>;
+
+    /// The cursor behind all lines that are durable now.
+    fn now(&self) -> Result<String, String>;
+
+    /// Some of the lines behind a cursor, about `bytes`; `None` if there are none.
+    fn after(&self, cursor: &str, bytes: u64) -> Result<Option<Arrived>, String>;
+
+    /// Frames of lines behind a cursor, about.
+    fn frames_left(&self, cursor: &str) -> u64;
+
+    /// An error if a text is no cursor of these lines.
+    fn check(&self, cursor: &str) -> Result<(), String>;
+}
+
+/// Event times of lines behind a cursor.
+pub struct Noted {
+    /// In whole seconds since 1970 UTC, by type. There may be more than those of the lines, and
+    /// never fewer.
+    pub seconds: BTreeMap<Vec<u8>, BTreeSet<i64>>,
+    /// When the last of the lines arrived, nanoseconds since 1970 UTC, if that is known.
+    pub received_ns: Option<i64>,
+    /// The cursor behind the lines.
+    pub next: String,
+    /// Lines at most that were deleted before they were read.
+    pub skipped: u64,
+}
+
+/// Tells which times lines have that arrived. Calls block. Errors are sentences.
+pub trait Notes: Send + Sync {
+    /// The cursor behind all lines that are durable now.
+    fn now(&self) -> Result<String, String>;
+
+    /// Times of lines behind a cursor; `None` if there are no such lines.
+    fn after(&self, cursor: &str) -> Result<Option<Noted>, String>;
+
+    /// Frames of lines behind a cursor, about.
+    fn frames_left(&self, cursor: &str) -> u64;
+}
+
+/// The lines of a store on this machine.
+pub struct StoreArrivals {
+    /// The store.
+    pub store: Arc<Store>,
+    /// Parsers of its frames.
+    pub parsers: Arc<Parsers>,
+}
+
+fn cursor_of(text: &str) -> Result<ArrivalCursor, String> {
+    text.parse().map_err(|error: NoArrivalCursor| error.to_string())
+}
+
+impl Arrivals for StoreArrivals {
+    fn first(&self) -> Result<String, String> {
+        Ok(self.store.first_arrival().to_string())
+    }
+
+    fn now(&self) -> Result<String, String> {
+        let through = self.store.durable_now().through;
+        Ok(ArrivalCursor { through, ..self.store.first_arrival() }.to_string())
+    }
+
+    fn after(&self, cursor: &str, bytes: u64) -> Result<Option<Arrived>, String> {
+        let cursor = cursor_of(cursor)?;
+        let load = |handle: &FrameHandle| self.parsers.load_arrival(handle);
+        let read = self.store.read_after(cursor, bytes, &load);
+        let (arrivals, next) = read.map_err(|error| error.to_string())?;
+        if next == cursor {
+            return Ok(None);
+        }
+        let (batches, skipped) = (arrivals.batches, arrivals.skipped);
+        Ok(Some(Arrived { batches, next: next.to_string(), skipped }))
+    }
+
+    fn frames_left(&self, cursor: &str) -> u64 {
+        let through = self.store.durable_now().through;
+        cursor_of(cursor).map_or(0, |cursor| through.saturating_sub(cursor.through))
+    }
+
+    fn check(&self, cursor: &str) -> Result<(), String> {
+        cursor_of(cursor).map(drop)
+    }
+}
+
+impl Notes for StoreArrivals {
+    fn now(&self) -> Result<String, String> {
+        Arrivals::now(self)
+    }
+
+    fn after(&self, cursor: &str) -> Result<Option<Noted>, String> {
+        let arrived = Arrivals::after(self, cursor, NOTE_BYTES)?;
+        Ok(arrived.map(|Arrived { batches, next, skipped }| Noted {
+            seconds: seconds_of(&batches),
+            received_ns: batches.iter().filter_map(|batch| batch.received_max_ns()).max(),
+            next,
+            skipped,
+        }))
+    }
+
+    fn frames_left(&self, cursor: &str) -> u64 {
+        Arrivals::frames_left(self, cursor)
+    }
+}
+
+/// Event times in whole seconds, by type, of lines that were sent.
+fn seconds_of(batches: &[Arc<Batch>]) -> BTreeMap<Vec<u8>, BTreeSet<i64>> {
+    let mut found: BTreeMap<Vec<u8>, BTreeSet<i64>> = BTreeMap::new();
+    for batch in batches.iter().filter(|batch| !batch.is_internal()) {
+        let Some(type_id) = batch.field_id("_type") else { continue };
+        let mut last: Option<(&[u8], i64)> = None;
+        for row in batch.rows() {
+            let log_type = row.get(type_id).unwrap_or_default();
+            let second = row.time_ns().div_euclid(1_000_000_000);
+            if last.replace((log_type, second)) == Some((log_type, second)) {
+                continue;
+            }
+            match found.get_mut(log_type) {
+                Some(seconds) => {
+                    seconds.insert(second);
+                }
+                None => {
+                    found.insert(log_type.to_vec(), [second].into());
+                }
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,58 @@
+//! Programs and sinks on a node of a cluster, as long as it has their lease.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::arrivals::Arrivals;
+use super::stage::Stages;
+use super::workers::{WorkOptions, WorkPlace, Workers, WorkersSlot};
+use crate::cluster::engines::{Lease, LogArrivals, LogNotes, LogRows, Marks, Work};
+use crate::cluster::{Engines, Lines};
+
+/// Starts and stops them.
+pub struct ClusterWork {
+    /// How they run.
+    pub options: WorkOptions,
+    /// Where the rest of the server finds them.
+    pub slot: Arc<WorkersSlot>,
+    /// Signals of all stages.
+    pub stages: Arc<Stages>,
+    /// The lines of the cluster.
+    pub lines: Lines,
+    /// The engines of the cluster.
+    pub engines: Arc<Engines>,
+}
+
+impl Work for ClusterWork {
+    fn start(&self, lease: &Lease) -> Result<()> {
+        let (engines, parsers) = (&self.engines, self.options.parsers());
+        let sink_arrivals = {
+            let (engines, parsers) = (Arc::clone(engines), Arc::clone(parsers));
+            move || {
+                let (engines, parsers) = (Arc::clone(&engines), Arc::clone(&parsers));
+                Arc::new(LogArrivals::new(engines, parsers)) as Arc<dyn Arrivals>
+            }
+        };
+        let marks = |prefix| Arc::new(Marks::new(engines, Some(*lease), prefix));
+        let place = WorkPlace {
+            lines: self.lines.clone(),
+            notes: Arc::new(LogNotes::new(Arc::clone(engines))),
+            notes_itself: true,
+            arrivals: Arc::new(sink_arrivals),
+            rows: Box::new(LogRows::new(Arc::clone(engines))),
+            state: marks(Marks::STATE),
+            programs: marks(Marks::PROGRAMS),
+            cursors: marks(Marks::SINKS),
+        };
+        let workers = Workers::start(&self.options, place, Arc::new(self.stages.beside()))?;
+        self.slot.set(Some(workers));
+        Ok(())
+    }
+
+    fn stop(&self) {
+        if let Some(workers) = self.slot.set(None) {
+            workers.close();
+        }
+    }
+}
