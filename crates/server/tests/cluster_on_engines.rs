@@ -4,6 +4,7 @@
 mod common;
 mod shop;
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -111,6 +112,45 @@ fn status(node: &Server) -> Value {
     node.get("/api/v1/cluster").json()
 }
 
+/// Counts the lines of each host, a minute each.
+const HOSTS: &str = "# filter: app_name:shop\n# bucket: 60s\n# fields: hostname\nNR == 1 { next }\n\
+                     { n[$1]++ } END { for (h in n) print \"host=\" h, \"lines=\" n[h] }\n";
+/// The same lines by level.
+const LEVELS: &str =
+    "# bucket: 60s\napp_name:shop | stats by (level) count() lines, sum(took) took\n";
+
+/// The rows of a program, as texts.
+fn program_rows(node: &Server, program: &str) -> Vec<String> {
+    let path = format!("/api/v1/programs/{program}/rows?start=2026-01-31&end=2026-02-01");
+    let answer = node.get(&path);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = answer.json();
+    assert_eq!(answer["is_cut"], false);
+    let row = |row: &Value| format!("{} {}", row["time"], row["fields"]);
+    let mut rows: Vec<String> = answer["rows"].as_array().unwrap().iter().map(row).collect();
+    rows.sort();
+    rows
+}
+
+/// Waits until the programs of all nodes have the rows of the single store.
+fn wait_for_rows(all: &Server, nodes: &[&Server]) {
+    for program in ["hosts", "levels"] {
+        for node in nodes {
+            node.wait_for("rows of programs", |node| {
+                let rows = program_rows(all, program);
+                rows.len() > 90 && program_rows(node, program) == rows
+            });
+        }
+    }
+}
+
+/// The last document of each id that a sink wrote.
+fn delivered(path: &Path) -> BTreeMap<String, Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    whole.map(|document| (document["_id"].as_str().unwrap().to_owned(), document)).collect()
+}
+
 /// Waits until all partitions have an owner, and nothing is unpublished.
 fn wait_until_published(node: &Server) {
     node.wait_for("segments of everything", |node| {
@@ -125,18 +165,44 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     let Some(engines) = Engines::start() else { return };
     let all = Server::start();
     let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let out = tempfile::tempdir().unwrap();
+    let file = |name: &str| out.path().join(name);
+    let sinks = format!(
+        "[[sinks]]\nname = 'rows'\n[sinks.file]\npath = '{}'\n\
+         [[sinks]]\nname = 'errors'\nof = 'lines'\nfilter = 'level:error'\n[sinks.file]\npath = '{}'\n",
+        file("rows").display(),
+        file("errors").display(),
+    );
     let start = |index: usize, roles: &str| {
-        Server::start_in(dirs[index].path(), &[], &engines.config(roles))
+        let config = engines.config(roles) + &sinks;
+        Server::start_in(dirs[index].path(), &[], &config)
     };
     let mut first = start(0, "'collector', 'store'");
-    let second = start(1, "'store', 'query'");
+    let mut second = start(1, "'store', 'query'");
     let third = start(2, "'query'");
+
+    // Programs are saved at any node, and known at all.
+    let is_there = |node: &Server| node.get("/api/v1/sinks").status == 200;
+    [&first, &third].iter().for_each(|node| node.wait_for("the programs", is_there));
+    for (name, text, language) in [("hosts", HOSTS, "awk"), ("levels", LEVELS, "logsql")] {
+        for node in [&all, &third] {
+            let path = format!("/api/v1/programs/{name}?language={language}");
+            let answer = node.post(&path, text.as_bytes());
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        for node in [&first, &second, &third] {
+            let shown = node.get(&format!("/api/v1/programs/{name}")).json();
+            assert_eq!(shown["text"], text, "{shown}");
+        }
+    }
 
     // Lines that are in no segment yet, and then those that are.
     send_to(&[&first, &second, &third], &all, 0..3_000);
     assert_eq!(third.count("*"), 3_000);
     compare(&all, &third);
+    wait_for_rows(&all, &[&first, &second, &third]);
     wait_until_published(&third);
+    wait_for_rows(&all, &[&third]);
     compare(&all, &third);
     compare(&all, &first);
     let segments = status(&third)["segments"].as_u64().unwrap();
@@ -159,6 +225,8 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     assert_eq!(third.count("*"), 3_600);
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     compare(&all, &third);
+    // Programs and sinks go on elsewhere, from where they were.
+    wait_for_rows(&all, &[&second, &third]);
     let shown = loginson(&["cluster", "status", "--server", &format!("http://{}", third.http)])
         .output()
         .unwrap();
@@ -182,6 +250,30 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
         answer.status == 200 && answer.rows()[0]["n"] == "4000"
     });
     compare(&all, &third);
+
+    // A store that stops gives programs and sinks away; late lines correct the rows of a bucket.
+    assert_eq!(second.terminate(), Some(0));
+    drop(second);
+    send_to(&[&first, &third], &all, 200..300);
+    wait_for_rows(&all, &[&first, &third]);
+    let errors = all.count("level:error");
+    first.wait_for("the documents of sinks", |_| delivered(&file("errors")).len() as u64 == errors);
+    first.wait_for("the rows in the sink", |_| {
+        let rows = delivered(&file("rows"));
+        let lines = rows.values().filter(|row| row["program"] == "hosts");
+        lines.map(|row| row["lines"].as_u64().unwrap()).sum::<u64>() == 4_100
+    });
+    // Runs over the past are begun where the programs run; each node has their rows.
+    let run = "/api/v1/programs/hosts/runs?start=2026-01-31T12:00:00Z&end=2026-01-31T12:10:00Z";
+    let refused = third.post(run, b"");
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(refused.text().contains(&first.http), "{}", refused.text());
+    let other = HOSTS.replace("lines=\"", "lines=\" 1000 +");
+    let answer = first.post(run, other.as_bytes());
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    third.wait_for("the rows of the run", |node| {
+        program_rows(node, "hosts").iter().filter(|row| row.contains("\"lines\":10")).count() == 30
+    });
 
     // What the cluster does not do is said, not silently left out.
     for (path, why) in [

@@ -76,6 +76,8 @@ struct Begun {
 struct Seen {
     /// Frames that were not read yet, about.
     frames_left: u64,
+    /// Whether it has read all that there was at some time.
+    has_caught_up: bool,
     /// Why the sink cannot read, or cannot begin.
     error: Option<String>,
     /// The state at the end of the runner.
@@ -154,7 +156,8 @@ impl RunningSink {
             (_, Some(_)) => "failing",
             (None, None) => "stopped",
             (Some(state), None) => match state.phase {
-                Phase::Idle => "idle",
+                Phase::Idle if seen.has_caught_up => "idle",
+                Phase::Idle => "delivering",
                 Phase::Sending if state.failures_in_a_row == 0 => "delivering",
                 Phase::Sending | Phase::Waiting { .. } => "retrying",
                 Phase::Ended => "stopped",
@@ -209,7 +212,10 @@ impl RunningSink {
             lock(&self.seen).frames_left = feed.frames_left();
             match next {
                 Ok(Some(documents)) => self.hand_on(documents, &file, &mut written),
-                Ok(None) => std::thread::sleep(TICK),
+                Ok(None) => {
+                    lock(&self.seen).has_caught_up = true;
+                    std::thread::sleep(TICK);
+                }
                 Err(error) => {
                     self.note_error(Some(error));
                     self.sleep(ERROR_PAUSE);

@@ -1,4 +1,4 @@
-//! The place of a reader in all partitions of the log, as a text: `k1/OFFSET,OFFSET,…`, the next
+//! The place of a reader in all partitions of the log, as a text: `k1-OFFSET,OFFSET,…`, the next
 //! offset of each partition in their order.
 
 /// The next offset of each partition. Those behind the last are read from their beginning.
@@ -9,7 +9,7 @@ impl LogCursor {
     /// Reads a text. Errors: it is none.
     pub fn parse(text: &str) -> Result<LogCursor, String> {
         let wrong = || format!("'{text}' is no cursor of a log in partitions");
-        let offsets = text.strip_prefix("k1/").ok_or_else(wrong)?;
+        let offsets = text.strip_prefix("k1-").ok_or_else(wrong)?;
         let offsets = offsets.split(',').filter(|offset| !offset.is_empty());
         let offsets = offsets.map(str::parse).collect::<Result<Vec<u64>, _>>();
         offsets.map(LogCursor).map_err(|_| wrong())
@@ -39,7 +39,7 @@ impl LogCursor {
 
 impl std::fmt::Display for LogCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("k1/")?;
+        f.write_str("k1-")?;
         for (place, offset) in self.0.iter().enumerate() {
             write!(f, "{}{offset}", if place == 0 { "" } else { "," })?;
         }
@@ -57,7 +57,7 @@ mod tests {
             let cursor = LogCursor(offsets);
             assert_eq!(LogCursor::parse(&cursor.to_string()), Ok(cursor));
         }
-        for text in ["", "k1", "k2/1", "k1/x", "k1/-1", "a1-00000001-7", "k1/18446744073709551616"]
+        for text in ["", "k1", "k2/1", "k1-x", "k1--1", "a1-00000001-7", "k1-18446744073709551616"]
         {
             let error = LogCursor::parse(text).unwrap_err();
             assert!(error.contains("is no cursor"), "{error}");
@@ -69,7 +69,7 @@ mod tests {
         let mut cursor = LogCursor(vec![5]);
         assert_eq!((cursor.offset(0), cursor.offset(2), cursor.left(&[9, 1, 2])), (5, 0, 7));
         cursor.set(2, 2);
-        assert_eq!((cursor.to_string().as_str(), cursor.left(&[9, 1, 2])), ("k1/5,0,2", 5));
+        assert_eq!((cursor.to_string().as_str(), cursor.left(&[9, 1, 2])), ("k1-5,0,2", 5));
         // A log that was made anew ends before the cursor.
         assert_eq!(cursor.left(&[1]), 0);
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cluster::{HotFrame, HotPart, Lease, Partition, Publisher, Reader};
 use query::source::{ChooseLines, ScanUnit, SomeLines, SourceError};
-use record::frame::FORWARDED_NUMBER_MAX;
+use record::frame::{FORWARDED_NUMBER_MAX, FRAME_INTERNAL};
 use record::{Batch, LineId};
 use summary::SummaryConfig;
 
@@ -153,6 +153,11 @@ impl HotUnit {
     pub(super) fn new(partition: &Arc<OwnedPartition>, hot: HotFrame) -> HotUnit {
         let batch = partition.batches().get(&hot.offset).cloned();
         HotUnit { partition: Arc::clone(partition), hot, batch }
+    }
+
+    /// Whether Loginson made its lines itself.
+    pub fn is_internal(&self) -> bool {
+        self.hot.frame.header().flags & FRAME_INTERNAL != 0
     }
 
     /// Whether a line is in the frame.

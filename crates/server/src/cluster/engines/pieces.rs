@@ -128,7 +128,8 @@ impl Source for PiecesSource {
         }
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
         let mut units: Vec<Box<dyn ScanUnit>> = Vec::new();
-        for frame in &self.frames {
+        let is_wanted = |frame: &&Arc<HotUnit>| whose == Whose::All || !frame.is_internal();
+        for frame in self.frames.iter().filter(is_wanted) {
             let times = frame.time_range_ns();
             if times.is_none_or(|(first, last)| range.overlaps(first, last)) {
                 units.push(Box::new(SharedUnit(Arc::clone(frame))));
