@@ -9,6 +9,7 @@ mod cli;
 mod cluster;
 mod collect;
 mod config;
+mod dashboards;
 mod http;
 mod ingest;
 mod pipeline;

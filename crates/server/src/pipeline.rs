@@ -59,6 +59,7 @@ use store::Store;
 use crate::cluster::engines::{KafkaAppend, Owner, OwnerSettings, RetentionSettings};
 use crate::cluster::{Cluster, Engines, Lines};
 use crate::config::{Config, EnginesConfig};
+use crate::dashboards;
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
@@ -182,6 +183,7 @@ impl Pipeline {
                 state: kept,
                 programs: Arc::new(Folder::new(&config.programs.folder)),
                 cursors: Arc::new(Folder::new(&config.data_dir.join(cursor_file::FOLDER))),
+                dashboards: Arc::new(Folder::new(&config.data_dir.join(dashboards::FOLDER))),
             };
             let work = Arc::new(stages.beside());
             workers.set(Some(Workers::start(&work_options, place, work)?));

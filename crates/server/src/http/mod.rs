@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod admin;
+mod dashboards;
 mod files;
 pub mod ingest;
 mod loki;
@@ -244,6 +245,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(queries::summary::routes())
         .merge(programs::routes())
         .merge(sinks::routes())
+        .merge(dashboards::routes())
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
         .merge(loki::routes(inserting))

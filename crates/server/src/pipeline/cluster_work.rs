@@ -44,6 +44,7 @@ impl Work for ClusterWork {
             state: marks(Marks::STATE),
             programs: marks(Marks::PROGRAMS),
             cursors: marks(Marks::SINKS),
+            dashboards: marks(Marks::DASHBOARDS),
         };
         let workers = Workers::start(&self.options, place, Arc::new(self.stages.beside()))?;
         self.slot.set(Some(workers));

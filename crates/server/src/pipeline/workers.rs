@@ -14,6 +14,7 @@ use super::stage::{StageThread, Stages};
 use crate::cluster::Lines;
 use crate::config::Config;
 use crate::config::programs::ProgramOptions;
+use crate::dashboards::Dashboards;
 use crate::programs::runner::RowStore;
 use crate::sinks::config::SinkOptions;
 use crate::sinks::cursor_file;
@@ -78,6 +79,8 @@ pub struct WorkPlace {
     pub programs: Arc<dyn Keep>,
     /// Cursors of sinks.
     pub cursors: Arc<dyn Keep>,
+    /// Dashboards.
+    pub dashboards: Arc<dyn Keep>,
 }
 
 /// Programs and sinks that run.
@@ -86,6 +89,8 @@ pub struct Workers {
     pub programs: Arc<ProgramStage>,
     /// Deliver rows and lines to other systems.
     pub sinks: SinkStage,
+    /// Dashboards of the page, which are kept where programs are.
+    pub dashboards: Dashboards,
     stages: Arc<Stages>,
     thread: StageThread,
 }
@@ -124,7 +129,8 @@ impl Workers {
             stages: Arc::clone(&stages),
         };
         let sinks = SinkStage::start(&options.sinks, &sources)?;
-        Ok(Arc::new(Workers { programs, sinks, stages, thread }))
+        let dashboards = Dashboards::new(place.dashboards);
+        Ok(Arc::new(Workers { programs, sinks, dashboards, stages, thread }))
     }
 
     /// Ends them. What is pending is computed, and what was not delivered is delivered, after the

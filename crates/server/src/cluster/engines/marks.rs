@@ -20,6 +20,8 @@ impl Marks {
     pub const STATE: &str = "state/";
     /// Programs that were saved over the API.
     pub const PROGRAMS: &str = "programs/";
+    /// Dashboards of the page.
+    pub const DASHBOARDS: &str = "dashboards/";
     /// Cursors of sinks.
     pub const SINKS: &str = "sinks/";
 

@@ -1,0 +1,222 @@
+//! Dashboards that people make on the page: documents of JSON, each with a version.
+//!
+//! The server knows title and version alone; what panels mean is the page's. A change names the
+//! version that it began with, so that two people do not overwrite each other's work unseen.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value};
+
+use crate::storage::keep::Keep;
+
+/// Folder of dashboards in the data directory.
+pub const FOLDER: &str = "dashboards";
+/// Dashboards that are kept.
+pub const DASHBOARDS_MAX: usize = 1_000;
+/// Bytes of a document, and characters of its title.
+pub const BYTES_MAX: usize = 1 << 20;
+const TITLE_CHARS_MAX: usize = 200;
+const ID_BYTES_MAX: usize = 100;
+
+/// The dashboards.
+pub struct Dashboards {
+    keep: Arc<dyn Keep>,
+    /// Held while a document is compared with its next version.
+    changing: Mutex<()>,
+}
+
+/// Why a dashboard cannot be read or changed. The text is for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum DashboardError {
+    /// There is none of this id.
+    #[error("there is no dashboard '{0}'")]
+    NotFound(String),
+    /// What was sent is no dashboard.
+    #[error("{0}")]
+    Invalid(String),
+    /// Somebody else has changed it meanwhile.
+    #[error(
+        "the dashboard has version {found} and not {sent}: somebody changed it meanwhile; load it again, or save yours \
+         under another name"
+    )]
+    Changed {
+        /// The version that there is; 0 if there is none.
+        found: u64,
+        /// The version that was sent.
+        sent: u64,
+    },
+    /// There are too many.
+    #[error("there are {DASHBOARDS_MAX} dashboards already; delete some")]
+    Full,
+    /// They cannot be read or written.
+    #[error("the dashboards cannot be kept: {0}")]
+    Kept(#[from] io::Error),
+}
+
+impl Dashboards {
+    /// The dashboards among the documents of `keep`.
+    pub fn new(keep: Arc<dyn Keep>) -> Dashboards {
+        Dashboards { keep, changing: Mutex::default() }
+    }
+
+    /// All dashboards, by id. Documents that are damaged are left out, and logged.
+    pub fn list(&self) -> Result<Vec<Map<String, Value>>, DashboardError> {
+        let mut found = Vec::new();
+        for (name, body) in self.keep.list(BYTES_MAX)? {
+            let Some(id) = name.strip_suffix(".json") else { continue };
+            match body.and_then(|body| parse(&body)) {
+                Ok(document) if text(&document, "id") == Some(id) => found.push(document),
+                Ok(_) => tracing::warn!("{} has another id", self.keep.place(&name)),
+                Err(error) => tracing::warn!("{}: {error}", self.keep.place(&name)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// One dashboard.
+    pub fn get(&self, id: &str) -> Result<Map<String, Value>, DashboardError> {
+        let none = || DashboardError::NotFound(id.to_owned());
+        let name = file_name(id).map_err(|_| none())?;
+        let body = self.keep.read(&name)?.ok_or_else(none)?;
+        Ok(parse(&body)?)
+    }
+
+    /// Saves a dashboard that was made from version `version` of it, 0 for a new one. Returns it
+    /// with its next version.
+    pub fn save(&self, id: &str, body: &str) -> Result<Map<String, Value>, DashboardError> {
+        let wrong = |why: &str| DashboardError::Invalid(why.to_owned());
+        let name = file_name(id)?;
+        let sent: Value = serde_json::from_str(body)
+            .map_err(|error| DashboardError::Invalid(error.to_string()))?;
+        let Value::Object(mut document) = sent else {
+            return Err(wrong("a dashboard is an object of JSON"));
+        };
+        let is_title =
+            |title: &str| !title.trim().is_empty() && title.chars().count() <= TITLE_CHARS_MAX;
+        if !text(&document, "title").is_some_and(is_title) {
+            return Err(wrong("\"title\" must be a text of 1 to 200 characters"));
+        }
+        if !document.get("panels").is_some_and(Value::is_array) {
+            return Err(wrong("\"panels\" must be a list"));
+        }
+        let Some(sent) = document.get("version").and_then(Value::as_u64) else {
+            return Err(wrong(
+                "\"version\" must be the version that was read, 0 for a new dashboard",
+            ));
+        };
+        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match self.get(id) {
+            Ok(before) => version(&before),
+            Err(DashboardError::NotFound(_)) => 0,
+            Err(error) => return Err(error),
+        };
+        if found != sent {
+            return Err(DashboardError::Changed { found, sent });
+        }
+        if found == 0 && self.keep.list(0)?.len() >= DASHBOARDS_MAX {
+            return Err(DashboardError::Full);
+        }
+        document.insert("id".to_owned(), id.into());
+        document.insert("version".to_owned(), (found + 1).into());
+        let body = serde_json::to_vec(&document).expect("plain values are JSON");
+        if body.len() > BYTES_MAX {
+            return Err(wrong("a dashboard has at most 1 MiB; take some panels out"));
+        }
+        self.keep.replace(&name, &body)?;
+        Ok(document)
+    }
+
+    /// Deletes a dashboard.
+    pub fn delete(&self, id: &str) -> Result<(), DashboardError> {
+        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.get(id)?;
+        Ok(self.keep.remove(&file_name(id)?)?)
+    }
+}
+
+/// The name of a document. Ids of others would be names of files elsewhere.
+fn file_name(id: &str) -> Result<String, DashboardError> {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    match id.is_empty() || id.len() > ID_BYTES_MAX || !id.chars().all(is_allowed) {
+        true => Err(DashboardError::Invalid(format!(
+            "the id of a dashboard has 1 to {ID_BYTES_MAX} characters of a-z, 0-9, - and _"
+        ))),
+        false => Ok(format!("{id}.json")),
+    }
+}
+
+fn parse(body: &[u8]) -> io::Result<Map<String, Value>> {
+    match serde_json::from_slice(body)? {
+        Value::Object(document) => Ok(document),
+        _ => Err(io::Error::other("it is damaged: no object of JSON")),
+    }
+}
+
+fn text<'d>(document: &'d Map<String, Value>, name: &str) -> Option<&'d str> {
+    document.get(name).and_then(Value::as_str)
+}
+
+fn version(document: &Map<String, Value>) -> u64 {
+    document.get("version").and_then(Value::as_u64).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::storage::keep::Folder;
+
+    #[test]
+    fn a_dashboard_is_saved_if_nobody_changed_it_meanwhile() {
+        let directory = tempfile::tempdir().unwrap();
+        let dashboards = || Dashboards::new(Arc::new(Folder::new(directory.path())));
+        let text = |version: u64, title: &str| {
+            json!({"id": "other", "title": title, "version": version, "panels": [{"n": 1}]})
+                .to_string()
+        };
+        let saved = dashboards().save("web", &text(0, "Web")).unwrap();
+        assert_eq!((saved["id"].as_str(), saved["version"].as_u64()), (Some("web"), Some(1)));
+        assert_eq!(dashboards().get("web").unwrap(), saved);
+        let error = dashboards().save("web", &text(0, "Mine")).unwrap_err();
+        assert!(matches!(error, DashboardError::Changed { found: 1, sent: 0 }), "{error}");
+        dashboards().save("web", &text(1, "Web servers")).unwrap();
+        dashboards().save("a", &text(0, "A")).unwrap();
+        std::fs::write(directory.path().join("damaged.json"), "{").unwrap();
+        let titles = || -> Vec<String> {
+            let list = dashboards().list().unwrap().into_iter();
+            list.map(|document| document["title"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(titles(), ["A", "Web servers"]);
+        dashboards().delete("a").unwrap();
+        assert!(matches!(dashboards().delete("a"), Err(DashboardError::NotFound(_))));
+        assert_eq!(titles(), ["Web servers"]);
+    }
+
+    #[test]
+    fn what_is_no_dashboard_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let dashboards = Dashboards::new(Arc::new(Folder::new(&directory.path().join("below"))));
+        let good = r#"{"title":"A","version":0,"panels":[]}"#;
+        for id in ["", "..", "../a", "a/b", "A", "a.json", "ä", &"a".repeat(101)] {
+            assert!(matches!(dashboards.save(id, good), Err(DashboardError::Invalid(_))), "{id}");
+            assert!(matches!(dashboards.get(id), Err(DashboardError::NotFound(_))), "{id}");
+        }
+        for body in [
+            "",
+            "[]",
+            r#"{"version":0,"panels":[]}"#,
+            r#"{"title":" ","version":0,"panels":[]}"#,
+            r#"{"title":"A","panels":[]}"#,
+            r#"{"title":"A","version":-1,"panels":[]}"#,
+            r#"{"title":"A","version":0,"panels":{}}"#,
+        ] {
+            assert!(
+                matches!(dashboards.save("a", body), Err(DashboardError::Invalid(_))),
+                "{body}"
+            );
+        }
+        assert!(!directory.path().join("below").exists());
+    }
+}
