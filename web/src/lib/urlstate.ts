@@ -3,6 +3,7 @@
 // Defaults are left out, so that a bare `/` is the start page. Unknown or broken parameters fall back to the default
 // instead of failing: a link from an older or newer page still opens.
 
+import { NO_OPTIONS, optionsFromParams, writeOptions, type ChartOptions } from './chart/options';
 import { formatColumns, parseColumns, type Column } from './columns';
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
@@ -28,6 +29,8 @@ export interface ViewState {
   oldestFirst: boolean;
   /** The columns of lines; null for those of the browser. */
   columns: readonly Column[] | null;
+  /** How the table of a query is shown. */
+  chart: ChartOptions;
   /** The type the summary is narrowed to. */
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
@@ -54,6 +57,7 @@ export const START: ViewState = {
   tail: false,
   oldestFirst: false,
   columns: null,
+  chart: NO_OPTIONS,
   type: null,
   context: null,
   contextBy: null,
@@ -77,6 +81,7 @@ export function toSearch(state: ViewState): string {
   if (state.tail) params.set('tail', '1');
   if (state.oldestFirst) params.set('order', 'oldest');
   if (state.columns !== null) params.set('cols', formatColumns(state.columns));
+  writeOptions(params, state.chart);
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.contextBy !== null) params.set('by', state.contextBy);
@@ -104,6 +109,7 @@ export function fromSearch(search: string): ViewState {
     tail: params.get('tail') === '1',
     oldestFirst: params.get('order') === 'oldest',
     columns: cols === null ? null : parseColumns(cols),
+    chart: optionsFromParams(params),
     type: params.get('type'),
     context: params.get('context'),
     contextBy: params.get('by'),
