@@ -9,6 +9,7 @@ import { parseDuration, parseInstant } from '../src/lib/time.ts';
 import { Corpus, type Stored } from './corpus.ts';
 import { compile, WrongQuery } from './match.ts';
 import { MockPrograms, WrongProgram } from './programs.ts';
+import { statsRows } from './stats.ts';
 
 interface Entry {
   id: string;
@@ -250,10 +251,11 @@ class Mock {
 
   #rows(response: ServerResponse, lines: Stored[], params: URLSearchParams): void {
     const { pipes } = splitQuery(params.get('query') ?? '*');
-    const by = /^\|\s*stats by \((\w+)\) count\(\)(?: as (\w+))?/.exec(pipes);
+    const [startMs, endMs] = this.#range(params);
+    const table = statsRows(params.get('query') ?? '*', lines, (endMs - startMs) / 1000);
     response.setHeader('Content-Type', 'application/stream+json');
-    if (by) {
-      for (const [value, hits] of counted(lines, by[1] as string)) response.write(`${JSON.stringify({ [by[1] as string]: value, [by[2] ?? 'count(*)']: String(hits) })}\n`);
+    if (table) {
+      for (const row of table.slice(0, Number(params.get('limit') ?? 1e9) || 1e9)) response.write(`${JSON.stringify(row)}\n`);
     } else {
       const offset = Number(params.get('offset') ?? 0);
       const limit = Number(params.get('limit') ?? 1000);

@@ -17,6 +17,18 @@ export function paletteColor(index: number): string {
   return `color-mix(in oklab, ${color} ${share}%, ${round % 2 === 1 ? 'var(--text)' : 'var(--surface)'})`;
 }
 
+/** What is bad first, so that it is at the bottom of a stack: levels and status codes. Others keep their order. */
+export function worstFirst<T extends { group: ReadonlyMap<string, string> | null }>(series: readonly T[], field: string | null): T[] {
+  if (field === null || !(LEVEL_FIELDS.test(field) || STATUS_FIELDS.test(field))) return [...series];
+  const rank = (one: T): number => {
+    if (one.group === null) return Infinity;
+    const value = one.group.get(field) ?? '';
+    if (LEVEL_FIELDS.test(field)) return LEVELS.indexOf(levelOf(value));
+    return /^[1-5]\d\d$/.test(value) ? -Number(value) : 0;
+  };
+  return [...series].sort((a, b) => (rank(a) === rank(b) ? 0 : rank(a) - rank(b)));
+}
+
 /** Colours of series in their order. `field` is the one they are grouped by, if it is a single one. */
 export function colorsOf(series: readonly { label: string; group: ReadonlyMap<string, string> | null }[], field: string | null): string[] {
   const values = series.map((one) => (field === null ? '' : (one.group?.get(field) ?? '')));

@@ -1,9 +1,9 @@
 // The pipe of a query that makes its table: by which fields and steps it groups, and what its functions compute. Reads
 // as far as it can; only the server decides whether a query is valid.
 
-import { literal, quoteEnd } from '../logsqlScan';
-import { niceStep, stepParam } from '../steps';
-import { parseDuration, type Span } from '../time';
+import { literal, quoteEnd } from '../logsqlScan.ts';
+import { niceStep, stepParam } from '../steps.ts';
+import { parseDuration, type Span } from '../time.ts';
 
 /** One entry of `by (…)`. */
 export interface Key {
