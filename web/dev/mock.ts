@@ -7,6 +7,7 @@ import type { Plugin } from 'vite';
 import { splitQuery } from '../src/lib/logsql.ts';
 import { parseDuration, parseInstant } from '../src/lib/time.ts';
 import { Corpus, type Stored } from './corpus.ts';
+import { MockDashboards } from './dashboards.ts';
 import { compile, WrongQuery } from './match.ts';
 import { MockPrograms, WrongProgram } from './programs.ts';
 import { statsRows } from './stats.ts';
@@ -54,6 +55,7 @@ const QUEUE_MAX = 100;
 class Mock {
   #corpus = process.env['MOCK_EMPTY'] ? new Corpus(Date.now(), 0, 0) : new Corpus(Date.now(), 9, 3_600_000);
   #programs = new MockPrograms(this.#corpus);
+  #dashboards = new MockDashboards();
   #entries: Entry[] = [];
   #nextId = 1;
   #startedMs = Date.now();
@@ -95,6 +97,7 @@ class Mock {
       return send(response, { id: entry.id, state: entry.state });
     }
     if (path.startsWith('/api/v1/programs')) return this.#program(request, response, path.split('/').slice(4).map(decodeURIComponent), params, body);
+    if (path.startsWith('/api/v1/dashboards')) return this.#dashboard(request, response, path.split('/').slice(4).map(decodeURIComponent)[0], body);
     switch (path) {
       case '/api/v1/sinks':
         return send(response, { sinks: [] });
@@ -142,6 +145,16 @@ class Mock {
       default:
         throw new Refused(404, `no such page: ${path}`);
     }
+  }
+
+  #dashboard(request: IncomingMessage, response: ServerResponse, id: string | undefined, body: string): void {
+    if (id === undefined) return send(response, this.#dashboards.list());
+    if (request.method === 'PUT') return send(response, this.#dashboards.put(id, body));
+    if (request.method === 'DELETE') {
+      this.#dashboards.delete(id);
+      return send(response, {});
+    }
+    return send(response, this.#dashboards.get(id));
   }
 
   #program(request: IncomingMessage, response: ServerResponse, [name, action]: string[], params: URLSearchParams, body: string): void {

@@ -7,7 +7,7 @@ import { NO_OPTIONS, optionsFromParams, writeOptions, type ChartOptions } from '
 import { formatColumns, parseColumns, type Column } from './columns';
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
-export const VIEWS = ['lines', 'summary', 'programs', 'queries', 'status'] as const;
+export const VIEWS = ['lines', 'dashboards', 'summary', 'programs', 'queries', 'status'] as const;
 export type View = (typeof VIEWS)[number];
 
 /** The parts of the page of a program: its rows, its text, computing them again. */
@@ -31,6 +31,8 @@ export interface ViewState {
   columns: readonly Column[] | null;
   /** How the table of a query is shown. */
   chart: ChartOptions;
+  /** The dashboard that is shown; null for the list of dashboards. */
+  dashboard: string | null;
   /** The type the summary is narrowed to. */
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
@@ -58,6 +60,7 @@ export const START: ViewState = {
   oldestFirst: false,
   columns: null,
   chart: NO_OPTIONS,
+  dashboard: null,
   type: null,
   context: null,
   contextBy: null,
@@ -82,6 +85,7 @@ export function toSearch(state: ViewState): string {
   if (state.oldestFirst) params.set('order', 'oldest');
   if (state.columns !== null) params.set('cols', formatColumns(state.columns));
   writeOptions(params, state.chart);
+  if (state.dashboard !== null) params.set('dashboard', state.dashboard);
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.contextBy !== null) params.set('by', state.contextBy);
@@ -110,6 +114,7 @@ export function fromSearch(search: string): ViewState {
     oldestFirst: params.get('order') === 'oldest',
     columns: cols === null ? null : parseColumns(cols),
     chart: optionsFromParams(params),
+    dashboard: params.get('dashboard'),
     type: params.get('type'),
     context: params.get('context'),
     contextBy: params.get('by'),
