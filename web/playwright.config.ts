@@ -3,6 +3,10 @@ import { defineConfig } from '@playwright/test';
 // LOGINSON_URL names a running server; without it the built page is tested with dev/mock.ts in
 // place of a server.
 const url = process.env['LOGINSON_URL'];
+// With LOGINSON_PREVIEW, a port, the built page of this folder is served on it in front of that server: for tests of a
+// page that is not in a binary yet.
+const port = process.env['LOGINSON_PREVIEW'];
+const own = port !== undefined || url === undefined ? `http://127.0.0.1:${port ?? 4173}` : null;
 
 export default defineConfig({
   testDir: 'e2e',
@@ -14,7 +18,7 @@ export default defineConfig({
   workers: 1,
   reporter: [['list']],
   use: {
-    baseURL: url ?? 'http://127.0.0.1:4173',
+    baseURL: own ?? url,
     viewport: { width: 1360, height: 900 },
     screenshot: 'only-on-failure',
     launchOptions: {
@@ -30,5 +34,5 @@ export default defineConfig({
       ],
     },
   },
-  ...(url ? {} : { webServer: { command: 'npm run build && npm run preview', url: 'http://127.0.0.1:4173/', reuseExistingServer: true } }),
+  ...(own === null ? {} : { webServer: { command: `npm run build && npm run preview -- --port ${port ?? 4173}`, url: `${own}/`, reuseExistingServer: true } }),
 });

@@ -1,6 +1,7 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 import { mockServer } from './dev/mock.ts';
+import { pagePolicy } from './dev/policy.ts';
 import { stamp } from './stamp.ts';
 
 // `npm run dev` and `npm run preview` use the server that LOGINSON_URL names; without it,
@@ -15,8 +16,8 @@ const proxy = target
 
 export default defineConfig({
   base: '/',
-  plugins: [svelte(), stamp(), ...(target || process.env['VITEST'] ? [] : [mockServer()])],
-  build: { outDir: 'dist', assetsDir: 'assets', assetsInlineLimit: 0, target: 'es2022', sourcemap: false },
+  plugins: [svelte(), stamp(), pagePolicy(), ...(target || process.env['VITEST'] ? [] : [mockServer()])],
+  build: { outDir: 'dist', assetsDir: 'assets', assetsInlineLimit: 0, target: 'es2022', sourcemap: false, chunkSizeWarningLimit: 600 },
   server: { host: '127.0.0.1', port: 5173, ...(proxy ? { proxy } : {}) },
   preview: { host: '127.0.0.1', port: 4173, ...(proxy ? { proxy } : {}) },
   test: { include: ['test/**/*.test.ts'], environment: 'node' },

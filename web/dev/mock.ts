@@ -7,8 +7,10 @@ import type { Plugin } from 'vite';
 import { splitQuery } from '../src/lib/logsql.ts';
 import { parseDuration, parseInstant } from '../src/lib/time.ts';
 import { Corpus, type Stored } from './corpus.ts';
+import { MockDashboards } from './dashboards.ts';
 import { compile, WrongQuery } from './match.ts';
 import { MockPrograms, WrongProgram } from './programs.ts';
+import { statsRows } from './stats.ts';
 
 interface Entry {
   id: string;
@@ -48,12 +50,12 @@ const LIMITS = {
   result_bytes_total: 2 ** 30,
   results_keep_s: 86_400,
 };
-const POLICY = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const QUEUE_MAX = 100;
 
 class Mock {
   #corpus = process.env['MOCK_EMPTY'] ? new Corpus(Date.now(), 0, 0) : new Corpus(Date.now(), 9, 3_600_000);
   #programs = new MockPrograms(this.#corpus);
+  #dashboards = new MockDashboards();
   #entries: Entry[] = [];
   #nextId = 1;
   #startedMs = Date.now();
@@ -95,6 +97,7 @@ class Mock {
       return send(response, { id: entry.id, state: entry.state });
     }
     if (path.startsWith('/api/v1/programs')) return this.#program(request, response, path.split('/').slice(4).map(decodeURIComponent), params, body);
+    if (path.startsWith('/api/v1/dashboards')) return this.#dashboard(request, response, path.split('/').slice(4).map(decodeURIComponent)[0], body);
     switch (path) {
       case '/api/v1/sinks':
         return send(response, { sinks: [] });
@@ -142,6 +145,16 @@ class Mock {
       default:
         throw new Refused(404, `no such page: ${path}`);
     }
+  }
+
+  #dashboard(request: IncomingMessage, response: ServerResponse, id: string | undefined, body: string): void {
+    if (id === undefined) return send(response, this.#dashboards.list());
+    if (request.method === 'PUT') return send(response, this.#dashboards.put(id, body));
+    if (request.method === 'DELETE') {
+      this.#dashboards.delete(id);
+      return send(response, {});
+    }
+    return send(response, this.#dashboards.get(id));
   }
 
   #program(request: IncomingMessage, response: ServerResponse, [name, action]: string[], params: URLSearchParams, body: string): void {
@@ -251,10 +264,11 @@ class Mock {
 
   #rows(response: ServerResponse, lines: Stored[], params: URLSearchParams): void {
     const { pipes } = splitQuery(params.get('query') ?? '*');
-    const by = /^\|\s*stats by \((\w+)\) count\(\)(?: as (\w+))?/.exec(pipes);
+    const [startMs, endMs] = this.#range(params);
+    const table = statsRows(params.get('query') ?? '*', lines, (endMs - startMs) / 1000);
     response.setHeader('Content-Type', 'application/stream+json');
-    if (by) {
-      for (const [value, hits] of counted(lines, by[1] as string)) response.write(`${JSON.stringify({ [by[1] as string]: value, [by[2] ?? 'count(*)']: String(hits) })}\n`);
+    if (table) {
+      for (const row of table.slice(0, Number(params.get('limit') ?? 1e9) || 1e9)) response.write(`${JSON.stringify(row)}\n`);
     } else {
       const offset = Number(params.get('offset') ?? 0);
       const limit = Number(params.get('limit') ?? 1000);
@@ -454,13 +468,6 @@ export function mockServer(): Plugin {
   return {
     name: 'loginson-mock',
     configureServer: (server) => void server.middlewares.use(answer),
-    configurePreviewServer: (server) => {
-      // The built page must work with the content security policy of the real server.
-      server.middlewares.use((_request, response, next) => {
-        response.setHeader('Content-Security-Policy', POLICY);
-        next();
-      });
-      server.middlewares.use(answer);
-    },
+    configurePreviewServer: (server) => void server.middlewares.use(answer),
   };
 }

@@ -5,6 +5,9 @@
 
 import { ApiError, fieldNames, fieldValues, isAbort, isCancelled, queryFacets, queryHits, queryLines, type Row, type ValueHits } from './api';
 import { levelSeriesOfHits, type LevelSeries } from './buckets';
+import { CHART_ROWS_MAX, type ChartOptions } from './chart/options';
+import { isOverTime, isStats } from './chart/shape';
+import { queryFor } from './chart/stats';
 import { numbersOf, numbersQuery, numericFields, shownFacets, type FieldFacts, type ShownFacet } from './facets';
 import { chosenValues, filterOf, splitQuery, withoutChoice } from './logsql';
 import { keepFurther, LEVEL_FIELD, pageBehind, reuseRows } from './rows';
@@ -30,6 +33,8 @@ export interface Wanted {
   /** Lines in the order of time; rows of pipes keep their own. */
   oldestFirst: boolean;
   facets: boolean;
+  /** How a table is to be shown: a chart over time may need other buckets than the query has. */
+  chart: Pick<ChartOptions, 'kind' | 'step'>;
 }
 
 export class LinesSearch {
@@ -51,6 +56,8 @@ export class LinesSearch {
   reachedEnd = $state(false);
   /** The query the rows belong to, and their order. */
   query = $state('');
+  /** The query as it was sent, in the buckets of time of its chart. */
+  sent = $state('');
   oldestFirst = $state(false);
   tookMs = $state<number | null>(null);
   loading = $state(false);
@@ -74,6 +81,8 @@ export class LinesSearch {
     const filter = filterOf(text);
     const { pipes } = splitQuery(text);
     const oldestFirst = wanted.oldestFirst && pipes === '';
+    const { kind, step } = wanted.chart;
+    const sent = queryFor(text, step, kind !== null && isOverTime(kind), span);
     const stepMs = niceStep(span, 1, barsMax());
     const buckets = bucketsOf(span, stepMs);
     const current = (): boolean => run === this.#run;
@@ -83,21 +92,22 @@ export class LinesSearch {
     this.loading = true;
 
     const lines = async (): Promise<void> => {
-      const limit = pipes === '' ? PAGE_ROWS : TABLE_ROWS_MAX;
+      const limit = pipes === '' ? PAGE_ROWS : isStats(text) ? CHART_ROWS_MAX : TABLE_ROWS_MAX;
       const rows: Row[] = [];
-      const isRefresh = this.query === text && this.oldestFirst === oldestFirst;
+      const isRefresh = this.sent === sent && this.oldestFirst === oldestFirst;
       const further = isRefresh && pipes === '' && this.rows.length > limit ? this.rows : null;
       const show = (): void => {
         // A list that was read further than a page stays as long as it is while it is refreshed.
         this.rows = further ? keepFurther(further, reuseRows(further, rows)) : isRefresh ? reuseRows(this.rows, rows) : [...rows];
         this.query = text;
+        this.sent = sent;
         this.oldestFirst = oldestFirst;
         this.error = null;
         got.lines = true;
       };
       try {
-        await this.running.track('query', text, (options) =>
-          queryLines({ query: text, span, limit, oldestFirst }, (more) => {
+        await this.running.track('query', sent, (options) =>
+          queryLines({ query: sent, span, limit, oldestFirst }, (more) => {
             rows.push(...more);
             if (current() && !further) show();
           }, options),
@@ -113,6 +123,7 @@ export class LinesSearch {
           return;
         }
         this.query = text;
+        this.sent = sent;
         this.error = toApiError(error);
       }
     };

@@ -3,10 +3,11 @@
 // Defaults are left out, so that a bare `/` is the start page. Unknown or broken parameters fall back to the default
 // instead of failing: a link from an older or newer page still opens.
 
+import { NO_OPTIONS, optionsFromParams, writeOptions, type ChartOptions } from './chart/options';
 import { formatColumns, parseColumns, type Column } from './columns';
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
-export const VIEWS = ['lines', 'summary', 'programs', 'queries', 'status'] as const;
+export const VIEWS = ['lines', 'dashboards', 'summary', 'programs', 'queries', 'status'] as const;
 export type View = (typeof VIEWS)[number];
 
 /** The parts of the page of a program: its rows, its text, computing them again. */
@@ -28,6 +29,10 @@ export interface ViewState {
   oldestFirst: boolean;
   /** The columns of lines; null for those of the browser. */
   columns: readonly Column[] | null;
+  /** How the table of a query is shown. */
+  chart: ChartOptions;
+  /** The dashboard that is shown; null for the list of dashboards. */
+  dashboard: string | null;
   /** The type the summary is narrowed to. */
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
@@ -54,6 +59,8 @@ export const START: ViewState = {
   tail: false,
   oldestFirst: false,
   columns: null,
+  chart: NO_OPTIONS,
+  dashboard: null,
   type: null,
   context: null,
   contextBy: null,
@@ -77,6 +84,8 @@ export function toSearch(state: ViewState): string {
   if (state.tail) params.set('tail', '1');
   if (state.oldestFirst) params.set('order', 'oldest');
   if (state.columns !== null) params.set('cols', formatColumns(state.columns));
+  writeOptions(params, state.chart);
+  if (state.dashboard !== null) params.set('dashboard', state.dashboard);
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.contextBy !== null) params.set('by', state.contextBy);
@@ -104,6 +113,8 @@ export function fromSearch(search: string): ViewState {
     tail: params.get('tail') === '1',
     oldestFirst: params.get('order') === 'oldest',
     columns: cols === null ? null : parseColumns(cols),
+    chart: optionsFromParams(params),
+    dashboard: params.get('dashboard'),
     type: params.get('type'),
     context: params.get('context'),
     contextBy: params.get('by'),

@@ -1,0 +1,176 @@
+// Dashboards: made from the chart of a query, edited in place, saved, exported and imported. The server that LOGINSON_URL
+// names may be older than its dashboards; then this test keeps them, and the server answers the queries.
+
+import { expect, test, type Page } from '@playwright/test';
+import { MockDashboards, WrongDashboard } from '../dev/dashboards';
+import { expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
+
+test.describe.configure({ timeout: 180_000 });
+
+const OVER_TIME = `${TYPE}:="access" | stats by (_time:5m, status) count() n`;
+
+let kept: MockDashboards;
+
+test.beforeAll(async ({ request }) => {
+  test.setTimeout(180_000);
+  await historyArrived(request);
+});
+
+test.beforeEach(async ({ page, request }) => {
+  watch(page);
+  kept = new MockDashboards();
+  const answer = await request.get('/api/v1/dashboards');
+  if (answer.status() !== 404) {
+    for (const { id } of ((await answer.json()) as { dashboards: { id: string }[] }).dashboards) await request.delete(`/api/v1/dashboards/${id}`);
+    return;
+  }
+  await page.route(/\/api\/v1\/dashboards/, async (route) => {
+    const id = new URL(route.request().url()).pathname.split('/')[4];
+    const method = route.request().method();
+    try {
+      if (id === undefined) await route.fulfill({ json: kept.list() });
+      else if (method === 'PUT') await route.fulfill({ json: kept.put(id, route.request().postData() ?? '') });
+      else if (method === 'DELETE') {
+        kept.delete(id);
+        await route.fulfill({ json: {} });
+      } else await route.fulfill({ json: kept.get(id) });
+    } catch (error) {
+      if (!(error instanceof WrongDashboard)) throw error;
+      await route.fulfill({ status: error.status, json: { error: error.message } });
+    }
+  });
+});
+
+/** From the chart of a query to a new dashboard with one panel. */
+async function made(page: Page): Promise<void> {
+  await page.goto(`/?range=1h&chart=bars&query=${encodeURIComponent(OVER_TIME)}`);
+  await settled(page);
+  await page.getByTestId('add-to-dashboard').click();
+  await page.getByTestId('add-target').selectOption('');
+  await page.getByTestId('add-dashboard-title').fill('Web servers');
+  await page.getByTestId('add-title').fill('Answers');
+  await page.getByTestId('add-yes').click();
+  await expect(page.getByTestId('dashboard-name')).toHaveText('Web servers');
+  await expect(page.getByTestId('panel')).toHaveCount(1);
+}
+
+const panel = (page: Page, at: number) => page.getByTestId('panel').nth(at);
+
+test.describe('dashboards', () => {
+  test('the chart of a query becomes a panel, which draws the same and leads back', async ({ page }) => {
+    await made(page);
+    const chart = panel(page, 0).getByTestId('time-chart');
+    await expect(chart).toHaveAttribute('data-kind', 'bars');
+    await expect(chart).toHaveAttribute('data-stack', 'stacked');
+    await page.reload();
+    await expect(panel(page, 0)).toContainText('Answers');
+    await expect(chart).toBeVisible();
+    await panel(page, 0).getByTestId('panel-open').click();
+    await expect(page.getByTestId('query-input')).toHaveValue(OVER_TIME);
+    await expect(page.getByTestId('chart-view')).toHaveAttribute('data-kind', 'bars');
+  });
+
+  test('panels are added, changed, moved, removed and saved', async ({ page }) => {
+    await made(page);
+    await page.getByTestId('dashboard-edit').click();
+    await page.getByTestId('panel-add').click();
+    await expect(page.getByTestId('panel')).toHaveCount(2);
+    const second = panel(page, 1);
+    await second.getByTestId('panel-title').fill('Slowest');
+    await second.getByTestId('panel-query').fill(`${TYPE}:="json" duration_ms:* | stats by (path) quantile(0.99, duration_ms) p99_ms`);
+    await second.getByTestId('panel-apply').click();
+    await second.getByTestId('kind-top').click();
+    await expect(second.getByTestId('top-list')).toBeVisible();
+    await second.getByTestId('panel-width').selectOption('12');
+    await second.getByTestId('panel-back').click();
+    await expect(panel(page, 0).getByTestId('panel-title')).toHaveValue('Slowest');
+    await page.getByTestId('dashboard-save').click();
+    await expect(page.getByTestId('dashboard-save')).toHaveCount(0);
+    await page.reload();
+    await expect(panel(page, 0)).toContainText('Slowest');
+    await expect(panel(page, 0).getByTestId('top-list')).toBeVisible();
+    await expect(panel(page, 1)).toContainText('Answers');
+
+    await page.getByTestId('dashboard-edit').click();
+    await panel(page, 0).getByTestId('panel-remove').click();
+    await panel(page, 0).getByTestId('panel-remove-yes').click();
+    await expect(page.getByTestId('panel')).toHaveCount(1);
+    await page.getByTestId('dashboard-discard').click();
+    await expect(page.getByTestId('panel')).toHaveCount(2);
+  });
+
+  test('a drag in one panel changes the range of all, and a click leads to lines', async ({ page }) => {
+    await made(page);
+    const over = panel(page, 0).locator('.u-over');
+    await expect(over).toBeVisible();
+    const box = (await over.boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 30);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, box.y + 40, { steps: 5 });
+    await page.mouse.up();
+    await expect(page).toHaveURL(/view=dashboards.*from=.*&to=/);
+    await panel(page, 0).getByTestId('time-chart').focus();
+    await page.keyboard.press('End');
+    await page.keyboard.press('Enter');
+    await expect(page).toHaveURL(/query=_type/);
+    await expect(page.getByTestId('line-row').first()).toBeVisible();
+  });
+
+  test('a change by somebody else is not overwritten', async ({ page }) => {
+    await made(page);
+    const { id, version, ...rest } = await page.evaluate(async () => (await (await fetch('/api/v1/dashboards/web-servers')).json()) as { id: string; version: number; title: string; panels: unknown[] });
+    const body = JSON.stringify({ ...rest, id, version, title: 'Other' });
+    expect(await page.evaluate(async (text) => (await fetch('/api/v1/dashboards/web-servers', { method: 'PUT', body: text, headers: { 'content-type': 'application/json' } })).status, body)).toBe(200);
+    await page.getByTestId('dashboard-edit').click();
+    await page.getByTestId('dashboard-title').fill('Mine');
+    await page.getByTestId('dashboard-title').blur();
+    await page.getByTestId('dashboard-save').click();
+    await expect(page.getByTestId('dashboard-outdated')).toBeVisible();
+    await page.getByTestId('dashboard-discard').click();
+    await expect(page.getByTestId('dashboard-name')).toHaveText('Other');
+  });
+
+  test('a dashboard is exported, imported as another one, and deleted', async ({ page }) => {
+    await made(page);
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByTestId('dashboard-export').click()]);
+    expect(download.suggestedFilename()).toBe('web-servers.json');
+    const path = await download.path();
+    await page.getByTestId('all-dashboards').click();
+    await page.getByTestId('import-file').setInputFiles(path);
+    await expect(page).toHaveURL(/dashboard=web-servers-2/);
+    await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
+    await page.getByTestId('dashboard-delete').click();
+    await page.getByTestId('dashboard-delete-yes').click();
+    await expect(page.getByTestId('dashboard-row')).toHaveCount(1);
+    await page.getByTestId('import-file').setInputFiles({ name: 'x.json', mimeType: 'application/json', buffer: Buffer.from('{"title":"x","panels":[{}]}') });
+    await expect(page.getByTestId('import-refusal')).toContainText('Panel 1 has no “query”');
+  });
+
+  test('a panel with a wrong query says so, and the others are drawn', async ({ page }) => {
+    await made(page);
+    await page.getByTestId('dashboard-edit').click();
+    await page.getByTestId('panel-add').click();
+    await panel(page, 1).getByTestId('panel-query').fill('* | stats by (');
+    await panel(page, 1).getByTestId('panel-query').press('Control+Enter');
+    await expect(panel(page, 1).getByTestId('query-error')).toBeVisible();
+    await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
+  });
+});
+
+for (const [device, viewport, colorScheme] of [['desk', { width: 1280, height: 900 }, 'light'], ['phone', { width: 390, height: 844 }, 'dark']] as const) {
+  test.describe(`dashboards on a ${device}`, () => {
+    test.use({ viewport, colorScheme, contextOptions: { reducedMotion: 'reduce' } });
+    test('are accessible', async ({ page }) => {
+      await made(page);
+      await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
+      await expectAccessible(page);
+      await expectNoSidewaysScrolling(page);
+      await page.getByTestId('dashboard-edit').click();
+      await expectAccessible(page);
+      await expectNoSidewaysScrolling(page);
+      await page.getByTestId('all-dashboards').click();
+      await expect(page.getByTestId('dashboard-row')).toHaveCount(1);
+      await expectAccessible(page);
+    });
+  });
+}
