@@ -1,15 +1,11 @@
-// Dashboards: made from the chart of a query, edited in place, saved, exported and imported. The server that LOGINSON_URL
-// names may be older than its dashboards; then this test keeps them, and the server answers the queries.
+// Dashboards: made from the chart of a query, edited in place, saved, exported and imported.
 
 import { expect, test, type Page } from '@playwright/test';
-import { MockDashboards, WrongDashboard } from '../dev/dashboards';
 import { expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
 
 test.describe.configure({ timeout: 180_000 });
 
 const OVER_TIME = `${TYPE}:="access" | stats by (_time:5m, status) count() n`;
-
-let kept: MockDashboards;
 
 test.beforeAll(async ({ request }) => {
   test.setTimeout(180_000);
@@ -18,27 +14,8 @@ test.beforeAll(async ({ request }) => {
 
 test.beforeEach(async ({ page, request }) => {
   watch(page);
-  kept = new MockDashboards();
   const answer = await request.get('/api/v1/dashboards');
-  if (answer.status() !== 404) {
-    for (const { id } of ((await answer.json()) as { dashboards: { id: string }[] }).dashboards) await request.delete(`/api/v1/dashboards/${id}`);
-    return;
-  }
-  await page.route(/\/api\/v1\/dashboards/, async (route) => {
-    const id = new URL(route.request().url()).pathname.split('/')[4];
-    const method = route.request().method();
-    try {
-      if (id === undefined) await route.fulfill({ json: kept.list() });
-      else if (method === 'PUT') await route.fulfill({ json: kept.put(id, route.request().postData() ?? '') });
-      else if (method === 'DELETE') {
-        kept.delete(id);
-        await route.fulfill({ json: {} });
-      } else await route.fulfill({ json: kept.get(id) });
-    } catch (error) {
-      if (!(error instanceof WrongDashboard)) throw error;
-      await route.fulfill({ status: error.status, json: { error: error.message } });
-    }
-  });
+  for (const { id } of ((await answer.json()) as { dashboards: { id: string }[] }).dashboards) await request.delete(`/api/v1/dashboards/${id}`);
 });
 
 /** From the chart of a query to a new dashboard with one panel. */

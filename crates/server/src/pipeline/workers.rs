@@ -1,5 +1,5 @@
-//! The programs and sinks that run on this node. On one machine they run as long as the server; in a
-//! cluster, on the node that has their lease, as long as it has it.
+//! The programs and sinks that run on this node. On one machine they run as long as the server; in
+//! a cluster, on the node that has their lease, as long as it has it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};

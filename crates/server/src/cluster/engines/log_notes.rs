@@ -1,9 +1,9 @@
 //! Which times the new lines of a cluster have, for programs.
 //!
-//! The owners of partitions have parsed the lines, so they tell: by rows of the summary, made of the
-//! frames behind the cursor, or kept in the segments that have these frames by now. A row says that
-//! lines of a type are in its bucket. So a program may have more buckets to compute than it needs
-//! to, and never fewer.
+//! The owners of partitions have parsed the lines, so they tell: by rows of the summary, made of
+//! the frames behind the cursor, or kept in the segments that have these frames by now. A row says
+//! that lines of a type are in its bucket. So a program may have more buckets to compute than it
+//! needs to, and never fewer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
