@@ -558,3 +558,39 @@ fn other_sites_are_kept_out() {
     assert_eq!(Answer::read(stream).unwrap().status, 431);
     assert_eq!(status("GET", "/health", &[]), 200);
 }
+
+#[test]
+fn dashboards_are_kept_with_versions() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start_in(directory.path(), &[], "");
+    let path = "/api/v1/dashboards/web";
+    let put = |server: &Server, body: &str| server.request("PUT", path, &[], body.as_bytes());
+    assert_eq!(server.get("/api/v1/dashboards").json(), json!({ "dashboards": [] }));
+    assert_eq!(server.get(path).status, 404);
+    let first = put(&server, r#"{"title":"<b>Web","version":0,"panels":[{"n":1}]}"#);
+    assert_eq!(first.status, 200, "{}", first.text());
+    let kept = json!({"id": "web", "title": "<b>Web", "version": 1, "panels": [{"n": 1}]});
+    assert_eq!(first.json(), kept);
+    // Somebody who began with the version before does not overwrite it.
+    let late = put(&server, r#"{"title":"Mine","version":0,"panels":[]}"#);
+    assert_eq!(late.status, 409, "{}", late.text());
+    assert!(late.text().contains("version 1 and not 0"), "{}", late.text());
+    for (body, status) in
+        [("{", 400), ("[]", 400), (r#"{"title":"","version":1,"panels":[]}"#, 400)]
+    {
+        assert_eq!(put(&server, body).status, status, "{body}");
+    }
+    assert_eq!(put(&server, &"x".repeat((1 << 20) + 1)).status, 413);
+    let outside = server.request("PUT", "/api/v1/dashboards/..%2Fweb", &[], b"{}");
+    assert_eq!(outside.status, 400, "{}", outside.text());
+    assert_eq!(server.terminate(), Some(0));
+    drop(server);
+    let server = Server::start_in(directory.path(), &[], "");
+    assert_eq!(server.get(path).json(), kept);
+    assert_eq!(server.get("/api/v1/dashboards").json()["dashboards"][0]["version"], 1);
+    assert_eq!(server.request("DELETE", path, &[], b"").status, 200);
+    assert_eq!(
+        (server.get(path).status, server.request("DELETE", path, &[], b"").status),
+        (404, 404)
+    );
+}

@@ -196,6 +196,12 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
         }
     }
 
+    // So are dashboards.
+    let board = r#"{"title":"Shop","version":0,"panels":[]}"#;
+    let saved = third.request("PUT", "/api/v1/dashboards/shop", &[], board.as_bytes());
+    assert_eq!((saved.status, &saved.json()["version"]), (200, &1.into()), "{}", saved.text());
+    assert_eq!(first.get("/api/v1/dashboards/shop").json(), saved.json());
+
     // Lines that are in no segment yet, and then those that are.
     send_to(&[&first, &second, &third], &all, 0..3_000);
     assert_eq!(third.count("*"), 3_000);
@@ -263,6 +269,7 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
         let lines = rows.values().filter(|row| row["program"] == "hosts");
         lines.map(|row| row["lines"].as_u64().unwrap()).sum::<u64>() == 4_100
     });
+    assert_eq!(third.get("/api/v1/dashboards").json()["dashboards"][0]["title"], "Shop");
     // Runs over the past are begun where the programs run; each node has their rows.
     let run = "/api/v1/programs/hosts/runs?start=2026-01-31T12:00:00Z&end=2026-01-31T12:10:00Z";
     let refused = third.post(run, b"");
