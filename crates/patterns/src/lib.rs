@@ -35,4 +35,4 @@ mod value;
 
 pub use counts::{Classifier, Counts};
 pub use pattern::{EXAMPLE_BYTES_MAX, Group, PLACEHOLDER, Pattern, PatternId};
-pub use skeleton::Scratch;
+pub use skeleton::{SKELETON_BYTES_MAX, Scratch};

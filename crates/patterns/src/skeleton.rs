@@ -11,6 +11,9 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 2048;
 /// Most tokens of a message. The rest of a longer one is a value.
 pub(crate) const TOKENS_MAX: usize = 256;
 
+/// Longest skeleton, and longest template.
+pub const SKELETON_BYTES_MAX: usize = MESSAGE_BYTES_MAX + 2;
+
 /// Buffers that are used for message after message, by one thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
