@@ -344,9 +344,9 @@ mod tests {
             "patterns",
             &[
                 "example=login of u11 failed first=1970-01-01T00:00:01Z hits=6 \
-                 last=1970-01-01T00:00:06Z pattern=login of <*> failed pattern_id=ba6d5a6d6cd9fbf8",
+                 last=1970-01-01T00:00:06Z pattern=login of <*> failed pattern_id=90acf0f8ea7742f4",
                 "example=disk /dev/sda is full first=1970-01-01T00:00:07Z hits=1 \
-                 last=1970-01-01T00:00:07Z pattern=disk <*> is full pattern_id=ba6d5a6d6cd9fbf8",
+                 last=1970-01-01T00:00:07Z pattern=disk <*> is full pattern_id=48dc89eecd2dc30d",
             ],
         );
         check("patterns 1 | fields pattern, hits", &["hits=6 pattern=login of <*> failed"]);
