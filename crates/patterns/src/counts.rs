@@ -127,12 +127,17 @@ impl Counts {
 
     /// The patterns of all messages, those with the most messages first, then by text. Messages of
     /// the rest have the pattern `<*>`.
-    pub fn patterns(self) -> Vec<Pattern> {
+    pub fn patterns(mut self) -> Vec<Pattern> {
+        // The rest takes no part in clustering: all it says is that something varies.
+        let rest = self.rest.take();
         let groups = self.into_groups();
         let templates = templates(groups.iter().map(|(skeleton, _)| &skeleton[..]));
         let mut merged: HashMap<Vec<u8>, Group, FixedState> = HashMap::default();
         for (template, (_, group)) in templates.into_iter().zip(groups) {
             merge_into(&mut merged, pattern::text(&template), group);
+        }
+        if let Some(rest) = rest {
+            merge_into(&mut merged, pattern::text(REST), rest);
         }
         let pattern =
             |(text, group): (Vec<u8>, Group)| Pattern { id: PatternId::of(&text), text, group };

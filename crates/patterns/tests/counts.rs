@@ -112,6 +112,16 @@ fn templates_outlive_the_bound_and_the_rarest_go_into_the_rest() {
 }
 
 #[test]
+fn the_rest_takes_nothing_in() {
+    let (mut counts, mut scratch) = (Counts::new(10), Scratch::default());
+    for letter in 'a'..='k' {
+        counts.push(letter.to_string().as_bytes(), None, &mut scratch);
+    }
+    let hits: Vec<u64> = counts.patterns().iter().map(|p| p.group.hits).collect();
+    assert_eq!(hits, [6, 1, 1, 1, 1, 1]);
+}
+
+#[test]
 fn a_pattern_knows_its_first_message() {
     let counts = counted(
         &[(b"x 3".into(), 7), (b"x 2".into(), 5), (b"x 1".into(), 5), (b"x 0".into(), 0)],

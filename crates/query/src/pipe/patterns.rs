@@ -343,25 +343,25 @@ mod tests {
         check(
             "patterns",
             &[
-                "example=login of u11 failed first=1970-01-01T00:00:01Z hits=6 \
-                 last=1970-01-01T00:00:06Z pattern=login of <*> failed pattern_id=90acf0f8ea7742f4",
-                "example=disk /dev/sda is full first=1970-01-01T00:00:07Z hits=1 \
-                 last=1970-01-01T00:00:07Z pattern=disk <*> is full pattern_id=48dc89eecd2dc30d",
+                "pattern=login of <*> failed pattern_id=90acf0f8ea7742f4 hits=6 \
+                 first=1970-01-01T00:00:01Z last=1970-01-01T00:00:06Z example=login of u11 failed",
+                "pattern=disk <*> is full pattern_id=48dc89eecd2dc30d hits=1 \
+                 first=1970-01-01T00:00:07Z last=1970-01-01T00:00:07Z example=disk /dev/sda is full",
             ],
         );
-        check("patterns 1 | fields pattern, hits", &["hits=6 pattern=login of <*> failed"]);
-        check("patterns of text | fields pattern, hits", &["hits=1 pattern=a <*>"]);
+        check("patterns 1 | fields pattern, hits", &["pattern=login of <*> failed hits=6"]);
+        check("patterns of text | fields pattern, hits", &["pattern=a <*> hits=1"]);
         check("patterns of none", &[]);
         check("delete _time | patterns 1 | fields first, hits", &["hits=6"]);
         check(
             "patterns by (host) | fields host, pattern, hits",
             &[
-                "hits=5 host=a pattern=login of <*> failed",
-                "hits=1 host=b pattern=disk <*> is full",
-                "hits=1 host=b pattern=login of <*> failed",
+                "host=a pattern=login of <*> failed hits=5",
+                "host=b pattern=disk <*> is full hits=1",
+                "host=b pattern=login of <*> failed hits=1",
             ],
         );
-        check("patterns 1 by (host) | fields host, hits", &["hits=5 host=a", "hits=1 host=b"]);
+        check("patterns 1 by (host) | fields host, hits", &["host=a hits=5", "host=b hits=1"]);
         check("patterns 5 by (host, text) | stats sum(hits) n", &["n=7"]);
     }
 
