@@ -165,8 +165,8 @@ impl Counts {
         groups
     }
 
-    /// Replaces skeletons by their templates, and gives up the rarest ones if more than half of what
-    /// may be kept is left: the next time is then a while away.
+    /// Replaces skeletons by their templates, and gives up the rarest ones if more than half of
+    /// what may be kept is left: the next time is then a while away.
     fn compact(&mut self) {
         let mut old: Vec<_> = std::mem::take(&mut self.groups).into_iter().collect();
         old.sort_unstable_by(|a, b| a.0.cmp(&b.0));

@@ -2,13 +2,13 @@
 //! messages have in common.
 //!
 //! It works in two steps. Each message is reduced to its *skeleton*: values that are known by their
-//! form (numbers, addresses, paths, times) are replaced by a mark. Messages are counted by skeleton.
-//! Then, and only when patterns are asked for, the few skeletons are compared with each other to
-//! find words that vary, such as names of users.
+//! form (numbers, addresses, paths, times) are replaced by a mark. Messages are counted by
+//! skeleton. Then, and only when patterns are asked for, the few skeletons are compared with each
+//! other to find words that vary, such as names of users.
 //!
 //! Because the first step looks at one message alone, counts of threads and machines are added up,
-//! and the patterns do not depend on the order of the messages ([`Counts`] says what is guaranteed).
-//! There is one configuration for all kinds of logs.
+//! and the patterns do not depend on the order of the messages ([`Counts`] says what is
+//! guaranteed). There is one configuration for all kinds of logs.
 //!
 //! The crate reads no clock and does no I/O. It deliberately does not keep what the values were.
 //!

@@ -113,8 +113,8 @@ fn in_hex_groups(bytes: &[u8], tokens: &[Token], i: usize) -> bool {
             || (i + 2 < tokens.len() && colon(i + 1) && is_group(&tokens[i + 2])))
 }
 
-/// Writes tokens as a skeleton. Neighbouring values become one: the parts of a time or an address, a
-/// number and its unit, and lists.
+/// Writes tokens as a skeleton. Neighbouring values become one: the parts of a time or an address,
+/// a number and its unit, and lists.
 fn write(bytes: &[u8], tokens: &[Token], out: &mut Vec<u8>) {
     let mut i = 0;
     while i < tokens.len() {

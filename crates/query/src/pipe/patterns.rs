@@ -1,9 +1,9 @@
 //! `patterns [N] [of field] [by (a, b)]`: the patterns of messages, such as `Connection from <*>
 //! closed`, with the number of their rows, the first and last time, and an example.
 //!
-//! How patterns are found, and what partial states guarantee, is said in the crate `patterns`: up to
-//! [`Counts::SKELETONS_MAX`] different skeletons a group the result does not depend on how rows are
-//! distributed. The rarest rows beyond that are counted as the pattern `<*>`.
+//! How patterns are found, and what partial states guarantee, is said in the crate `patterns`: up
+//! to [`Counts::SKELETONS_MAX`] different skeletons a group the result does not depend on how rows
+//! are distributed. The rarest rows beyond that are counted as the pattern `<*>`.
 //!
 //! Rows without the field are left out.
 
@@ -213,8 +213,8 @@ impl Processor for PatternCounts {
         Ok(())
     }
 
-    /// Format: the number of groups, then each: its values, the number of its skeletons, and each of
-    /// these with the number of its rows, the first and the last time and an example.
+    /// Format: the number of groups, then each: its values, the number of its skeletons, and each
+    /// of these with the number of its rows, the first and the last time and an example.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.groups.counts.len() as u64)?;
         for (key, counts) in &self.groups.counts {
