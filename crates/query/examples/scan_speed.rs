@@ -64,6 +64,7 @@ fn main() {
         ("* | stats by (app_name, level) count()", 9),
         ("* | stats by (_time:1m) count()", 17),
         ("* | stats by (app_name) count_uniq(hostname), quantile(0.9, took)", 8),
+        ("* | patterns", 2),
         ("error | limit 1000", 1_000),
     ];
     for (text, expected) in queries {

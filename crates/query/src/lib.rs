@@ -57,9 +57,9 @@ pub use pipe::{
     BlocksCount, Bucket, By, Coalesce, Documentation, DropEmptyFields, Expression, Extract,
     ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence, Join, JoinedWith,
     JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Offset, Overwrite, Pack,
-    PackedForm, Parts, Pipe, Rewrite, RunningFunction, RunningKind, RunningStats, Sample, Select,
-    SetStreamFields, Sort, SortKey, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top,
-    Union, Uniq, Unpack, Unroll, ValueNumber, decolorize, function_documentation,
+    PackedForm, Parts, Patterns, Pipe, Rewrite, RunningFunction, RunningKind, RunningStats, Sample,
+    Select, SetStreamFields, Sort, SortKey, Stats, StatsFunction, StreamContext, TextChange,
+    TimeAdd, Top, Union, Uniq, Unpack, Unroll, ValueNumber, decolorize, function_documentation,
     pipe_documentation,
 };
 pub use plan::explain::{Amount, ExplainedPipe, Explanation};

@@ -26,6 +26,7 @@ mod partial;
 #[cfg(test)]
 mod partial_tests;
 mod pattern;
+mod patterns;
 mod rewrite;
 mod rows;
 mod select;
@@ -64,6 +65,7 @@ pub(crate) use operator::{Merges, Mode, Names, Processor, RowWise, Work};
 use operator::{Operator, Registration};
 pub(crate) use partial::{Decoder, Encoder, STATES_MAX, wrong as wrong_state};
 
+pub use self::patterns::Patterns;
 pub use coalesce::Coalesce;
 pub(crate) use columns::write_patterns;
 pub use compute::Overwrite;
@@ -122,6 +124,7 @@ static TABLE: &[&Registration] = &[
     &field_names::FIELD_NAMES,
     &uniq::FIELD_VALUES,
     &facets::FACETS,
+    &patterns::PATTERNS,
     &extract::EXTRACT,
     &extract::EXTRACT_REGEXP,
     &unpack::UNPACK_JSON,

@@ -195,6 +195,7 @@ const PIPES: &[(&str, &[&str])] = &[
     ("field_names", &["field_names"]),
     ("field_values", &["field_values {f}"]),
     ("facets", &["facets 1000000 max_values_per_field 1000000 max_value_len 100000000"]),
+    ("patterns", &["patterns of {f}", "patterns by ({c})", "patterns by (n)"]),
     ("extract", &["extract \"<x1> <x2> <x3>\" from {f} | sort by (n)"]),
     ("extract_regexp", &["extract_regexp \"(?P<x1>.+)\" from {f} | sort by (n)"]),
     ("unpack_json", &["pack_json as p | unpack_json from p result_prefix u. | sort by (n)"]),

@@ -152,6 +152,7 @@ mod tests {
                 "* | sort by (took desc, _time) limit 7 | fields took, _msg",
                 "* | field_names | sort by (name)",
                 "* | facets 3 max_values_per_field 200",
+                "* | patterns 9 by (host)",
                 "nothing | stats count() n, max(took) m",
                 "* | stats by (host) histogram(took) h | limit 2",
             ] {

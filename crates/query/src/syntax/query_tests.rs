@@ -295,6 +295,8 @@ const PIECES: &[&str] = &[
     "é",
     "\u{0}",
     "facets",
+    "patterns",
+    "of",
     "rename",
     "len_range",
     "inf",

@@ -155,6 +155,7 @@ mod tests {
             "* | stats count() if (n:in(* | fields n)) c",
             "* | field_names",
             "* | facets",
+            "* | patterns of t",
             "* | uniq by (t)",
         ] {
             let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{text}: {e}"));
