@@ -7,14 +7,15 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Each crate, and the crates of the project that it may use.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("record", &[]),
     ("platform", &[]),
     ("segment", &["record", "platform"]),
     ("store", &["record", "platform", "segment"]),
     ("collector", &["record", "platform", "segment"]),
     ("cluster", &["record", "platform"]),
-    ("query", &["record", "platform"]),
+    ("anomaly", &[]),
+    ("query", &["anomaly", "record", "platform"]),
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
     ("programs", &[]),
@@ -33,6 +34,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "store",
             "collector",
             "cluster",
+            "anomaly",
             "query",
             "logql",
             "summary",
