@@ -4,6 +4,7 @@
 //!
 //! A new pipe is a new file and its line in [`TABLE`]; see "A pipe" in CONTRIBUTING.md.
 
+mod anomalies;
 pub(crate) mod byte_table;
 mod coalesce;
 mod columns;
@@ -39,6 +40,7 @@ mod table_tests;
 #[cfg(test)]
 mod tests;
 mod time_add;
+mod timed_rows;
 mod top;
 pub(crate) mod tuples;
 mod union;
@@ -64,6 +66,7 @@ pub(crate) use operator::{Merges, Mode, Names, Processor, RowWise, Work};
 use operator::{Operator, Registration};
 pub(crate) use partial::{Decoder, Encoder, STATES_MAX, wrong as wrong_state};
 
+pub use anomalies::Anomalies;
 pub use coalesce::Coalesce;
 pub(crate) use columns::write_patterns;
 pub use compute::Overwrite;
@@ -87,8 +90,8 @@ pub use set_stream_fields::SetStreamFields;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
 pub use stats::{
-    Bucket, By, Function, RunningFunction, RunningKind, RunningStats, Stats, StatsFunction,
-    function_documentation,
+    Bucket, By, Function, Moving, RunningFunction, RunningKind, RunningStats, SeriesFunction, Span,
+    Stats, StatsFunction, function_documentation,
 };
 #[cfg(test)]
 pub(crate) use stats::{FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall, write_step};
@@ -119,6 +122,7 @@ static TABLE: &[&Registration] = &[
     &stats::STATS,
     &stats::RUNNING_STATS,
     &stats::TOTAL_STATS,
+    &anomalies::ANOMALIES,
     &field_names::FIELD_NAMES,
     &uniq::FIELD_VALUES,
     &facets::FACETS,
