@@ -280,8 +280,8 @@ mod tests {
         check_pipe(
             &lines,
             "stats by (_time:1m, host) count() n | anomalies by (host) n step 1m | anomaly_new:1 \
-             | fields _time, host, n, reason",
-            &["_time=1970-01-01T01:35:00Z host=a n=0 reason=silent: 0, where 19 to 22 are usual"],
+             | copy _time at | fields at, host, n, reason",
+            &["at=1970-01-01T01:35:00Z host=a n=0 reason=silent: 0, where 20 to 22 are usual"],
         );
         check_pipe(
             &lines,
@@ -347,7 +347,7 @@ mod tests {
             let limits = Limits { memory_bytes_max, ..Limits::default() };
             let context = Context { limits, ..Context::default() };
             let query =
-                query("* | stats by (_time:1m, host) count() n | anomalies by (host) n step 1s");
+                query("* | stats by (_time:1m, host) count() n | anomalies by (host) n step 10s");
             let result =
                 crate::run(&query, &source, &context, &mut |_| std::ops::ControlFlow::Continue(()));
             assert_eq!(result.is_ok(), fits, "{memory_bytes_max} {result:?}");
