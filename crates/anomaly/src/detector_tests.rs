@@ -1,3 +1,5 @@
+//! Tests of the detector: each kind of anomaly is found, steady series are quiet, no input panics.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -77,7 +79,7 @@ fn steady_series_are_quiet() {
         ("constant", (|_| 5.0) as Values, 0),
         ("zero", |_| 0.0, 0),
         ("even", steady, 6),
-        // One value in a hundred is about a hundred times the least one, one in a thousand 500 times.
+        // One value in a hundred is about a hundred times the least one.
         ("heavy", |index| 1.0 / (0.001 + noise(index)), 20),
         ("counts", |index| (6.0 * noise(index)).floor(), 6),
         ("day", |index| 60.0 + 40.0 * (index as f64 / 45.8).sin() + noise(index), 6),

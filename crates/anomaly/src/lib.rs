@@ -17,8 +17,8 @@
 //! How it works, for each value:
 //!
 //! 1. Windows of the last values, the usual course of a day and of a week, and a long-run centre
-//!    say what was to be expected; whether the series follows one is found from the data. All are robust: medians
-//!    and clipped means.
+//!    say what was to be expected. Whether the series follows such a course is found from the data.
+//!    All are robust: medians and clipped means.
 //! 2. Eight magnitudes are measured, such as the distance from the expected value, from the values
 //!    just before, or of the mean of the last values from the level before.
 //! 3. Each magnitude is compared with its own distribution in this series. The result is its
