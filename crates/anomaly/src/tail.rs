@@ -1,9 +1,10 @@
 //! The distribution of one magnitude, with attention to its upper tail.
 //!
 //! A [`Tail`] is a histogram over logarithmic buckets, as in DDSketch (Masson, Rim and Lee, 2019):
-//! the relative error of a value is bounded whatever its unit, and the memory is fixed. Above the rarest [`TAIL_SHARE`] of the values, probabilities come from an
-//! exponential fitted to the excesses, as in the peaks-over-threshold method (Siffer et al.,
-//! "Anomaly Detection in Streams with Extreme Value Theory", 2017).
+//! the relative error of a value is bounded whatever its unit, and the memory is fixed. Above the
+//! rarest [`TAIL_SHARE`] of the values, probabilities come from an exponential fitted to the
+//! excesses, as in the peaks-over-threshold method (Siffer et al., "Anomaly Detection in Streams
+//! with Extreme Value Theory", 2017).
 //!
 //! Invariants: counts are not negative; `total` is `zeros` plus all buckets, up to rounding.
 

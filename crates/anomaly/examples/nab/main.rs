@@ -1,8 +1,9 @@
 //! Scores the detector on the Numenta Anomaly Benchmark, standard profile.
 //!
-//! `cargo run --release -p loginson-anomaly --example nab FOLDER`, where `FOLDER` has `data/` of the
-//! benchmark (<https://github.com/numenta/NAB>) and its `labels/combined_windows.json` as
-//! `windows.json`. A name of a series behind it prints the alerts of that series with their reasons.
+//! `cargo run --release -p loginson-anomaly --example nab FOLDER`, where `FOLDER` has `data/` of
+//! the benchmark (<https://github.com/numenta/NAB>) and its `labels/combined_windows.json` as
+//! `windows.json`. A name of a series behind it prints the alerts of that series with their
+//! reasons.
 
 mod score;
 
