@@ -17,7 +17,7 @@ const SLOT_VALUES_MAX: f64 = 64.0;
 /// Comparisons that count: later ones move their mean by one part in so many.
 const COMPARISONS_MAX: f64 = 1000.0;
 
-/// A season is followed from this mean [`lead`] on, until it is behind: no share is left.
+/// A season is followed once its mean [`lead`] is larger than this, for as long as it stays ahead.
 const LEAD_MIN: f64 = 0.05;
 
 /// Which course a series follows.
