@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Each crate, and the crates of the project that it may use.
-const ALLOWED: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 17] = [
     ("record", &[]),
     ("platform", &[]),
     ("segment", &["record", "platform"]),
@@ -15,7 +15,8 @@ const ALLOWED: [(&str, &[&str]); 16] = [
     ("collector", &["record", "platform", "segment"]),
     ("cluster", &["record", "platform"]),
     ("patterns", &[]),
-    ("query", &["record", "platform", "patterns"]),
+    ("anomaly", &[]),
+    ("query", &["record", "platform", "patterns", "anomaly"]),
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
     ("programs", &[]),
@@ -35,6 +36,7 @@ const ALLOWED: [(&str, &[&str]); 16] = [
             "collector",
             "cluster",
             "patterns",
+            "anomaly",
             "query",
             "logql",
             "summary",
@@ -131,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_wrong_row_of_the_table_is_found() {
-        let page = "| `query` | LogsQL | record, platform |\n| `store` | writer | record |\n";
+        let page =
+            "| `query` | LogsQL | anomaly, record, platform |\n| `store` | writer | record |\n";
         let faults = table_faults(page);
         assert_eq!(faults.len(), ALLOWED.len() - 1, "{faults:?}");
         assert!(faults.iter().any(|fault| fault.contains("crate store may use")), "{faults:?}");

@@ -54,13 +54,13 @@ pub use filter::{
 };
 pub use number::parse_timestamp;
 pub use pipe::{
-    BlocksCount, Bucket, By, Coalesce, Documentation, DropEmptyFields, Expression, Extract,
-    ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence, Join, JoinedWith,
-    JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Offset, Overwrite, Pack,
-    PackedForm, Parts, Patterns, Pipe, Rewrite, RunningFunction, RunningKind, RunningStats, Sample,
-    Select, SetStreamFields, Sort, SortKey, Stats, StatsFunction, StreamContext, TextChange,
-    TimeAdd, Top, Union, Uniq, Unpack, Unroll, ValueNumber, decolorize, function_documentation,
-    pipe_documentation,
+    Anomalies, BlocksCount, Bucket, By, Coalesce, Documentation, DropEmptyFields, Expression,
+    Extract, ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence, Join,
+    JoinedWith, JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Moving, Offset,
+    Overwrite, Pack, PackedForm, Parts, Patterns, Pipe, Rewrite, RunningFunction, RunningKind,
+    RunningStats, Sample, Select, SeriesFunction, SetStreamFields, Sort, SortKey, Span, Stats,
+    StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq, Unpack, Unroll,
+    ValueNumber, decolorize, function_documentation, pipe_documentation,
 };
 pub use plan::explain::{Amount, ExplainedPipe, Explanation};
 pub use plan::fields::FieldSet;

@@ -4,6 +4,7 @@
 //!
 //! A new pipe is a new file and its line in [`TABLE`]; see "A pipe" in CONTRIBUTING.md.
 
+mod anomalies;
 pub(crate) mod byte_table;
 mod coalesce;
 mod columns;
@@ -40,6 +41,7 @@ mod table_tests;
 #[cfg(test)]
 mod tests;
 mod time_add;
+mod timed_rows;
 mod top;
 pub(crate) mod tuples;
 mod union;
@@ -66,6 +68,7 @@ use operator::{Operator, Registration};
 pub(crate) use partial::{Decoder, Encoder, STATES_MAX, wrong as wrong_state};
 
 pub use self::patterns::Patterns;
+pub use anomalies::Anomalies;
 pub use coalesce::Coalesce;
 pub(crate) use columns::write_patterns;
 pub use compute::Overwrite;
@@ -89,8 +92,8 @@ pub use set_stream_fields::SetStreamFields;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
 pub use stats::{
-    Bucket, By, Function, RunningFunction, RunningKind, RunningStats, Stats, StatsFunction,
-    function_documentation,
+    Bucket, By, Function, Moving, RunningFunction, RunningKind, RunningStats, SeriesFunction, Span,
+    Stats, StatsFunction, function_documentation,
 };
 #[cfg(test)]
 pub(crate) use stats::{FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall, write_step};
@@ -121,6 +124,7 @@ static TABLE: &[&Registration] = &[
     &stats::STATS,
     &stats::RUNNING_STATS,
     &stats::TOTAL_STATS,
+    &anomalies::ANOMALIES,
     &field_names::FIELD_NAMES,
     &uniq::FIELD_VALUES,
     &facets::FACETS,

@@ -190,8 +190,16 @@ const PIPES: &[(&str, &[&str])] = &[
     ("uniq", &["uniq by ({c}) with hits", "uniq by ({f})"]),
     ("top", &["top 100000000 by ({c})", "top by ({f})"]),
     ("stats", &["stats by ({c}) count() x", "stats by ({f}) max(n) x"]),
-    ("running_stats", &["running_stats by ({c}) count() x", "running_stats last({f}) x"]),
-    ("total_stats", &["total_stats by ({f}) max({f}) x"]),
+    (
+        "running_stats",
+        &[
+            "running_stats by ({c}) count() x",
+            "running_stats last({f}) x",
+            "running_stats moving_avg(n, 9) x",
+        ],
+    ),
+    ("total_stats", &["total_stats by ({f}) max({f}) x", "total_stats by ({c}) share(n) x"]),
+    ("anomalies", &["anomalies by ({c}) n", "anomalies n step 1s"]),
     ("field_names", &["field_names"]),
     ("field_values", &["field_values {f}"]),
     ("facets", &["facets 1000000 max_values_per_field 1000000 max_value_len 100000000"]),

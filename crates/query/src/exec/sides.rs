@@ -692,6 +692,8 @@ mod tests {
             "took:in(host:a | stats max(took) took) | fields _msg",
             "* | field_names",
             "* | running_stats sum(took) total | stats count() n, max(total) m",
+            "* | stats by (_time:2ns, host) sum(took) s | running_stats by (host) moving_avg(s, 5) m",
+            "* | stats by (_time:2ns) count() n | total_stats share(n) p | anomalies n step 1ns",
             "error | join by (host) (* | stats by (host) count() n) | fields _msg, n",
             "error | union (host:a took:>90) | stats count() n",
             "took:=99 | stream_context before 2 after 1 | fields _msg, host",

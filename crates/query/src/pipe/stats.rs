@@ -21,6 +21,7 @@ mod range;
 mod row_any;
 mod row_min_max;
 mod running;
+mod series;
 mod sketch;
 mod stddev;
 mod sum;
@@ -58,6 +59,7 @@ pub(crate) use quantile::QuantileCall;
 pub(crate) use row_min_max::{Kept, RowMinMaxCall};
 pub(super) use running::{RUNNING_STATS, TOTAL_STATS};
 pub use running::{RunningFunction, RunningKind, RunningStats};
+pub use series::{Moving, SeriesFunction, Span};
 
 /// The `stats` pipe.
 #[derive(Clone, Debug, PartialEq)]

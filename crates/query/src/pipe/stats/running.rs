@@ -3,31 +3,29 @@
 //! its group.
 //!
 //! The functions are `count`, `sum`, `min` and `max` as in `stats`, and `first` and `last`: the
-//! first and last value that is not empty. Groups come in the order of their values. Within a
-//! group, rows come by `_time`, those without a time last, equal ones as they came. All rows are
-//! held in the query's memory.
+//! first and last value that is not empty; and the functions of a series ([`super::series`]), such
+//! as `moving_avg`. [`TimedRows`] says in what order rows come.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::aggregate::{Aggregate, Input, PerGroup, States, decode_optional, encode_optional};
 use super::call::Call;
+use super::series::{Point, RESULT_BYTES, RUNNING_NAMES, SeriesFunction, TOTAL_NAMES};
 use super::{any, count, min_max, parse_fields, sum, write_fields};
-use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, NamePattern, Scratch, VALUE_BYTES_MAX};
-use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
+use crate::block::{Block, MadeRow, NamePattern, Scratch, VALUE_BYTES_MAX};
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
+use crate::number::{parse_quantity, write_number};
 use crate::pipe::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::pipe::partial::{Decoder, Encoder};
 use crate::pipe::shown::Shown;
-use crate::pipe::sort::compare_groups;
-use crate::pipe::{parse_by, tuples, write_names};
+use crate::pipe::timed_rows::{TIME, TimedRow, TimedRows};
+use crate::pipe::{parse_by, write_names};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
 use crate::syntax::error::ParseError;
-
-/// The field that orders rows.
-const TIME: &str = "_time";
 
 /// The `running_stats` and `total_stats` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +64,8 @@ pub enum RunningKind {
     Min,
     /// The sum of the numbers.
     Sum,
+    /// A function of the numbers of a series, of one field.
+    Series(SeriesFunction),
 }
 
 impl RunningKind {
@@ -79,20 +79,25 @@ impl RunningKind {
     ];
 
     fn name(self) -> &'static str {
+        if let RunningKind::Series(function) = self {
+            return function.name();
+        }
         let named = RunningKind::NAMES.iter().find(|(_, kind)| *kind == self);
         named.expect("each has a name").0
     }
 
-    fn states(self, fields: &[NamePattern]) -> Box<dyn States> {
+    /// What runs the function; none if it is one of a series.
+    fn states(self, fields: &[NamePattern]) -> Option<Box<dyn States>> {
         let function = match self {
+            RunningKind::Series(_) => return None,
             RunningKind::Count => &count::COUNT,
             RunningKind::First => &any::ANY,
-            RunningKind::Last => return PerGroup::boxed(Last, fields),
+            RunningKind::Last => return Some(PerGroup::boxed(Last, fields)),
             RunningKind::Max => &min_max::MAX,
             RunningKind::Min => &min_max::MIN,
             RunningKind::Sum => &sum::SUM,
         };
-        function.of(fields.to_vec()).states()
+        Some(function.of(fields.to_vec()).states())
     }
 }
 
@@ -102,7 +107,7 @@ pub(in crate::pipe) static RUNNING_STATS: Registration = Registration {
         aliases: &[],
         syntax: "running_stats [by (<field>, …)] <function>(…) [as <name>], …",
         summary: "the rows, each with numbers about those of its group up to it, in the order of _time",
-        example: "running_stats by (host) count() n, sum(took) s",
+        example: "running_stats by (host) count() n, sum(took) s, moving_avg(took, 1h) m",
     },
     parse: |cursor| parse(cursor, false).map(one),
 };
@@ -113,7 +118,7 @@ pub(in crate::pipe) static TOTAL_STATS: Registration = Registration {
         aliases: &[],
         syntax: "total_stats [by (<field>, …)] <function>(…) [as <name>], …",
         summary: "the rows, each with numbers about all of its group",
-        example: "total_stats by (host) count() n, max(took) m",
+        example: "total_stats by (host) count() n, max(took) m, share(took) p",
     },
     parse: |cursor| parse(cursor, true).map(one),
 };
@@ -126,7 +131,7 @@ fn parse(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningStats, ParseE
     let mut functions: Vec<RunningFunction> = Vec::new();
     loop {
         let position = cursor.position();
-        let function = parse_function(cursor)?;
+        let function = parse_function(cursor, is_total)?;
         if !names.insert(function.name.clone()) {
             let message = format!("the name \"{}\" is used twice", function.name);
             return Err(cursor.error_at(position, &["a name with \"as\""], message));
@@ -138,9 +143,19 @@ fn parse(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningStats, ParseE
     }
 }
 
-fn parse_function(cursor: &mut Cursor<'_>) -> Result<RunningFunction, ParseError> {
+fn parse_function(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningFunction, ParseError> {
     let position = cursor.position();
     let word = cursor.peek_word(false);
+    let is_word = |name: &&&str| name.eq_ignore_ascii_case(word);
+    let of_series: &[&str] = if is_total { &TOTAL_NAMES } else { &RUNNING_NAMES };
+    if let Some(name) = of_series.iter().find(is_word) {
+        return parse_series_function(cursor, name);
+    }
+    if RUNNING_NAMES.iter().chain(&TOTAL_NAMES).any(|name| is_word(&name)) {
+        let pipe = if is_total { "running_stats" } else { "total_stats" };
+        let message = format!("{word}() is a function of {pipe}");
+        return Err(cursor.error_at(position, of_series, message));
+    }
     let named = RunningKind::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
     let Some(&(name, kind)) = named else {
         let message = match cursor.found() {
@@ -148,7 +163,7 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<RunningFunction, ParseError
             Some(found) => format!("there is no function {found} of running_stats and total_stats"),
         };
         let names = RunningKind::NAMES.map(|(name, _)| name);
-        return Err(cursor.error_at(position, &names, message));
+        return Err(cursor.error_at(position, &[&names, of_series].concat(), message));
     };
     cursor.eat_keyword(name);
     cursor.expect('(', name)?;
@@ -163,6 +178,27 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<RunningFunction, ParseError
             format!("{name}() needs a field"),
         ));
     }
+    parse_name(cursor, kind, fields)
+}
+
+/// Parses a function of a series, whose name comes next.
+fn parse_series_function(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+) -> Result<RunningFunction, ParseError> {
+    cursor.eat_keyword(name);
+    cursor.expect('(', name)?;
+    let field = NamePattern::exact(&cursor.expect_string(false, "a field name")?.text);
+    let kind = RunningKind::Series(SeriesFunction::parse_rest(name, cursor)?);
+    parse_name(cursor, kind, vec![field])
+}
+
+/// Parses the name of a result, which may be missing.
+fn parse_name(
+    cursor: &mut Cursor<'_>,
+    kind: RunningKind,
+    fields: Vec<NamePattern>,
+) -> Result<RunningFunction, ParseError> {
     let mut function = RunningFunction { kind, fields, name: String::new() };
     let named = cursor.eat_keyword("as");
     function.name = match cursor.string(false)? {
@@ -175,7 +211,11 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<RunningFunction, ParseError
 
 impl RunningFunction {
     fn call(&self) -> String {
-        format!("{}({})", self.kind.name(), write_fields(&self.fields))
+        let mut arguments = write_fields(&self.fields);
+        if let RunningKind::Series(function) = self.kind {
+            function.write_rest(&mut arguments);
+        }
+        format!("{}({arguments})", self.kind.name())
     }
 }
 
@@ -276,28 +316,15 @@ impl Aggregate for Last {
     }
 }
 
-/// Bytes of rows that are handed on at a time, unless one row has more.
-const BLOCK_BYTES_MAX: usize = 4 << 20;
-
-type Groups = HashMap<Box<[u8]>, Vec<(Option<i64>, MadeRow)>, foldhash::fast::RandomState>;
-
 /// The running pipe.
 struct RunningRows {
     pipe: RunningStats,
-    carried: Vec<String>,
-    /// Rows with their times, by group.
-    groups: Groups,
-    scratch: Scratch,
+    rows: TimedRows,
 }
 
 impl RunningRows {
     fn new(pipe: &RunningStats, carried: &[String]) -> RunningRows {
-        RunningRows {
-            pipe: pipe.clone(),
-            carried: carried.to_vec(),
-            groups: Groups::default(),
-            scratch: Scratch::default(),
-        }
+        RunningRows { pipe: pipe.clone(), rows: TimedRows::new(&pipe.by, carried) }
     }
 }
 
@@ -311,9 +338,9 @@ struct Functions {
 
 impl Functions {
     fn new(pipe: &RunningStats) -> Functions {
-        let of = |f: &RunningFunction| (f.name.as_str().into(), f.kind.states(&f.fields));
+        let of = |f: &RunningFunction| Some((f.name.as_str().into(), f.kind.states(&f.fields)?));
         Functions {
-            states: pipe.functions.iter().map(of).collect(),
+            states: pipe.functions.iter().filter_map(of).collect(),
             group: 0,
             scratch: Scratch::default(),
             text: Vec::new(),
@@ -355,77 +382,73 @@ impl Functions {
 
 impl Processor for RunningRows {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
-        let by: Vec<Column<'_>> = self.pipe.by.iter().map(|name| block.column(name)).collect();
-        let time = block.column(TIME);
-        let mut key = Buffer::default();
-        for row in 0..block.len() {
-            if row % CHECK_ROWS == CHECK_ROWS - 1 {
-                next.check()?;
-            }
-            key.clear(next.meter());
-            for &column in &by {
-                let value = block.value(column, row, &mut self.scratch);
-                tuples::put_part(value, &mut key, next.meter())?;
-            }
-            let time_ns = block.time_ns(time, row, &mut self.scratch);
-            let row = block.copy_row(row, &self.carried, &mut self.scratch, next.meter())?;
-            let bytes = size_of::<(Option<i64>, MadeRow)>();
-            match self.groups.get_mut(key.bytes()) {
-                Some(rows) => {
-                    next.meter().take(bytes)?;
-                    rows.push((time_ns, row));
-                }
-                None => {
-                    next.meter().take(bytes + key.bytes().len() + tuples::ENTRY_BYTES)?;
-                    self.groups.insert(key.bytes().into(), vec![(time_ns, row)]);
-                }
-            }
-        }
+        self.rows.push(&block, next)?;
         Ok(ControlFlow::Continue(()))
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        let mut groups: Vec<_> = std::mem::take(&mut self.groups).into_iter().collect();
-        groups.sort_unstable_by(|a, b| compare_groups(&a.0, &b.0));
         let mut functions = Functions::new(&self.pipe);
-        let (mut out, mut held, mut held_now) = (Vec::new(), 0_usize, 0_usize);
-        for (number, (_, mut rows)) in groups.into_iter().enumerate() {
-            next.check()?;
-            functions.begin(number, next.meter())?;
-            rows.sort_by_key(|(time_ns, _)| (time_ns.is_none(), *time_ns));
+        let mut group = 0;
+        self.rows.finish(next, |rows, next| {
+            functions.begin(group, next.meter())?;
+            group += 1;
             if self.pipe.is_total {
-                for (place, (_, row)) in rows.iter_mut().enumerate() {
-                    if place % CHECK_ROWS == CHECK_ROWS - 1 {
-                        next.check()?;
-                    }
+                each(rows, next, |row, next| {
+                    *row = functions.add(std::mem::take(row), next.meter())?;
+                    Ok(())
+                })?;
+            }
+            each(rows, next, |row, next| {
+                if !self.pipe.is_total {
                     *row = functions.add(std::mem::take(row), next.meter())?;
                 }
-            }
-            for (_, mut row) in rows {
-                held += row.memory_bytes() + size_of::<(Option<i64>, MadeRow)>();
-                if !self.pipe.is_total {
-                    row = functions.add(row, next.meter())?;
-                }
-                let before = row.memory_bytes();
-                functions.write_results(&mut row, next.meter())?;
-                held += row.memory_bytes().saturating_sub(before);
-                held_now = held_now.saturating_add(row.memory_bytes());
-                out.push(row);
-                if out.len() == BLOCK_ROWS_MAX || held_now > BLOCK_BYTES_MAX {
-                    held_now = 0;
-                    let flow = next.push(Block::Made(std::mem::take(&mut out)))?;
-                    next.meter().give_back(std::mem::take(&mut held));
-                    if flow.is_break() {
-                        return Ok(());
-                    }
-                    next.check()?;
-                }
-            }
-        }
-        let _ = next.push(Block::Made(out))?;
-        next.meter().give_back(held);
-        Ok(())
+                functions.write_results(row, next.meter())
+            })?;
+            self.pipe.functions.iter().try_for_each(|f| add_series_results(f, rows, next))
+        })
     }
+}
+
+/// Calls `change` for each row, and checks now and then whether the query may go on.
+fn each(
+    rows: &mut [TimedRow],
+    next: &mut Next<'_, '_>,
+    mut change: impl FnMut(&mut MadeRow, &mut Next<'_, '_>) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    for (place, (_, row)) in rows.iter_mut().enumerate() {
+        if place % CHECK_ROWS == CHECK_ROWS - 1 {
+            next.check()?;
+        }
+        change(row, next)?;
+    }
+    Ok(())
+}
+
+/// Adds the results of a function of a series to the rows of one.
+fn add_series_results(
+    function: &RunningFunction,
+    rows: &mut [TimedRow],
+    next: &mut Next<'_, '_>,
+) -> Result<(), RunError> {
+    let (RunningKind::Series(series), [field]) = (function.kind, &function.fields[..]) else {
+        return Ok(());
+    };
+    let held = rows.len() * (size_of::<Point>() + 2 * RESULT_BYTES);
+    next.meter().take(held)?;
+    let number = |row: &MadeRow| parse_quantity(row.get(&field.name)).filter(|n| n.is_finite());
+    let points: Vec<Point> = rows.iter().map(|(time_ns, row)| (*time_ns, number(row))).collect();
+    let mut results = series.results(&points, next.meter())?.into_iter();
+    let name: Arc<str> = function.name.as_str().into();
+    let mut text = Vec::new();
+    each(rows, next, |row, next| {
+        text.clear();
+        if let Some(result) = results.next().flatten() {
+            write_number(result, &mut text);
+        }
+        row.set_counted(&name, &text, next.meter())
+    })?;
+    next.meter().give_back(held);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -484,6 +507,52 @@ mod tests {
             "fields hits | running_stats count() n | fields n",
             &["n=1", "n=2", "n=3", "n=4", "n=5"],
         );
+    }
+
+    #[test]
+    fn functions_of_a_series() {
+        let at = |second: i64, host: &str, n: &str| {
+            record(second * 1_000_000_000, &[("host", host), ("n", n)])
+        };
+        let records = [
+            at(20, "a", "30"),
+            at(0, "a", "10"),
+            at(0, "b", "5"),
+            at(10, "a", "20"),
+            at(10, "b", "none"),
+        ];
+        let check = |pipes: &str, expected: &[&str]| check_pipe(&records, pipes, expected);
+        check(
+            "running_stats by (host) derivative(n) d, moving_sum(n, 2) m, shift(n, 20s) s, \
+             difference(n) | fields host, n, d, m, s, \"difference(n, 1)\"",
+            &[
+                "host=a n=10 m=10",
+                "host=a n=20 d=1 m=30 difference(n, 1)=10",
+                "host=a n=30 d=1 m=50 s=10 difference(n, 1)=10",
+                "host=b n=5 m=5",
+                "host=b n=none m=5",
+            ],
+        );
+        check(
+            "total_stats by (host) share(n), count() c | fields host, \"share(n)\", c | first 2 by (host desc)",
+            &["host=b share(n)=100 c=2", "host=b c=2"],
+        );
+        check(
+            "stats by (_time:10s) count() hits | running_stats moving_avg(hits, 10s) a, rate(hits) r | fields hits, a, r",
+            &["hits=2 a=2", "hits=2 a=2 r=0", "hits=1 a=1 r=0.1"],
+        );
+        for (wrong, says) in [
+            ("running_stats share(n)", "share() is a function of total_stats"),
+            ("total_stats rate(n)", "rate() is a function of running_stats"),
+            ("running_stats moving_avg(n)", "the span is missing"),
+            ("running_stats shift(n, 0)", "\"0\" is no span"),
+            ("running_stats shift(n, -1h)", "\"-1h\" is no span"),
+            ("running_stats rate()", "field name"),
+            ("running_stats moving_avg(a, b, 1h)", "no span"),
+        ] {
+            let error = Query::parse(&format!("* | {wrong}"), 0).expect_err(wrong).to_string();
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
     }
 
     #[test]
