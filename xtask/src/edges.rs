@@ -133,8 +133,7 @@ mod tests {
 
     #[test]
     fn a_wrong_row_of_the_table_is_found() {
-        let page =
-            "| `query` | LogsQL | anomaly, record, platform |\n| `store` | writer | record |\n";
+        let page = "| `query` | LogsQL | record, platform, patterns, anomaly |\n| `store` | writer | record |\n";
         let faults = table_faults(page);
         assert_eq!(faults.len(), ALLOWED.len() - 1, "{faults:?}");
         assert!(faults.iter().any(|fault| fault.contains("crate store may use")), "{faults:?}");
