@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{Batch, Row};
+use record::{Batch, Row, Transport};
 use serde::{Deserialize, Serialize};
 
 use crate::SUMMARY_TYPE;
@@ -134,15 +134,15 @@ impl SummaryRow {
 
 /// The summary rows of a batch read from the store, without those of flushes that `settled_through`
 /// (of a [`Snapshot`](crate::Snapshot)) does not cover: the snapshot still has their counts. Lines
-/// of type `summary` that came from elsewhere (an import of exported rows) carry no watermark and
-/// count as settled.
+/// of type `summary` that were sent are no rows.
 pub fn stored_rows(
     batch: &Batch,
     settled_through: Option<u64>,
 ) -> impl Iterator<Item = SummaryRow> + use<'_> {
     let settled = move |row: &Row<'_>| {
         let origin = &batch.origins()[usize::from(row.origin_index())];
-        origin.hints.summarised_through <= settled_through
+        origin.transport == Transport::Internal
+            && origin.hints.summarised_through <= settled_through
     };
     let type_id = batch.field_id("_type");
     let of_type = type_id.map(|id| {

@@ -48,6 +48,8 @@ pub struct Noted {
     /// In whole seconds since 1970 UTC, by type. There may be more than those of the lines, and
     /// never fewer.
     pub seconds: BTreeMap<Vec<u8>, BTreeSet<i64>>,
+    /// The same of lines whose type is not told: it may be any.
+    pub seconds_of_any: BTreeSet<i64>,
     /// When the last of the lines arrived, nanoseconds since 1970 UTC, if that is known.
     pub received_ns: Option<i64>,
     /// The cursor behind the lines.
@@ -121,6 +123,7 @@ impl Notes for StoreArrivals {
         let arrived = Arrivals::after(self, cursor, NOTE_BYTES)?;
         Ok(arrived.map(|Arrived { batches, next, skipped }| Noted {
             seconds: seconds_of(&batches),
+            seconds_of_any: BTreeSet::new(),
             received_ns: batches.iter().filter_map(|batch| batch.received_max_ns()).max(),
             next,
             skipped,

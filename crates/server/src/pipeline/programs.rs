@@ -248,7 +248,7 @@ impl ProgramStage {
             self.note_error(begun.err().map(|error| format!("programs: {error}")));
             return false;
         };
-        let Noted { seconds, received_ns, next, skipped } = match self.notes.after(&cursor) {
+        let Noted { seconds, seconds_of_any, received_ns, next, skipped } = match self.notes.after(&cursor) {
             Ok(Some(noted)) => noted,
             Ok(None) => return false,
             Err(error) => {
@@ -265,6 +265,9 @@ impl ProgramStage {
             for runner in runners.iter().filter(|r| r.compiled.wants_type(&log_type)) {
                 runner.note(seconds.iter().copied());
             }
+        }
+        if !seconds_of_any.is_empty() {
+            runners.iter().for_each(|runner| runner.note(seconds_of_any.iter().copied()));
         }
         let mut noted = lock(&self.noted);
         noted.cursor = Some(next);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use cluster::{Catalog, FrameLog};
 use query::source::{TimeRange, Whose};
 use query::{Context, Share, Wanted};
-use summary::SUMMARY_TYPE;
+use summary::{OTHER, SUMMARY_TYPE};
 
 use super::log_cursor::LogCursor;
 use super::spread::reader_of;
@@ -108,6 +108,7 @@ impl LogNotes {
             shares.push((node, pieces));
         }
         let mut seconds: BTreeMap<Vec<u8>, BTreeSet<i64>> = BTreeMap::new();
+        let mut seconds_of_any = BTreeSet::new();
         if !shares.is_empty() {
             let share = Share {
                 query: format!("_type:={SUMMARY_TYPE:?} summary_of:*"),
@@ -125,11 +126,16 @@ impl LogNotes {
             let rows = collect(&mut *answer, &context).map_err(|error| error.to_string())?;
             for row in rows {
                 let first_s = row.time_ns.div_euclid(1_000_000_000);
-                let of_type = seconds.entry(row.summary_of.into_bytes()).or_default();
-                of_type.extend(first_s..first_s.saturating_add_unsigned(row.bucket_s));
+                let bucket = first_s..first_s.saturating_add_unsigned(row.bucket_s);
+                // The types beyond those that the summary tells apart are counted together.
+                match row.summary_of == OTHER {
+                    true => seconds_of_any.extend(bucket),
+                    false => seconds.entry(row.summary_of.into_bytes()).or_default().extend(bucket),
+                }
             }
         }
-        Ok(Some(Noted { seconds, received_ns: None, next: next.to_string(), skipped: 0 }))
+        let next = next.to_string();
+        Ok(Some(Noted { seconds, seconds_of_any, received_ns: None, next, skipped: 0 }))
     }
 }
 
