@@ -248,14 +248,15 @@ impl ProgramStage {
             self.note_error(begun.err().map(|error| format!("programs: {error}")));
             return false;
         };
-        let Noted { seconds, seconds_of_any, received_ns, next, skipped } = match self.notes.after(&cursor) {
-            Ok(Some(noted)) => noted,
-            Ok(None) => return false,
-            Err(error) => {
-                self.note_error(Some(format!("programs: lines cannot be read: {error}")));
-                return false;
-            }
-        };
+        let Noted { seconds, seconds_of_any, received_ns, next, skipped } =
+            match self.notes.after(&cursor) {
+                Ok(Some(noted)) => noted,
+                Ok(None) => return false,
+                Err(error) => {
+                    self.note_error(Some(format!("programs: lines cannot be read: {error}")));
+                    return false;
+                }
+            };
         if skipped > 0 {
             tracing::warn!(
                 "programs: at most {skipped} lines up to {next} were deleted by retention before they were read"
