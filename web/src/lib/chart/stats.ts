@@ -41,7 +41,7 @@ export interface StatsPipe {
 }
 
 /** The parts of a text between separators that are outside of quotes and brackets. */
-function splitOutside(text: string, separator: string): { text: string; from: number }[] {
+export function splitOutside(text: string, separator: string): { text: string; from: number }[] {
   const parts: { text: string; from: number }[] = [];
   let depth = 0;
   let from = 0;

@@ -3,6 +3,7 @@
 //! `pattern_match_full`: the text is the whole value; `pattern_match_prefix`,
 //! `pattern_match_suffix`: the value begins or ends with the text.
 //!
+//! `<*>` stands for any text, also for none, as in the patterns that the pipe `patterns` finds.
 //! Other texts in `<…>` stand for themselves.
 
 use memchr::memmem::Finder;
@@ -74,27 +75,38 @@ fn split(pattern: &str) -> (String, Vec<(Placeholder, String)>) {
     (first, parts)
 }
 
+/// Stands for any text.
+const ANY: &str = "<*>";
+
 pub(super) fn needed(pattern: &str) -> Needed {
-    let (first, parts) = split(pattern);
-    let texts = std::iter::once(first).chain(parts.into_iter().map(|(_, text)| text));
+    let texts = pattern.split(ANY).flat_map(|segment| {
+        let (first, parts) = split(segment);
+        std::iter::once(first).chain(parts.into_iter().map(|(_, text)| text))
+    });
     Needed::all_of(texts.map(|text| Needed::one(&text, false, false)))
 }
 
 pub(in crate::filter) struct Matcher {
-    first: Finder<'static>,
-    parts: Vec<(Placeholder, Vec<u8>)>,
+    /// What stands between any texts; at least one.
+    segments: Vec<Segment>,
     place: PatternPlace,
 }
 
-impl Matcher {
-    pub fn new(pattern: &str, place: PatternPlace) -> Matcher {
+/// A part of a pattern in which each placeholder ends at one place.
+struct Segment {
+    first: Finder<'static>,
+    parts: Vec<(Placeholder, Vec<u8>)>,
+}
+
+impl Segment {
+    fn new(pattern: &str) -> Segment {
         let (first, parts) = split(pattern);
         let first = Finder::new(first.as_bytes()).into_owned();
         let parts = parts.into_iter().map(|(p, text)| (p, text.into_bytes())).collect();
-        Matcher { first, parts, place }
+        Segment { first, parts }
     }
 
-    /// The end of a match of the pattern that begins at `from`.
+    /// The end of a match that begins at `from`.
     fn end(&self, value: &[u8], from: usize) -> Option<usize> {
         let first = self.first.needle();
         let mut at = value[from..].starts_with(first).then_some(from + first.len())?;
@@ -105,12 +117,36 @@ impl Matcher {
         Some(at)
     }
 
-    /// The first position at or behind `from` where the pattern may begin.
+    /// The first position at or behind `from` where it may begin.
     fn start(&self, value: &[u8], from: usize) -> Option<usize> {
         match (self.first.needle(), self.parts.first()) {
             (b"", Some((placeholder, _))) => placeholder.start(value, from),
             _ => self.first.find(value.get(from..)?).map(|found| from + found),
         }
+    }
+
+    /// The end of the first match at or behind `from`, which begins there if it is `anchored`, and
+    /// ends with the value if it is `to_end`.
+    fn find(&self, value: &[u8], from: usize, anchored: bool, to_end: bool) -> Option<usize> {
+        let ends = |end: &usize| !to_end || *end == value.len();
+        if anchored {
+            return self.end(value, from).filter(ends);
+        }
+        let mut from = from;
+        while let Some(start) = self.start(value, from) {
+            let end = self.end(value, start).filter(ends);
+            if end.is_some() {
+                return end;
+            }
+            from = start + 1;
+        }
+        None
+    }
+}
+
+impl Matcher {
+    pub fn new(pattern: &str, place: PatternPlace) -> Matcher {
+        Matcher { segments: pattern.split(ANY).map(Segment::new).collect(), place }
     }
 }
 
@@ -119,21 +155,22 @@ impl Matches for Matcher {
         10
     }
 
+    /// Each segment is taken where it is found first: a later place would leave less for those
+    /// behind it.
     fn matches(&self, value: &[u8]) -> bool {
-        match self.place {
-            PatternPlace::Beginning => return self.end(value, 0).is_some(),
-            PatternPlace::Whole => return self.end(value, 0) == Some(value.len()),
-            PatternPlace::Anywhere | PatternPlace::End => {}
-        }
-        let ends = |end| self.place == PatternPlace::Anywhere || end == value.len();
-        let mut from = 0;
-        while let Some(start) = self.start(value, from) {
-            if self.end(value, start).is_some_and(ends) {
-                return true;
+        let mut at = 0;
+        let last = self.segments.len() - 1;
+        for (number, segment) in self.segments.iter().enumerate() {
+            let anchored =
+                number == 0 && matches!(self.place, PatternPlace::Beginning | PatternPlace::Whole);
+            let to_end =
+                number == last && matches!(self.place, PatternPlace::End | PatternPlace::Whole);
+            match segment.find(value, at, anchored, to_end) {
+                Some(end) => at = end,
+                None => return false,
             }
-            from = start + 1;
         }
-        false
+        true
     }
 }
 
@@ -157,6 +194,23 @@ mod tests {
         check("pattern_match(\"<a> <N>\")", &["<a> 1"], &["a 1"]);
         check("pattern_match_suffix(\"a\")", &["b a", "aba"], &["ab"]);
         check_fields("x:pattern_match(\"\")", &[], true);
+        // Any text, also none.
+        let any = "(\"user <*> took <N>ms<*>!\")";
+        let whole =
+            ["user joe took 5ms!", "user  took 5ms, took 7ms now!", "user x took y took 9ms!"];
+        check(
+            &format!("pattern_match_full{any}"),
+            &whole,
+            &["a user x took 5ms!", "user x took 5ms! b"],
+        );
+        check(
+            &format!("pattern_match{any}"),
+            &["a user x took 5ms! b", whole[0]],
+            &["user took 5ms!", "user x took ms!"],
+        );
+        check("pattern_match_full(\"<*>\")", &["a", "a b"], &[]);
+        check("pattern_match_full(\"<*>a\")", &["a", "ba", "aba"], &["ab"]);
+        check("pattern_match_suffix(\"b<*>a\")", &["xb y a", "ba"], &["ab", "bab"]);
         check_fields("x:pattern_match_full(\"<N>\")", &[("x", "12")], true);
     }
 }

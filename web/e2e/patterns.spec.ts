@@ -1,0 +1,41 @@
+// Patterns of messages: found by a click, and each leads to the lines that it was counted from.
+
+import { expect, test } from '@playwright/test';
+import { expectAccessible, historyArrived, settled, TYPE, watch } from './common';
+
+test.describe.configure({ timeout: 180_000 });
+
+/** A range that no new line changes. */
+const END = Date.now() - 5 * 60_000;
+const RANGE = `from=${new Date(END - 45 * 60_000).toISOString()}&to=${new Date(END).toISOString()}`;
+
+test.beforeAll(async ({ request }) => {
+  test.setTimeout(180_000);
+  await historyArrived(request);
+});
+
+test.beforeEach(({ page }) => watch(page));
+
+test('a click shows the patterns of the lines, and a pattern its lines', async ({ page }) => {
+  await page.goto(`/?${RANGE}&query=${encodeURIComponent(`${TYPE}:="syslog"`)}`);
+  await settled(page);
+  const all = Number((await page.getByTestId('hits').innerText()).replaceAll(/\D/g, ''));
+  await page.getByTestId('patterns-toggle').click();
+  await settled(page);
+  await expect(page.getByTestId('patterns-toggle')).toHaveAttribute('aria-pressed', 'true');
+  const rows = page.getByTestId('result-row');
+  const counts = await rows.locator('[data-column="hits"]').evaluateAll((cells) => cells.map((cell) => Number((cell as HTMLElement).dataset['full'])));
+  expect(counts.length).toBeGreaterThan(1);
+  expect(counts.reduce((sum, hits) => sum + hits, 0)).toBe(all);
+  await expectAccessible(page);
+
+  await page.getByTestId('pattern-lines').first().click();
+  await settled(page);
+  await expect.poll(async () => Number((await page.getByTestId('hits').innerText()).replaceAll(/\D/g, ''))).toBe(counts[0]);
+  await page.goBack();
+  await settled(page);
+  await page.getByTestId('patterns-toggle').click();
+  await settled(page);
+  await expect(page.getByTestId('patterns-toggle')).toHaveAttribute('aria-pressed', 'false');
+  await expect(page.getByTestId('hits')).toHaveText(new RegExp(String(all).split('').join('\\D?')));
+});
