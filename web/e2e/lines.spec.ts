@@ -349,8 +349,10 @@ test('lines that arrive do not move those that are read', async ({ page }) => {
   await expect.poll(async () => Number(await table.getAttribute('aria-rowcount')), { timeout: 60_000 }).toBeGreaterThan(80);
   const main = page.locator('main');
   await main.evaluate((element) => element.scrollTo(0, 1000));
-  const row = page.getByTestId('line-row').nth(20);
-  const id = (await row.getAttribute('data-id')) as string;
+  // One that is in sight: those above leave the document after the scrolling.
+  const inSight = () => page.evaluate(() => document.elementFromPoint(innerWidth / 2, innerHeight * 0.6)?.closest<HTMLElement>('[data-testid="line-row"]')?.dataset['id'] ?? '');
+  await expect.poll(inSight).not.toBe('');
+  const id = await inSight();
   const same = page.locator(`[data-testid="line-row"][data-id="${id}"]`);
   const before = (await same.boundingBox())!.y;
   // The list may be as long as it gets; then the oldest lines leave it.
