@@ -133,11 +133,11 @@ pub async fn replace(
         add(client, by).await?;
     }
     // The time is that of the statement: a query whose snapshot still has these segments began
-    // before the commit, which follows.
+    // before the commit, which follows. A segment does not replace itself.
     let retired = client
         .query_typed(
             "UPDATE segments SET retired = clock_timestamp(), replaced_by = $2
-             WHERE name = ANY ($1) AND retired IS NULL RETURNING 1",
+             WHERE name = ANY ($1) AND name IS DISTINCT FROM $2 AND retired IS NULL RETURNING 1",
             &[(&replaced, Type::TEXT_ARRAY), (&by.map(|segment| &segment.name), Type::TEXT)],
         )
         .await?;

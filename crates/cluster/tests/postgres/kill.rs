@@ -190,7 +190,7 @@ fn nodes_that_start_together_make_one_schema() {
             scope.spawn(|| PgCatalog::open(settings.clone()).unwrap());
         }
     });
-    assert_eq!(server.sql("test_0", "SELECT version FROM schema_version"), "1");
+    assert_eq!(server.sql("test_0", "SELECT version FROM schema_version"), "1\n2");
     server.sql("test_0", "UPDATE schema_version SET version = 999");
     let error = PgCatalog::open(settings).err().unwrap();
     assert!(matches!(&error, CatalogError::Refused(text) if text.contains("999")), "{error}");

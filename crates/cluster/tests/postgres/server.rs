@@ -63,9 +63,8 @@ impl Server {
         roots
     }
 
-    /// Starts the server again after [`kill`](Self::kill).
-    pub fn run(&mut self) {
-        let process = command("postgres")
+    fn spawn(&self) -> Child {
+        command("postgres")
             .arg("-D")
             .arg(self.data())
             .args(["-p", &self.port.to_string()])
@@ -75,11 +74,20 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
-        self.process = Some(process);
+            .unwrap()
+    }
+
+    /// Starts the server again after [`kill`](Self::kill). While processes of the killed one still
+    /// have its shared memory, it ends at once, and is started once more.
+    pub fn run(&mut self) {
+        self.process = Some(self.spawn());
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.is_ready() {
             assert!(Instant::now() < deadline, "PostgreSQL does not start");
+            let process = self.process.as_mut().expect("it was started");
+            if process.try_wait().expect("it is a child").is_some() {
+                self.process = Some(self.spawn());
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
