@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::{Catalog, FrameLog};
-use query::source::{TimeRange, Whose};
-use query::{Context, Share, Wanted};
-use summary::{OTHER, SUMMARY_TYPE};
+use query::Context;
+use query::source::TimeRange;
+use summary::OTHER;
 
 use super::log_cursor::LogCursor;
 use super::spread::reader_of;
-use super::summaries::collect;
+use super::summaries::{collect, share_of_rows};
 use super::{Engines, HotPiece, Pieces, SegmentPiece, none};
 use crate::cluster::source::ask;
 use crate::pipeline::arrivals::{Noted, Notes};
@@ -65,6 +65,7 @@ impl LogNotes {
         // The catalog first: what lies between its offset and the end is with the owner.
         let snapshot = catalog.snapshot(none(), 0).map_err(|error| error.to_string())?;
         let mut shares: BTreeMap<String, Pieces> = BTreeMap::new();
+        let readers = self.engines.readers();
         for (partition, end) in (0..).zip(self.ends()?) {
             let mut at = cursor.offset(partition);
             let row = snapshot.partitions.iter().find(|row| row.partition == partition);
@@ -79,7 +80,7 @@ impl LogNotes {
                     at = at.max(published);
                 }
                 for segment in segments {
-                    let reader = reader_of(&self.engines.readers(), &segment.name).to_owned();
+                    let reader = reader_of(&readers, &segment.name).to_owned();
                     let piece = SegmentPiece(segment.name, segment.bytes);
                     shares.entry(reader).or_default().segments.push(piece);
                 }
@@ -110,16 +111,7 @@ impl LogNotes {
         let mut seconds: BTreeMap<Vec<u8>, BTreeSet<i64>> = BTreeMap::new();
         let mut seconds_of_any = BTreeSet::new();
         if !shares.is_empty() {
-            let share = Share {
-                query: format!("_type:={SUMMARY_TYPE:?} summary_of:*"),
-                wanted: Wanted::Lines,
-                range: TimeRange::ALL,
-                whose: Whose::All,
-                limit: None,
-                oldest_first: false,
-                after: None,
-                include: Vec::new(),
-            };
+            let share = share_of_rows(TimeRange::ALL);
             let mut context = Context::default();
             context.limits.run_time = READ_TIME_MAX;
             let mut answer = ask(shares, &share, &context).map_err(|error| error.to_string())?;

@@ -63,8 +63,18 @@ pub fn read(
     context: &Context,
 ) -> Result<Vec<SummaryRow>, RunError> {
     let sides = source.sides().expect("a cluster has sides");
-    let share = Share {
-        query: format!("_type:={SUMMARY_TYPE:?}"),
+    let share = share_of_rows(range);
+    let mut rows = collect(&mut *sides.begin(&share, context)?, context)?;
+    if let Some(log_type) = log_type {
+        rows.retain(|row| row.summary_of == log_type);
+    }
+    Ok(rows)
+}
+
+/// A share that answers with the rows of the summary whose buckets begin in a range.
+pub fn share_of_rows(range: TimeRange) -> Share {
+    Share {
+        query: format!("_type:={SUMMARY_TYPE:?} summary_of:*"),
         wanted: Wanted::Lines,
         range,
         whose: Whose::All,
@@ -72,12 +82,7 @@ pub fn read(
         oldest_first: false,
         after: None,
         include: Vec::new(),
-    };
-    let mut rows = collect(&mut *sides.begin(&share, context)?, context)?;
-    if let Some(log_type) = log_type {
-        rows.retain(|row| row.summary_of == log_type);
     }
-    Ok(rows)
 }
 
 /// The rows of the summary among the lines of an answer.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::Request;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
@@ -13,6 +13,8 @@ use axum::response::{IntoResponse, Response};
 
 use crate::cluster::node::{HandedOn, NodeAnswer};
 use crate::http::App;
+use crate::http::access::audit;
+use crate::http::access::principal::Caller;
 use crate::http::wire::error::ApiError;
 
 /// Marks a call that was handed on: the node that gets it does not hand it on once more.
@@ -44,13 +46,18 @@ async fn hand_on(app: &Arc<App>, request: Request) -> Result<Response, ApiError>
     let cluster = app.cluster();
     let node = cluster.as_ref().and_then(|cluster| cluster.engines()?.programs_node());
     let node = node.ok_or_else(|| elsewhere(app))?;
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let caller = Caller::from_request_parts(&mut parts, app).await?;
     let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_BYTES_MAX} bytes"))
     })?;
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let content_type = parts.headers.get(CONTENT_TYPE).cloned();
     let is_change = parts.method != Method::GET && parts.method != Method::HEAD;
+    if is_change {
+        // The other node knows this node alone, and not who made the call here.
+        audit::note(&caller, &format!("{} {path} handed on to {}", parts.method, node.name), "");
+    }
     let call = HandedOn { method: parts.method, path, content_type, body: body.to_vec() };
     let name = node.name.clone();
     let answered = tokio::task::spawn_blocking(move || node.hand_on(call)).await;
