@@ -3,7 +3,7 @@
 //!
 //! It works in two steps. Each message is reduced to its *skeleton*: values that are known by their
 //! form (numbers, addresses, paths, times) are replaced by a mark. Messages are counted by
-//! skeleton. Then, and only when patterns are asked for, the few skeletons are compared with each
+//! skeleton. Then, and only when patterns are requested, the few skeletons are compared with each
 //! other to find words that vary, such as names of users.
 //!
 //! Because the first step looks at one message alone, counts of threads and machines are added up,

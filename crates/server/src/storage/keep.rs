@@ -1,4 +1,5 @@
-//! Small documents from which a start goes on: programs, and up to where lines were read.
+//! Small documents from which a server resumes after a start: programs, and up to where lines were
+//! read.
 //!
 //! On one machine they are files of the data directory. In a cluster they are marks of the catalog,
 //! which only the node that has the lease of the programs can change
