@@ -108,6 +108,7 @@ PIPES = {
     "field_values": "field_values {f}",
     "anomalies": "anomalies by ({f}) {f} step 1",
     "patterns": "patterns 10000000 of {f} by ({f})",
+    "differences": "differences 10000000 where ({f}:~\"x+\") scale 0.5",
     "facets": "facets 10000000 max_values_per_field 10000000 max_value_len 100000000",
     "extract": "extract \"<a> <b> <c>\" from {f}",
     "extract_regexp": "extract_regexp \"(?P<a>.+)(?P<b>.*)\" from {f}",
@@ -285,7 +286,7 @@ def around_huge(server):
 
 
 def cases(corpus):
-    fast_pipes = {"sort", "uniq", "stats", "format", "facets", "join", "unroll", "pack_json", "running_stats", "patterns", "anomalies"}
+    fast_pipes = {"sort", "uniq", "stats", "format", "facets", "join", "unroll", "pack_json", "running_stats", "patterns", "differences", "anomalies"}
     fast_functions = {"count_uniq", "row_any", "json_values", "values", "row_max"}
     corpus.add("coverage: every pipe and function has a case", covered, fast=True)
     for kind, field in SETS.items():

@@ -2,13 +2,18 @@ import { describe, expect, it } from 'vitest';
 import { NO_OPTIONS } from '../src/lib/chart/options';
 import { changePanel, exportText, idFor, importDashboard, movePanel, PANELS_MAX, readDashboard, withPanel, withoutPanel, writeDashboard, type Dashboard } from '../src/lib/dashboards';
 
-const empty: Dashboard = { id: 'web', title: 'Web', version: 3, panels: [] };
-const panel = { title: 'Errors', query: 'error | stats by (_time:5m) count() n', width: 6, height: 'normal', options: { ...NO_OPTIONS, kind: 'bars', hidden: ['x'] } } as const;
+const empty: Dashboard = { id: 'web', title: 'Web', version: 3, variables: [{ name: 'host', field: 'hostname' }], panels: [] };
+const panel = { title: 'Errors', query: 'error | stats by (_time:5m) count() n', text: '', width: 6, height: 'normal', options: { ...NO_OPTIONS, kind: 'bars', hidden: ['x'] } } as const;
 const two = withPanel(withPanel(empty, panel), { ...panel, title: 'Second', width: 12 });
 
 describe('a dashboard', () => {
   it('is the same after writing and reading', () => {
     expect(readDashboard(JSON.parse(JSON.stringify(writeDashboard(two))))).toEqual(two);
+  });
+  it('has texts beside queries', () => {
+    const third = withPanel(two, { ...panel, query: '', text: 'Call the shop.' });
+    expect(readDashboard(writeDashboard(third))).toEqual(third);
+    expect(writeDashboard(third)['panels']).toMatchObject([{}, {}, { text: 'Call the shop.' }]);
   });
   it('is imported as a new one', () => {
     expect(importDashboard(exportText(two))).toEqual({ ...two, id: '', version: 0 });

@@ -199,6 +199,12 @@ impl Counts {
     }
 }
 
+/// The text of the pattern of each skeleton ([`Scratch::skeleton`]), in their order; for those who
+/// keep messages by skeleton themselves. Skeletons are different from each other.
+pub fn texts<'a>(skeletons: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+    templates(skeletons).iter().map(|template| pattern::text(template)).collect()
+}
+
 fn merge_into<K: Eq + Hash>(groups: &mut HashMap<K, Group, FixedState>, key: K, group: Group) {
     match groups.entry(key) {
         Entry::Occupied(mut known) => known.get_mut().merge(group),

@@ -33,6 +33,6 @@ mod skeleton;
 mod text;
 mod value;
 
-pub use counts::{Classifier, Counts};
+pub use counts::{Classifier, Counts, texts};
 pub use pattern::{EXAMPLE_BYTES_MAX, Group, PLACEHOLDER, Pattern, PatternId};
 pub use skeleton::{SKELETON_BYTES_MAX, Scratch};

@@ -63,7 +63,7 @@ impl Group {
     }
 
     /// Adds a message.
-    pub(crate) fn add(&mut self, message: &[u8], time_ns: Option<i64>) {
+    pub fn add(&mut self, message: &[u8], time_ns: Option<i64>) {
         self.hits = self.hits.saturating_add(1);
         self.last_ns = self.last_ns.max(time_ns);
         if self.precedes(time_ns, message) {

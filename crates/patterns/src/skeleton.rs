@@ -26,7 +26,7 @@ impl Scratch {
     /// than [`VALUE`].
     ///
     /// Of a message with several lines, the first one counts; the rest is a value.
-    pub(crate) fn skeleton(&mut self, message: &[u8]) -> &[u8] {
+    pub fn skeleton(&mut self, message: &[u8]) -> &[u8] {
         let message = message.trim_ascii();
         let mut read = &message[..message.len().min(MESSAGE_BYTES_MAX)];
         if let Some(end) = read.iter().position(|&b| b == b'\n') {

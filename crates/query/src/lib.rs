@@ -54,9 +54,9 @@ pub use filter::{
 };
 pub use number::parse_timestamp;
 pub use pipe::{
-    Anomalies, BlocksCount, Bucket, By, Coalesce, Documentation, DropEmptyFields, Expression,
-    Extract, ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence, Join,
-    JoinedWith, JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Moving, Offset,
+    Anomalies, BlocksCount, Bucket, By, Coalesce, Differences, Documentation, DropEmptyFields,
+    Expression, Extract, ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence,
+    Join, JoinedWith, JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Moving, Offset,
     Overwrite, Pack, PackedForm, Parts, Patterns, Pipe, Rewrite, RunningFunction, RunningKind,
     RunningStats, Sample, Select, SeriesFunction, SetStreamFields, Sort, SortKey, Span, Stats,
     StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq, Unpack, Unroll,

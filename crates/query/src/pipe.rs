@@ -9,6 +9,7 @@ pub(crate) mod byte_table;
 mod coalesce;
 mod columns;
 mod compute;
+mod differences;
 mod encode;
 mod extract;
 mod facets;
@@ -72,6 +73,7 @@ pub use anomalies::Anomalies;
 pub use coalesce::Coalesce;
 pub(crate) use columns::write_patterns;
 pub use compute::Overwrite;
+pub use differences::Differences;
 pub use extract::{Extract, ExtractPattern};
 pub use facets::Facets;
 pub use field_names::FieldNames;
@@ -129,6 +131,7 @@ static TABLE: &[&Registration] = &[
     &uniq::FIELD_VALUES,
     &facets::FACETS,
     &patterns::PATTERNS,
+    &differences::DIFFERENCES,
     &extract::EXTRACT,
     &extract::EXTRACT_REGEXP,
     &unpack::UNPACK_JSON,

@@ -118,7 +118,7 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         accounting,
         Arc::clone(&sources),
         clients.clone(),
-        http::Guard::new(address, &config.http_hosts),
+        http::Guard::new(address, &config.http_hosts, &config.http_frame_ancestors),
         http::Gate::new(&config.access, address, tls.is_some()),
         addresses.clone(),
     ));

@@ -2,13 +2,17 @@
 //!
 //! The server knows title and version alone; what panels mean is the page's. A change names the
 //! version that it began with, so that two people do not overwrite each other's work unseen.
+//!
+//! Others are provided as files of a folder, by whoever manages the machine. They are read whenever
+//! they are wanted, and are changed there alone.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-use crate::storage::keep::Keep;
+use crate::storage::keep::{Folder, Keep};
 
 /// Folder of dashboards in the data directory.
 pub const FOLDER: &str = "dashboards";
@@ -18,10 +22,14 @@ pub const DASHBOARDS_MAX: usize = 1_000;
 pub const BYTES_MAX: usize = 1 << 20;
 const TITLE_CHARS_MAX: usize = 200;
 const ID_BYTES_MAX: usize = 100;
+/// The member that marks the dashboard of a file.
+const PROVIDED: &str = "provided";
 
 /// The dashboards.
 pub struct Dashboards {
     keep: Arc<dyn Keep>,
+    /// Those of the configured folder.
+    provided: Option<Folder>,
     /// Held while a document is compared with its next version.
     changing: Mutex<()>,
 }
@@ -46,6 +54,9 @@ pub enum DashboardError {
         /// The version that was sent.
         sent: u64,
     },
+    /// It is a file that is changed by hand.
+    #[error("this dashboard is the file {0}: change it there, or save yours under another name")]
+    Provided(String),
     /// There are too many.
     #[error("there are {DASHBOARDS_MAX} dashboards already; delete some")]
     Full,
@@ -55,18 +66,33 @@ pub enum DashboardError {
 }
 
 impl Dashboards {
-    /// The dashboards among the documents of `keep`.
-    pub fn new(keep: Arc<dyn Keep>) -> Dashboards {
-        Dashboards { keep, changing: Mutex::default() }
+    /// The dashboards among the documents of `keep`, and those of the folder `provided`.
+    pub fn new(keep: Arc<dyn Keep>, provided: Option<&Path>) -> Dashboards {
+        Dashboards { keep, provided: provided.map(Folder::new), changing: Mutex::default() }
     }
 
-    /// All dashboards, by id. Documents that are damaged are left out, and logged.
+    /// All dashboards, by id; those of files first. Documents that are damaged are left out, and
+    /// logged.
     pub fn list(&self) -> Result<Vec<Map<String, Value>>, DashboardError> {
         let mut found = Vec::new();
+        let provided = self.provided.as_ref().map_or_else(|| Ok(Vec::new()), |f| f.list(BYTES_MAX));
+        for (name, body) in provided? {
+            let Some(id) = name.strip_suffix(".json") else { continue };
+            match body.and_then(|body| parse_provided(id, &body)) {
+                Ok(document) => found.push(document),
+                Err(error) => tracing::warn!("{}: {error}", self.place_provided(&name)),
+            }
+        }
+        let provided = found.len();
         for (name, body) in self.keep.list(BYTES_MAX)? {
             let Some(id) = name.strip_suffix(".json") else { continue };
             match body.and_then(|body| parse(&body)) {
-                Ok(document) if text(&document, "id") == Some(id) => found.push(document),
+                Ok(document) if text(&document, "id") == Some(id) => {
+                    let is_hidden = |other: &Map<String, Value>| text(other, "id") == Some(id);
+                    if !found[..provided].iter().any(is_hidden) {
+                        found.push(document);
+                    }
+                }
                 Ok(_) => tracing::warn!("{} has another id", self.keep.place(&name)),
                 Err(error) => tracing::warn!("{}: {error}", self.keep.place(&name)),
             }
@@ -74,12 +100,31 @@ impl Dashboards {
         Ok(found)
     }
 
-    /// One dashboard.
+    /// One dashboard. That of a file hides one of the same id.
     pub fn get(&self, id: &str) -> Result<Map<String, Value>, DashboardError> {
         let none = || DashboardError::NotFound(id.to_owned());
         let name = file_name(id).map_err(|_| none())?;
+        if let Some(folder) = &self.provided
+            && let Some(body) = folder.read(&name)?
+        {
+            return Ok(parse_provided(id, &body)?);
+        }
         let body = self.keep.read(&name)?.ok_or_else(none)?;
         Ok(parse(&body)?)
+    }
+
+    fn place_provided(&self, name: &str) -> String {
+        self.provided.as_ref().map(|folder| folder.place(name)).unwrap_or_default()
+    }
+
+    /// Refuses to change the dashboard of a file.
+    fn check_own(&self, name: &str) -> Result<(), DashboardError> {
+        match &self.provided {
+            Some(folder) if folder.read(name)?.is_some() => {
+                Err(DashboardError::Provided(folder.place(name)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Saves a dashboard that was made from version `version` of it, 0 for a new one. Returns it
@@ -106,6 +151,7 @@ impl Dashboards {
             ));
         };
         let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_own(&name)?;
         let found = match self.get(id) {
             Ok(before) => version(&before),
             Err(DashboardError::NotFound(_)) => 0,
@@ -118,6 +164,7 @@ impl Dashboards {
             return Err(DashboardError::Full);
         }
         document.insert("id".to_owned(), id.into());
+        document.remove(PROVIDED);
         document.insert("version".to_owned(), (found + 1).into());
         let body = serde_json::to_vec(&document).expect("plain values are JSON");
         if body.len() > BYTES_MAX {
@@ -131,7 +178,9 @@ impl Dashboards {
     pub fn delete(&self, id: &str) -> Result<(), DashboardError> {
         let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.get(id)?;
-        Ok(self.keep.remove(&file_name(id)?)?)
+        let name = file_name(id)?;
+        self.check_own(&name)?;
+        Ok(self.keep.remove(&name)?)
     }
 }
 
@@ -153,6 +202,19 @@ fn parse(body: &[u8]) -> io::Result<Map<String, Value>> {
     }
 }
 
+/// The dashboard of a file: an exported one, whose name is its id.
+fn parse_provided(id: &str, body: &[u8]) -> io::Result<Map<String, Value>> {
+    let mut document = parse(body)?;
+    if text(&document, "title").is_none() || !document.get("panels").is_some_and(Value::is_array) {
+        return Err(io::Error::other("no dashboard: \"title\" or \"panels\" is missing"));
+    }
+    file_name(id).map_err(io::Error::other)?;
+    document.insert("id".to_owned(), id.into());
+    document.insert("version".to_owned(), 0.into());
+    document.insert(PROVIDED.to_owned(), true.into());
+    Ok(document)
+}
+
 fn text<'d>(document: &'d Map<String, Value>, name: &str) -> Option<&'d str> {
     document.get(name).and_then(Value::as_str)
 }
@@ -171,7 +233,7 @@ mod tests {
     #[test]
     fn a_dashboard_is_saved_if_nobody_changed_it_meanwhile() {
         let directory = tempfile::tempdir().unwrap();
-        let dashboards = || Dashboards::new(Arc::new(Folder::new(directory.path())));
+        let dashboards = || Dashboards::new(Arc::new(Folder::new(directory.path())), None);
         let text = |version: u64, title: &str| {
             json!({"id": "other", "title": title, "version": version, "panels": [{"n": 1}]})
                 .to_string()
@@ -195,9 +257,34 @@ mod tests {
     }
 
     #[test]
+    fn dashboards_of_files_are_shown_and_not_changed() {
+        let (own, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let keep = Arc::new(Folder::new(own.path()));
+        let dashboards = Dashboards::new(keep.clone(), Some(files.path()));
+        let body = |title: &str| json!({"title": title, "version": 0, "panels": []}).to_string();
+        dashboards.save("web", &body("Mine")).unwrap();
+        std::fs::write(files.path().join("web.json"), body("Ours")).unwrap();
+        std::fs::write(files.path().join("Bad Name.json"), body("x")).unwrap();
+        std::fs::write(files.path().join("empty.json"), "{}").unwrap();
+        std::fs::write(files.path().join("notes.txt"), "x").unwrap();
+        let found = dashboards.get("web").unwrap();
+        assert_eq!((&found["title"], &found["provided"]), (&json!("Ours"), &json!(true)));
+        assert_eq!(dashboards.list().unwrap(), [found]);
+        let error = dashboards.save("web", &body("Mine again")).unwrap_err();
+        assert!(error.to_string().contains("web.json"), "{error}");
+        assert!(matches!(dashboards.delete("web"), Err(DashboardError::Provided(_))));
+        // Without the file, the hidden one is there again.
+        std::fs::remove_file(files.path().join("web.json")).unwrap();
+        assert_eq!(dashboards.get("web").unwrap()["title"], "Mine");
+        let absent = own.path().join("absent");
+        assert_eq!(Dashboards::new(keep, Some(&absent)).list().unwrap().len(), 1);
+    }
+
+    #[test]
     fn what_is_no_dashboard_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let dashboards = Dashboards::new(Arc::new(Folder::new(&directory.path().join("below"))));
+        let dashboards =
+            Dashboards::new(Arc::new(Folder::new(&directory.path().join("below"))), None);
         let good = r#"{"title":"A","version":0,"panels":[]}"#;
         for id in ["", "..", "../a", "a/b", "A", "a.json", "ä", &"a".repeat(101)] {
             assert!(matches!(dashboards.save(id, good), Err(DashboardError::Invalid(_))), "{id}");

@@ -113,9 +113,16 @@ fn health_is_answered_while_every_connection_works() {
     }
     drop(slow);
     // Every line that arrived is kept or counted; connections beyond the share of one address were
-    // closed before their line was read.
+    // closed before their line was read. The status is refused until one of them has given its
+    // seat back.
     server.wait_for("the account of their lines", |server| {
-        let counters = server.ingest("http");
+        let answer = server.get("/api/v1/status");
+        if answer.status != 200 {
+            return false;
+        }
+        let status = answer.json();
+        let mut sources = status["ingest"].as_array().unwrap().iter();
+        let counters = sources.find(|source| source["source"] == "http").unwrap();
         let of = |name: &str| counters[name].as_u64().unwrap();
         let dropped = counters["dropped"].as_object().unwrap().values();
         let dropped: u64 = dropped.map(|lines| lines.as_u64().unwrap()).sum();

@@ -1,6 +1,7 @@
 // Dashboards: documents of panels, each a query with the options of its chart. Pure: reading, changing, writing them.
 
 import { changedOptions, readOptions, type ChartOptions } from './chart/options';
+import { readVariables, type Variable } from './variables';
 
 /** A panel's width in twelfths of the grid. */
 export const WIDTHS = [3, 4, 6, 8, 12] as const;
@@ -12,6 +13,8 @@ export interface Panel {
   id: string;
   title: string;
   query: string;
+  /** Shown in place of a chart, where there is no query. */
+  text: string;
   width: number;
   height: Height;
   options: ChartOptions;
@@ -23,13 +26,17 @@ export interface Dashboard {
   title: string;
   /** The version that was read; the server refuses a change of another one. 0 for a new dashboard. */
   version: number;
+  variables: Variable[];
   panels: Panel[];
+  /** It is a file of the server, and cannot be changed here. */
+  provided?: true;
 }
 
 /** Larger documents are refused when they are imported. */
 export const PANELS_MAX = 60;
 export const TITLE_CHARS_MAX = 200;
 const QUERY_CHARS_MAX = 100_000;
+export const TEXT_CHARS_MAX = 20_000;
 export const IMPORT_BYTES_MAX = 4 * 1024 * 1024;
 
 function text(value: unknown, max: number): string | null {
@@ -45,12 +52,14 @@ function readPanel(value: unknown, at: number): Panel | null {
   if (typeof value !== 'object' || value === null) return null;
   const of = value as Record<string, unknown>;
   const query = text(of['query'], QUERY_CHARS_MAX);
-  if (query === null) return null;
+  const written = text(of['text'], TEXT_CHARS_MAX) ?? '';
+  if (query === null && written === '') return null;
   const height = of['height'];
   return {
     id: text(of['id'], 100) || String(at + 1),
     title: text(of['title'], TITLE_CHARS_MAX) ?? '',
-    query,
+    query: query ?? '',
+    text: written,
     width: nearestWidth(of['width']),
     height: typeof height === 'string' && height in HEIGHTS ? (height as Height) : 'normal',
     options: readOptions(of['options']),
@@ -68,19 +77,20 @@ export function readDashboard(value: unknown): Dashboard | { error: string } {
   if (list.length > PANELS_MAX) return { error: `A dashboard has at most ${PANELS_MAX} panels; this one has ${list.length}.` };
   const panels = list.map(readPanel);
   const wrong = panels.indexOf(null);
-  if (wrong >= 0) return { error: `Panel ${wrong + 1} has no “query”.` };
+  if (wrong >= 0) return { error: `Panel ${wrong + 1} has neither “query” nor “text”.` };
   const seen = new Set<string>();
   for (const panel of panels as Panel[]) {
     while (seen.has(panel.id)) panel.id += "'";
     seen.add(panel.id);
   }
   const version = of['version'];
-  return { id: text(of['id'], 100) ?? '', title, version: typeof version === 'number' && Number.isSafeInteger(version) ? version : 0, panels: panels as Panel[] };
+  return { id: text(of['id'], 100) ?? '', title, version: typeof version === 'number' && Number.isSafeInteger(version) ? version : 0, variables: readVariables(of['variables']), panels: panels as Panel[], ...(of['provided'] === true ? { provided: true } : {}) };
 }
 
 /** The document that is saved and exported. */
-export function writeDashboard({ id, title, version, panels }: Dashboard): Record<string, unknown> {
-  return { id, title, version, panels: panels.map(({ options, ...panel }) => ({ ...panel, options: changedOptions(options) })) };
+export function writeDashboard({ id, title, version, variables, panels }: Dashboard): Record<string, unknown> {
+  const written = panels.map(({ options, text, query, ...panel }) => ({ ...panel, ...(query === '' && text !== '' ? { text } : { query }), options: changedOptions(options) }));
+  return { id, title, version, ...(variables.length > 0 ? { variables } : {}), panels: written };
 }
 
 /** A dashboard from the text of a file. It is a new one: an import never replaces what is there. */
@@ -93,7 +103,9 @@ export function importDashboard(file: string): Dashboard | { error: string } {
     return { error: 'The file is not JSON.' };
   }
   const read = readDashboard(value);
-  return 'error' in read ? read : { ...read, id: '', version: 0 };
+  if ('error' in read) return read;
+  const { provided: _, ...own } = read;
+  return { ...own, id: '', version: 0 };
 }
 
 export function exportText(dashboard: Dashboard): string {

@@ -5,6 +5,7 @@
 
 import { NO_OPTIONS, optionsFromParams, writeOptions, type ChartOptions } from './chart/options';
 import { formatColumns, parseColumns, type Column } from './columns';
+import { chosenFrom, writeChosen, type Chosen } from './variables';
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
 export const VIEWS = ['lines', 'dashboards', 'summary', 'programs', 'queries', 'status'] as const;
@@ -33,6 +34,10 @@ export interface ViewState {
   chart: ChartOptions;
   /** The dashboard that is shown; null for the list of dashboards. */
   dashboard: string | null;
+  /** The chosen values of its variables. */
+  variables: Chosen;
+  /** Without the head of the page, for a frame in another page. */
+  embed: boolean;
   /** The type the summary is narrowed to. */
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
@@ -61,6 +66,8 @@ export const START: ViewState = {
   columns: null,
   chart: NO_OPTIONS,
   dashboard: null,
+  variables: {},
+  embed: false,
   type: null,
   context: null,
   contextBy: null,
@@ -86,6 +93,8 @@ export function toSearch(state: ViewState): string {
   if (state.columns !== null) params.set('cols', formatColumns(state.columns));
   writeOptions(params, state.chart);
   if (state.dashboard !== null) params.set('dashboard', state.dashboard);
+  writeChosen(params, state.variables);
+  if (state.embed) params.set('embed', '1');
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.contextBy !== null) params.set('by', state.contextBy);
@@ -115,6 +124,8 @@ export function fromSearch(search: string): ViewState {
     columns: cols === null ? null : parseColumns(cols),
     chart: optionsFromParams(params),
     dashboard: params.get('dashboard'),
+    variables: chosenFrom(params),
+    embed: params.get('embed') === '1',
     type: params.get('type'),
     context: params.get('context'),
     contextBy: params.get('by'),

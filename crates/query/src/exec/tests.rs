@@ -156,6 +156,7 @@ fn memory_is_limited_and_given_back() {
         "* | top 5 by (n)",
         "* | facets 5 max_values_per_field 10000",
         "* | patterns by (n)",
+        "* | differences where (n:1)",
     ] {
         let small = limited(Limits { memory_bytes_max: 10_000, ..Limits::default() });
         let (_, outcome) = collect(&query(text), &source, &small);

@@ -70,6 +70,12 @@ impl<'m> Encoder<'m> {
         self.raw(bytes)
     }
 
+    /// Writes a time, or that there is none.
+    pub fn time(&mut self, time_ns: Option<i64>) -> Result<(), RunError> {
+        self.flag(time_ns.is_some())?;
+        time_ns.map_or(Ok(()), |time_ns| self.number(time_ns as u64))
+    }
+
     /// Writes bytes, or that there are none.
     pub fn optional(&mut self, bytes: Option<&[u8]>) -> Result<(), RunError> {
         self.flag(bytes.is_some())?;
@@ -135,6 +141,11 @@ impl<'b> Decoder<'b> {
         let length = self.raw(size_of::<u32>())?;
         let length = u32::from_le_bytes(length.try_into().expect("as many as were read"));
         self.raw(length as usize)
+    }
+
+    /// Reads what [`Encoder::time`] wrote.
+    pub fn time(&mut self) -> Result<Option<i64>, RunError> {
+        Ok(if self.flag()? { Some(self.number()? as i64) } else { None })
     }
 
     /// Reads what [`Encoder::optional`] wrote.

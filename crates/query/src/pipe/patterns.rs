@@ -223,10 +223,8 @@ impl Processor for PatternCounts {
             for (skeleton, group) in counts.groups() {
                 out.bytes(skeleton)?;
                 out.number(group.hits)?;
-                for time_ns in [group.first_ns, group.last_ns] {
-                    out.flag(time_ns.is_some())?;
-                    time_ns.map_or(Ok(()), |time_ns| out.number(time_ns as u64))?;
-                }
+                out.time(group.first_ns)?;
+                out.time(group.last_ns)?;
                 out.bytes(&group.example)?;
             }
         }
@@ -284,16 +282,12 @@ fn decode_group<'b>(from: &mut Decoder<'b>) -> Result<(&'b [u8], Group), RunErro
         return Err(wrong("a skeleton is too long"));
     }
     let hits = from.count()?;
-    let (first_ns, last_ns) = (decode_time(from)?, decode_time(from)?);
+    let (first_ns, last_ns) = (from.time()?, from.time()?);
     let example = from.bytes()?;
     if example.len() > EXAMPLE_BYTES_MAX {
         return Err(wrong("an example is too long"));
     }
     Ok((skeleton, Group { hits, first_ns, last_ns, example: example.into() }))
-}
-
-fn decode_time(from: &mut Decoder<'_>) -> Result<Option<i64>, RunError> {
-    Ok(if from.flag()? { Some(from.number()? as i64) } else { None })
 }
 
 /// Appends the fields of a pattern, without times where no row has one.

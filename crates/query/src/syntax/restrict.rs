@@ -156,6 +156,7 @@ mod tests {
             "* | field_names",
             "* | facets",
             "* | patterns of t",
+            "* | differences where (u:in(t:b | fields u))",
             "* | uniq by (t)",
         ] {
             let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{text}: {e}"));

@@ -73,6 +73,8 @@ pub struct Config {
     /// Names of this server besides those of loopback; with the port of a proxy if it is not the
     /// default of its scheme.
     pub http_hosts: Vec<Authority>,
+    /// Origins whose pages may show the page of this server in a frame.
+    pub http_frame_ancestors: Vec<String>,
     /// Certificate and key of HTTPS; `None` when HTTP is not encrypted.
     pub http_tls: Option<TlsFiles>,
     /// Who may call.
@@ -103,6 +105,8 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// How lines are summarised.
     pub summary: SummaryConfig,
+    /// Folder of dashboards that are provided as files.
+    pub dashboards_dir: Option<PathBuf>,
     /// Programs of users.
     pub programs: ProgramOptions,
     /// Where rows and lines go besides the store.
@@ -298,6 +302,7 @@ impl TryFrom<RawConfig> for Config {
                 anyhow!("http_listen cannot be off: it serves the page and answers queries")
             })?,
             http_hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
+            http_frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
             http_tls: access::http_tls(&raw.http_tls)?,
             access: access::access(&raw.access, &raw.users, &raw.tokens)?,
             listen,
@@ -317,6 +322,7 @@ impl TryFrom<RawConfig> for Config {
             summary,
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
             placement,
+            dashboards_dir: (raw.dashboards_dir != "off").then(|| raw.dashboards_dir.into()),
             programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
             sinks: crate::sinks::config::check(raw.sinks)?,
             types: raw.types,
@@ -365,6 +371,20 @@ fn syslog_tcp(raw: &raw::RawSyslog) -> Result<TcpConfig> {
         idle_timeout,
         ..defaults
     })
+}
+
+/// Checks that each is an origin, such as `https://wiki.example:8443`, and nothing else that a
+/// header would understand.
+fn http_frame_ancestors(origins: Vec<String>) -> Result<Vec<String>> {
+    for origin in &origins {
+        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+        anyhow::ensure!(
+            host.and_then(|host| Authority::parse(host.as_bytes())).is_some(),
+            "http_frame_ancestors: '{origin}' is not the origin of a page; write for example \
+             https://wiki.example, without a path"
+        );
+    }
+    Ok(origins)
 }
 
 /// The configured names, and the host of `http_listen` if it is a name.
@@ -502,6 +522,18 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         check(|c| c.http_listen = "off".into(), "http_listen cannot be off");
+        for origin in [
+            "wiki.example",
+            "https://wiki.example/path",
+            "https://a b",
+            "https://a; script-src *",
+            "'self'",
+            "*",
+            "",
+        ] {
+            let error = http_frame_ancestors(vec![origin.to_owned()]).unwrap_err().to_string();
+            assert!(error.contains("is not the origin of a page"), "{error}");
+        }
         for name in ["http://logs.example", "a b", "*", "", "büro.example", "user@logs.example"] {
             let error = http_hosts("off", &[name.to_owned()]).unwrap_err().to_string();
             assert!(error.contains("http_hosts: '"), "{error}");

@@ -34,6 +34,7 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
             "id": document.get("id"),
             "title": document.get("title"),
             "version": document.get("version"),
+            "provided": document.get("provided").is_some(),
         })
     });
     Ok(Json(json!({ "dashboards": shown.collect::<Vec<Value>>() })).into_response())
@@ -74,7 +75,7 @@ async fn with<T: Send + 'static>(
         match error {
             DashboardError::NotFound(_) => ApiError::not_found(message),
             DashboardError::Invalid(_) => ApiError::bad_request(message),
-            DashboardError::Changed { .. } | DashboardError::Full => {
+            DashboardError::Changed { .. } | DashboardError::Full | DashboardError::Provided(_) => {
                 ApiError::new(StatusCode::CONFLICT, message)
             }
             DashboardError::Kept(_) => ApiError::internal(message),

@@ -103,7 +103,7 @@ impl App {
             page_permits: Arc::new(Semaphore::new(config.query.pages_max)),
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max, tls),
-            guard: Guard::new(address, &config.http_hosts),
+            guard: Guard::new(address, &config.http_hosts, &config.http_frame_ancestors),
             cluster: cluster.map_or_else(OnceLock::new, OnceLock::from),
             gate: Gate::new(&config.access, address, config.http_tls.is_some()),
             memory: Budget::new(config.memory_bytes_max),

@@ -33,6 +33,7 @@ pub struct WorkOptions {
     programs: ProgramOptions,
     sinks: Vec<SinkOptions>,
     rejected_dir: PathBuf,
+    dashboards_dir: Option<PathBuf>,
 }
 
 impl WorkOptions {
@@ -52,6 +53,7 @@ impl WorkOptions {
             programs: config.programs.clone(),
             sinks: config.sinks.clone(),
             rejected_dir: config.data_dir.join(cursor_file::FOLDER),
+            dashboards_dir: config.dashboards_dir.clone(),
         }
     }
 
@@ -129,7 +131,7 @@ impl Workers {
             stages: Arc::clone(&stages),
         };
         let sinks = SinkStage::start(&options.sinks, &sources)?;
-        let dashboards = Dashboards::new(place.dashboards);
+        let dashboards = Dashboards::new(place.dashboards, options.dashboards_dir.as_deref());
         Ok(Arc::new(Workers { programs, sinks, dashboards, stages, thread }))
     }
 

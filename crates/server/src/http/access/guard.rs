@@ -38,8 +38,9 @@ use crate::config::{Authority, Host};
 use crate::http::page;
 use crate::http::wire::error::ApiError;
 
+/// Without `frame-ancestors`, which depend on the configuration.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
-                      form-action 'self'; frame-ancestors 'none'";
+                      form-action 'self'; frame-ancestors ";
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const FETCH_SITE: &str = "sec-fetch-site";
 /// Refused hosts and origins that are named in our log, each once. Further ones are only counted,
@@ -56,6 +57,10 @@ struct Shared {
     /// Names of this server besides those of loopback, each with its port if it is not the default
     /// of its scheme.
     hosts: Vec<Authority>,
+    /// The policy of every response.
+    policy: HeaderValue,
+    /// Whether pages of other origins may show the page in a frame.
+    framed: bool,
     refused: [AtomicU64; Reason::ALL.len()],
     logged: Mutex<HashSet<String>>,
 }
@@ -108,9 +113,12 @@ pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> 
         Err(refusal) => guard.refuse(refusal, &request),
     };
     let headers = response.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(CONTENT_SECURITY_POLICY, guard.0.policy.clone());
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    // It cannot name origins. Browsers that know `frame-ancestors` do not read it.
+    if !guard.0.framed {
+        headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    }
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     // Only files of the page set how long they may be cached.
@@ -119,9 +127,17 @@ pub async fn check(State(guard): State<Guard>, request: Request, next: Next) -> 
 }
 
 impl Guard {
-    /// For a listener at this address that is also known by the names `hosts`.
-    pub fn new(address: SocketAddr, hosts: &[Authority]) -> Guard {
+    /// For a listener at this address that is also known by the names `hosts`. Pages of the origins
+    /// `frame_ancestors` may show the page in a frame.
+    pub fn new(address: SocketAddr, hosts: &[Authority], frame_ancestors: &[String]) -> Guard {
+        let ancestors = match frame_ancestors {
+            [] => "'none'".to_owned(),
+            origins => format!("'self' {}", origins.join(" ")),
+        };
+        let policy = HeaderValue::try_from(format!("{POLICY}{ancestors}"));
         Guard(Arc::new(Shared {
+            policy: policy.expect("the origins were checked"),
+            framed: !frame_ancestors.is_empty(),
             loopback: address.ip().to_canonical().is_loopback(),
             hosts: hosts.to_vec(),
             refused: Default::default(),
@@ -160,7 +176,7 @@ impl Guard {
         let headers = request.headers();
         let host = self.host(request)?;
         self.check_origin(headers, host.as_ref())?;
-        check_site(request.method(), request.uri().path(), headers)
+        check_site(request.method(), request.uri().path(), headers, self.0.framed)
     }
 
     /// The host that a request names, if it is one of ours.
@@ -263,8 +279,14 @@ fn parse_origin(origin: &[u8]) -> Option<(Authority, u16)> {
     Some((Authority::parse(host)?, port))
 }
 
-/// Refuses requests that another origin made according to the browser, except links to the page.
-fn check_site(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses requests that another origin made according to the browser, except links to the page,
+/// and frames with it where it is `framed`.
+fn check_site(
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+    framed: bool,
+) -> Result<(), Refusal> {
     let says = |name: &str, expected: &[u8]| {
         headers.get_all(name).iter().all(|value| value.as_bytes() == expected)
     };
@@ -275,7 +297,7 @@ fn check_site(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Re
     let reads = matches!(*method, Method::GET | Method::HEAD);
     let navigates = headers.contains_key("sec-fetch-mode")
         && says("sec-fetch-mode", b"navigate")
-        && says("sec-fetch-dest", b"document");
+        && (says("sec-fetch-dest", b"document") || framed && says("sec-fetch-dest", b"iframe"));
     match reads && navigates && page::is_document(path) {
         true => Ok(()),
         false => Err(Refusal::new(
@@ -314,7 +336,7 @@ mod tests {
     fn guard(address: &str, hosts: &[&str]) -> Guard {
         let hosts: Vec<Authority> =
             hosts.iter().map(|host| Authority::parse(host.as_bytes()).unwrap()).collect();
-        Guard::new(address.parse().unwrap(), &hosts)
+        Guard::new(address.parse().unwrap(), &hosts, &[])
     }
 
     #[test]
@@ -451,6 +473,20 @@ mod tests {
             check("GET /", "Sec-Fetch-Mode: no-cors\nSec-Fetch-Dest: document", false);
             check("GET /", "", false);
         }
+        let origins = ["https://wiki.example".to_owned(), "http://10.0.0.9:8080".to_owned()];
+        let framed = Guard::new("127.0.0.1:9514".parse().unwrap(), &[], &origins);
+        let frame = "Host: localhost\nSec-Fetch-Site: cross-site\nSec-Fetch-Mode: navigate\n\
+                     Sec-Fetch-Dest: iframe";
+        for (line, admitted) in
+            [("GET /?embed=1", true), ("GET /metrics", false), ("POST /", false)]
+        {
+            assert_eq!(refusal(&framed, &format!("{line}\n{frame}")).is_none(), admitted, "{line}");
+        }
+        let policy = framed.0.policy.to_str().unwrap();
+        assert!(
+            policy.ends_with("frame-ancestors 'self' https://wiki.example http://10.0.0.9:8080"),
+            "{policy}"
+        );
         for site in ["same-origin", "none"] {
             let text = format!("POST /api/v1/queries\nHost: localhost\nSec-Fetch-Site: {site}");
             assert_eq!(refusal(&guard, &text), None);

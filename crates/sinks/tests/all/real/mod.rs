@@ -101,8 +101,8 @@ fn wait_for(done: &AtomicU64, batches: u64) {
 /// Batches that wait when the server is killed.
 const WAITING_BATCHES: u64 = 20;
 
-/// Submits batches, and kills and starts the server before some of them. Returns the state at the
-/// end; the cursors were acknowledged in order.
+/// Submits batches, and kills the server before some of them; it is started again when a delivery
+/// has failed. Returns the state at the end; the cursors were acknowledged in order.
 fn deliver_while_killing(
     real: &Real,
     sink: &Sink,
@@ -128,17 +128,20 @@ fn deliver_while_killing(
             // The batches between are under way or in the queue when the server dies.
             wait_for(&done, number - WAITING_BATCHES);
             real.kill(0);
+            // A slow machine may have delivered all of them by now. This one finds no server.
+            let retries = runner.state().retries;
+            runner.submit(batch).unwrap();
+            while runner.state().retries == retries {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             real.run("start");
+        } else {
+            runner.submit(batch).unwrap();
         }
-        runner.submit(batch).unwrap();
     }
     wait_for(&done, expected.len() as u64);
     let state = runner.state();
     eprintln!("{}: {state:?}", real.store);
-    assert!(
-        killed_before.is_empty() || state.retries > 0,
-        "the server was killed, and no document was sent again"
-    );
     assert_eq!(*cursors.lock().unwrap(), expected);
     state
 }

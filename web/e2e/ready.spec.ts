@@ -1,0 +1,97 @@
+// Ready dashboards, variables, texts, imports of Grafana, and a dashboard without the head of the page.
+
+import { expect, test } from '@playwright/test';
+import { expectAccessible, expectNoSidewaysScrolling, historyArrived, watch } from './common';
+
+test.describe.configure({ timeout: 180_000 });
+
+test.beforeAll(async ({ request }) => {
+  test.setTimeout(180_000);
+  await historyArrived(request);
+});
+
+test.beforeEach(({ page }) => watch(page));
+
+test.afterAll(async ({ request }) => {
+  const { dashboards } = (await (await request.get('/api/v1/dashboards')).json()) as { dashboards: { id: string }[] };
+  for (const { id } of dashboards) await request.delete(`/api/v1/dashboards/${id}`);
+});
+
+for (const title of ['Syslog', 'Web servers', 'Authentication', 'What arrives']) {
+  test(`the ready dashboard ${title} has charts of the demo`, async ({ page }) => {
+    await page.goto('/?view=dashboards');
+    await page.locator(`[data-testid=ready][data-title="${title}"]`).click();
+    await expect(page.getByTestId('dashboard-name')).toHaveText(title);
+    const panels = page.getByTestId('panel');
+    const number = await panels.count();
+    expect(number).toBeGreaterThan(5);
+    for (let at = 0; at < number; at++) {
+      await panels.nth(at).scrollIntoViewIfNeeded();
+      await expect(panels.nth(at).getByTestId('chart-panel')).not.toHaveAttribute('data-loading', 'true');
+      await expect(panels.nth(at).getByRole('alert')).toHaveCount(0);
+    }
+    // The demo has no failures to log in, and something of everything else.
+    if (title !== 'Authentication') expect(await page.getByTestId('panel-empty').count()).toBeLessThan(number / 3);
+    await expectAccessible(page);
+  });
+}
+
+test('a variable chooses lines in all panels, and stands in the link', async ({ page }) => {
+  await page.goto('/?view=dashboards');
+  await page.locator('[data-testid=ready][data-title="Syslog"]').click();
+  const lines = page.locator('[data-panel="1"]');
+  await expect(lines.getByTestId('chart-panel')).not.toHaveAttribute('data-loading', 'true');
+  const host = page.locator('[data-testid=variable][data-name="host"]');
+  await expect(host.locator('option')).not.toHaveCount(1);
+  const value = (await host.locator('option').nth(1).getAttribute('value')) as string;
+  await host.selectOption(value);
+  await expect(page).toHaveURL(new RegExp(`var-host=${value}`));
+  await lines.getByTestId('panel-open').click();
+  await expect(page).toHaveURL(new RegExp(`hostname%3A%3D%22${value}%22`));
+  await page.goBack();
+  await expect(host).toHaveValue(value);
+  await page.reload();
+  await expect(host).toHaveValue(value);
+});
+
+test('variables and texts are edited in place', async ({ page }) => {
+  await page.goto('/?view=dashboards');
+  await page.getByTestId('new-title').fill('Mine');
+  await page.getByTestId('new-dashboard').click();
+  await page.getByTestId('variable-field').fill('app_name');
+  await page.getByTestId('variable-add').click();
+  await page.getByTestId('text-add').click();
+  await page.getByTestId('panel-text').fill('Call the shop.\n<b>not bold</b>');
+  await page.getByTestId('panel-text').blur();
+  await page.getByTestId('dashboard-save').click();
+  await expect(page.getByTestId('dashboard-save')).toHaveCount(0);
+  await page.reload();
+  await expect(page.getByTestId('panel')).toContainText('<b>not bold</b>');
+  await expect(page.locator('[data-testid=variable][data-name="app_name"]')).toBeVisible();
+});
+
+test('a dashboard of Grafana is imported, and what is left out is said', async ({ page }) => {
+  const grafana = {
+    schemaVersion: 39,
+    title: 'From Grafana',
+    templating: { list: [{ name: 'interval', type: 'interval', query: '1m' }] },
+    panels: [{ type: 'timeseries', title: 'Lines', targets: [{ expr: '* | stats by (_time:5m) count() n' }] }],
+  };
+  await page.goto('/?view=dashboards');
+  await page.getByTestId('import-file').setInputFiles({ name: 'g.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(grafana)) });
+  await expect(page.getByTestId('import-notes')).toContainText('interval was left out');
+  await page.locator('[data-testid=dashboard-row][data-id="from-grafana"]').click();
+  await expect(page.getByTestId('panel')).toHaveCount(1);
+});
+
+test('a frame has no head of the page', async ({ page }) => {
+  await page.goto('/?view=dashboards');
+  await page.locator('[data-testid=ready][data-title="What arrives"]').click();
+  await expect(page.getByTestId('dashboard-name')).toBeVisible();
+  await page.goto(`${page.url()}&embed=1`);
+  await expect(page.getByTestId('dashboard-name')).toHaveText('What arrives');
+  await expect(page.getByRole('navigation')).toHaveCount(0);
+  await expect(page.getByTestId('dashboard-edit')).toHaveCount(0);
+  await page.setViewportSize({ width: 390, height: 800 });
+  await expectNoSidewaysScrolling(page);
+});
