@@ -135,7 +135,7 @@ export function openQueryEditor(options: QueryEditorOptions): QueryEditor {
         placeholder(options.placeholder),
         EditorView.lineWrapping,
         EditorState.transactionExtender.of((change) => (change.docChanged ? { effects: setDiagnosticsEffect.of([]) } : null)),
-        EditorView.contentAttributes.of({ 'aria-label': options.label, 'data-testid': 'query-input' }),
+        EditorView.contentAttributes.of({ 'aria-label': options.label, 'data-testid': 'query-input', tabindex: '0' }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.some((change) => change.annotation(external))) options.oninput(update.state.doc.toString());
         }),

@@ -1,7 +1,7 @@
 // The part of LogsQL that the page must know: quoting, where the filter ends and the pipes begin, and which terms are at
 // the top level. Only the server decides whether a query is valid.
 
-import { alternatives, inside, isEscaped, lexemes, literal, quoteEnd, splitList, tokens, unquote } from './logsqlScan.ts';
+import { alternatives, inside, isEscaped, literal, quoteEnd, splitList, tokens, uncommented, unquote } from './logsqlScan.ts';
 
 /** A value as a LogsQL string literal. JSON's escapes are a subset of LogsQL's. */
 export function quote(value: string): string {
@@ -60,12 +60,6 @@ export function splitQuery(query: string): SplitQuery {
   const pipe = tokens(query).find((token) => token.text === '|');
   if (!pipe) return { filter: uncommented(query), pipes: '' };
   return { filter: uncommented(query.slice(0, pipe.from)), pipes: query.slice(pipe.from).trim() };
-}
-
-/** A filter without its comments: what is appended to it must not become part of one. */
-function uncommented(filter: string): string {
-  if (!filter.includes('#')) return filter.trim();
-  return lexemes(filter).map(({ kind, text }) => (kind === 'comment' ? '' : text)).join('').trim();
 }
 
 /** The filter that selects lines, without pipes; `*` if it is empty. */

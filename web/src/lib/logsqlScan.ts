@@ -47,6 +47,12 @@ export function lexemes(query: string): Lexeme[] {
   return found;
 }
 
+/** A text without its comments: what is appended to it must not become part of one. */
+export function uncommented(query: string): string {
+  if (!query.includes('#')) return query.trim();
+  return lexemes(query).map(({ kind, text }) => (kind === 'comment' ? '' : text)).join('').trim();
+}
+
 export interface Token {
   text: string;
   from: number;

@@ -7,7 +7,7 @@ import { NO_OPTIONS, optionsFromParams, writeOptions, type ChartOptions } from '
 import { formatColumns, parseColumns, type Column } from './columns';
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
-export const VIEWS = ['lines', 'dashboards', 'summary', 'programs', 'queries', 'status'] as const;
+export const VIEWS = ['lines', 'dashboards', 'summary', 'alerts', 'programs', 'queries', 'status'] as const;
 export type View = (typeof VIEWS)[number];
 
 /** The parts of the page of a program: its rows, its text, computing them again. */
@@ -33,6 +33,8 @@ export interface ViewState {
   chart: ChartOptions;
   /** The dashboard that is shown; null for the list of dashboards. */
   dashboard: string | null;
+  /** The file of rules that is edited, `''` for a new one; null for the list of rules. */
+  rules: string | null;
   /** The type the summary is narrowed to. */
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
@@ -61,6 +63,7 @@ export const START: ViewState = {
   columns: null,
   chart: NO_OPTIONS,
   dashboard: null,
+  rules: null,
   type: null,
   context: null,
   contextBy: null,
@@ -86,6 +89,7 @@ export function toSearch(state: ViewState): string {
   if (state.columns !== null) params.set('cols', formatColumns(state.columns));
   writeOptions(params, state.chart);
   if (state.dashboard !== null) params.set('dashboard', state.dashboard);
+  if (state.rules !== null) params.set('rules', state.rules);
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.contextBy !== null) params.set('by', state.contextBy);
@@ -115,6 +119,7 @@ export function fromSearch(search: string): ViewState {
     columns: cols === null ? null : parseColumns(cols),
     chart: optionsFromParams(params),
     dashboard: params.get('dashboard'),
+    rules: params.get('rules'),
     type: params.get('type'),
     context: params.get('context'),
     contextBy: params.get('by'),
