@@ -2,7 +2,7 @@
 // its lines. Numbers on the page are compared with what the server answers.
 
 import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
-import { count, expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
+import { count, expectAccessible, expectNoSidewaysScrolling, expectQuery, historyArrived, settled, TYPE, watch } from './common';
 
 // Slow on two cores that build something else meanwhile.
 test.describe.configure({ timeout: 180_000 });
@@ -238,7 +238,7 @@ test.describe('charts', () => {
       const field = page.locator('[data-testid="facet"][data-field="duration_ms"]');
       await field.getByTestId(testid).click();
       await expect(kind(page)).toHaveAttribute('data-kind', expected);
-      await expect(page.getByTestId('query-input')).toHaveValue(/\| stats .*duration_ms/);
+      await expectQuery(page, /\| stats .*duration_ms/);
     }
     // A cell leads to its lines: numbers of its row, in the time of its column.
     await page.getByTestId('heat-chart').focus();

@@ -27,6 +27,30 @@ export async function settled(page: Page): Promise<void> {
   await expect(page.getByTestId('cancel')).toBeDisabled();
 }
 
+/** The text in the query box, whose editor shows each line as an element. */
+export async function queryText(page: Page): Promise<string> {
+  return page.getByTestId('query-input').evaluate((box) => (box.querySelector('.cm-placeholder') ? '' : [...box.querySelectorAll('.cm-line')].map((line) => line.textContent).join('\n')));
+}
+
+export async function expectQuery(page: Page, expected: string | RegExp): Promise<void> {
+  const text = expect.poll(() => queryText(page), { message: 'the text in the query box' });
+  await (typeof expected === 'string' ? text.toBe(expected) : text.toMatch(expected));
+}
+
+/** Puts a text into the query box in place of what it holds, as a paste does. The box has the focus afterwards. */
+export async function fillQuery(page: Page, text: string): Promise<void> {
+  await page.getByTestId('query-input').focus();
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.press('Delete');
+  await page.keyboard.insertText(text);
+  await expectQuery(page, text);
+}
+
+/** The open list of completions of the query box. */
+export function completions(page: Page): Locator {
+  return page.locator('.cm-tooltip-autocomplete li[role="option"]');
+}
+
 export async function post(request: APIRequestContext, fields: Record<string, string>): Promise<void> {
   const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(fields)}\n`, headers: { 'content-type': 'text/plain' } });
   expect(answer.ok(), await answer.text()).toBe(true);

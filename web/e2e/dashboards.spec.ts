@@ -1,7 +1,7 @@
 // Dashboards: made from the chart of a query, edited in place, saved, exported and imported.
 
 import { expect, test, type Page } from '@playwright/test';
-import { expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
+import { expectAccessible, expectNoSidewaysScrolling, expectQuery, historyArrived, settled, TYPE, watch } from './common';
 
 test.describe.configure({ timeout: 180_000 });
 
@@ -43,7 +43,7 @@ test.describe('dashboards', () => {
     await expect(panel(page, 0)).toContainText('Answers');
     await expect(chart).toBeVisible();
     await panel(page, 0).getByTestId('panel-open').click();
-    await expect(page.getByTestId('query-input')).toHaveValue(OVER_TIME);
+    await expectQuery(page, OVER_TIME);
     await expect(page.getByTestId('chart-view')).toHaveAttribute('data-kind', 'bars');
   });
 

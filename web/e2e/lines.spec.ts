@@ -1,7 +1,7 @@
 // Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
 
 import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
-import { count, expand, real, settled, watch } from './common';
+import { count, expand, expectQuery, real, settled, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -57,12 +57,12 @@ test('fields that tell lines apart stand beside the message, and a click filters
   await expect(page.locator('[data-testid="field-row"][data-field="pool"]')).toContainText('db1:5432/shop');
 
   await chip(page, 'path').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${token} path:="/api/cart"`);
+  await expectQuery(page, `${token} path:="/api/cart"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe((REQUESTS * 2) / 3);
   await page.goBack();
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS);
   await chip(page, 'path').click({ modifiers: ['Alt'] });
-  await expect(page.getByTestId('query-input')).toHaveValue(`${token} NOT path:="/api/cart"`);
+  await expectQuery(page, `${token} NOT path:="/api/cart"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS / 3);
 });
 
@@ -82,7 +82,7 @@ test('the menu of a value filters, excludes and copies, also by keys', async ({ 
   await chip(page, 'path').click({ button: 'right' });
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('query-input')).toHaveValue(`${token} NOT path:="/api/cart"`);
+  await expectQuery(page, `${token} NOT path:="/api/cart"`);
 });
 
 test('colours, links and marks are shown, and are never markup', async ({ page, request }) => {
@@ -125,7 +125,7 @@ test('a value inside the message filters too', async ({ page, request }) => {
   await expect(page.getByTestId('line-detail')).toBeVisible();
   await value.click({ button: 'right' });
   await page.getByTestId('value-only').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${token} client_ip:="10.0.0.7"`);
+  await expectQuery(page, `${token} client_ip:="10.0.0.7"`);
 });
 
 const heads = (page: Page) => page.getByTestId('column-head').allInnerTexts();
@@ -252,10 +252,10 @@ test('the panel says what all lines share, what numbers are, and finds values', 
 
   const path = section(page, 'path');
   await path.locator('[data-value="/api/checkout"]').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${token} path:="/api/checkout"`);
+  await expectQuery(page, `${token} path:="/api/checkout"`);
   await settled(page);
   await path.locator('[data-value="/api/cart"]').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${token} (path:="/api/checkout" or path:="/api/cart")`);
+  await expectQuery(page, `${token} (path:="/api/checkout" or path:="/api/cart")`);
   await settled(page);
 
   // Any value is found by a part of it, also of a field with very many.
@@ -282,10 +282,10 @@ if (real) test('slow requests are two clicks away', async ({ page, request }) =>
   const numbers = section(page, 'duration_ms').getByTestId('facet-numbers');
   await expect(numbers.locator('[data-part="max"]')).toContainText('927');
   await numbers.locator('[data-part="median"]').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(new RegExp(`^${token} duration_ms:>=\\d+$`));
+  await expectQuery(page, new RegExp(`^${token} duration_ms:>=\\d+$`));
   await settled(page);
   await numbers.locator('[data-part="max"]').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${token} duration_ms:>=927`);
+  await expectQuery(page, `${token} duration_ms:>=927`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(1);
   await expect(page.getByTestId('line-row')).toHaveCount(1);
   await expect(page.getByTestId('line-row')).toContainText('/api/checkout');

@@ -2,7 +2,7 @@
 // correct, and the page reports the state of the server without contradictions.
 
 import { expect, test, type Page } from '@playwright/test';
-import { changeStatus, count, historyArrived, LEVEL, real, settled, SLOW_QUERY, TYPE, watch } from './common';
+import { changeStatus, count, expectQuery, fillQuery, historyArrived, LEVEL, real, settled, SLOW_QUERY, TYPE, watch } from './common';
 
 test.beforeAll(async ({ request }) => {
   test.setTimeout(180_000);
@@ -21,7 +21,6 @@ function facet(page: Page, field: string, value?: string) {
 test('facets keep the chosen values, and each can be added and removed', async ({ page }) => {
   await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access"`)}`);
   await settled(page);
-  const input = page.getByTestId('query-input');
   // Every line has this one value: it is shown all the same.
   await expect(facet(page, TYPE, 'access')).toHaveAttribute('aria-pressed', 'true');
   await expect(page.locator('[data-testid="facet"][data-constant="true"]').first()).toBeVisible();
@@ -29,7 +28,7 @@ test('facets keep the chosen values, and each can be added and removed', async (
   await page.evaluate(() => document.querySelector('main')!.scrollTo({ top: 700 }));
   expect(await scrolled(page)).toBeGreaterThan(300);
   await facet(page, 'status', '500').click();
-  await expect(input).toHaveValue(`${TYPE}:="access" status:="500"`);
+  await expectQuery(page, `${TYPE}:="access" status:="500"`);
   await settled(page);
   expect(await scrolled(page), 'a new result is read from its beginning').toBe(0);
 
@@ -37,21 +36,21 @@ test('facets keep the chosen values, and each can be added and removed', async (
   await expect(facet(page, 'status', '200')).toBeVisible();
   const only = await count(page.getByTestId('hits'));
   await facet(page, 'status', '200').click();
-  await expect(input).toHaveValue(`${TYPE}:="access" (status:="500" or status:="200")`);
+  await expectQuery(page, `${TYPE}:="access" (status:="500" or status:="200")`);
   await settled(page);
   await expect.poll(() => count(page.getByTestId('hits'))).toBeGreaterThan(only);
   await facet(page, 'status', '500').click();
-  await expect(input).toHaveValue(`${TYPE}:="access" status:="200"`);
+  await expectQuery(page, `${TYPE}:="access" status:="200"`);
   await facet(page, 'status', '200').click();
-  await expect(input).toHaveValue(`${TYPE}:="access"`);
+  await expectQuery(page, `${TYPE}:="access"`);
   // Excluded values stay visible too.
   const minus = page.locator('[data-testid="facet"][data-field="status"] li').filter({ has: page.locator('[data-value="200"]') }).getByTestId('facet-value-exclude');
   await minus.click();
-  await expect(input).toHaveValue(`${TYPE}:="access" NOT status:="200"`);
+  await expectQuery(page, `${TYPE}:="access" NOT status:="200"`);
   await settled(page);
   await expect(minus).toHaveAttribute('aria-pressed', 'true');
   await minus.click();
-  await expect(input).toHaveValue(`${TYPE}:="access"`);
+  await expectQuery(page, `${TYPE}:="access"`);
 });
 
 test('a level of the legend is added to another, and removed', async ({ page }) => {
@@ -60,35 +59,34 @@ test('a level of the legend is added to another, and removed', async ({ page }) 
   await expect(page.getByTestId('facet').first()).toBeVisible();
   const entry = (level: string) => page.locator(`[data-testid="legend-entry"][data-series="${level}"]`);
   await entry('error').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${LEVEL}:="error"`);
+  await expectQuery(page, `${LEVEL}:="error"`);
   await settled(page);
   await expect(entry('warning')).toBeVisible();
   await entry('warning').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`(${LEVEL}:="error" or ${LEVEL}:="warning")`);
+  await expectQuery(page, `(${LEVEL}:="error" or ${LEVEL}:="warning")`);
   await settled(page);
   await entry('error').click();
   await entry('warning').click();
-  await expect(page.getByTestId('query-input')).toHaveValue('*');
+  await expectQuery(page, '*');
 });
 
 test('a draft survives a facet, a change of the view, and a live tail', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);
   await expect(facet(page, TYPE, 'access')).toBeVisible();
-  const input = page.getByTestId('query-input');
-  await input.fill('"GET /');
+  await fillQuery(page, '"GET /');
   await expect(page.getByTestId('run')).toHaveAttribute('data-edited', 'true');
   await page.getByTestId('view-status').click();
   await page.getByTestId('view-lines').click();
-  await expect(input).toHaveValue('"GET /');
+  await expectQuery(page, '"GET /');
   await facet(page, TYPE, 'access').click();
   // The open quote is closed before something is appended.
-  await expect(input).toHaveValue(`"GET /" ${TYPE}:="access"`);
+  await expectQuery(page, `"GET /" ${TYPE}:="access"`);
   await settled(page);
   await expect(page.getByTestId('run')).toHaveAttribute('data-edited', 'false');
   await page.goBack();
-  await expect(input).toHaveValue('"GET /');
-  await input.fill('some_word');
+  await expectQuery(page, '"GET /');
+  await fillQuery(page, 'some_word');
   await page.getByTestId('tail-toggle').click();
   await expect(page).toHaveURL(/query=some_word/);
   await expect(page.getByTestId('tail-bar')).toContainText('Live');
@@ -207,7 +205,7 @@ test('an empty server shows commands with its own address', async ({ page, baseU
 test('a cancelled query is not an error', async ({ page, request }) => {
   await page.goto('/?range=all');
   await settled(page);
-  await page.getByTestId('query-input').fill(`!cancelled_elsewhere (${SLOW_QUERY})`);
+  await fillQuery(page, `!cancelled_elsewhere (${SLOW_QUERY})`);
   await page.getByTestId('query-input').press('Enter');
   await expect(page.getByTestId('progress')).toBeVisible();
   // Cancelled in the queue, as from another window.
@@ -253,7 +251,7 @@ if (real) test('a shared background query keeps its range', async ({ page, brows
   await page.goto(url);
   await page.getByTestId('results-gone').getByRole('link').click();
   await expect(page).toHaveURL(/from=.*&to=/);
-  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
+  await expectQuery(page, `${TYPE}:="access" status:="500"`);
 });
 
 // dev/mock.ts does not compress.

@@ -2,7 +2,7 @@
 // lines, switching off, and computing a past interval again.
 
 import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
-import { count, historyArrived, lastMinutes, settled, TYPE, watch } from './common';
+import { count, expectQuery, historyArrived, lastMinutes, settled, TYPE, watch } from './common';
 
 const NAME = 'e2e-status';
 /** Lines of each status, of the access log that arrives all the time. A bucket of one second has rows at once. */
@@ -74,7 +74,7 @@ test('a program is written, tested, saved, and draws a chart', async ({ page, re
   // From a bucket to its lines.
   await page.getByTestId('latest-rows-bucket').first().click();
   await settled(page);
-  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access"`);
+  await expectQuery(page, `${TYPE}:="access"`);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
   await page.goBack();
   await expect(page.getByTestId('rows-chart')).toBeVisible();

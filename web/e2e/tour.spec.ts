@@ -5,7 +5,7 @@
 // burst of status 500 in type `access`) within the last hour; or against dev/mock.ts.
 
 import { expect, test, type Locator, type Page } from '@playwright/test';
-import { count, expand, historyArrived, LEVEL, post, real, settled, SLOW_QUERY, TYPE, watch } from './common';
+import { completions, count, expand, expectQuery, fillQuery, historyArrived, LEVEL, post, real, settled, SLOW_QUERY, TYPE, watch } from './common';
 
 /**
  * The tallest segment of a status in the access chart. Only of bars to which no line can be added
@@ -79,7 +79,7 @@ test('from the spike in the summary to the raw lines, their surroundings and the
   expect(counted).toBeGreaterThan(5);
   await bar.click();
 
-  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
+  await expectQuery(page, `${TYPE}:="access" status:="500"`);
   await settled(page);
   const url = new URL(page.url());
   expect(Date.parse(url.searchParams.get('from')!)).toBe(fromMs);
@@ -102,7 +102,7 @@ test('from the spike in the summary to the raw lines, their surroundings and the
   // The cause: every line of those seconds that is an error and not of the access log.
   await detail.getByTestId('around').click();
   await settled(page);
-  await page.getByTestId('query-input').fill(`NOT ${TYPE}:="access" ${LEVEL}:in("error","critical","alert","emerg")`);
+  await fillQuery(page, `NOT ${TYPE}:="access" ${LEVEL}:in("error","critical","alert","emerg")`);
   await page.getByTestId('query-input').press('Enter');
   if (real) {
     await settled(page);
@@ -115,14 +115,14 @@ test('what stands out is named and one click away', async ({ page }) => {
   const spike = page.locator('[data-testid="spike"][data-type="access"][data-value="500"]').first();
   await expect(spike).toContainText('Show lines');
   await spike.click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
+  await expectQuery(page, `${TYPE}:="access" status:="500"`);
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
 });
 
 test('a facet narrows, its minus excludes, and the count agrees', async ({ page }) => {
   await page.goto('/?range=1h');
-  await page.getByTestId('query-input').fill(`${TYPE}:="access"`);
+  await fillQuery(page, `${TYPE}:="access"`);
   await page.getByTestId('run').click();
   await expect(page.getByTestId('facet').first()).toBeVisible();
   await settled(page);
@@ -134,13 +134,13 @@ test('a facet narrows, its minus excludes, and the count agrees', async ({ page 
   const status = await value.getAttribute('data-value');
   const counted = Number((await value.locator('.count').innerText()).replaceAll(',', ''));
   await value.click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="${status}"`);
+  await expectQuery(page, `${TYPE}:="access" status:="${status}"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(counted);
 
   await page.goBack();
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(all);
   await page.locator(`[data-testid="facet"][data-field="status"] li`).nth(1).getByTestId('facet-value-exclude').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" NOT status:="${status}"`);
+  await expectQuery(page, `${TYPE}:="access" NOT status:="${status}"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(all - counted);
 });
 
@@ -151,18 +151,18 @@ test('fields and values are completed, and an error in a query shows its positio
   await page.keyboard.press('/');
   await expect(input).toBeFocused();
   await input.pressSequentially('hostn');
-  await expect(page.getByTestId('completion').first()).toContainText('hostname');
+  await expect(completions(page).first()).toContainText('hostname');
   await page.keyboard.press('Tab');
-  await expect(input).toHaveValue('hostname:');
-  await expect(page.getByTestId('completion').first()).toBeVisible();
-  const host = (await page.getByTestId('completion').first().locator('span').first().innerText()).trim();
+  await expectQuery(page, 'hostname:');
+  await expect(completions(page).first()).toBeVisible();
+  const host = (await completions(page).first().locator('.cm-completionLabel').innerText()).trim();
   await page.keyboard.press('Tab');
-  await expect(input).toHaveValue(`hostname:="${host}" `);
+  await expectQuery(page, `hostname:="${host}" `);
   await page.keyboard.press('Enter');
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toContainText(host);
 
-  await input.fill(`${LEVEL}:="error" and (status:>=`);
+  await fillQuery(page, `${LEVEL}:="error" and (status:>=`);
   await input.press('Enter');
   await expect(page.getByTestId('query-error')).toContainText('Expected');
   await expect(page.getByTestId('query-error-caret')).toBeVisible();
@@ -172,7 +172,7 @@ test('live tail shows a line as it arrives; text of logs is never markup', async
   const token = `tail${Date.now()}`;
   await page.goto('/');
   await settled(page);
-  await page.getByTestId('query-input').fill(token);
+  await fillQuery(page, token);
   await page.getByTestId('query-input').press('Enter');
   await page.getByTestId('tail-toggle').click();
   await expect(page.getByTestId('tail-bar')).toContainText('Live');
@@ -200,7 +200,7 @@ async function permanentLink(page: Page): Promise<string> {
 test('a shared link shows the same in another browser', async ({ page, browser, baseURL }) => {
   await page.goto('/?range=1h');
   await settled(page);
-  await page.getByTestId('query-input').fill(`${TYPE}:="access" status:="500"`);
+  await fillQuery(page, `${TYPE}:="access" status:="500"`);
   await page.getByTestId('query-input').press('Enter');
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
@@ -212,7 +212,7 @@ test('a shared link shows the same in another browser', async ({ page, browser, 
   const other = await context.newPage();
   await other.goto(link);
   await settled(other);
-  await expect(other.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
+  await expectQuery(other, `${TYPE}:="access" status:="500"`);
   expect(await count(other.getByTestId('hits'))).toBe(hits);
   expect(await other.getByTestId('line-row').allInnerTexts()).toEqual(rows);
   await context.close();
@@ -282,7 +282,7 @@ test.describe('cancelling', () => {
   test('a running query is cancelled next to the query bar', async ({ page, request }) => {
     await page.goto('/?range=all');
     await settled(page);
-    await page.getByTestId('query-input').fill(SLOW_QUERY);
+    await fillQuery(page, SLOW_QUERY);
     await page.getByTestId('query-input').press('Enter');
     await expect(page.getByTestId('progress')).toBeVisible();
     await page.getByTestId('cancel').click();
@@ -307,7 +307,7 @@ test.describe('cancelling', () => {
 
       await page.goto('/?range=1h');
       await settled(page);
-      await page.getByTestId('query-input').fill(token);
+      await fillQuery(page, token);
       await page.getByTestId('run-background').click();
       const results = page.getByTestId('query-results');
       await expect(results.getByTestId('results-place')).toHaveText('1–100');
@@ -340,7 +340,7 @@ test.describe('cancelling', () => {
 
     test('all rows found are exported in the chosen format', async ({ page }) => {
       await page.goto('/?range=1h');
-      await page.getByTestId('query-input').fill(`${TYPE}:="access" status:="500"`);
+      await fillQuery(page, `${TYPE}:="access" status:="500"`);
       await page.getByTestId('run').click();
       await settled(page);
       await page.getByTestId('export-format').selectOption('csv');

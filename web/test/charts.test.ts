@@ -5,6 +5,7 @@ import { formatBytes, formatCount, formatMillis, formatPercent, formatShort, nic
 import { levelOf, statusColor } from '../src/lib/levels';
 import { rank, spikesOf, worstSpikes } from '../src/lib/spikes';
 import { axisTicks, bucketIndex, bucketSpan, bucketsOf, cutSpan, niceStep, partOf, stepParam } from '../src/lib/steps';
+import { statsOf } from '../src/lib/chart/stats';
 
 const M = 60_000;
 const H = 60 * M;
@@ -209,3 +210,9 @@ test.each([
   [1, 1],
   [7, 8],
 ])('the axis of %s ends at %s', (value, end) => expect(niceMaxFraction(value)).toBeCloseTo(end, 9));
+
+test('comments are no part of a pipe', () => {
+  const pipe = statsOf('error # | stats by (a) count()\n| stats by (host) count() n # | x');
+  expect(pipe).toMatchObject({ before: 'error', behind: '', functionsText: 'count() n', count: 1 });
+  expect(pipe?.keys.map((key) => key.name)).toEqual(['host']);
+});

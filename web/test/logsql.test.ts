@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { addFilter, allOf, charOfByte, complete, completableAt, hasFilter, inFilter, isFilter, notFilter, quote, quoteField, removeFilter, splitQuery, toggleFilter } from '../src/lib/logsql';
+import { addFilter, allOf, charOfByte, hasFilter, inFilter, isFilter, notFilter, quote, quoteField, removeFilter, splitQuery, toggleFilter } from '../src/lib/logsql';
 
 describe('quoting', () => {
   test.each([
@@ -75,39 +75,10 @@ describe('adding and removing filters', () => {
   });
 });
 
-describe('completion', () => {
-  test.each([
-    ['host', 4, { kind: 'field', typed: 'host' }],
-    ['error AND host', 14, { kind: 'field', typed: 'host' }],
-    ['-host', 5, { kind: 'field', typed: 'host', from: 1 }],
-    ['(lev', 4, { kind: 'field', typed: 'lev', from: 1 }],
-    ['level:', 6, { kind: 'value', field: 'level', typed: '', from: 6 }],
-    ['level:=', 7, { kind: 'value', field: 'level', typed: '', from: 6 }],
-    ['x level:er', 10, { kind: 'value', field: 'level', typed: 'er' }],
-    ['level:="er', 10, { kind: 'value', field: 'level', typed: 'er' }],
-    ['"my field":v', 12, { kind: 'value', field: 'my field', typed: 'v' }],
-    ['error | st', 10, { kind: 'pipe' }],
-    ['error | stats by (ho', 20, { kind: 'field', typed: 'ho' }],
-  ])('%j at %i', (query, caret, expected) => expect(completableAt(query, caret)).toMatchObject(expected));
-
-  test.each([
-    ['level:>5', 8],
-    ['"a phrase', 9],
-    ['level:~er', 9],
-    ['level:="error"', 14],
-  ])('nothing in %j', (query, caret) => expect(completableAt(query, caret)).toBeNull());
-
-  test.each([
-    ['lev', 3, 'level', 'level:', 6],
-    ['x lev | limit 1', 5, 'level', 'x level: | limit 1', 8],
-    ['level:er', 8, 'error', 'level:="error" ', 15],
-    ['level:="er', 10, 'er"or', 'level:="er\\"or" ', 16],
-    ['error |st', 9, 'stats', 'error | stats ', 14],
-  ])('%j takes %s', (query, caret, choice, expected, caretAfter) => {
-    const at = completableAt(query, caret);
-    expect(at).not.toBeNull();
-    expect(complete(query, at!, choice)).toEqual({ query: expected, caret: caretAfter });
-  });
+test('a comment does not swallow what is added', () => {
+  expect(addFilter('error # why', 'status:="500"')).toBe('error status:="500"');
+  expect(splitQuery('error # | not a pipe\n| limit 1')).toEqual({ filter: 'error', pipes: '| limit 1' });
+  expect(splitQuery('"a # b" c#d')).toEqual({ filter: '"a # b" c#d', pipes: '' });
 });
 
 test('bytes become characters', () => {

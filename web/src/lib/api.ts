@@ -152,7 +152,8 @@ export interface LinesParams {
 /** Newest first, unless said otherwise. `take` is called with each chunk of rows; if a limit ended the query, this throws at the end. */
 export async function queryLines(params: LinesParams, take: (rows: Row[]) => void, options: CallOptions): Promise<void> {
   const offset = params.offset ?? 0;
-  const sort = params.oldestFirst ? ` | sort by (_time)${offset > 0 ? ` offset ${offset}` : ''} limit ${params.limit}` : '';
+  // On a line of its own, since the query may end with a comment.
+  const sort = params.oldestFirst ? `\n| sort by (_time)${offset > 0 ? ` offset ${offset}` : ''} limit ${params.limit}` : '';
   const response = await call(
     '/select/logsql/query',
     {

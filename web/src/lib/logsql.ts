@@ -1,7 +1,7 @@
-// The part of LogsQL that the page must know: quoting, where the filter ends and the pipes begin, which terms are at
-// the top level, and what is at the caret. Only the server decides whether a query is valid.
+// The part of LogsQL that the page must know: quoting, where the filter ends and the pipes begin, and which terms are at
+// the top level. Only the server decides whether a query is valid.
 
-import { alternatives, inside, literal, quoteEnd, splitList, tokens, unquote } from './logsqlScan.ts';
+import { alternatives, inside, isEscaped, literal, quoteEnd, splitList, tokens, uncommented, unquote } from './logsqlScan.ts';
 
 /** A value as a LogsQL string literal. JSON's escapes are a subset of LogsQL's. */
 export function quote(value: string): string {
@@ -58,8 +58,8 @@ export interface SplitQuery {
 
 export function splitQuery(query: string): SplitQuery {
   const pipe = tokens(query).find((token) => token.text === '|');
-  if (!pipe) return { filter: query.trim(), pipes: '' };
-  return { filter: query.slice(0, pipe.from).trim(), pipes: query.slice(pipe.from).trim() };
+  if (!pipe) return { filter: uncommented(query), pipes: '' };
+  return { filter: uncommented(query.slice(0, pipe.from)), pipes: query.slice(pipe.from).trim() };
 }
 
 /** The filter that selects lines, without pipes; `*` if it is empty. */
@@ -266,14 +266,6 @@ export function closed(query: string): string {
   return query + open.reverse().join('');
 }
 
-/** Whether the character at `at` belongs to an escape that begins after `from`. */
-function isEscaped(text: string, at: number, from: number): boolean {
-  if (text[from] === '`') return false;
-  let signs = 0;
-  while (at - 1 - signs > from && text[at - 1 - signs] === '\\') signs++;
-  return signs % 2 === 1;
-}
-
 /** The names in `by (…)` of the pipes: the columns that identify a row of a table. */
 export function keyColumns(query: string): Set<string> {
   const names = new Set<string>();
@@ -289,70 +281,6 @@ export function keyColumns(query: string): Set<string> {
 /** Whether the pipes set the order of the rows. */
 export function isOrdered(query: string): boolean {
   return tokens(splitQuery(query).pipes).some((token, at, all) => all[at - 1]?.text === '|' && /^(sort|order|top|first|last|uniq|facets|limit|head|tail)$/i.test(token.text));
-}
-
-/** What can be completed at the caret, and the range of the query that a completion replaces. */
-export interface Completable {
-  kind: 'field' | 'value' | 'pipe';
-  /** The field, when values are completed. */
-  field: string;
-  /** The typed part, without quotes. */
-  typed: string;
-  from: number;
-  to: number;
-}
-
-export const PIPES = ['stats', 'sort', 'limit', 'offset', 'fields', 'uniq', 'top'] as const;
-
-export function completableAt(query: string, caret: number): Completable | null {
-  const head = query.slice(0, caret);
-  // The start of the word at the caret: after the last blank, bracket or pipe outside of quotes.
-  let from = 0;
-  let inPipes = false;
-  let pipeWord = false;
-  for (let at = 0; at < head.length; at++) {
-    const char = head[at] as string;
-    if (char === '"' || char === "'" || char === '`') {
-      const end = quoteEnd(head, at);
-      if (end === head.length - 1 && (end === at || head[end] !== char)) break;
-      at = end;
-    } else if (char === '|') {
-      from = at + 1;
-      inPipes = true;
-      pipeWord = true;
-    } else if (/[\s(,]/.test(char)) {
-      if (pipeWord && head.slice(from, at).trim() !== '') pipeWord = false;
-      from = at + 1;
-    } else if ((char === '-' || char === '!') && at === from) {
-      from = at + 1;
-    }
-  }
-  const word = head.slice(from);
-  if (pipeWord) return { kind: 'pipe', field: '', typed: word, from, to: caret };
-
-  const pair = /^("(?:[^"\\]|\\.)*"|[A-Za-z_@][\w.@]*):([=~!<>]{0,2})(.*)$/s.exec(word);
-  if (pair && !inPipes) {
-    const field = pair[1]?.startsWith('"') ? unquote(pair[1]) : (pair[1] as string);
-    const operator = pair[2] as string;
-    if (operator !== '' && operator !== '=') return null;
-    const typed = pair[3] as string;
-    if (/^["'`].*["'`]$/s.test(typed) && typed.length > 1) return null;
-    const valueFrom = from + (pair[1] as string).length + 1;
-    return { kind: 'value', field, typed: typed.replace(/^["'`]/, ''), from: valueFrom, to: caret };
-  }
-  if (!/^[A-Za-z_@]?[\w.@]*$/.test(word)) return null;
-  return { kind: 'field', field: '', typed: word, from, to: caret };
-}
-
-/** The query with a completion inserted, and the new position of the caret. */
-export function complete(query: string, at: Completable, choice: string): { query: string; caret: number } {
-  let text: string;
-  if (at.kind === 'field') text = `${quoteField(choice)}:`;
-  else if (at.kind === 'pipe') text = `${query[at.from - 1] === '|' ? ' ' : ''}${choice} `;
-  else text = `=${quote(choice)} `;
-  const rest = query.slice(at.to);
-  const tail = text.endsWith(' ') && rest.startsWith(' ') ? rest.slice(1) : rest;
-  return { query: query.slice(0, at.from) + text + tail, caret: at.from + text.length };
 }
 
 /** The server counts bytes of UTF-8; a string is indexed by UTF-16 units. */

@@ -1,42 +1,87 @@
-// Reading LogsQL without a grammar: tokens, quotes, brackets, literals, lists. Never fails: what is still being typed is read
-// as far as it goes.
+// Reading LogsQL without a grammar: tokens, quotes, brackets, literals, lists. Never fails: what is
+// still being typed is read as far as it goes.
+
+export type LexemeKind = 'space' | 'comment' | 'text' | 'sign' | 'word';
+
+/** The smallest parts of a query; together they are the whole of it. */
+export interface Lexeme {
+  kind: LexemeKind;
+  text: string;
+  from: number;
+  to: number;
+}
+
+/** `or`, `app_name`, `10.0.0.1`, `1h`, `re-sent`; a sign of an operator ends a word. */
+const WORD = /[^\s"'`()[\]{},|:=!~<>*]+/y;
+const OPERATOR = /[=!~<>]+/y;
+const SPACE = /\s+/y;
+const COMMENT = /#[^\n]*/y;
+
+/**
+ * Cuts a query into words, texts in quotes, signs, comments and blanks. An open quote extends to
+ * the end.
+ */
+export function lexemes(query: string): Lexeme[] {
+  const found: Lexeme[] = [];
+  for (let at = 0; at < query.length; ) {
+    const char = query[at] as string;
+    const match = (pattern: RegExp): string => {
+      pattern.lastIndex = at;
+      return pattern.exec(query)?.[0] ?? '';
+    };
+    let kind: LexemeKind = 'sign';
+    let text: string;
+    if (char === '"' || char === "'" || char === '`') {
+      kind = 'text';
+      text = query.slice(at, quoteEnd(query, at) + 1);
+    } else if (char === '#') {
+      // Behind a word, `#` is within the word, which the pattern of words has taken.
+      kind = 'comment';
+      text = match(COMMENT);
+    } else if ((text = match(SPACE)) !== '') kind = 'space';
+    else if ((text = match(WORD)) !== '') kind = 'word';
+    else text = match(OPERATOR) || char;
+    found.push({ kind, text, from: at, to: at + text.length });
+    at += text.length;
+  }
+  return found;
+}
+
+/** A text without its comments: what is appended to it must not become part of one. */
+export function uncommented(query: string): string {
+  if (!query.includes('#')) return query.trim();
+  return lexemes(query).map(({ kind, text }) => (kind === 'comment' ? '' : text)).join('').trim();
+}
 
 export interface Token {
   text: string;
   from: number;
   to: number;
-  /** Open parentheses around the token. */
-  depth: number;
 }
 
 /**
- * Splits a query at blanks and pipes outside of quotes and brackets. A bracketed group is one token; `field:(a or b)`,
- * `f(x, y)` and `field:="a b"` are one token each. Never fails: an open quote or bracket extends to the end.
+ * Splits a query at blanks, comments and pipes outside of quotes and brackets. A bracketed group is
+ * one token; `field:(a or b)`, `f(x, y)` and `field:="a b"` are one token each. Never fails: an
+ * open quote or bracket extends to the end.
  */
 export function tokens(query: string): Token[] {
   const found: Token[] = [];
   let from = -1;
   let depth = 0;
   const close = (to: number): void => {
-    if (from >= 0) found.push({ text: query.slice(from, to), from, to, depth });
+    if (from >= 0) found.push({ text: query.slice(from, to), from, to });
     from = -1;
   };
-  for (let at = 0; at < query.length; at++) {
-    const char = query[at] as string;
-    if (char === '"' || char === "'" || char === '`') {
-      if (from < 0) from = at;
-      at = quoteEnd(query, at);
-    } else if (char === '(' || char === '[' || char === '{') {
-      if (from < 0) from = at;
-      depth++;
-    } else if (char === ')' || char === ']' || char === '}') {
-      depth = Math.max(0, depth - 1);
-      if (from < 0) from = at;
-    } else if (depth === 0 && (char === '|' || /\s/.test(char))) {
-      close(at);
-      if (char === '|') found.push({ text: '|', from: at, to: at + 1, depth: 0 });
-    } else if (from < 0) {
-      from = at;
+  for (const { kind, text, from: begin, to } of lexemes(query)) {
+    if (depth === 0 && (kind === 'space' || kind === 'comment')) {
+      close(begin);
+    } else if (depth === 0 && text === '|') {
+      close(begin);
+      found.push({ text, from: begin, to });
+    } else {
+      if (kind === 'sign' && '([{'.includes(text)) depth++;
+      if (kind === 'sign' && ')]}'.includes(text)) depth = Math.max(0, depth - 1);
+      if (from < 0) from = begin;
     }
   }
   close(query.length);
@@ -51,6 +96,20 @@ export function quoteEnd(query: string, start: number): number {
     else if (query[at] === mark) return at;
   }
   return query.length - 1;
+}
+
+/** Whether a text in quotes, from its first quote on, has no closing quote. */
+export function isOpenText(text: string): boolean {
+  const end = quoteEnd(text, 0);
+  return end === 0 || text[end] !== text[0] || isEscaped(text, end, 0);
+}
+
+/** Whether the character at `at` belongs to an escape that begins after the quote at `from`. */
+export function isEscaped(text: string, at: number, from: number): boolean {
+  if (text[from] === '`') return false;
+  let signs = 0;
+  while (at - 1 - signs > from && text[at - 1 - signs] === '\\') signs++;
+  return signs % 2 === 1;
 }
 
 /** A literal as written: quoted, or a word without special characters. Null for anything else. */

@@ -8,7 +8,7 @@ import { formatColumns, parseColumns, type Column } from './columns';
 import { chosenFrom, writeChosen, type Chosen } from './variables';
 import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
 
-export const VIEWS = ['lines', 'dashboards', 'summary', 'programs', 'queries', 'status'] as const;
+export const VIEWS = ['lines', 'dashboards', 'summary', 'alerts', 'programs', 'queries', 'status'] as const;
 export type View = (typeof VIEWS)[number];
 
 /** The parts of the page of a program: its rows, its text, computing them again. */
@@ -38,6 +38,8 @@ export interface ViewState {
   variables: Chosen;
   /** Without the head of the page, for a frame in another page. */
   embed: boolean;
+  /** The file of rules that is edited, `''` for a new one; null for the list of rules. */
+  rules: string | null;
   /** The type the summary is narrowed to. */
   type: string | null;
   /** The line (`_line_id`) whose surrounding lines are shown. */
@@ -68,6 +70,7 @@ export const START: ViewState = {
   dashboard: null,
   variables: {},
   embed: false,
+  rules: null,
   type: null,
   context: null,
   contextBy: null,
@@ -95,6 +98,7 @@ export function toSearch(state: ViewState): string {
   if (state.dashboard !== null) params.set('dashboard', state.dashboard);
   writeChosen(params, state.variables);
   if (state.embed) params.set('embed', '1');
+  if (state.rules !== null) params.set('rules', state.rules);
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.contextBy !== null) params.set('by', state.contextBy);
@@ -126,6 +130,7 @@ export function fromSearch(search: string): ViewState {
     dashboard: params.get('dashboard'),
     variables: chosenFrom(params),
     embed: params.get('embed') === '1',
+    rules: params.get('rules'),
     type: params.get('type'),
     context: params.get('context'),
     contextBy: params.get('by'),

@@ -1,7 +1,7 @@
 // The pipe of a query that makes its table: by which fields and steps it groups, and what its functions compute. Reads
 // as far as it can; only the server decides whether a query is valid.
 
-import { literal, quoteEnd } from '../logsqlScan.ts';
+import { literal, quoteEnd, uncommented } from '../logsqlScan.ts';
 import { niceStep, stepParam } from '../steps.ts';
 import { parseDuration, type Span } from '../time.ts';
 
@@ -138,7 +138,8 @@ function readPipe(text: string): Pick<StatsPipe, 'pipe' | 'keys' | 'functions' |
 }
 
 /** The last pipe that groups rows; null if no pipe does. */
-export function statsOf(query: string): StatsPipe | null {
+export function statsOf(written: string): StatsPipe | null {
+  const query = uncommented(written);
   const parts = splitOutside(query, '|');
   let found: StatsPipe | null = null;
   let count = 0;

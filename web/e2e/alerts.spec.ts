@@ -1,0 +1,153 @@
+// The view of alerts, with answers of alertsMock.ts.
+
+import { expect, test, type Page } from '@playwright/test';
+import { AlertsMock } from './alertsMock';
+import { expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
+
+test.describe.configure({ timeout: 120_000 });
+test.beforeAll(async ({ request }) => {
+  test.setTimeout(180_000);
+  await historyArrived(request);
+});
+
+let mock: AlertsMock;
+test.beforeEach(async ({ page }) => {
+  watch(page);
+  mock = new AlertsMock();
+  await mock.serve(page);
+});
+
+const rule = (page: Page, name: string) => page.locator(`[data-testid="rule"][data-name="${name}"]`);
+
+async function textOf(page: Page): Promise<string> {
+  return page.getByTestId('rules-text').evaluate((box) => [...box.querySelectorAll('.cm-line')].map((line) => line.textContent).join('\n'));
+}
+
+test('rules that fire come first, with their values; failing ones say why', async ({ page }) => {
+  await page.goto('/?view=alerts&range=1h');
+  await expect(page.getByTestId('alert-counts')).toHaveText('1 firing, 0 pending, 4 rules');
+  await expect(page.getByTestId('rule')).toHaveCount(4);
+  await expect(page.getByTestId('rule').nth(0)).toHaveAttribute('data-name', 'ErrorsOfWeb');
+  await expect(page.getByTestId('rule').nth(1)).toHaveAttribute('data-name', 'Broken');
+  await expect(rule(page, 'ErrorsOfWeb').getByTestId('alert')).toHaveCount(2);
+  await expect(rule(page, 'ErrorsOfWeb').getByTestId('alert').first()).toContainText('42.5');
+  await expect(rule(page, 'ErrorsOfWeb').getByTestId('alert').first()).toContainText('web1 has 42.5 errors');
+  await expect(rule(page, 'Broken').getByTestId('rule-error')).toContainText('narrow its filter');
+  await expect(rule(page, 'Broken').getByTestId('alert-state')).toHaveAttribute('data-state', 'failed');
+  await expect(page.getByTestId('history-strips').getByTestId('strip')).toHaveCount(2);
+  await rule(page, 'ErrorsOfWeb').getByTestId('rule-lines').click();
+  await expect(page).toHaveURL(/query=_type%3A%3D%22access%22\+status%3A%3E%3D500(&|$)/);
+  await settled(page);
+});
+
+test('one choice silences a rule or one of its alerts, and it can be ended', async ({ page }) => {
+  await page.goto('/?view=alerts&range=1h');
+  await rule(page, 'ErrorsOfWeb').getByTestId('silence').first().selectOption({ label: 'for 4 hours' });
+  await expect(page.getByTestId('silence-row')).toContainText('alertname="ErrorsOfWeb", alertgroup="web"');
+  await expect(rule(page, 'ErrorsOfWeb').getByTestId('silenced')).toBeVisible();
+  const [made] = mock.silences;
+  expect(Date.parse(made!.endsAt) - Date.parse(made!.startsAt)).toBe(4 * 3_600_000);
+  expect(Math.abs(Date.parse(made!.startsAt) - Date.now())).toBeLessThan(60_000);
+  await page.getByTestId('silence-end').click();
+  await expect(page.getByTestId('silence-row')).toHaveCount(0);
+  await rule(page, 'ErrorsOfWeb').getByTestId('alert').first().getByTestId('silence').selectOption({ label: 'for 1 hour' });
+  await expect(page.getByTestId('silence-row')).toContainText('host="web1"');
+});
+
+test('alerts are marks on the histogram of lines', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  const marks = page.getByTestId('time-mark');
+  await expect(marks).toHaveCount(3);
+  await expect(page.locator('[data-testid="time-mark"][data-tone="good"]')).toHaveCount(1);
+  const mark = (await marks.first().boundingBox())!;
+  await page.mouse.move(mark.x + mark.width / 2, mark.y + mark.height - 3);
+  await expect(page.getByTestId('bar-mark').first()).toContainText('ErrorsOfWeb (host=');
+});
+
+test('“Alert on this” begins a rule from a result, which is tested on the past, refused with its line, and saved', async ({ page }) => {
+  const query = `${TYPE}:="access" | stats by (_time:5m, path) count() lines | sort by (lines desc)`;
+  await page.goto(`/?range=1h&query=${encodeURIComponent(query)}`);
+  await settled(page);
+  await page.getByTestId('alert-on-this').click();
+  await expect(page.getByTestId('rules-text')).toBeVisible();
+  const text = await textOf(page);
+  expect(text).toContain('interval: 5m');
+  expect(text).toContain('| stats by (path) count() lines\n          | filter lines:>0');
+  await page.getByTestId('rules-test').click();
+  await expect(page.getByTestId('tested-rule')).toHaveText('It would have fired 2 times.');
+  await expect(page.getByTestId('test-strips').getByTestId('strip').filter({ hasText: 'web1' })).toHaveAttribute('data-parts', 'pending firing');
+  expect(mock.tested[0]!.rules).toBe(text);
+  expect(Date.parse(mock.tested[0]!.end) - Date.parse(mock.tested[0]!.start)).toBe(3_600_000);
+
+  await expect(page.getByTestId('rules-save')).toBeDisabled();
+  await page.getByTestId('rules-name').fill('web.yml');
+  await expect(page.getByTestId('rules-save')).toBeDisabled();
+  await page.getByTestId('rules-name').fill('paths.yml');
+  await page.getByTestId('rules-text').focus();
+  await page.keyboard.press('ControlOrMeta+Home');
+  await page.keyboard.insertText('# exprr\n');
+  await page.getByTestId('rules-save').click();
+  await expect(page.getByTestId('rules-refusal')).toContainText('Line 1: unknown key');
+  await expect(page.getByTestId('rules-text').locator('.cm-lintRange-error')).toHaveText('# exprr');
+  await page.getByTestId('rules-text').focus();
+  await page.keyboard.press('ControlOrMeta+Home');
+  await page.keyboard.press('Shift+ArrowDown');
+  await page.keyboard.press('Delete');
+  await expect(page.getByTestId('rules-refusal')).toHaveCount(0);
+  await page.getByTestId('rules-save').click();
+  await expect(page).toHaveURL(/rules=paths.yml/);
+  expect(mock.files.get('paths.yml')).toBe(text);
+});
+
+test('a file of rules is changed, keeps its draft over a change of the view, and is deleted', async ({ page }) => {
+  await page.goto('/?view=alerts&range=1h');
+  await rule(page, 'AllQuiet').getByTestId('rule-edit').click();
+  await expect(page.getByTestId('rules-text')).toContainText('ErrorsOfWeb');
+  await expect(page.getByTestId('rules-save')).toBeDisabled();
+  await page.getByTestId('rules-text').focus();
+  await page.keyboard.press('ControlOrMeta+End');
+  await page.keyboard.type('# more');
+  await page.getByTestId('view-status').click();
+  await page.goBack();
+  await expect(page.getByTestId('rules-text')).toContainText('# more');
+  // Tab leaves the text.
+  await page.getByTestId('rules-text').focus();
+  await page.keyboard.press('Tab');
+  await expect(page.getByTestId('rules-text')).not.toBeFocused();
+  await page.getByTestId('rules-save').click();
+  await expect(page.getByTestId('rule-editor')).toContainText('Saved.');
+  expect(mock.files.get('web.yml')).toContain('# more');
+  await page.getByTestId('rules-delete').click();
+  await page.getByTestId('rules-delete-yes').click();
+  await expect(page.getByTestId('no-rules')).toBeVisible();
+});
+
+test('a server without alerts says so, and Lines goes on', async ({ page }) => {
+  await page.unrouteAll();
+  await page.route(/\/api\/v1\/(rules|alerts|silences)/, (route) => route.fulfill({ status: 404, json: { error: 'there is no such path' } }));
+  await page.goto('/?view=alerts');
+  await expect(page.getByTestId('alerts-absent')).toBeVisible();
+  await page.goto('/?range=1h');
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+});
+
+for (const [name, viewport] of Object.entries({ desk: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } })) {
+  for (const url of ['/?view=alerts&range=1h', '/?view=alerts&rules=web.yml', '/?range=1h']) {
+    test(`no serious finding: ${url} on a ${name}`, async ({ page }) => {
+      await page.setViewportSize(viewport);
+      await page.emulateMedia({ reducedMotion: 'reduce', colorScheme: 'light' });
+      mock.silences.push({ id: 's', matchers: [{ name: 'host', value: 'web1', isRegex: false, isEqual: true }], startsAt: new Date().toISOString(), endsAt: new Date(Date.now() + 3_600_000).toISOString(), createdBy: 'ann', comment: 'known' });
+      await page.goto(url);
+      if (url.includes('rules')) await page.getByTestId('rules-test').click();
+      const shown = url.includes('rules') ? page.getByTestId('test-strips') : url.includes('alerts') ? page.getByTestId('history-strips') : page.getByTestId('time-mark').first();
+      await expect(shown).toBeAttached();
+      if (!url.includes('view')) await settled(page);
+      await expectAccessible(page);
+      await expectNoSidewaysScrolling(page);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await expectAccessible(page, ['color-contrast']);
+    });
+  }
+}
