@@ -31,6 +31,11 @@ export function mayOperate(me: Me): boolean {
   return me.role === 'operate' || me.role === 'admin';
 }
 
+/** Whether the user may send lines. */
+export function mayInsert(me: Me): boolean {
+  return me.role === 'admin';
+}
+
 /** The user's name for the header; null if no login is needed. */
 export function whoText(me: Me): string | null {
   return me.login === 'on' && me.name !== null ? `${me.name} (${me.role ?? 'no role'})` : null;

@@ -171,8 +171,8 @@ export function ruleFor(query: string): string {
 export interface TimeMark {
   ms: number;
   text: string;
-  /** `bad` for what began, `good` for what ended. */
-  tone: 'bad' | 'good';
+  /** `bad` for what began, `good` for what ended, `note` for what people did. */
+  tone: 'bad' | 'good' | 'note';
 }
 
 /** The marks of changes: where alerts began to fire, and where they ended. */

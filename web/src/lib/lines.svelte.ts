@@ -61,6 +61,8 @@ export class LinesSearch {
   oldestFirst = $state(false);
   tookMs = $state<number | null>(null);
   loading = $state(false);
+  /** The facets are complete: all that is known of the fields of the lines found. */
+  facetsDone = $state(false);
   #run = 0;
 
   /** The rows are lines of the log, not a table made by pipes. */
@@ -90,6 +92,7 @@ export class LinesSearch {
     const got = { lines: !wanted.lines, histogram: false, facets: false };
     this.cancelled = false;
     this.loading = true;
+    this.facetsDone = false;
 
     const lines = async (): Promise<void> => {
       const limit = pipes === '' ? PAGE_ROWS : isStats(text) ? CHART_ROWS_MAX : TABLE_ROWS_MAX;
@@ -193,7 +196,9 @@ export class LinesSearch {
     }
     // Facets cost the most and are looked at last; which fields are numbers is seen in the lines.
     if (wanted.facets && !this.cancelled) await aside(facets);
-    if (current() && !got.facets) this.facets = [];
+    if (!current()) return;
+    if (!got.facets) this.facets = [];
+    this.facetsDone = got.facets;
   }
 
   /** Loads the next page behind the last row. */

@@ -1,0 +1,35 @@
+// Annotations: written by hand and by any sender, and marked on the time axis.
+
+import { expect, test } from '@playwright/test';
+import { expectAccessible, post, settled, watch } from './common';
+
+test.beforeEach(({ page }) => watch(page));
+
+test('a moment is annotated by hand and by a sender', async ({ page, request }) => {
+  const [own, sent] = [`deploy of shop ${Date.now()}`, `<b>reboot</b> ${Date.now()}`];
+  await post(request, { _time: new Date(Date.now() - 120_000).toISOString(), annotation: sent, app: 'ci' });
+  await page.goto('/?range=15m');
+  await settled(page);
+  await page.getByTestId('annotate-open').click();
+  await expectAccessible(page);
+  await page.getByTestId('annotate-text').fill(own);
+  await page.getByTestId('annotate-time').fill('nonsense');
+  await page.getByTestId('annotate-save').click();
+  await expect(page.getByTestId('annotate')).toContainText('Not a time');
+  const at = new Date(Date.now() - 300_000);
+  await page.getByTestId('annotate-time').fill(at.toISOString().slice(0, 19).replace('T', ' '));
+  await page.getByTestId('annotate-save').click();
+  await expect(page.getByTestId('annotate')).toHaveCount(0);
+  await expect(page.locator('[data-testid=time-mark][data-tone=note]')).not.toHaveCount(0);
+  await expect
+    .poll(async () => {
+      await page.getByTestId('run').click();
+      await settled(page);
+      return page.locator('[data-testid=time-mark][data-tone=note]').count();
+    })
+    .toBeGreaterThanOrEqual(2);
+  // An annotation is a line like others.
+  await page.goto(`/?range=15m&query=${encodeURIComponent('annotation:*')}`);
+  await settled(page);
+  await expect(page.getByTestId('line-row').filter({ hasText: own })).toHaveCount(1);
+});
