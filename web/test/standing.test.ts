@@ -38,6 +38,7 @@ describe('what stands out', () => {
       { _time: '2026-11-02T10:20:00Z', host: 'web7', n: '0', expected: '14', anomaly: '0.9', reason: 'too few' },
       { _time: '2026-11-02T10:21:00Z', host: 'web8', n: '30', expected: '14', anomaly: '0.6', reason: 'too many' },
       { _time: '2026-11-02T10:40:00Z', host: 'web9', n: '99', expected: '14', anomaly: '0.7', reason: 'too many' },
+      { _time: '2026-11-02T10:30:00Z', host: 'web5', n: '99', expected: '110', anomaly: '1', reason: 'too few' },
       { _time: 'x' } as Row,
     ];
     const found = rankStanding(standingOf(query as NonNullable<typeof query>, rows), MINUTE);

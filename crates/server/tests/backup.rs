@@ -245,6 +245,50 @@ fn copies_need_free_space() {
 }
 
 #[test]
+fn what_people_made_is_in_the_backup() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_in(directory.path(), &[], "");
+    let dashboard = r#"{"title":"Web","version":0,"panels":[{"query":"error"}]}"#;
+    let put = |path: &str, body: &str| {
+        let answer = server.request("PUT", path, &[], body.as_bytes());
+        assert!((200..300).contains(&answer.status), "{path}: {}", answer.text());
+    };
+    put("/api/v1/dashboards/web", dashboard);
+    // Files that are half written, hidden, or not where they belong are left.
+    let folder = directory.path().join("dashboards");
+    for name in ["web.json.new", ".hidden"] {
+        fs::write(folder.join(name), "x").unwrap();
+    }
+    fs::create_dir(folder.join("below")).unwrap();
+    fs::create_dir_all(directory.path().join("programs")).unwrap();
+    fs::write(directory.path().join("programs/counts.logsql"), "* | stats count() n").unwrap();
+    let made = server.post("/api/v1/backups?name=all", b"");
+    assert_eq!(made.status, 201, "{}", made.text());
+    let path = PathBuf::from(made.json()["path"].as_str().unwrap());
+    succeed(&["verify", text(&path)]);
+    let restored = directory.path().join("restored");
+    succeed(&["restore", text(&path), "--data-dir", text(&restored)]);
+    let names = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(restored.join(folder)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert_eq!(
+        (names("dashboards"), names("programs")),
+        (vec!["web.json".to_owned()], vec!["counts.logsql".to_owned()],)
+    );
+    drop(server);
+    let server = Server::start_in(&restored, &[], "");
+    assert_eq!(server.get("/api/v1/dashboards/web").json()["title"], "Web");
+    drop(server);
+    // A list that names a file elsewhere is refused.
+    let list = path.join("backup.json");
+    let changed =
+        fs::read_to_string(&list).unwrap().replace("dashboards/web.json", "dashboards/../x");
+    fs::write(&list, changed).unwrap();
+    assert!(fail(&["verify", text(&path)]).contains("is not a file of a backup"));
+}
+
+#[test]
 fn of_a_directory_at_rest() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -78,11 +78,22 @@ export function standingOf({ field, isNumber }: StandingQuery, rows: readonly Ro
   });
 }
 
-/** The most unusual ones; of those of one moment, the one with the highest score. */
+/** With less of a change than this share, an unusual number is no news to people. */
+const CHANGE_MIN = 0.2;
+
+/** The share by which a number differs from what was expected: 1 for silence, 0.5 for twice as many. */
+function change({ number, expected }: Standing): number {
+  const greater = Math.max(Math.abs(number), Math.abs(expected));
+  return greater === 0 ? 0 : Math.min(1, Math.abs(number - expected) / greater);
+}
+
+/** The most unusual and largest changes; of those of one moment, the first of them. */
 export function rankStanding(found: readonly Standing[], stepMs: number): Standing[] {
   const kept: Standing[] = [];
-  for (const one of [...found].sort((a, b) => b.score - a.score)) {
-    if (kept.every((other) => Math.abs(other.atMs - one.atMs) > 2 * stepMs)) kept.push(one);
+  const weight = (one: Standing): number => one.score * change(one);
+  for (const one of [...found].sort((a, b) => weight(b) - weight(a))) {
+    const isNews = change(one) >= CHANGE_MIN && kept.every((other) => Math.abs(other.atMs - one.atMs) > 2 * stepMs);
+    if (isNews) kept.push(one);
     if (kept.length === STANDING_MAX) break;
   }
   return kept.sort((a, b) => b.atMs - a.atMs);

@@ -9,9 +9,8 @@ use programs::{Definition, Language, Limits, Loaded};
 use serde::{Deserialize, Serialize};
 
 use crate::programs::builtin::{BUILTIN, Builtin};
+use crate::storage::PROGRAMS_FOLDER;
 
-/// Folder of programs in the data directory, if the configuration names none.
-const FOLDER: &str = "programs";
 /// Least memory of a process: an interpreter and its libraries need some.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
@@ -89,7 +88,7 @@ pub fn options(
     );
     Ok(ProgramOptions {
         folder: match folder {
-            "auto" => data_dir.join(FOLDER),
+            "auto" => data_dir.join(PROGRAMS_FOLDER),
             folder => PathBuf::from(folder),
         },
         configured: programs.into_iter().map(program).collect::<Result<_>>()?,

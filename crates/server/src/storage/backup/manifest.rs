@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use store::SegmentKind;
 
-use crate::storage::STATE_FILES;
+use crate::storage::is_state;
 
 /// Name of its file in the backup.
 pub const MANIFEST_FILE: &str = "backup.json";
@@ -93,9 +93,7 @@ impl Manifest {
             );
         }
         let known = |file: &ManifestFile| {
-            file.file == store::CATALOG_FILE
-                || STATE_FILES.contains(&file.file.as_str())
-                || file.segment().is_some()
+            file.file == store::CATALOG_FILE || is_state(&file.file) || file.segment().is_some()
         };
         if let Some(file) = manifest.files.iter().find(|file| !known(file)) {
             bail!("{}: '{}' is not a file of a backup", path.display(), file.file.escape_default());

@@ -5,6 +5,7 @@
 //! BACKUP/catalog.sqlite          a copy
 //! BACKUP/segments/1.sealed       a second name (hard link) of a file that is never changed again
 //! BACKUP/segments/9.hot          a copy of its acknowledged lines
+//! BACKUP/dashboards/web.json     copies of what people made: dashboards, programs, rules of alerts
 //! BACKUP/backup.json             the list, with bytes and lines of each file
 //! ```
 //!
@@ -30,7 +31,7 @@ use segment::sealed::SealedFile;
 use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
-use crate::storage::STATE_FILES;
+use crate::storage::{STATE_FILES, STATE_FOLDERS, is_state};
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 use platform::units::show_bytes;
 pub use restore::{restore, verify_backup};
@@ -115,6 +116,7 @@ pub fn of_store(
             backup.take(&Piece { path: segment.path.clone(), kind, lines: segment.lines, copied })
         })
     })?;
+    backup.state_folders(data_dir)?;
     let (needed, free) = (backup.bytes_to_copy(), store.disk_space()?.free_bytes);
     if free < needed.saturating_add(free_bytes_min) {
         return Err(NoRoom { needed: show_bytes(needed), free: show_bytes(free) }.into());
@@ -143,6 +145,7 @@ pub fn of_directory(
         backup.catalog(data_dir)?;
     }
     backup.state_files(data_dir)?;
+    backup.state_folders(data_dir)?;
     for segment in &rest.segments {
         backup.take(&piece_at_rest(disk, segment)?)?;
     }
@@ -265,19 +268,43 @@ impl Unfinished {
 
     /// Copies the files of [`STATE_FILES`] that exist; the rows they speak of are in segments.
     fn state_files(&mut self, data_dir: &Path) -> Result<()> {
-        for name in STATE_FILES {
-            let (from, to) = (data_dir.join(name), self.part.join(name));
-            let bytes = match fs::copy(&from, &to) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                copied => copied.with_context(|| format!("cannot copy {}", from.display()))?,
+        STATE_FILES.iter().try_for_each(|name| self.state_file(data_dir, name))
+    }
+
+    /// Copies the files of [`STATE_FOLDERS`]. They need not be of the moment of the segments.
+    fn state_folders(&mut self, data_dir: &Path) -> Result<()> {
+        for folder in STATE_FOLDERS {
+            let path = data_dir.join(folder);
+            let entries = match fs::read_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries.with_context(|| format!("cannot list {}", path.display()))?,
             };
-            File::open(&to)?.sync_all()?;
-            self.files.push(ManifestFile {
-                file: name.to_owned(),
-                bytes: Some(bytes),
-                lines: None,
-            });
+            let copy = self.part.join(folder);
+            fs::create_dir_all(&copy)
+                .with_context(|| format!("cannot make the directory {}", copy.display()))?;
+            for entry in entries {
+                let entry = entry?;
+                // A name that is not text, and a file that is half written, are of nobody.
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let file = format!("{folder}/{name}");
+                if entry.file_type()?.is_file() && is_state(&file) && !name.ends_with(".new") {
+                    self.state_file(data_dir, &file)?;
+                }
+            }
+            sync_dir(&copy)?;
         }
+        Ok(())
+    }
+
+    /// Copies a file, if it exists.
+    fn state_file(&mut self, data_dir: &Path, name: &str) -> Result<()> {
+        let (from, to) = (data_dir.join(name), self.part.join(name));
+        let bytes = match fs::copy(&from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            copied => copied.with_context(|| format!("cannot copy {}", from.display()))?,
+        };
+        File::open(&to)?.sync_all()?;
+        self.files.push(ManifestFile { file: name.to_owned(), bytes: Some(bytes), lines: None });
         Ok(())
     }
 

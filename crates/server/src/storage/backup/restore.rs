@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use platform::Disk;
 use store::{AtRest, SegmentKind};
 
-use crate::storage::STATE_FILES;
 use crate::storage::backup::{MANIFEST_FILE, Manifest, copy, sync_dir};
 use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
+use crate::storage::{STATE_FILES, STATE_FOLDERS};
 
 /// Name of the directory in which an incomplete restore is built.
 const UNFINISHED: &str = "restore.part";
@@ -74,6 +74,9 @@ pub fn restore(
         .with_context(|| format!("cannot make the directory {}", segments.display()))?;
     for file in &manifest.files {
         let (from, to) = (backup.join(&file.file), part.join(&file.file));
+        if let Some((folder, _)) = file.file.split_once('/') {
+            fs::create_dir_all(part.join(folder))?;
+        }
         let cannot = || format!("cannot read {}", from.display());
         let bytes = fs::metadata(&from).with_context(cannot)?.len();
         // A sealed segment is never changed, so backup and store may share the file. A hot one may
@@ -86,10 +89,15 @@ pub fn restore(
         advanced(bytes);
     }
     sync_dir(&segments)?;
+    for folder in STATE_FOLDERS.map(|folder| part.join(folder)) {
+        if folder.exists() {
+            sync_dir(&folder)?;
+        }
+    }
     sync_dir(&part)?;
     // The catalog last: a start finds segments without a catalog, but it would empty a catalog
     // without segments.
-    let names = std::iter::once(store::SEGMENTS_DIR).chain(STATE_FILES);
+    let names = std::iter::once(store::SEGMENTS_DIR).chain(STATE_FOLDERS).chain(STATE_FILES);
     for name in names.chain([store::CATALOG_FILE]) {
         match fs::rename(part.join(name), data_dir.join(name)) {
             Err(error)
