@@ -7,8 +7,8 @@
 //! have in common. What another difference explains is left out.
 //!
 //! Numbers of other rows are multiplied by `scale` before they are compared, such as the length of
-//! the selected window as a share of the other one. Without it, shares of all rows are compared, and
-//! nothing if a side has no rows.
+//! the selected window as a share of the other one. Without it, shares of all rows are compared,
+//! and nothing if a side has no rows.
 
 mod fields;
 mod found;

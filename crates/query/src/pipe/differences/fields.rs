@@ -165,8 +165,9 @@ impl Fields {
         fields
     }
 
-    /// Format: the number of fields, then each: its name, rows that are no numbers, numbers, whether
-    /// there are values, and each value with the rows of both sides, the first and the last time.
+    /// Format: the number of fields, then each: its name, rows that are no numbers, numbers,
+    /// whether there are values, and each value with the rows of both sides, the first and the last
+    /// time.
     pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.fields.len() as u64)?;
         for field in &self.fields {

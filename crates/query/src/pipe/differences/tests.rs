@@ -1,3 +1,5 @@
+//! What differs is found, named once, and nothing else is.
+
 use crate::Query;
 use crate::testing::{Record, check_pipe, record, rows_of};
 
