@@ -18,7 +18,7 @@ pub struct Row {
 pub const STATS_RESULT: &str = "stats_result";
 
 /// Runs expressions in LogsQL.
-pub trait Engine: Send + Sync {
+pub trait Engine {
     /// Checks that an expression can be evaluated: that it is a query that ends with `stats`, and
     /// does not group by time. The error says where it is wrong and what to write.
     fn check(&self, expr: &str) -> Result<(), String>;

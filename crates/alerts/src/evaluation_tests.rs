@@ -1,3 +1,5 @@
+//! The states of rules against a table, limits, labels and clocks.
+
 use super::*;
 use crate::rule::{Defaults, RuleFile};
 use crate::testing::{FakeEngine, row};

@@ -1,3 +1,5 @@
+//! Groups over time: notifications, silences, restarts, changed rules, missed evaluations.
+
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Notifiers as the configuration writes them.
+
 use super::*;
 
 fn check(text: &str) -> Result<Vec<NotifierOptions>, ConfigError> {

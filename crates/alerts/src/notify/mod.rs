@@ -10,6 +10,7 @@
 mod alertmanager;
 mod config;
 mod email;
+mod keys;
 mod queue;
 mod webhook;
 
@@ -25,9 +26,9 @@ use crate::rule::{Group, Rule};
 use crate::silence::Silences;
 
 pub use config::{
-    AlertmanagerConfig, ConfigError, EmailConfig, NotifierConfig, NotifierOptions, WebhookConfig,
-    check_names,
+    AlertmanagerConfig, EmailConfig, NotifierConfig, NotifierOptions, WebhookConfig, check_names,
 };
+pub use keys::ConfigError;
 pub use queue::{Counts, Delivery, Notifier};
 
 /// Alerts of one notification; those beyond are counted in it.

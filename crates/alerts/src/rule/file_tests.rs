@@ -1,3 +1,5 @@
+//! Rule files: those of vmalert, mistakes, bombs, arbitrary text.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Templates: what they make, what is refused, arbitrary text.
+
 use proptest::prelude::*;
 
 use super::*;
