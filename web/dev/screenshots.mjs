@@ -41,4 +41,26 @@ await page.setViewportSize({ width: 1280, height: 560 });
 await page.goto(`/?query=${encodeURIComponent('hostname:="db1" "/var"')}&from=${from}&to=${to}`);
 await settled();
 await page.screenshot({ path: `${out}cause.png` });
+
+// What changed from the beginning of the incident on, in all logs.
+await page.setViewportSize({ width: 1280, height: 760 });
+await page.goto(`/?from=${from}&to=${to}`);
+await settled();
+await page.getByTestId('changed-toggle').click();
+await page.getByTestId('difference').first().waitFor();
+await settled();
+console.log('what changed:', (await page.getByTestId('difference').allInnerTexts()).slice(0, 6).map((text) => text.replace(/\s+/g, ' ')).join('\n  '));
+await page.screenshot({ path: `${out}changed.png` });
+
+// A ready dashboard, which is deleted again.
+await page.setViewportSize({ width: 1280, height: 900 });
+await page.goto('/?view=dashboards');
+await page.locator('[data-testid=ready][data-title="Web servers"]').click();
+await page.getByTestId('panel').nth(7).waitFor();
+await page.waitForFunction(() => document.querySelectorAll('[data-testid=chart-panel][data-loading]').length === 0);
+await page.waitForTimeout(1000);
+await page.screenshot({ path: `${out}dashboard.png` });
+await page.getByTestId('dashboard-delete').click();
+await page.getByTestId('dashboard-delete-yes').click();
+await page.getByTestId('dashboards-list').waitFor();
 await browser.close();

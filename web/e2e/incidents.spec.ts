@@ -1,7 +1,7 @@
 // From the start page to a view that names the cause of an incident, by clicks alone. They are counted.
 
 import { expect, test, type Locator } from '@playwright/test';
-import { expectAccessible, settled, watch } from './common';
+import { expectAccessible, expectNoSidewaysScrolling, settled, watch } from './common';
 import { INCIDENTS, rangeOf, send } from './incidents';
 
 test.describe.configure({ timeout: 180_000 });
@@ -26,7 +26,12 @@ for (const [place, incident] of INCIDENTS.entries()) {
     await settled(page);
     await click(incident.stands ? page.getByTestId('standing').filter({ hasText: incident.stands }) : page.getByTestId('changed-toggle'));
     await expect(page.getByTestId('difference').first()).toBeVisible();
-    if (place === 0) await expectAccessible(page);
+    if (place === 0) {
+      await expectAccessible(page);
+      await page.setViewportSize({ width: 390, height: 800 });
+      await expectNoSidewaysScrolling(page);
+      await page.setViewportSize({ width: 1360, height: 900 });
+    }
     // Numbers that moved do not say why: the lines beyond have something in common.
     if ((await named.count()) === 0) await click(page.locator('[data-testid=difference][data-kind=number]').first().getByTestId('difference-common'));
     await expect(named.first()).toBeVisible();
@@ -41,6 +46,19 @@ for (const [place, incident] of INCIDENTS.entries()) {
     counts.push(clicks);
   });
 }
+
+test('the lines of a value are compared with others, and back', async ({ page, request }) => {
+  await send(request, 5);
+  await page.goto(`/?${rangeOf(5)}&query=${encodeURIComponent('"request done"')}`);
+  await settled(page);
+  await page.getByTestId('line-row').first().locator('[data-testid="chip"][data-value-of="upstream"]').click({ button: 'right' });
+  await page.getByTestId('value-compare').click();
+  await settled(page);
+  await expect(page.getByTestId('differences')).toContainText('upstream:=');
+  await page.getByTestId('changed-toggle').click();
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+});
 
 test('the median is three clicks, with the raw lines', () => {
   const sorted = [...counts].sort((a, b) => a - b);

@@ -5,6 +5,7 @@
 //! reading; [`http`] answers requests, [`cli`] holds the commands, and [`config`] reads and checks
 //! the settings.
 
+mod alerts;
 mod cli;
 mod cluster;
 mod collect;
@@ -12,6 +13,7 @@ mod config;
 mod dashboards;
 mod http;
 mod ingest;
+mod links;
 mod pipeline;
 mod process;
 mod programs;

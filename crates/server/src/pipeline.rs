@@ -56,6 +56,7 @@ use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::Store;
 
+use crate::alerts;
 use crate::cluster::engines::{KafkaAppend, Owner, OwnerSettings, RetentionSettings};
 use crate::cluster::{Cluster, Engines, Lines};
 use crate::config::{Config, EnginesConfig};
@@ -63,6 +64,7 @@ use crate::dashboards;
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
+use crate::links;
 pub use crate::queries::tails::TailBatch;
 use crate::queries::tails::Tails;
 use crate::sinks::cursor_file;
@@ -179,11 +181,14 @@ impl Pipeline {
                 notes: Arc::clone(&arrivals) as _,
                 notes_itself: false,
                 arrivals: Arc::new(move || Arc::clone(&arrivals) as Arc<dyn Arrivals>),
-                rows: Box::new(rows),
+                rows: Arc::new(rows),
                 state: kept,
                 programs: Arc::new(Folder::new(&config.programs.folder)),
                 cursors: Arc::new(Folder::new(&config.data_dir.join(cursor_file::FOLDER))),
                 dashboards: Arc::new(Folder::new(&config.data_dir.join(dashboards::FOLDER))),
+                links: Arc::new(Folder::new(&config.data_dir.join(links::FOLDER))),
+                alert_rules: Arc::new(Folder::new(&config.data_dir.join(alerts::RULES_FOLDER))),
+                alerts: Arc::new(Folder::new(&config.data_dir.join(alerts::FOLDER))),
             };
             let work = Arc::new(stages.beside());
             workers.set(Some(Workers::start(&work_options, place, work)?));

@@ -145,7 +145,7 @@ export interface LinesParams {
   startNs?: bigint;
   /** Nanoseconds, exclusive; used instead of the end of the span. */
   endNs?: bigint;
-  /** For a query without pipes. The server looks through the whole range for it. */
+  /** For a query without pipes. */
   oldestFirst?: boolean;
 }
 

@@ -127,6 +127,12 @@ impl<'a> Executor<'a, '_> {
         self.delivery.oldest_wanted_ns().max(wanted)
     }
 
+    /// Lines newer than this are no longer needed.
+    fn newest_wanted_ns(&self) -> i64 {
+        let oldest = self.plan.oldest_at.and_then(|place| self.stages.get(place));
+        oldest.map_or(i64::MAX, |stage| stage.newest_wanted_ns())
+    }
+
     /// The units that the plan leaves to be read, in the order of reading.
     fn units(&self) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
         let execution = &self.task.execution;
@@ -238,9 +244,12 @@ impl<'a> Executor<'a, '_> {
                     return sent;
                 }
                 let oldest_wanted = self.oldest_wanted_ns();
-                scan.want_from(oldest_wanted);
+                let newest_wanted = self.newest_wanted_ns();
+                scan.want(oldest_wanted, newest_wanted);
                 let next = next.and_then(|unit| unit.time_range_ns());
-                let enough = next.is_some_and(|(_, newest)| newest < oldest_wanted);
+                let enough = next.is_some_and(|(oldest, newest)| {
+                    newest < oldest_wanted || oldest > newest_wanted
+                });
                 Ok(if enough { ControlFlow::Break(()) } else { flow })
             },
         )?;

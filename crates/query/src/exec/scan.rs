@@ -95,6 +95,7 @@ pub(crate) struct Scan<'q> {
     meter: Meter,
     /// Lines older than this are no longer wanted. The value only grows.
     oldest_wanted_ns: AtomicI64,
+    newest_wanted_ns: AtomicI64,
 }
 
 impl<'q> Scan<'q> {
@@ -123,6 +124,7 @@ impl<'q> Scan<'q> {
             rolled: plan.rolled.as_ref(),
             meter,
             oldest_wanted_ns: AtomicI64::new(i64::MIN),
+            newest_wanted_ns: AtomicI64::new(i64::MAX),
         }
     }
 
@@ -131,9 +133,11 @@ impl<'q> Scan<'q> {
         self.range
     }
 
-    /// Excludes lines that are older than `oldest_wanted_ns`.
-    pub fn want_from(&self, oldest_wanted_ns: i64) {
+    /// Excludes units whose lines are all older than `oldest_wanted_ns`, or newer than
+    /// `newest_wanted_ns`.
+    pub fn want(&self, oldest_wanted_ns: i64, newest_wanted_ns: i64) {
         self.oldest_wanted_ns.store(oldest_wanted_ns, Relaxed);
+        self.newest_wanted_ns.store(newest_wanted_ns, Relaxed);
     }
 
     /// Takes those units out of `units` whose answers are cached, and returns the answers. All are
@@ -283,10 +287,13 @@ impl<'q> Scan<'q> {
     ) -> Result<Found, RunError> {
         let range = self.range;
         let known = unit.time_range_ns();
-        let wanted_ns = self.oldest_wanted_ns.load(Relaxed);
-        if known
-            .is_some_and(|(oldest, newest)| !range.overlaps(oldest, newest) || newest < wanted_ns)
-        {
+        let oldest_wanted_ns = self.oldest_wanted_ns.load(Relaxed);
+        let newest_wanted_ns = self.newest_wanted_ns.load(Relaxed);
+        if known.is_some_and(|(oldest, newest)| {
+            !range.overlaps(oldest, newest)
+                || newest < oldest_wanted_ns
+                || oldest > newest_wanted_ns
+        }) {
             return Ok(Found::Outside);
         }
         let kept = self.answers.zip(self.key_inside(unit));
@@ -299,7 +306,10 @@ impl<'q> Scan<'q> {
         {
             return Ok(Found::Counted(rows.into()));
         }
-        let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
+        let wanted = range.intersect(TimeRange {
+            start_ns: oldest_wanted_ns,
+            end_ns: newest_wanted_ns.saturating_add(1),
+        });
         held.add(&self.meter, unit.bytes() as usize)?;
         if let Some(found) = self.look_at_columns(unit, wanted, &words.ruled_out, check)? {
             match &found {

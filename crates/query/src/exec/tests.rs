@@ -109,7 +109,12 @@ fn units_that_cannot_matter_are_not_read() {
     check("* | sort by (_time desc)", limit(6), 2, 6);
     check("* | last 20 by (_time)", Context::default(), 2, 20);
     check("* | filter n:* | sort by (_time desc) | fields n | offset 15 | limit 5", limit(9), 2, 5);
-    check("* | sort by (_time) | limit 5", Context::default(), 4, 5);
+    check("* | sort by (_time) | limit 5", Context::default(), 1, 5);
+    check("* | sort by (_time) | limit 10", Context::default(), 1, 10);
+    check("* | first 11 by (_time)", Context::default(), 2, 11);
+    check("* | filter n:* | sort by (_time) | fields n | offset 15 | limit 5", limit(9), 2, 5);
+    check("* | sort by (_time)", limit(25), 3, 25);
+    check("* | sort by (_time)", limit(26), 4, 26);
     check("* | uniq by (n) limit 5", Context::default(), 1, 5);
     let range = TimeRange { start_ns: 10, end_ns: 12 };
     check("*", Context { range, ..Context::default() }, 1, 2);

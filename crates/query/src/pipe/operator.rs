@@ -284,6 +284,12 @@ pub(crate) trait Processor: Send {
         i64::MIN
     }
 
+    /// Rows newer than this can no longer change the result; for the pipe that keeps the oldest
+    /// rows ([`crate::plan::Plan::oldest_at`]).
+    fn newest_wanted_ns(&self) -> i64 {
+        i64::MAX
+    }
+
     /// The partial state: what the stage has collected so far. Only for operators whose states are
     /// merged ([`Operator::merges`]); these hand nothing on before [`finish`](Self::finish).
     fn collected(&mut self) -> Option<&mut dyn Any> {

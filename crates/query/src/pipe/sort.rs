@@ -261,6 +261,9 @@ pub(super) struct Sorter {
     /// time of the oldest of them, once there are enough.
     newest: Option<usize>,
     oldest_wanted_ns: i64,
+    /// The same for the oldest rows, and the time of the newest of them.
+    oldest: Option<usize>,
+    newest_wanted_ns: i64,
     /// Entries of a group at which it is trimmed to the rows that may come out.
     entries_max: usize,
     group: Buffer,
@@ -310,6 +313,8 @@ impl Sorter {
             rows: 0,
             newest: sort.newest_kept(),
             oldest_wanted_ns: i64::MIN,
+            oldest: sort.oldest_kept(),
+            newest_wanted_ns: i64::MAX,
             entries_max: sort.kept().saturating_mul(2).saturating_add(spare),
             group: Buffer::default(),
             key: Buffer::default(),
@@ -363,16 +368,21 @@ impl Sorter {
 }
 
 impl Sorter {
-    /// Notes the time of the oldest of the newest rows, if enough of these are held.
-    fn note_oldest_wanted(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        let Some(kept) = self.newest else { return Ok(()) };
+    /// Notes the time of the last of the rows that are kept, if these are the newest or the oldest
+    /// ones and there are enough of them.
+    fn note_last_wanted(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let Some(kept) = self.newest.or(self.oldest) else { return Ok(()) };
         let Some(group) = self.groups.values_mut().next() else { return Ok(()) };
         if group.entries.len() < kept {
             return Ok(());
         }
         group.trim(&self.sort, next)?;
-        let oldest = group.entries.get(kept - 1).and_then(|e| parse_timestamp(e.row.get("_time")));
-        self.oldest_wanted_ns = oldest.unwrap_or(i64::MIN);
+        let last = group.entries.get(kept - 1).and_then(|e| parse_timestamp(e.row.get("_time")));
+        if self.newest.is_some() {
+            self.oldest_wanted_ns = last.unwrap_or(i64::MIN);
+        } else {
+            self.newest_wanted_ns = last.unwrap_or(i64::MAX);
+        }
         Ok(())
     }
 }
@@ -389,9 +399,19 @@ impl Sort {
     /// The number of newest rows that the sort keeps; none unless it sorts only by time, newest
     /// first, with a limit.
     pub(crate) fn newest_kept(&self) -> Option<usize> {
+        self.kept_by_time(true)
+    }
+
+    /// As [`Sort::newest_kept`], for the oldest rows.
+    pub(crate) fn oldest_kept(&self) -> Option<usize> {
+        self.kept_by_time(false)
+    }
+
+    fn kept_by_time(&self, newest_first: bool) -> Option<usize> {
         let keys = once(&self.keys);
-        let [SortKey { name, descending: true }] = &keys[..] else { return None };
-        let is_by_time = name == "_time" && self.partition.is_empty();
+        let [SortKey { name, descending }] = &keys[..] else { return None };
+        let is_by_time =
+            name == "_time" && *descending == newest_first && self.partition.is_empty();
         let kept = self.limit.is_some().then(|| self.kept())?;
         (is_by_time && kept > 0).then_some(kept)
     }
@@ -446,12 +466,16 @@ impl Processor for Sorter {
             }
             self.add(&block, row, &columns, &partition, next)?;
         }
-        self.note_oldest_wanted(next)?;
+        self.note_last_wanted(next)?;
         Ok(ControlFlow::Continue(()))
     }
 
     fn oldest_wanted_ns(&self) -> i64 {
         self.oldest_wanted_ns
+    }
+
+    fn newest_wanted_ns(&self) -> i64 {
+        self.newest_wanted_ns
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {

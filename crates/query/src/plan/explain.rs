@@ -170,6 +170,11 @@ impl Explanation {
                      the newest rows that pipe {} keeps",
                     place + 1
                 ),
+                Order::Stream if let Some(place) = plan.oldest_at => format!(
+                    "as the last pipe gives them; the oldest units are read first, until no other \
+                     unit can hold one of the oldest rows that pipe {} keeps",
+                    place + 1
+                ),
                 Order::Stream if plan.oldest_first => {
                     "as the last pipe gives them; the oldest units are read first".to_owned()
                 }

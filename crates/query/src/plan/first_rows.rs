@@ -1,6 +1,6 @@
 //! How few rows of a `sort` are wanted: a `limit` behind it, or the limit of the client, applies to
 //! the sort itself. The sort then holds no more rows than that. If it sorts by time, newest first,
-//! units that hold only older lines are not read.
+//! units that hold only older lines are not read; if oldest first, those that hold only newer ones.
 
 use crate::exec::Context;
 use crate::pipe::{Limit, Offset, Pipe, Sort};
@@ -25,15 +25,28 @@ pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
 
 /// The index of the `sort` that keeps the newest of the lines, and the number it keeps.
 pub(super) fn newest(pipes: &[Pipe], context: &Context) -> Option<(usize, usize)> {
+    by_time(pipes, context, Sort::newest_kept).filter(|_| !context.oldest_first)
+}
+
+/// The index of the `sort` that keeps the oldest of the lines, and the number it keeps.
+pub(super) fn oldest(pipes: &[Pipe], context: &Context) -> Option<(usize, usize)> {
+    by_time(pipes, context, Sort::oldest_kept)
+}
+
+/// The index of the first `sort`, if it keeps only so many lines by their time.
+fn by_time(
+    pipes: &[Pipe],
+    context: &Context,
+    kept: impl Fn(&Sort) -> Option<usize>,
+) -> Option<(usize, usize)> {
     let place = pipes.iter().position(|pipe| !pipe.is_row_wise())?;
     let sort = pipes[place].get::<Sort>()?;
     let sort = match wanted(&pipes[place + 1..], context) {
         Some(rows) => sort.limited(rows),
         None => sort.clone(),
     };
-    let is_read_so = context.order.is_none() && !context.oldest_first;
     let keeps_time = pipes[..place].iter().all(Pipe::keeps_time);
-    let count = sort.newest_kept().filter(|_| is_read_so && keeps_time)?;
+    let count = kept(&sort).filter(|_| context.order.is_none() && keeps_time)?;
     Some((place, count))
 }
 
@@ -85,5 +98,21 @@ mod tests {
         check("* | copy a as _time | sort by (_time desc) | limit 5", None);
         check("* | limit 9 | sort by (_time desc) | limit 5", None);
         check("* | stats by (_time:1m) count() | sort by (_time desc) | limit 5", None);
+    }
+
+    #[test]
+    fn the_sort_that_keeps_the_oldest_rows() {
+        let check = |text: &str, expected: Option<(usize, usize)>| {
+            let query = Query::parse(text, 0).unwrap();
+            let found = oldest(query.pipes(), &Context::default());
+            assert_eq!(found, expected, "{text}");
+        };
+        check("* | sort by (_time) | limit 5", Some((0, 5)));
+        check("* | first 5 by (_time)", Some((0, 5)));
+        check("* | filter a:1 | sort by (_time) offset 2 limit 5", Some((1, 7)));
+        check("* | sort by (_time)", None);
+        check("* | sort by (_time desc) | limit 5", None);
+        check("* | sort by (_time, a) | limit 5", None);
+        check("* | copy a as _time | sort by (_time) | limit 5", None);
     }
 }

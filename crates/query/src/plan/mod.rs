@@ -93,6 +93,9 @@ pub(crate) struct Plan<'q> {
     /// Index of the `sort` that keeps only the newest rows. Units are read as for
     /// [`Order::Newest`]: the newest first, until no other unit can hold one of the rows.
     pub newest_at: Option<usize>,
+    /// Index of the `sort` that keeps only the oldest rows. The oldest units are read first, until
+    /// no other unit can hold one of the rows.
+    pub oldest_at: Option<usize>,
     /// Index of the pipe of which each thread can have its own instance.
     pub merged_at: Option<usize>,
 }
@@ -121,10 +124,12 @@ impl<'q> Plan<'q> {
             .filter(|_| order == Order::Stream)
             .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
         let newest_at = newest_rows.map(|(place, _)| place);
+        let oldest_at = first_rows::oldest(pipes, context).map(|(place, _)| place);
         let collects = pipes.iter().position(|pipe| !pipe.is_row_wise());
         // Threads that take units in no order would read all units.
-        let merges =
-            |&place: &usize| newest_at.is_none() && pipes[place].merges() == Merges::AnyOrder;
+        let merges = |&place: &usize| {
+            newest_at.or(oldest_at).is_none() && pipes[place].merges() == Merges::AnyOrder
+        };
         Plan {
             range: context.range.intersect(query.filter().time_range()),
             whose,
@@ -135,10 +140,11 @@ impl<'q> Plan<'q> {
             counted: CountedBy::of(pipes.first()),
             rolled: Rolled::of(query),
             order,
-            oldest_first: context.order.is_some() || context.oldest_first,
+            oldest_first: context.order.is_some() || context.oldest_first || oldest_at.is_some(),
             newest_lines,
             lines_wanted,
             newest_at,
+            oldest_at,
             merged_at: collects.filter(merges),
             rows_wanted: (0..pipes.len())
                 .map(|place| first_rows::wanted(&pipes[place + 1..], context))

@@ -5,9 +5,11 @@
 
 pub mod access;
 pub mod admin;
+mod alerts;
 mod dashboards;
 mod files;
 pub mod ingest;
+mod links;
 mod loki;
 mod page;
 pub mod programs;
@@ -246,6 +248,8 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(programs::routes())
         .merge(sinks::routes())
         .merge(dashboards::routes())
+        .merge(links::routes())
+        .merge(alerts::routes())
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
         .merge(loki::routes(inserting))

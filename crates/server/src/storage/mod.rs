@@ -14,8 +14,13 @@ pub mod verify;
 pub const STATE_FILES: [&str; 3] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE];
 /// Folders of the data directory whose files backups contain: what people made on the page or over
 /// the API.
-pub const STATE_FOLDERS: [&str; 4] =
-    ["alert-rules", "alerts", crate::dashboards::FOLDER, PROGRAMS_FOLDER];
+pub const STATE_FOLDERS: [&str; 5] = [
+    crate::alerts::RULES_FOLDER,
+    crate::alerts::FOLDER,
+    crate::dashboards::FOLDER,
+    crate::links::FOLDER,
+    PROGRAMS_FOLDER,
+];
 /// Name of the folder of programs.
 pub const PROGRAMS_FOLDER: &str = "programs";
 /// Name of the list of the runs of programs over the past.
