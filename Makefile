@@ -8,7 +8,7 @@ export CARGO_TERM_COLOR ?= auto
 BIN := $(CARGO_TARGET_DIR)/release/loginson
 # What tests drive: built with the tests, so that the workspace is compiled once for all of them.
 TEST_BIN := $(CARGO_TARGET_DIR)/debug/loginson
-TESTED := --workspace --locked --features loginson-lab/real-servers,loginson/real-servers,loginson-engines/real-servers,loginson-sinks/real-kafka
+TESTED := --workspace --locked --features loginson-lab/real-servers,loginson/real-servers,loginson-engines/real-servers,loginson-sinks/real-kafka,loginson-alerts/real-servers
 WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/test-results/*' 2>/dev/null)
 
 # How long `make test-long` runs.

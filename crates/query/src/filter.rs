@@ -23,7 +23,7 @@ mod word;
 
 use std::fmt;
 
-use record::batch::OWN_TYPE;
+use record::batch::OWN_TYPES;
 
 pub(crate) use columns::{ColumnSelector, Fields, Pulse};
 pub use day_range::DayRange;
@@ -109,9 +109,9 @@ impl Recurring {
 
 impl Filter {
     /// Whose lines a query with this filter reads. Loginson's own lines are included if a test of
-    /// the filter that is not negated names their type as a word, a value or one of several values:
-    /// `_type:summary`, `_type:=summary`, `_type:in(summary, json)`, `{_type="summary"}`. A query
-    /// inside a filter decides this for itself.
+    /// the filter that is not negated names one of their types as a word, a value or one of several
+    /// values: `_type:summary`, `_type:=alert`, `_type:in(summary, json)`, `{_type="summary"}`. A
+    /// query inside a filter decides this for itself.
     pub fn whose(&self) -> Whose {
         if self.names_own() { Whose::All } else { Whose::Sent }
     }
@@ -120,8 +120,8 @@ impl Filter {
         match self {
             Filter::And(filters) | Filter::Or(filters) => filters.iter().any(Filter::names_own),
             Filter::Field { name, test } if name == "_type" => match test {
-                Test::Phrase(value) | Test::Exact(value) => value == OWN_TYPE,
-                Test::In(values) => values.iter().any(|value| value == OWN_TYPE),
+                Test::Phrase(value) | Test::Exact(value) => OWN_TYPES.contains(&value.as_str()),
+                Test::In(values) => values.iter().any(|value| OWN_TYPES.contains(&value.as_str())),
                 _ => false,
             },
             _ => false,

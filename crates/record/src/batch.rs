@@ -49,9 +49,14 @@ pub const BATCH_NAMES_MAX: usize = 20_000;
 /// The default fields that identify the stream of a line.
 pub const STREAM_FIELDS: [&str; 3] = ["_type", "hostname", "app_name"];
 
-/// The type of the lines that Loginson makes itself: rows of the summary. Only queries that name
-/// this type see them.
+/// The type of rows of the summary.
 pub const OWN_TYPE: &str = "summary";
+
+/// The type of rows of alerts: changes of their states, and rows of recording rules.
+pub const ALERT_TYPE: &str = "alert";
+
+/// The types of the lines that Loginson makes itself. Only queries that name such a type see them.
+pub const OWN_TYPES: [&str; 2] = [OWN_TYPE, ALERT_TYPE];
 
 /// The field with the stream of a line, for lines that have their own.
 pub const STREAM: &str = "_stream";

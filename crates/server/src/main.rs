@@ -5,6 +5,7 @@
 //! reading; [`http`] answers requests, [`cli`] holds the commands, and [`config`] reads and checks
 //! the settings.
 
+mod alerts;
 mod cli;
 mod cluster;
 mod collect;

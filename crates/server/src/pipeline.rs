@@ -56,6 +56,7 @@ use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::Store;
 
+use crate::alerts;
 use crate::cluster::engines::{KafkaAppend, Owner, OwnerSettings, RetentionSettings};
 use crate::cluster::{Cluster, Engines, Lines};
 use crate::config::{Config, EnginesConfig};
@@ -179,11 +180,13 @@ impl Pipeline {
                 notes: Arc::clone(&arrivals) as _,
                 notes_itself: false,
                 arrivals: Arc::new(move || Arc::clone(&arrivals) as Arc<dyn Arrivals>),
-                rows: Box::new(rows),
+                rows: Arc::new(rows),
                 state: kept,
                 programs: Arc::new(Folder::new(&config.programs.folder)),
                 cursors: Arc::new(Folder::new(&config.data_dir.join(cursor_file::FOLDER))),
                 dashboards: Arc::new(Folder::new(&config.data_dir.join(dashboards::FOLDER))),
+                alert_rules: Arc::new(Folder::new(&config.data_dir.join(alerts::RULES_FOLDER))),
+                alerts: Arc::new(Folder::new(&config.data_dir.join(alerts::FOLDER))),
             };
             let work = Arc::new(stages.beside());
             workers.set(Some(Workers::start(&work_options, place, work)?));

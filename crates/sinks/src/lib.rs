@@ -49,7 +49,7 @@ pub use elasticsearch::{
 pub use engines::Secret;
 pub use file::{FileOptions, Files};
 pub use http::compress::Encoding;
-pub use http::{ClientOptions, Credentials};
+pub use http::{Client, ClientOptions, Credentials, Method, Reply, Request, Trouble};
 pub use jsonlines::{JsonLines, JsonLinesOptions, Receiver};
 pub use kafka::{Kafka, KafkaOptions, Mechanism, RecordTime, Sasl};
 pub use kibana::{FieldKind, RowSchema, kibana_objects};

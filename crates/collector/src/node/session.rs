@@ -11,7 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use record::batch::OWN_TYPE;
+use record::batch::OWN_TYPES;
 use record::frame::{FRAME_INTERNAL, Hints};
 use record::{Frame, Numbers, Transport};
 
@@ -292,8 +292,8 @@ fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
 fn are_own(hints: &Hints) -> bool {
     let mut extra = hints.extra_fields.iter();
     hints.summarised_through.is_some()
-        || hints.log_type.as_deref() == Some(OWN_TYPE)
-        || extra.any(|(name, value)| name == "_type" && value == OWN_TYPE)
+        || hints.log_type.as_deref().is_some_and(|name| OWN_TYPES.contains(&name))
+        || extra.any(|(name, value)| name == "_type" && OWN_TYPES.contains(&value.as_str()))
 }
 
 #[cfg(test)]
@@ -384,9 +384,10 @@ mod tests {
             builder.push_lines(&origin, 1, b"{}\n");
             builder.finish(7, 1).unwrap()
         };
-        let own = |name: &str| vec![(name.to_owned(), OWN_TYPE.to_owned())];
+        let own = |name: &str| vec![(name.to_owned(), OWN_TYPES[0].to_owned())];
         for (hints, is_taken) in [
-            (Hints { log_type: Some(OWN_TYPE.into()), ..Hints::default() }, false),
+            (Hints { log_type: Some(OWN_TYPES[0].into()), ..Hints::default() }, false),
+            (Hints { log_type: Some(OWN_TYPES[1].into()), ..Hints::default() }, false),
             (Hints { extra_fields: own("type"), ..Hints::default() }, true),
             (Hints { extra_fields: own("_type"), ..Hints::default() }, false),
             (Hints { summarised_through: Some(9), ..Hints::default() }, false),

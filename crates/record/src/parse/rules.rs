@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
+use crate::batch::OWN_TYPES;
 use crate::frame::Hints;
 
 /// Rules of one configuration. More are an error when the configuration is read.
@@ -142,7 +143,7 @@ pub enum RuleError {
     /// An invalid name of a type.
     #[error(
         "type rule {number}: '{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, \
-         '.', '_' or '-' (but not 'summary', which Loginson uses itself)"
+         '.', '_' or '-' (but not 'summary' and 'alert', which Loginson uses itself)"
     )]
     Name {
         /// Number of the rule, from 1.
@@ -335,7 +336,7 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
     if name.is_empty()
         || name.len() > TYPE_NAME_BYTES_MAX
         || !name.bytes().all(allowed)
-        || name == "summary"
+        || OWN_TYPES.contains(&name.as_str())
     {
         return Err(RuleError::Name { number: index + 1, name });
     }
@@ -448,6 +449,7 @@ mod tests {
         let rows = [
             (rule("", |_| ()), "type rule 1"),
             (rule("summary", |_| ()), "Loginson uses itself"),
+            (rule("alert", |_| ()), "Loginson uses itself"),
             (rule("a b", |_| ()), "'a b'"),
             (rule(&"x".repeat(TYPE_NAME_BYTES_MAX + 1), |_| ()), "1 to 64"),
             (rule("x", |r| r.remote_ip = vec!["10.0.0.0/33".into()]), "10.0.0.0/33"),

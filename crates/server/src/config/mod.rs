@@ -5,6 +5,7 @@
 //! values from that. Every key is described in `docs/configuration.md`.
 
 mod access;
+pub mod alerts;
 mod authority;
 mod cluster;
 mod collect;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use alerts::AlertOptions;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::{ForwardConfig, Secret};
 use collector::socket_drops::UDP_SOCKETS_MAX;
@@ -107,6 +109,8 @@ pub struct Config {
     pub programs: ProgramOptions,
     /// Where rows and lines go besides the store.
     pub sinks: Vec<SinkOptions>,
+    /// How rules are evaluated, and who is told.
+    pub alerts: AlertOptions,
     /// How connections of syslog over TCP and over TLS are served.
     pub syslog_tcp: TcpConfig,
     /// Sockets for datagrams; 0 for as many as suit the processors.
@@ -319,6 +323,7 @@ impl TryFrom<RawConfig> for Config {
             placement,
             programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
             sinks: crate::sinks::config::check(raw.sinks)?,
+            alerts: AlertOptions::try_from(&raw.alerts)?,
             types: raw.types,
             journald: raw.journald.enabled.then_some(JournalConfig {
                 program: raw.journald.program.into(),

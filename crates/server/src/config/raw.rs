@@ -11,6 +11,7 @@ use record::TypeRule;
 use record::parse::FieldNames;
 use serde::{Deserialize, Serialize};
 
+use crate::config::alerts::RawAlerts;
 use crate::config::cluster::RawCluster;
 use crate::config::collect::RawCollect;
 use crate::config::nearest::nearest;
@@ -41,6 +42,7 @@ pub struct RawConfig {
     pub memory: RawMemory,
     pub summary: RawSummary,
     pub awk: RawAwk,
+    pub alerts: RawAlerts,
     pub syslog: RawSyslog,
     pub journald: RawJournald,
     pub placement: RawPlacement,
@@ -335,6 +337,7 @@ impl Default for RawConfig {
             memory: RawMemory::default(),
             summary: RawSummary::default(),
             awk: RawAwk::default(),
+            alerts: RawAlerts::default(),
             syslog: RawSyslog::default(),
             journald: RawJournald::default(),
             placement: RawPlacement::default(),

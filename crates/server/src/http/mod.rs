@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod admin;
+mod alerts;
 mod dashboards;
 mod files;
 pub mod ingest;
@@ -246,6 +247,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(programs::routes())
         .merge(sinks::routes())
         .merge(dashboards::routes())
+        .merge(alerts::routes())
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
         .merge(loki::routes(inserting))

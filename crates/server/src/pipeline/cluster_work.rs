@@ -40,11 +40,13 @@ impl Work for ClusterWork {
             notes: Arc::new(LogNotes::new(Arc::clone(engines))),
             notes_itself: true,
             arrivals: Arc::new(sink_arrivals),
-            rows: Box::new(LogRows::new(Arc::clone(engines))),
+            rows: Arc::new(LogRows::new(Arc::clone(engines))),
             state: marks(Marks::STATE),
             programs: marks(Marks::PROGRAMS),
             cursors: marks(Marks::SINKS),
             dashboards: marks(Marks::DASHBOARDS),
+            alert_rules: marks(Marks::ALERT_RULES),
+            alerts: marks(Marks::ALERTS),
         };
         let workers = Workers::start(&self.options, place, Arc::new(self.stages.beside()))?;
         self.slot.set(Some(workers));

@@ -84,7 +84,7 @@ pub struct Parts<'a> {
     /// Tells of new lines.
     pub notes: Arc<dyn Notes>,
     /// Receives the rows.
-    pub rows: Box<dyn RowStore>,
+    pub rows: Arc<dyn RowStore>,
     /// The memory of queries.
     pub memory: &'a Arc<Budget>,
     /// Limits of queries.

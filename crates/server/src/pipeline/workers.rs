@@ -11,8 +11,10 @@ use platform::memory::Budget;
 use super::arrivals::{Arrivals, Notes};
 use super::programs::{self, Parts, ProgramStage};
 use super::stage::{StageThread, Stages};
+use crate::alerts::{self, AlertStage};
 use crate::cluster::Lines;
 use crate::config::Config;
+use crate::config::alerts::AlertOptions;
 use crate::config::programs::ProgramOptions;
 use crate::dashboards::Dashboards;
 use crate::programs::runner::RowStore;
@@ -32,6 +34,7 @@ pub struct WorkOptions {
     delay_s: u64,
     programs: ProgramOptions,
     sinks: Vec<SinkOptions>,
+    alerts: AlertOptions,
     rejected_dir: PathBuf,
 }
 
@@ -51,6 +54,7 @@ impl WorkOptions {
             delay_s: config.summary.flush_delay_s,
             programs: config.programs.clone(),
             sinks: config.sinks.clone(),
+            alerts: config.alerts.clone(),
             rejected_dir: config.data_dir.join(cursor_file::FOLDER),
         }
     }
@@ -71,8 +75,8 @@ pub struct WorkPlace {
     pub notes_itself: bool,
     /// New lines, for one sink.
     pub arrivals: Arc<dyn Fn() -> Arc<dyn Arrivals> + Send + Sync>,
-    /// Receives rows of programs.
-    pub rows: Box<dyn RowStore>,
+    /// Receives rows of programs and of alerts.
+    pub rows: Arc<dyn RowStore>,
     /// What is pending, and the list of runs.
     pub state: Arc<dyn Keep>,
     /// Programs that are saved over the API.
@@ -81,6 +85,10 @@ pub struct WorkPlace {
     pub cursors: Arc<dyn Keep>,
     /// Dashboards.
     pub dashboards: Arc<dyn Keep>,
+    /// Rule files of alerts that are saved over the API.
+    pub alert_rules: Arc<dyn Keep>,
+    /// States of alerts, and silences.
+    pub alerts: Arc<dyn Keep>,
 }
 
 /// Programs and sinks that run.
@@ -91,6 +99,8 @@ pub struct Workers {
     pub sinks: SinkStage,
     /// Dashboards of the page, which are kept where programs are.
     pub dashboards: Dashboards,
+    /// Evaluates alerts.
+    pub alerts: AlertStage,
     stages: Arc<Stages>,
     thread: StageThread,
 }
@@ -104,6 +114,7 @@ impl Workers {
         place: WorkPlace,
         stages: Arc<Stages>,
     ) -> Result<Arc<Workers>> {
+        let (lines, rows) = (place.lines.clone(), Arc::clone(&place.rows));
         let programs = ProgramStage::open(Parts {
             stages: &stages,
             clock: &options.clock,
@@ -130,13 +141,24 @@ impl Workers {
         };
         let sinks = SinkStage::start(&options.sinks, &sources)?;
         let dashboards = Dashboards::new(place.dashboards);
-        Ok(Arc::new(Workers { programs, sinks, dashboards, stages, thread }))
+        let alerts = AlertStage::start(alerts::Parts {
+            options: &options.alerts,
+            lines,
+            memory: &options.memory,
+            query_limits: options.query_limits,
+            rows,
+            rules: place.alert_rules,
+            state: place.alerts,
+            stages: &stages,
+        })?;
+        Ok(Arc::new(Workers { programs, sinks, dashboards, alerts, stages, thread }))
     }
 
     /// Ends them. What is pending is computed, and what was not delivered is delivered, after the
     /// next start.
     pub fn close(&self) {
         self.stages.stop();
+        self.alerts.close();
         self.sinks.close();
         self.thread.join();
         self.programs.close();

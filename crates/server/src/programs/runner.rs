@@ -12,6 +12,7 @@ use std::time::Duration;
 use collector::{ALONE_BYTES_MAX, Intake};
 use platform::Clock;
 use query::RunError;
+use record::Origin;
 
 use super::compiled::Compiled;
 use super::compute::{BUCKETS_MAX, BucketResult, Engine, schedule};
@@ -30,16 +31,17 @@ const PROGRAM_PAUSE_MAX_S: i64 = 60;
 
 /// Makes rows durable.
 pub trait RowStore: Send + Sync {
-    /// Stores lines of rows, all or none. They are at most [`ALONE_BYTES_MAX`]. Blocks.
-    fn store(&self, lines: &[u8], now_ns: i64) -> Result<(), String>;
+    /// Stores lines of rows with that origin, all or none. They are at most [`ALONE_BYTES_MAX`].
+    /// Blocks.
+    fn store(&self, origin: &Origin, lines: &[u8], now_ns: i64) -> Result<(), String>;
 
     /// Accepts no more rows.
     fn close(&self);
 }
 
 impl RowStore for Intake {
-    fn store(&self, lines: &[u8], now_ns: i64) -> Result<(), String> {
-        let stored = self.deliver_alone(&rows::origin(), now_ns, lines);
+    fn store(&self, origin: &Origin, lines: &[u8], now_ns: i64) -> Result<(), String> {
+        let stored = self.deliver_alone(origin, now_ns, lines);
         stored.wait().map_err(|error| error.to_string())
     }
 
@@ -50,14 +52,14 @@ impl RowStore for Intake {
 
 /// Stores rows; shared by all programs.
 pub struct RowWriter {
-    own: Box<dyn RowStore>,
+    own: Arc<dyn RowStore>,
     clock: Arc<dyn Clock>,
     last_revision: Mutex<u64>,
 }
 
 impl RowWriter {
     /// A writer to `own`, whose numbers are greater than `last_revision`.
-    pub fn new(own: Box<dyn RowStore>, clock: Arc<dyn Clock>, last_revision: u64) -> RowWriter {
+    pub fn new(own: Arc<dyn RowStore>, clock: Arc<dyn Clock>, last_revision: u64) -> RowWriter {
         RowWriter { own, clock, last_revision: Mutex::new(last_revision) }
     }
 
@@ -76,7 +78,7 @@ impl RowWriter {
 
     /// Makes lines durable, all or none. They are at most [`ALONE_BYTES_MAX`].
     pub fn write(&self, lines: &[u8]) -> Result<(), String> {
-        self.own.store(lines, self.clock.now_ns())
+        self.own.store(&rows::origin(), lines, self.clock.now_ns())
     }
 
     /// Accepts no more rows.

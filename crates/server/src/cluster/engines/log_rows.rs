@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::FrameLog;
-use record::FrameBuilder;
+use record::{FrameBuilder, Origin};
 
 use super::Engines;
-use crate::programs::rows;
 use crate::programs::runner::RowStore;
 
 /// Appends frames of rows, as a producer of its own.
@@ -29,7 +28,7 @@ impl LogRows {
 }
 
 impl RowStore for LogRows {
-    fn store(&self, lines: &[u8], now_ns: i64) -> Result<(), String> {
+    fn store(&self, origin: &Origin, lines: &[u8], now_ns: i64) -> Result<(), String> {
         // One at a time, so that the frames of a partition are in the order of their numbers.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, is_open) = *state;
@@ -39,7 +38,7 @@ impl RowStore for LogRows {
         let log = &self.engines.log;
         let partitions = FrameLog::partitions(log).map_err(|error| error.to_string())?;
         let mut builder = FrameBuilder::new();
-        builder.push_lines(&rows::origin(), now_ns, lines);
+        builder.push_lines(origin, now_ns, lines);
         let Some(frame) = builder.finish(self.node, number) else { return Ok(()) };
         // A number is used once, also when it is not known whether the frame is in the log.
         state.0 += 1;

@@ -22,6 +22,10 @@ impl Marks {
     pub const PROGRAMS: &str = "programs/";
     /// Dashboards of the page.
     pub const DASHBOARDS: &str = "dashboards/";
+    /// Rule files of alerts that were saved over the API.
+    pub const ALERT_RULES: &str = "alert-rules/";
+    /// States of alerts, and silences.
+    pub const ALERTS: &str = "alerts/";
     /// Cursors of sinks.
     pub const SINKS: &str = "sinks/";
 

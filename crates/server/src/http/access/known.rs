@@ -156,6 +156,25 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["summary", "types"] => return Some(vec![&["start", "end"]]),
             ["summary", "rows"] => return Some(vec![&["type", "start", "end"]]),
             ["summary", "rerun"] => return Some(vec![&["type", "start", "end", "background"]]),
+            ["rules"] => {
+                return Some(vec![&[
+                    "type",
+                    "rule_name[]",
+                    "rule_group[]",
+                    "file[]",
+                    "exclude_alerts",
+                ]]);
+            }
+            ["alerts", "history"] => {
+                return Some(vec![&[
+                    "start",
+                    "end",
+                    "rule",
+                    "limit",
+                    "extra_filters",
+                    "extra_stream_filters",
+                ]]);
+            }
             ["programs", "test"] => return Some(Vec::new()),
             ["programs", _] => return Some(vec![&["language"]]),
             ["programs", _, "rows"] => {

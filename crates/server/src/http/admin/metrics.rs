@@ -79,6 +79,7 @@ fn text(app: &App) -> String {
         if let Some(workers) = pipeline.workers() {
             crate::http::programs::metrics::text(&workers.programs, &mut out);
             crate::http::sinks::metrics(&workers.sinks, &mut out);
+            crate::http::alerts::metrics::text(&workers.alerts, &mut out);
         }
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use collector::body::{Encoding, Shape};
+use record::batch::OWN_TYPES;
 use record::parse::TYPE_NAME_BYTES_MAX;
 use record::{Format, Hints, MessageFormat, Origin, Transport};
 
@@ -158,12 +159,11 @@ fn message_format(request: &Request) -> ApiResult<Option<MessageFormat>> {
 /// Checks that a name can be a type; the rules of the configuration accept the same names.
 fn check_type(name: &str) -> ApiResult<()> {
     let known = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
-    if name.len() > TYPE_NAME_BYTES_MAX || !name.bytes().all(known) || name == summary::SUMMARY_TYPE
-    {
+    if name.len() > TYPE_NAME_BYTES_MAX || !name.bytes().all(known) || OWN_TYPES.contains(&name) {
         return Err(ApiError::bad_request(format!(
             "'{name}' is not a valid type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, '.', '_' or '-' \
              (but not '{}', which Loginson uses itself)",
-            summary::SUMMARY_TYPE
+            OWN_TYPES.join("' and '")
         )));
     }
     Ok(())

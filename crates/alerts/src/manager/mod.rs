@@ -1,0 +1,252 @@
+//! All groups with their states: evaluates those that are due, and says who is to be told.
+//!
+//! One lock guards the states. No query runs and nothing is written while it is held, so views of
+//! the API never wait for either. A group is evaluated by one thread at a time.
+//!
+//! What is kept for the next start is written after the changes went out: a crash between the two
+//! gives the same changes once more.
+
+mod state;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sinks::{Clock, Stop};
+
+use crate::alert::State;
+use crate::engine::{Engine, Output};
+use crate::evaluation::record;
+use crate::notify::{Notifier, due};
+use crate::rule::{Group, Kind, Rule, RuleFile};
+use crate::silence::{Silence, SilenceError, Silences};
+use crate::snapshot;
+use state::{Evaluation, GroupState, Inner};
+
+pub use view::{AlertView, GroupView, RuleView, Totals};
+
+/// Rules of all files.
+const RULES_MAX: usize = 5_000;
+/// How often an idle thread looks for a group that is due.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Rules, their states, silences and notifiers.
+pub struct Alerts {
+    external_url: String,
+    clock: Arc<dyn Clock>,
+    notifiers: Vec<Notifier>,
+    inner: Mutex<Inner>,
+}
+
+impl Alerts {
+    /// Alerts without rules. `external_url` is the address of the page, for links; empty if it is
+    /// not known.
+    pub fn new(
+        external_url: String,
+        silences: Silences,
+        notifiers: Vec<Notifier>,
+        clock: Arc<dyn Clock>,
+    ) -> Alerts {
+        let inner = Inner { silences, ..Inner::default() };
+        Alerts { external_url, clock, notifiers, inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces all rules. A rule that was there before keeps its state; that of a new group comes
+    /// from `kept`, which returns what [`Output::keep`] was given for its id. The alerts of rules
+    /// that are no more end, without a notification: their changes go to `output`. Returns states
+    /// that could not be read; their rules begin anew. An error changes nothing.
+    pub fn set_rules(
+        &self,
+        files: Vec<RuleFile>,
+        kept: &dyn Fn(&str) -> Option<Vec<u8>>,
+        output: &dyn Output,
+    ) -> Result<Vec<String>, String> {
+        let groups: Vec<Group> = files.into_iter().flat_map(|file| file.groups).collect();
+        let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
+        if rules > RULES_MAX {
+            return Err(format!("there are {rules} rules, and at most {RULES_MAX}; remove some"));
+        }
+        let mut faults = Vec::new();
+        let mut restored = BTreeMap::new();
+        let known: Vec<String> = self.lock().groups.keys().cloned().collect();
+        for group in groups.iter().filter(|group| !known.contains(&group.id)) {
+            match kept(&group.id).map(|bytes| snapshot::read(&bytes)) {
+                Some(Ok(states)) => {
+                    restored.insert(group.id.clone(), states);
+                }
+                Some(Err(fault)) => faults.push(format!("group '{}': {fault}", group.name)),
+                None => {}
+            }
+        }
+        let now_ns = self.clock.now_ns();
+        let mut inner = self.lock();
+        let mut old = std::mem::take(&mut inner.groups);
+        let mut ended = Vec::new();
+        for group in groups {
+            let before = old.remove(&group.id);
+            ended.extend(before.iter().flat_map(|before| before.ended(Some(&group), now_ns)));
+            let id = group.id.clone();
+            let states = restored.remove(&id).unwrap_or_default();
+            inner.groups.insert(id, GroupState::new(group, before, states));
+        }
+        drop(inner);
+        ended.extend(old.values().flat_map(|before| before.ended(None, now_ns)));
+        if !ended.is_empty() {
+            output.changes(&ended);
+        }
+        for id in old.keys() {
+            output.keep(id, None);
+        }
+        Ok(faults)
+    }
+
+    /// Takes a silence under `id`; returns all silences, which the caller keeps.
+    pub fn put_silence(&self, silence: Silence, id: &str) -> Result<Silences, SilenceError> {
+        let mut inner = self.lock();
+        inner.silences.put(silence, id, self.clock.now_ns())?;
+        Ok(inner.silences.clone())
+    }
+
+    /// Ends a silence; returns all silences, which the caller keeps.
+    pub fn end_silence(&self, id: &str) -> Result<Silences, SilenceError> {
+        let mut inner = self.lock();
+        inner.silences.end(id, self.clock.now_ns())?;
+        Ok(inner.silences.clone())
+    }
+
+    /// Evaluates groups when they are due, until `stop` is requested. Several threads may call
+    /// this.
+    pub fn run(&self, engine: &dyn Engine, output: &dyn Output, stop: &Stop) {
+        while !stop.is_requested() {
+            if !self.evaluate_next(engine, output, stop) {
+                self.clock.wait(LOOK, stop);
+            }
+        }
+    }
+
+    /// Evaluates the group that is due for the longest time; returns whether there was one.
+    pub fn evaluate_next(&self, engine: &dyn Engine, output: &dyn Output, stop: &Stop) -> bool {
+        let Some((group, time_ns)) = self.lock().take_due(self.clock.now_ns()) else {
+            return false;
+        };
+        let _running = Running { alerts: self, group_id: &group.id };
+        for rule in &group.rules {
+            if stop.is_requested() {
+                break;
+            }
+            self.evaluate(&group, rule, time_ns, engine, output);
+        }
+        self.tell(&group.id, time_ns);
+        self.keep(&group.id, output);
+        true
+    }
+
+    fn evaluate(
+        &self,
+        group: &Group,
+        rule: &Rule,
+        time_ns: i64,
+        engine: &dyn Engine,
+        output: &dyn Output,
+    ) {
+        let start = Instant::now();
+        let found = engine.rows(&rule.expr, time_ns, group.interval, group.series_max);
+        let took = start.elapsed();
+        let rows = found.as_ref().map_or(0, Vec::len);
+        let url = &self.external_url;
+        let (mut changes, mut recorded) = (Vec::new(), Vec::new());
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        // The rule may have been removed while its query ran.
+        let Some(state) = inner.groups.get_mut(&group.id) else { return };
+        let Some(status) = state.rules.get_mut(&rule.id) else { return };
+        let result = found.and_then(|rows| match rule.kind {
+            Kind::Alert => {
+                let step = status.state.step(group, rule, &rows, time_ns, url)?;
+                state.is_changed |= step.is_changed;
+                changes = step.changes;
+                Ok(())
+            }
+            Kind::Record => {
+                recorded = record(group, rule, &rows, time_ns, url)?;
+                Ok(())
+            }
+        });
+        inner.evaluations += 1;
+        inner.failures += u64::from(result.is_err());
+        status.evaluation = Some(Evaluation { time_ns, took, rows, error: result.err() });
+        drop(guard);
+        if !recorded.is_empty() {
+            output.recorded(&recorded);
+        }
+        if !changes.is_empty() {
+            output.changes(&changes);
+        }
+    }
+
+    /// Hands what is due of a group to the notifiers, and notes what they delivered.
+    fn tell(&self, group_id: &str, time_ns: i64) {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        for notifier in &self.notifiers {
+            for delivery in notifier.take_ended() {
+                inner.take_delivery(&notifier.policy().name, delivery);
+            }
+        }
+        let Some(state) = inner.groups.get_mut(group_id) else { return };
+        let group = state.group.clone();
+        for rule in group.rules.iter().filter(|rule| rule.kind == Kind::Alert) {
+            let Some(status) = state.rules.get_mut(&rule.id) else { continue };
+            for alert in status.state.alerts_mut() {
+                let has_ended = alert.state == State::Inactive;
+                // Nobody waits for the end: the notifier is no more, or does not tell ends.
+                alert.told.retain(|name, _| {
+                    let notifier = self.notifiers.iter().find(|n| n.policy().name == *name);
+                    notifier.is_some_and(|n| !has_ended || n.policy().sends_resolved)
+                });
+            }
+            for notifier in self.notifiers.iter().filter(|n| !n.is_busy_with(&rule.id)) {
+                let alerts = status.state.alerts();
+                let policy = notifier.policy();
+                let silences = &inner.silences;
+                let url = &self.external_url;
+                if let Some(due) = due(policy, &group, rule, alerts, silences, time_ns, url) {
+                    notifier.hand_over(due);
+                }
+            }
+        }
+    }
+
+    /// Gives the state of a group out, if it changed.
+    fn keep(&self, group_id: &str, output: &dyn Output) {
+        let bytes = self.lock().groups.get_mut(group_id).and_then(|state| {
+            let rules = state.rules.iter().map(|(id, status)| (id.as_str(), &status.state));
+            std::mem::take(&mut state.is_changed).then(|| snapshot::write(rules))
+        });
+        if let Some(bytes) = bytes {
+            output.keep(group_id, Some(&bytes));
+        }
+    }
+}
+
+/// Lets a group be evaluated again when this is dropped, also by a panic.
+struct Running<'a> {
+    alerts: &'a Alerts,
+    group_id: &'a str,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.alerts.lock().groups.get_mut(self.group_id) {
+            state.is_running = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! E-mail by SMTP: one mail for each notification, as plain text.
+//!
+//! Values of log lines stand in the body alone, which the library encodes. Of the subject, which
+//! has the names of rule and group, control characters are replaced, so that no text can add a
+//! header.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use engines::Secret;
+use lettre::message::header::ContentType;
+use lettre::message::{Mailbox, Message};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
+use lettre::{SmtpTransport, Transport};
+use sinks::Fault;
+
+use super::{Channel, Notification, Sent};
+use crate::time::rfc3339;
+
+/// Bytes of a body; the rest of a longer one is left out.
+const BODY_BYTES_MAX: usize = 256 << 10;
+/// Characters of a subject.
+const SUBJECT_CHARS_MAX: usize = 200;
+/// The longest time for each step of the protocol.
+const STEP: Duration = Duration::from_secs(20);
+
+/// How the connection to a mail server is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encryption {
+    /// From the start, as on port 465.
+    Tls,
+    /// By STARTTLS, as on port 587; a server without it is refused.
+    StartTls,
+    /// Not at all.
+    None,
+}
+
+/// How mails are sent.
+#[derive(Debug, Clone)]
+pub struct EmailOptions {
+    /// The mail server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The encryption.
+    pub encryption: Encryption,
+    /// Name and password, if the server asks for them.
+    pub login: Option<(String, Secret)>,
+    /// The sender.
+    pub from: Mailbox,
+    /// The receivers.
+    pub to: Vec<Mailbox>,
+}
+
+/// Sends mails.
+pub struct Email {
+    transport: SmtpTransport,
+    from: Mailbox,
+    to: Vec<Mailbox>,
+    password: Option<Secret>,
+    server: String,
+}
+
+impl Email {
+    /// A sender of mails; `ca` names a file of certificates in place of those of the system.
+    /// Connects to nothing yet.
+    pub fn new(options: &EmailOptions, ca: Option<&Path>) -> Result<Email, Fault> {
+        let tls = match options.encryption {
+            Encryption::None => Tls::None,
+            Encryption::Tls => Tls::Wrapper(parameters(&options.host, ca)?),
+            Encryption::StartTls => Tls::Required(parameters(&options.host, ca)?),
+        };
+        let mut builder = SmtpTransport::builder_dangerous(&options.host)
+            .port(options.port)
+            .tls(tls)
+            .timeout(Some(STEP));
+        if let Some((user, password)) = &options.login {
+            let password = password.expose().to_owned();
+            builder = builder.credentials(Credentials::new(user.clone(), password));
+        }
+        Ok(Email {
+            transport: builder.build(),
+            from: options.from.clone(),
+            to: options.to.clone(),
+            password: options.login.as_ref().map(|(_, password)| password.clone()),
+            server: format!("{}:{}", options.host, options.port),
+        })
+    }
+}
+
+impl Channel for Email {
+    fn send(&mut self, notification: &Notification) -> Sent {
+        let mut message = Message::builder().from(self.from.clone()).subject(subject(notification));
+        for to in &self.to {
+            message = message.to(to.clone());
+        }
+        let message = match message.header(ContentType::TEXT_PLAIN).body(body(notification)) {
+            Ok(message) => message,
+            Err(error) => {
+                let what = format!("the mail cannot be written: {error}");
+                return Sent::Refused(Fault::new(what, "correct `from` and `to` of the notifier"));
+            }
+        };
+        let Err(error) = self.transport.send(&message) else { return Sent::Accepted };
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            let _ = write!(text, ": {cause}");
+            source = cause.source();
+        }
+        if let Some(password) = &self.password {
+            text = password.hidden_in(&text);
+        }
+        let what = format!("the mail server {}: {}", self.server, one_line(&text));
+        // A permanent answer to the login may be corrected; one to the mail itself stays.
+        let is_login =
+            error.status().is_some_and(|code| matches!(u16::from(code), 530 | 534 | 535 | 538));
+        if error.is_permanent() && !is_login {
+            let remedy = "the server does not take this mail; see its log";
+            return Sent::Refused(Fault::new(what, remedy));
+        }
+        let remedy = match (is_login, error.is_tls()) {
+            (true, _) => "correct user and password of the notifier",
+            (_, true) => "check `tls` and `ca` of the notifier",
+            _ => "check that the server runs, its address and the network",
+        };
+        Sent::Failed { fault: Fault::new(what, remedy), retry_after: None }
+    }
+}
+
+fn parameters(host: &str, ca: Option<&Path>) -> Result<TlsParameters, Fault> {
+    let pem = engines::roots::pem(ca)?;
+    let failed = |error: lettre::transport::smtp::Error| {
+        Fault::new(format!("TLS cannot be set up: {error}"), "check the certificates of `ca`")
+    };
+    TlsParameters::builder(host.to_owned())
+        .certificate_store(CertificateStore::None)
+        .add_root_certificate(Certificate::from_pem(&pem).map_err(failed)?)
+        .build_rustls()
+        .map_err(failed)
+}
+
+/// `text` without control characters.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn subject(notification: &Notification) -> String {
+    let firing = notification.alerts.iter().filter(|notice| notice.is_firing).count();
+    let state = match firing {
+        0 => "resolved".to_owned(),
+        firing => format!("firing: {}", firing + notification.left_out),
+    };
+    let subject = format!("[{state}] {} ({})", notification.rule, notification.group);
+    one_line(&subject).chars().take(SUBJECT_CHARS_MAX).collect()
+}
+
+fn body(notification: &Notification) -> String {
+    let mut text = String::new();
+    for is_firing in [true, false] {
+        let alerts = notification.alerts.iter().filter(|notice| notice.is_firing == is_firing);
+        for notice in alerts {
+            if text.len() > BODY_BYTES_MAX {
+                text.push_str("(more alerts are left out)\n");
+                return text;
+            }
+            let (state, time_ns) = match is_firing {
+                true => ("Firing since", notice.starts_at_ns),
+                false => ("Resolved at", notice.ends_at_ns),
+            };
+            let value = notice.value;
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "{state} {}, value {value}", rfc3339(time_ns));
+            for (name, value) in &notice.annotations {
+                let _ = writeln!(text, "  {name}: {}", indented(value));
+            }
+            text.push_str("  Labels:\n");
+            for (name, value) in &notice.labels {
+                let _ = writeln!(text, "    {name} = {}", indented(value));
+            }
+            if !notice.source_url.is_empty() {
+                let _ = writeln!(text, "  Query: {}", notice.source_url);
+            }
+            text.push('\n');
+        }
+    }
+    if notification.left_out > 0 {
+        let _ = writeln!(text, "{} more alerts are left out.", notification.left_out);
+    }
+    text
+}
+
+/// A value of several lines, with its further lines moved to the right, so that they cannot be
+/// taken for lines of this mail.
+fn indented(value: &str) -> String {
+    let lines = value.lines().map(one_line);
+    lines.collect::<Vec<String>>().join("\n      ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notify::Notice;
+
+    #[test]
+    fn no_value_leaves_its_place() {
+        let evil = "x\r\nBcc: all@example.com\r\n\r\n.\r\nQUIT";
+        let pairs = || [("host".to_owned(), evil.to_owned())].into();
+        let notification = Notification {
+            rule_id: String::new(),
+            rule: evil.to_owned(),
+            group: "g".to_owned(),
+            alerts: vec![Notice {
+                labels: pairs(),
+                annotations: pairs(),
+                is_firing: true,
+                starts_at_ns: 0,
+                ends_at_ns: 0,
+                value: 1.5,
+                source_url: String::new(),
+            }],
+            left_out: 2,
+            time_ns: 0,
+        };
+        let mailbox: Mailbox = "a@example.com".parse().unwrap();
+        let message = Message::builder()
+            .from(mailbox.clone())
+            .to(mailbox)
+            .subject(subject(&notification))
+            .header(ContentType::TEXT_PLAIN)
+            .body(body(&notification))
+            .unwrap();
+        let mail = String::from_utf8(message.formatted()).unwrap();
+        let (head, rest) = mail.split_once("\r\n\r\n").unwrap();
+        let names: Vec<&str> = head
+            .lines()
+            .filter(|line| !line.starts_with(' '))
+            .map(|line| line.split_once(':').unwrap().0)
+            .collect();
+        assert!(!names.contains(&"Bcc"), "{head}");
+        assert!(subject(&notification).starts_with("[firing: 3] x  Bcc: all@example.com"));
+        assert!(!rest.lines().any(|line| line.starts_with("Bcc") || line == "." || line == "QUIT"));
+        assert!(rest.contains("Firing since 1970-01-01T00:00:00Z, value 1.5"), "{rest}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The channels against servers of the tests.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+
+use super::*;
+
+/// Answers HTTP requests with `answers`, one after another; the bodies come through the receiver.
+fn http_server(answers: &'static [&'static str]) -> (u16, Receiver<(String, Value)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                if line == "\r\n" {
+                    break;
+                }
+                head.push_str(&line);
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let text =
+                format!("HTTP/1.1 {answer}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
+            stream.write_all(text.as_bytes()).unwrap();
+            sender.send((head, serde_json::from_slice(&body).unwrap())).unwrap();
+        }
+    });
+    (port, receiver)
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Labels {
+    pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+fn notification() -> Notification {
+    let notice = |host: &str, is_firing| Notice {
+        labels: pairs(&[("alertname", "Errors"), ("h.ost", host)]),
+        annotations: pairs(&[("summary", "many \"errors\"\r\nX-Evil: 1")]),
+        is_firing,
+        starts_at_ns: 0,
+        ends_at_ns: 60_000_000_000,
+        value: 12.0,
+        source_url: "http://logs/?query=x".to_owned(),
+    };
+    Notification {
+        rule_id: "id".to_owned(),
+        rule: "Errors\r\nBcc: x@example.com".to_owned(),
+        group: "web".to_owned(),
+        alerts: vec![notice("a", true), notice("b", false)],
+        left_out: 0,
+        time_ns: 0,
+    }
+}
+
+fn made(text: &str) -> Box<dyn Channel> {
+    let config: NotifierConfig = toml::from_str(text).unwrap();
+    config.check("http://logs").unwrap()[0].channel().unwrap()
+}
+
+#[test]
+fn webhooks_get_what_alertmanager_sends() {
+    let (port, receiver) = http_server(&["200 OK", "500 Oh", "400 Bad", "404 Gone"]);
+    let text = format!("name = 'hook'\n[webhook]\nurl = 'http://127.0.0.1:{port}/services/s3cret'");
+    let mut channel = made(&text);
+    assert_eq!(channel.send(&notification()), Sent::Accepted);
+    let (head, body) = receiver.recv().unwrap();
+    assert!(head.starts_with("POST /services/s3cret HTTP/1.1"), "{head}");
+    assert_eq!(body["version"], "4");
+    assert_eq!(body["status"], "firing");
+    assert_eq!(body["receiver"], "hook");
+    assert_eq!(body["commonLabels"], serde_json::json!({"alertname": "Errors"}));
+    assert_eq!(body["alerts"][0]["endsAt"], "0001-01-01T00:00:00Z");
+    assert_eq!(body["alerts"][1]["status"], "resolved");
+    assert_eq!(body["alerts"][1]["endsAt"], "1970-01-01T00:01:00Z");
+    assert_eq!(body["alerts"][0]["fingerprint"].as_str().unwrap().len(), 16);
+    let Sent::Failed { fault, .. } = channel.send(&notification()) else { panic!() };
+    assert!(fault.what.ends_with("answered 500: no") && !fault.what.contains("s3cret"));
+    assert!(matches!(channel.send(&notification()), Sent::Refused(_)));
+    let Sent::Failed { fault, .. } = channel.send(&notification()) else { panic!() };
+    assert!(fault.remedy.contains("address"), "{fault}");
+    // The server is gone now.
+    drop(receiver);
+    let Sent::Failed { fault, .. } = channel.send(&notification()) else { panic!() };
+    assert!(!fault.to_string().contains("s3cret"), "{fault}");
+}
+
+#[test]
+fn alertmanager_gets_its_alerts() {
+    let (port, receiver) = http_server(&["200 OK"]);
+    let text = format!("name = 'am'\n[alertmanager]\nurls = ['http://127.0.0.1:{port}/below/']");
+    assert_eq!(made(&text).send(&notification()), Sent::Accepted);
+    let (head, body) = receiver.recv().unwrap();
+    assert!(head.starts_with("POST /below/api/v2/alerts HTTP/1.1"), "{head}");
+    assert_eq!(body[0]["labels"], serde_json::json!({"alertname": "Errors", "h_ost": "a"}));
+    assert_eq!(body[1]["endsAt"], "1970-01-01T00:01:00Z");
+}
+
+/// Speaks SMTP with one client; the mails come through the receiver. `refuses` answers to `RCPT`.
+fn smtp_server(refuses: Option<&'static str>) -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut say = |text: &str| stream.write_all(format!("{text}\r\n").as_bytes()).unwrap();
+        say("220 test");
+        let mut commands = String::new();
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap() == 0 {
+                return;
+            }
+            commands.push_str(&line);
+            match (line.get(..4).unwrap_or_default(), refuses) {
+                ("EHLO", _) => say("250 test"),
+                ("RCPT", Some(answer)) => say(answer),
+                ("DATA", _) => {
+                    say("354 go");
+                    let mut mail = String::new();
+                    while !mail.ends_with("\r\n.\r\n") {
+                        reader.read_line(&mut mail).unwrap();
+                    }
+                    say("250 taken");
+                    sender.send(format!("{commands}{mail}")).unwrap();
+                }
+                _ => say("250 ok"),
+            }
+        }
+    });
+    (port, receiver)
+}
+
+fn mail(port: u16) -> Box<dyn Channel> {
+    made(&format!(
+        "name = 'm'\n[email]\nserver = '127.0.0.1:{port}'\ntls = 'none'\n\
+         from = 'Logs <logs@example.com>'\nto = ['ops@example.com']"
+    ))
+}
+
+#[test]
+fn mails_arrive_and_have_no_more_headers() {
+    let (port, receiver) = smtp_server(None);
+    assert_eq!(mail(port).send(&notification()), Sent::Accepted);
+    let mail = receiver.recv().unwrap();
+    assert!(mail.contains("RCPT TO:<ops@example.com>") && !mail.contains("RCPT TO:<x@"), "{mail}");
+    assert!(mail.contains("Subject: [firing: 1] Errors  Bcc: x@example.com (web)"), "{mail}");
+    assert!(!mail.contains("\r\nBcc:") && !mail.contains("\r\nX-Evil"), "{mail}");
+    assert!(mail.contains("Firing since 1970-01-01T00:00:00Z, value"), "{mail}");
+    assert!(mail.contains("Resolved at 1970-01-01T00:01:00Z"), "{mail}");
+}
+
+#[test]
+fn answers_of_mail_servers_are_judged() {
+    let (port, _receiver) = smtp_server(Some("550 no such user"));
+    assert!(matches!(mail(port).send(&notification()), Sent::Refused(_)));
+    let (port, _receiver) = smtp_server(Some("451 try later"));
+    assert!(matches!(mail(port).send(&notification()), Sent::Failed { .. }));
+    let (port, _receiver) = smtp_server(Some("535 wrong password"));
+    let Sent::Failed { fault, .. } = mail(port).send(&notification()) else { panic!() };
+    assert!(fault.remedy.contains("password"), "{fault}");
+}

@@ -1,0 +1,149 @@
+//! Evaluates expressions over the lines of the store, by the same code as `stats_query`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use alerts::{Engine, Row, STATS_RESULT};
+use platform::memory::{Budget, Purpose};
+use query::source::{Source, TimeRange};
+use query::{Account, Context, Query, StatsQuery};
+
+use crate::cluster::Lines;
+
+/// Runs expressions on the lines of the store, within the limits of queries.
+///
+/// Evaluation does not enter the queue of queries: it is bounded by its own threads, and hundreds
+/// of rules would fill the list of queries.
+pub struct StoreEngine {
+    lines: Lines,
+    memory: Arc<Budget>,
+    limits: query::Limits,
+    /// Ends the query that runs.
+    cancelled: Arc<AtomicBool>,
+}
+
+impl StoreEngine {
+    /// An engine over `lines`.
+    pub fn new(
+        lines: Lines,
+        memory: Arc<Budget>,
+        limits: query::Limits,
+        cancelled: Arc<AtomicBool>,
+    ) -> StoreEngine {
+        StoreEngine { lines, memory, limits, cancelled }
+    }
+}
+
+impl Engine for StoreEngine {
+    fn check(&self, expr: &str) -> Result<(), String> {
+        check(expr)
+    }
+
+    fn rows(
+        &self,
+        expr: &str,
+        time_ns: i64,
+        interval: Duration,
+        rows_max: usize,
+    ) -> Result<Vec<Row>, String> {
+        let context = Context {
+            limits: query::Limits { threads: 1, ..self.limits },
+            account: Account::new(&self.memory, Purpose::Query),
+            cancelled: Arc::clone(&self.cancelled),
+            ..Context::default()
+        };
+        rows(&*self.lines.source(None), context, (expr, time_ns, interval), rows_max)
+    }
+}
+
+/// Checks that an expression can be evaluated.
+pub fn check(expr: &str) -> Result<(), String> {
+    prepared(expr, 0).map(drop)
+}
+
+/// The query of an expression at `time_ns`.
+fn prepared(expr: &str, time_ns: i64) -> Result<StatsQuery, String> {
+    let query = Query::parse(expr, time_ns).map_err(|error| error.to_string())?;
+    let stats = StatsQuery::new(&query, None).map_err(|error| error.to_string())?;
+    match stats.labels().iter().any(|label| label == "_time") {
+        true => Err("rows by `_time` would be a new series at each evaluation; leave `_time` out \
+                     of `stats by`"
+            .to_owned()),
+        false => Ok(stats),
+    }
+}
+
+/// The series of an expression. `context` has the limits of the run; its range is set here.
+pub fn rows(
+    source: &dyn Source,
+    context: Context,
+    (expr, time_ns, interval): (&str, i64, Duration),
+    rows_max: usize,
+) -> Result<Vec<Row>, String> {
+    let query = prepared(expr, time_ns)?;
+    let interval_ns = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
+    let range = match query.query().filter().time_range() == TimeRange::ALL {
+        true => TimeRange { start_ns: time_ns.saturating_sub(interval_ns), end_ns: time_ns },
+        false => TimeRange::ALL,
+    };
+    let found =
+        query.run(source, &Context { range, ..context }).map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
+    for row in &found {
+        for (name, value) in &row.values {
+            // A group without values of its own, such as `max` over none, is no series.
+            if value.is_empty() {
+                continue;
+            }
+            let number: f64 = value.parse().map_err(|_| {
+                let shown: String = value.chars().take(50).collect();
+                format!("'{name}' is '{shown}', which is no number; use a function of numbers")
+            })?;
+            let mut labels: alerts::Labels = row.labels.iter().cloned().collect();
+            labels.insert(STATS_RESULT.to_owned(), name.clone());
+            rows.push(Row { labels, value: number });
+            if rows.len() > rows_max {
+                return Err(format!(
+                    "there are more than {rows_max} series; group by fewer fields, filter more, \
+                     or raise `limit` of the group"
+                ));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_expressions_can_be_evaluated() {
+        let page = include_str!("../../../../docs/alerts.md");
+        let expressions: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("expr: '")?.strip_suffix('\''))
+            .collect();
+        assert_eq!(expressions.len(), 4);
+        for expr in expressions {
+            check(expr).unwrap_or_else(|error| panic!("{expr}: {error}"));
+        }
+    }
+
+    #[test]
+    fn expressions_end_in_stats_and_group_by_no_time() {
+        for (expr, part) in [
+            ("* | stats by (host) count() n", ""),
+            ("_time:5m error | stats count() n | filter n:>10", ""),
+            ("error", "stats"),
+            ("stats count(", "expected"),
+            ("* | stats by (_time:1m) count() n", "leave `_time` out"),
+        ] {
+            match prepared(expr, 0) {
+                Ok(_) => assert!(part.is_empty(), "{expr}"),
+                Err(error) => assert!(!part.is_empty() && error.contains(part), "{expr}: {error}"),
+            }
+        }
+    }
+}

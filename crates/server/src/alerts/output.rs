@@ -1,0 +1,90 @@
+//! Where the results of evaluation go: rows into the store, states into documents.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use alerts::{Change, Output, Recorded};
+use platform::{Clock, RealClock};
+
+use super::rows;
+use crate::programs::runner::RowStore;
+use crate::storage::keep::Keep;
+
+/// Keeps rows and states.
+pub struct RowOutput {
+    rows: Arc<dyn RowStore>,
+    state: Arc<dyn Keep>,
+    lost: AtomicU64,
+}
+
+impl RowOutput {
+    /// Rows go to `rows`, states to `state`.
+    pub fn new(rows: Arc<dyn RowStore>, state: Arc<dyn Keep>) -> RowOutput {
+        RowOutput { rows, state, lost: AtomicU64::new(0) }
+    }
+
+    /// Rows and states that could not be kept.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    /// The state of a group that was kept.
+    pub fn kept(&self, group_id: &str) -> Option<Vec<u8>> {
+        self.state.read(&document(group_id)).unwrap_or_else(|error| {
+            tracing::error!("the state of alerts cannot be read: {error}");
+            None
+        })
+    }
+
+    fn store(&self, lines: Vec<Vec<u8>>) {
+        let now_ns = RealClock::new().now_ns();
+        let (portions, too_long) = rows::portions(lines);
+        if too_long > 0 {
+            self.lost.fetch_add(too_long, Relaxed);
+            tracing::warn!(
+                "{too_long} rows of alerts are too long to be kept; shorten annotations"
+            );
+        }
+        for lines in portions {
+            if let Err(error) = self.rows.store(&rows::origin(), &lines, now_ns) {
+                self.lost.fetch_add(1, Relaxed);
+                tracing::warn!("rows of alerts were not kept: {error}");
+            }
+        }
+    }
+}
+
+impl Output for RowOutput {
+    fn changes(&self, changes: &[Change]) {
+        for change in changes {
+            tracing::debug!(
+                "alert {} is {} in place of {}",
+                platform::escape::escaped(&change.rule),
+                change.to.name(),
+                change.from.name()
+            );
+        }
+        self.store(changes.iter().map(rows::change).collect());
+    }
+
+    fn recorded(&self, recorded: &[Recorded]) {
+        self.store(recorded.iter().map(rows::recorded).collect());
+    }
+
+    fn keep(&self, group_id: &str, state: Option<&[u8]>) {
+        let name = document(group_id);
+        let kept = match state {
+            Some(state) => self.state.replace(&name, state),
+            None => self.state.remove(&name),
+        };
+        if let Err(error) = kept {
+            self.lost.fetch_add(1, Relaxed);
+            tracing::warn!("the state of alerts is not kept for the next start: {error}");
+        }
+    }
+}
+
+/// The name of the document of a group, whose id is hexadecimal.
+fn document(group_id: &str) -> String {
+    format!("group-{group_id}.json")
+}
