@@ -123,6 +123,17 @@ test('a file of rules is changed, keeps its draft over a change of the view, and
   await expect(page.getByTestId('no-rules')).toBeVisible();
 });
 
+test('a file of the server’s folder is read and tested, not changed', async ({ page }) => {
+  mock.provisioned = 'web.yml';
+  await page.goto('/?view=alerts&rules=web.yml');
+  await expect(page.getByTestId('rules-provisioned')).toBeVisible();
+  await expect(page.getByTestId('rules-text')).toHaveAttribute('contenteditable', 'false');
+  await expect(page.getByTestId('rules-save')).toBeDisabled();
+  await expect(page.getByTestId('rules-delete')).toHaveCount(0);
+  await page.getByTestId('rules-test').click();
+  await expect(page.getByTestId('tested-rule')).toBeVisible();
+});
+
 test('a server without alerts says so, and Lines goes on', async ({ page }) => {
   await page.unrouteAll();
   await page.route(/\/api\/v1\/(rules|alerts|silences)/, (route) => route.fulfill({ status: 404, json: { error: 'there is no such path' } }));

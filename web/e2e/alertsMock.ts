@@ -22,6 +22,8 @@ export const CHANGES = [change(5, 'web2', 'firing', 'inactive'), change(20, 'web
 export class AlertsMock {
   silences: Silence[] = [];
   files = new Map([['web.yml', 'groups:\n  - name: web\n    rules:\n      - alert: ErrorsOfWeb\n        expr: error | stats by (host) count() n\n']]);
+  /** The file that stands in the folder of the server. */
+  provisioned = '';
   /** Bodies of tests. */
   tested: { rules: string; start: string; end: string }[] = [];
 
@@ -58,6 +60,7 @@ export class AlertsMock {
       this.silences = this.silences.map((one) => (one.id === id ? { ...one, endsAt: ago(0) } : one));
       return route.fulfill({ json: {} });
     });
+    await page.route('**/api/v1/alerts/rules', (route) => route.fulfill({ json: { files: [...this.files.keys()].map((name) => ({ name, provisioned: name === this.provisioned, error: null })) } }));
     await page.route('**/api/v1/alerts/test', async (route) => {
       const asked = route.request().postDataJSON() as { rules: string; start: string; end: string };
       this.tested.push(asked);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { activeAlerts, fileProblem, marksOf, matchersFor, matchersText, openSilences, placedRules, ruleFor, STRIPS_MAX, stripsOf, testText } from '../src/lib/alerts';
+import { activeAlerts, fileProblem, marksOf, matchersFor, matchersText, openSilences, placedRules, ruleFor, statesKey, STRIPS_MAX, stripsOf, testText } from '../src/lib/alerts';
 import type { AlertChange, AlertState, Rule, RuleGroup } from '../src/lib/alertsApi';
 
 const rule = (name: string, more: Partial<Rule> = {}): Rule => ({ id: name, type: 'alerting', name, query: 'x', ...more });
@@ -16,6 +16,13 @@ test('alerts that ended are not active; the oldest firing one is first', () => {
   const alert = (state: AlertState, activeAt: string) => ({ labels: {}, annotations: {}, state, activeAt, value: 1 });
   const all = [alert('pending', '2026-01-01T00:00:00Z'), alert('firing', '2026-01-01T02:00:00Z'), alert('inactive', '2026-01-01T00:00:00Z'), alert('firing', '2026-01-01T01:00:00Z')];
   expect(activeAlerts(rule('a', { alerts: all })).map(({ state, activeAt }) => state + activeAt.slice(12, 13))).toEqual(['firing1', 'firing2', 'pending0']);
+});
+
+test('what happened is asked for again when a state changes, not when a value does', () => {
+  const key = (state: AlertState, value: number): string =>
+    statesKey(placedRules([{ name: 'g', file: 'a.yml', interval: 60, rules: [rule('A', { alerts: [{ labels: { host: 'a' }, annotations: {}, state, activeAt: '2026-01-01T00:00:00Z', value }] })] }]));
+  expect(key('firing', 1)).toBe(key('firing', 2));
+  expect(key('firing', 1)).not.toBe(key('pending', 1));
 });
 
 test('a silence matches a rule, or one alert of it', () => {

@@ -1,7 +1,7 @@
 // Rules and silences of the server, polled while the view *Alerts* is open; changes of alerts in a
 // range; and texts of rule files that were not saved yet, which outlive a change of the view.
 
-import { alertHistory, endSilence, rules, silence, silences, type AlertChange, type Matcher, type RuleGroup, type Silence } from './alertsApi';
+import { alertHistory, endSilence, ruleFiles, rules, silence, silences, type AlertChange, type Matcher, type RuleFile, type RuleGroup, type Silence } from './alertsApi';
 import { isAbort, type ApiError } from './api';
 import { toApiError } from './lines.svelte';
 import { session } from './session.svelte';
@@ -17,6 +17,7 @@ class AlertsState {
   /** Null until the server has answered. */
   groups = $state.raw<RuleGroup[] | null>(null);
   silences = $state.raw<Silence[]>([]);
+  files = $state.raw<RuleFile[]>([]);
   error = $state.raw<ApiError | null>(null);
   /** Texts by file, the oldest first. */
   drafts = $state.raw<ReadonlyMap<string, string>>(new Map());
@@ -46,10 +47,10 @@ class AlertsState {
     const options = signal ? { signal } : {};
     const poll = ++this.#polls;
     try {
-      const both = await Promise.all([rules(options), silences(options)]);
+      const all = await Promise.all([rules(options), silences(options), ruleFiles(options)]);
       // A slow answer says less than a later one.
       if (poll !== this.#polls) return;
-      [this.groups, this.silences] = both;
+      [this.groups, this.silences, this.files] = all;
       this.error = null;
     } catch (error) {
       if (poll === this.#polls && !isAbort(error)) this.error = toApiError(error);

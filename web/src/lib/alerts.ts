@@ -41,6 +41,11 @@ export function activeAlerts(rule: Rule): Alert[] {
   return active.sort((a, b) => URGENCY[a.state] - URGENCY[b.state] || timeToMs(a.activeAt) - timeToMs(b.activeAt));
 }
 
+/** Changes when an alert changes its state: what happened is asked for again then. */
+export function statesKey(rules: readonly PlacedRule[]): string {
+  return JSON.stringify(rules.map(({ key, rule }) => [key, (rule.alerts ?? []).map(({ labels, state, activeAt }) => [labelsText(labels), state, activeAt])]));
+}
+
 /** How long a silence by one click lasts. */
 export const SILENCE_CHOICES = [
   { label: '1 hour', ms: 3_600_000 },

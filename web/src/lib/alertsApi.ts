@@ -12,6 +12,8 @@ export interface Alert {
   state: AlertState;
   activeAt: string;
   value: string | number;
+  /** Whether a silence covers it. */
+  silenced?: boolean;
 }
 
 export interface Rule {
@@ -30,7 +32,7 @@ export interface Rule {
   error?: string;
   lastError?: string;
   lastEvaluation?: string;
-  /** Whether a silence covers its alerts. */
+  /** Whether silences cover all of its alerts. */
   silenced?: boolean;
 }
 
@@ -40,6 +42,14 @@ export interface RuleGroup {
   /** Seconds. */
   interval: number;
   rules: Rule[];
+}
+
+/** A file of rules; those of the server's folder are changed there. */
+export interface RuleFile {
+  name: string;
+  provisioned: boolean;
+  /** Why it is left out. */
+  error: string | null;
 }
 
 /** A change of the state of one alert. */
@@ -97,9 +107,8 @@ export async function alertHistory(span: Span, limit: number, rule: string | nul
   return answer.changes;
 }
 
-export async function silences(options: CallOptions = {}): Promise<Silence[]> {
-  const answer = await json<Silence[] | { silences: Silence[] }>('/api/v1/silences', {}, options);
-  return Array.isArray(answer) ? answer : answer.silences;
+export function silences(options: CallOptions = {}): Promise<Silence[]> {
+  return json('/api/v1/silences', {}, options);
 }
 
 /** Silences what the matchers match; returns the id of the silence. */
@@ -111,6 +120,10 @@ export async function silence(one: Omit<Silence, 'id' | 'status'>): Promise<stri
 /** Ends a silence. */
 export async function endSilence(id: string): Promise<void> {
   await call(`/api/v1/silences/${encodeURIComponent(id)}`, {}, {}, 'DELETE');
+}
+
+export async function ruleFiles(options: CallOptions = {}): Promise<RuleFile[]> {
+  return (await json<{ files: RuleFile[] }>('/api/v1/alerts/rules', {}, options)).files;
 }
 
 const filePath = (file: string): string => `/api/v1/alerts/rules/${encodeURIComponent(file)}`;
