@@ -178,9 +178,9 @@ impl RunArgs {
             settings.entry(store.to_owned()).or_default().insert(option.to_owned(), value.clone());
         }
         for (store, level) in self.durability(stores)? {
-            let settings: &mut BTreeMap<String, String> = settings.entry(store).or_default();
             for (option, value) in pairs(level.server) {
-                settings.entry(option).or_insert(value);
+                let of_store = settings.entry(store.clone()).or_default();
+                of_store.entry(option).or_insert(value);
             }
         }
         Ok(settings)
@@ -364,4 +364,70 @@ pub fn stop_on_ctrl_c() -> watch::Receiver<bool> {
         }
     });
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    fn checked(arguments: &[&str]) -> Result<RunArgs, String> {
+        let words = ["run", "study1", "--scale", "smoke"].iter().chain(arguments);
+        let Line { args } = clap::Parser::try_parse_from(words).map_err(|e| e.to_string())?;
+        let text = definition::text("study1", &[]).unwrap();
+        let study = Study::parse("study1", &text, args.scale).unwrap();
+        let home = Home::new(Path::new("/nowhere")).unwrap();
+        args.check(&study, &home).map_err(|e| format!("{e:#}"))?;
+        Ok(args)
+    }
+
+    /// Before anything is started.
+    #[test]
+    fn wrong_options_are_refused() {
+        for (arguments, said) in [
+            (&["--stores", "postgres+sync=off"][..], "there are: timeout_s"),
+            (&["--stores", "cassandra+index=b"], "one of: 2i, sai, none"),
+            (&["--stores", "redis", "--set", "redis.fsync=no"], "appendfsync"),
+            (&["--stores", "redis", "--set", "redis.appendfsync=now"], "always, everysec, no"),
+            (&["--stores", "redis", "--set", "postgres.port=7000"], "not measured"),
+            (&["--stores", "loginson", "--durability", "none"], "it has each"),
+            (&["--stores", "redis", "--durability", "some"], "each, interval, none"),
+            (&["--stores", "redis", "--durability", "postgres=each"], "not measured"),
+            (
+                &["--stores", "redis", "--endpoint", "redis=db:1", "--durability", "each"],
+                "its own configuration",
+            ),
+        ] {
+            let error = checked(arguments).map(|_| ()).unwrap_err();
+            assert!(error.contains(said), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn durability_is_set_for_all_stores_or_for_one() {
+        let stores = ["--stores", "postgres,redis,elasticsearch"];
+        let given = |durability: &str| {
+            let arguments = [stores[0], stores[1], "--durability", durability];
+            let args = checked(&arguments).unwrap();
+            let text = definition::text("study1", &[]).unwrap();
+            let study = Study::parse("study1", &text, args.scale).unwrap();
+            let stores = args.stores(&study).unwrap();
+            (args.settings(&stores).unwrap(), args.choices(&study).unwrap().options)
+        };
+        let (settings, options) = given("each");
+        assert_eq!(settings["redis"]["appendfsync"], "always");
+        assert_eq!(settings["postgres"]["fsync"], "on");
+        assert_eq!(options["elasticsearch"]["translog"], "request");
+        let (settings, options) = given("interval,redis=none");
+        assert_eq!(settings["redis"]["appendonly"], "no");
+        assert_eq!(options["postgres"]["synchronous_commit"], "off");
+        // The common level is one that Elasticsearch has not.
+        let arguments = [stores[0], stores[1], "--durability", "none,elasticsearch=interval"];
+        assert!(checked(&arguments).is_ok());
+    }
 }

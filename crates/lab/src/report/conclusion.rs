@@ -97,7 +97,8 @@ fn place(experiment: &Experiment, group: &Group) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
+/// The text with a capital.
+pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters
         .next()

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::conclusion::capital;
 use super::document::Table;
 use super::number::{count, percent, plain, probability};
 use super::ranking::ranked;
@@ -39,7 +40,7 @@ const STALL_USUAL_MIN: u64 = 20;
 /// The kinds of doubts, the gravest first, each with what it means for the numbers.
 const KINDS: [(&str, &str); 11] = [
     (LOST_ROWS, "the store acknowledged rows before they were safe from a kill of its process"),
-    (WRONG, "the store lies: its trials have no number"),
+    (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
     (FAILED, "these trials have no number"),
     (STALL, "the store stood still: means hide it, percentiles show it"),
     (ERRORS, "failed operations have no latency and are not in the rate"),
@@ -63,12 +64,34 @@ const UNSTEADY: &str = "not steady";
 const DRIFT: &str = "drift";
 const SMALL: &str = "small sample";
 
-/// A doubt: its kind, and one or two sentences.
+/// A doubt about one group.
 pub struct Doubt {
     /// One of the names in [`KINDS`].
-    pub kind: &'static str,
-    /// Where, and how much.
-    pub text: String,
+    kind: &'static str,
+    /// The group among those of its experiment.
+    name: String,
+    /// How much.
+    text: String,
+}
+
+/// A sentence for each kind and amount, with the names of its groups.
+pub fn sentences(doubts: &[Doubt]) -> Vec<String> {
+    let mut merged: Vec<(&Doubt, Vec<&str>)> = Vec::new();
+    for doubt in doubts {
+        let same = |(other, _): &&mut (&Doubt, Vec<&str>)| {
+            other.kind == doubt.kind && other.text == doubt.text
+        };
+        match merged.iter_mut().find(same) {
+            Some((_, names)) => names.push(&doubt.name),
+            None => merged.push((doubt, vec![&doubt.name])),
+        }
+    }
+    let place = |doubt: &Doubt| KINDS.iter().position(|(kind, _)| *kind == doubt.kind);
+    merged.sort_by_key(|(doubt, _)| place(doubt));
+    let sentence = |(doubt, names): &(&Doubt, Vec<&str>)| {
+        format!("{}: {}: {}.", capital(doubt.kind), names.join("; "), doubt.text)
+    };
+    merged.iter().map(sentence).collect()
 }
 
 /// All doubts about one experiment.
@@ -77,7 +100,7 @@ pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
     for group in &experiment.groups {
         let name = experiment.name_of(group);
         let mut doubt = |kind, text: Option<String>| {
-            all.extend(text.map(|text| Doubt { kind, text: format!("{name}: {text}") }));
+            all.extend(text.map(|text| Doubt { kind, name: name.clone(), text }));
         };
         doubt(WRONG, ended(group, |outcome| matches!(outcome, Outcome::Wrong { .. })));
         doubt(FAILED, ended(group, |outcome| matches!(outcome, Outcome::Failed { .. })));
@@ -99,10 +122,10 @@ pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
 /// The doubts of all experiments as a table with a row for each kind.
 pub fn table(summary: &Summary) -> Table {
     let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for experiment in &summary.experiments {
+    for experiment in summary.experiments.iter().filter(|experiment| !experiment.prepares) {
         for doubt in doubts(experiment, summary.run.machine.cores) {
-            let store = doubt.text.split(": ").next().unwrap_or_default().to_owned();
-            found.entry(doubt.kind).or_default().push(format!("{} ({store})", experiment.title));
+            let place = format!("{} ({})", experiment.title, doubt.name);
+            found.entry(doubt.kind).or_default().push(place);
         }
     }
     let mut table = Table::new(

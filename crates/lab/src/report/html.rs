@@ -11,6 +11,9 @@ use super::plot;
 
 const STYLE: &str = include_str!("page.css");
 
+/// A longer cell of a table has words.
+const NUMBER_LETTERS_MAX: usize = 24;
+
 /// The whole document.
 pub fn write(document: &Document) -> String {
     let mut page = Page::default();
@@ -98,6 +101,10 @@ impl Page {
                     if tag == "th" { "col" } else { "row" },
                     escape(cell)
                 ),
+                // Words wrap and stand on the left, numbers do neither.
+                _ if tag == "td" && cell.chars().count() > NUMBER_LETTERS_MAX => {
+                    format!("<td class=\"words\">{}</td>", escape(cell))
+                }
                 _ => format!("<{tag}>{}</{tag}>", escape(cell)),
             };
             let cells: String = cells.iter().enumerate().map(cell).collect();

@@ -72,9 +72,8 @@ fn front(document: &mut Document, summary: &Summary) {
         document.text(text);
     }
     document.text(format!(
-        "All numbers are of scale {} and of this machine{}, and are not to be compared with those of another.",
-        run.scale,
-        if all.is_empty() { "" } else { ", which carried what the chapters say" },
+        "All numbers are of scale {} and of this machine. They are not to be compared with those of another.",
+        run.scale
     ));
 }
 
@@ -101,7 +100,8 @@ fn lies(summary: &Summary) -> Vec<String> {
     }
     let text = |(store, (trials, message)): (&str, (usize, &str))| {
         format!(
-            "{store} gave wrong answers in {trials} trials, which have no number. The first: {message}"
+            "{store} gave wrong answers in {trials} trial{}, which have no number. The first: {message}",
+            if trials == 1 { "" } else { "s" }
         )
     };
     wrong.into_iter().map(text).collect()
@@ -221,10 +221,7 @@ fn chapter(
         );
     }
     document.table(tables::ranking(summary, experiment, reference));
-    let doubts = doubts(experiment, summary.run.machine.cores).into_iter();
-    let doubts: Vec<String> =
-        doubts.map(|doubt| format!("{}: {}.", capital(doubt.kind), doubt.text)).collect();
-    document.list(doubts);
+    document.list(doubts::sentences(&doubts(experiment, summary.run.machine.cores)));
     charts::experiment(document, experiment, colours);
     let mut inner = Document::default();
     inner.table(tables::tests(experiment));
@@ -243,12 +240,6 @@ fn nodes_share(summary: &Summary, experiment: &Experiment) -> bool {
     let of_store = |name: &String| summary.run.stores.iter().any(|store| store.label == *name);
     let trials = experiment.groups.iter().flat_map(|group| group.completed());
     trials.into_iter().any(|trial| trial.usage.keys().any(|name| of_store(name)))
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    first + letters.as_str()
 }
 
 /// Notes of the trials, each once.
