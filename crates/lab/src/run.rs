@@ -182,7 +182,9 @@ impl<'a> Runner<'a> {
         tokio::time::sleep(Duration::from_secs_f64(step.rest_s)).await;
         let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
         let mut notes = Vec::new();
-        for attempt in 1.. {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             let mut trial = step.trial.clone();
             trial.seed = other_seed(trial.seed, attempt - 1);
             let mut ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
@@ -240,7 +242,6 @@ impl<'a> Runner<'a> {
             writer.end(end.clone())?;
             return Ok(Some(end));
         }
-        unreachable!("the last attempt returns")
     }
 
     /// Sends the operations of a trial, kills the servers meanwhile, starts them again, and looks
