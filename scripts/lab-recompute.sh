@@ -13,4 +13,4 @@ if [ $# -gt 0 ]; then
   for run in "$@"; do "$venv/bin/python" crates/lab/tests/recompute/recompute.py "$run"; done
   exit
 fi
-LOGINSON_SCIPY_PYTHON=$venv/bin/python exec cargo test -p loginson-lab --locked --features recompute --test recompute
+LOGINSON_SCIPY_PYTHON=$venv/bin/python exec cargo test -p loginson-lab --locked --features recompute --test report recompute::

@@ -1,5 +1,8 @@
 //! Reports of simulated results: the Markdown is compared with reviewed files.
 
+mod lies;
+#[cfg(feature = "recompute")]
+mod recompute;
 mod simulated;
 
 use std::path::Path;

@@ -239,7 +239,7 @@ fn chapter(
 fn nodes_share(summary: &Summary, experiment: &Experiment) -> bool {
     let of_store = |name: &String| summary.run.stores.iter().any(|store| store.label == *name);
     let trials = experiment.groups.iter().flat_map(|group| group.completed());
-    trials.into_iter().any(|trial| trial.usage.keys().any(|name| of_store(name)))
+    trials.into_iter().any(|trial| trial.usage.keys().any(of_store))
 }
 
 /// Notes of the trials, each once.

@@ -266,7 +266,9 @@ pub fn percentiles(experiment: &Experiment, reference: Option<&Reference>) -> Ta
                 continue;
             }
             let name = experiment.name_of(group);
-            let at = |p: &f64| plain(latencies.value_at_quantile(p / 100.0) as f64 / 1000.0);
+            // 99.9 / 100 is a little above 0.999, and would round the rank of 1,998 up to 1,999.
+            let quantile = |p: &f64| latencies.value_at_quantile((p / 100.0).next_down());
+            let at = |p: &f64| plain(quantile(p) as f64 / 1000.0);
             let mut row = vec![
                 format!("{name}: {label}"),
                 count(latencies.len()),

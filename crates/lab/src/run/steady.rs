@@ -143,7 +143,7 @@ mod tests {
             }
             (warm_up.continues(), warm_up.note())
         };
-        assert_eq!(run(&[100.0]).0, true);
+        assert!(run(&[100.0]).0);
         assert_eq!(run(&[100.0, 150.0, 153.0]), (false, None));
         let (more, note) = run(&[100.0, 150.0, 200.0, 250.0]);
         assert!(!more && note.unwrap().contains("after 4 warm-up trials: 100, 150, 200, 250"));

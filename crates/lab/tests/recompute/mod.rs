@@ -1,13 +1,11 @@
 //! Every figure of a report, recomputed from the raw trials by SciPy: nothing of the lab's own
 //! statistics is used. `scripts/lab-recompute.sh` runs this with a Python that has SciPy.
 
-mod simulated;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::simulated::{study1, ycsb};
 use lab::report;
-use simulated::{study1, ycsb};
 
 /// Recomputes the report in `directory`; returns the output if a figure differs.
 fn recompute(directory: &Path) -> Result<String, String> {

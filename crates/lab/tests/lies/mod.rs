@@ -3,13 +3,12 @@
 //! The stores here are drivers that know every record of the study without storing it; they are
 //! measured by the same code as real ones, on a simulated clock.
 
-mod simulated;
-
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::simulated::Simulated;
 use async_trait::async_trait;
 use lab::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
 use lab::report::{self, markdown};
@@ -18,7 +17,6 @@ use lab::row::{Schema, Value};
 use lab::run::{Witness, look_for};
 use lab::trial::{Load, Role, Trial, Work};
 use lab::workload::{Workload, logs};
-use simulated::Simulated;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
