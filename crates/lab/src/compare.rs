@@ -1,5 +1,5 @@
-//! Compares two results of one study: Welch's test between the older and the newer repetitions for
-//! every experiment and store; or one result with the figures of the paper.
+//! Compares two results of one study: Welch's test of logarithms between the older and the newer
+//! repetitions for every experiment and store; or one result with the figures of the paper.
 //!
 //! Results of different studies or scales are refused, because they measured other things.
 //! Machines, versions and definitions may differ, because their effect is what is compared; such
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::reference::{self, Reference, Wanted};
 use crate::report::document::{Document, Table};
-use crate::report::ranking::{Pair, Ranked, adjust, pair, ranked};
+use crate::report::ranking::{Pair, Ranked, adjust, apart, ranked};
 use crate::report::summary::{Experiment, Group, Summary};
 use crate::report::{ReportError, markdown, number, read};
 use crate::statistics::SAMPLE_WARNING;
@@ -158,7 +158,7 @@ fn compared(old: &Summary, new: &Summary) -> Document {
                 Some(now) if !number(group) && !number(now) => {
                     let of = |group| ranked(std::slice::from_ref(group), &experiment.measure).pop();
                     let both: Option<(Ranked<'_>, Ranked<'_>)> = of(now).zip(of(group));
-                    pairs.extend(both.map(|(now, before)| (experiment, pair(now, before))));
+                    pairs.extend(both.map(|(now, before)| (experiment, apart(now, before))));
                 }
                 _ => missing.push(format!(
                     "{}: {} has no number in {}.",
@@ -172,7 +172,7 @@ fn compared(old: &Summary, new: &Summary) -> Document {
     let mut only: Vec<Pair<'_>> = pairs.iter().map(|(_, pair)| pair.clone()).collect();
     adjust(&mut only);
     let mut table = Table::new(
-        "Newer less older, with Welch's test; p after Holm takes all rows together",
+        "Newer beside older, with Welch's test of logarithms; p after Holm takes all rows together",
         &[
             "experiment and store",
             "measure",
@@ -187,16 +187,16 @@ fn compared(old: &Summary, new: &Summary) -> Document {
     );
     for ((experiment, _), pair) in pairs.iter().zip(&only) {
         let (now, before) = (&pair.first, &pair.second);
-        let relative = |value: f64| signed(value / before.estimate.mean);
-        let better = (pair.relative() > 0.0) == experiment.measure.more_is_better();
+        let change = |ratio: f64| signed(ratio - 1.0);
+        let better = (pair.ratio() > 1.0) == experiment.measure.more_is_better();
         table.rows.push(vec![
             format!("{}: {}", experiment.title, experiment.name_of(now.group)),
             experiment.measure.name(),
             number::plain(before.estimate.mean),
             number::plain(now.estimate.mean),
-            signed(pair.relative()),
+            change(pair.ratio()),
             pair.test.map_or(String::new(), |test| {
-                format!("{} to {}", relative(test.interval.0), relative(test.interval.1))
+                format!("{} to {}", change(test.interval.0), change(test.interval.1))
             }),
             pair.test.map_or(String::new(), |test| number::probability(test.p)),
             pair.p_adjusted.map_or(String::new(), number::probability),

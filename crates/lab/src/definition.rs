@@ -106,9 +106,17 @@ pub struct Experiment {
     pub real_time: Option<RealTime>,
     /// How often each store is measured.
     pub repetitions: u32,
+    /// Unmeasured trials of each store before its first measured one, at most: they end when two in
+    /// a row differ by less than 5%.
+    #[serde(default)]
+    pub warm_up_trials_max: u32,
     /// Sizes of the cluster, or numbers of shards.
     #[serde(default = "one_node")]
     pub nodes: Vec<u32>,
+    /// The servers are killed this long after the beginning of a trial, s, and started again; then
+    /// the acknowledged rows are looked for. For inserts into a fresh table.
+    #[serde(default)]
+    pub crash_after_s: Option<f64>,
     /// Target rates, operations per second; each is an open loop of its own.
     #[serde(default)]
     pub targets_per_s: Vec<f64>,
@@ -322,6 +330,15 @@ impl Study {
                 );
             }
         }
+        if let Some(after) = experiment.crash_after_s {
+            if !experiment.fresh || !matches!(experiment.workload, Some(Workload::LogWrites { .. }))
+            {
+                return Some("`crash_after_s` is for `log_writes` into a `fresh` table".into());
+            }
+            if !after.is_finite() || after <= 0.0 {
+                return Some("`crash_after_s` is above 0".into());
+            }
+        }
         if experiment.repetitions == 0 || experiment.nodes.is_empty() {
             return Some("`repetitions` and every entry of `nodes` are at least 1".into());
         }
@@ -353,6 +370,9 @@ impl Experiment {
             Some(workload) => workload.needs(),
             None => vec![Ability::Insert, Ability::Count],
         };
+        if self.crash_after_s.is_some() {
+            needs.push(Ability::Read);
+        }
         if let Some(fill) = &dataset.fill {
             needs.extend(fill.workload.needs());
         }

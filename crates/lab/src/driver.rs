@@ -4,6 +4,7 @@
 //! abilities, and never invents an answer: an operation that it lacks is
 //! [`StoreError::NotSupported`].
 
+pub mod durability;
 pub(crate) mod http;
 pub(crate) mod ring;
 

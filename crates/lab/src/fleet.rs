@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::servers::{self, Home, Running, Say, ServerError};
+use crate::servers::{self, Home, Logs, Running, Say, ServerError};
 
 /// A running store.
 #[derive(Debug, Clone)]
@@ -22,6 +22,12 @@ pub struct Up {
 }
 
 impl Up {
+    /// The processes that were started for its nodes on this machine.
+    pub fn roots(&self) -> Vec<u32> {
+        let nodes = self.running.iter().flat_map(|running| &running.nodes);
+        nodes.map(|(_, process)| process.pid).collect()
+    }
+
     /// Its current processes on this machine; none for external servers.
     pub fn pids(&self) -> Vec<u32> {
         self.running.as_ref().map(Running::pids).unwrap_or_default()
@@ -49,6 +55,14 @@ impl Fleet {
         say: Say,
     ) -> Fleet {
         Fleet { home, external, settings, up: BTreeMap::new(), begun: BTreeSet::new(), say }
+    }
+
+    /// The options of the servers of a store that are started here; `None` for an external one.
+    pub fn server_options(&self, store: &str) -> Option<BTreeMap<String, String>> {
+        match self.external.contains_key(store) {
+            true => None,
+            false => Some(self.settings.get(store).cloned().unwrap_or_default()),
+        }
     }
 
     /// The store with this number of nodes; started if it does not run. External servers determine
@@ -94,7 +108,7 @@ impl Fleet {
         if self.external.contains_key(store) {
             return Ok(());
         }
-        servers::wipe(&self.home, store, &self.say).await
+        servers::wipe(&self.home, store, Logs::Keep, &self.say).await
     }
 
     /// Stops a store; its data stays.

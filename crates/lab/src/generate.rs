@@ -56,7 +56,9 @@ impl Generators {
         stop: Stop,
     ) -> Option<End> {
         let watched = store.into_iter().chain([Watched::generator()]).collect();
-        let here = trial.role == Role::Prepare || matches!(trial.work, Work::RealTime(_));
+        let here = trial.role == Role::Prepare
+            || trial.crash_after_s.is_some()
+            || matches!(trial.work, Work::RealTime(_));
         if here || self.agents.is_empty() {
             let setting = Setting { watched, ..Setting::default() };
             return load::run_in(setting, driver, trial, lines, stop).await;

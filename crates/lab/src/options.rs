@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+/// Names and values of options.
+pub type OptionPairs = &'static [(&'static str, &'static str)];
+
 /// An option that a driver or a server takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {

@@ -77,6 +77,8 @@ pub struct Choices {
     pub repetitions: Option<u32>,
     /// The seed of all random choices.
     pub seed: u64,
+    /// Options of drivers in all experiments, by store; those of a store's choice override them.
+    pub options: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// All steps of a run.
@@ -114,7 +116,8 @@ fn add(
     steps: &mut Vec<Step>,
 ) {
     let dataset = study.dataset(&experiment.dataset).expect("checked when it was read");
-    let maker = Maker { experiment, dataset, schema: study.schema(dataset), nodes };
+    let (schema, options) = (study.schema(dataset), &choices.options);
+    let maker = Maker { experiment, dataset, schema, nodes, options };
     let named = |store: &StoreChoice| {
         experiment.stores.as_ref().is_none_or(|names| names.contains(&store.name))
     };
@@ -152,6 +155,7 @@ struct Maker<'a> {
     dataset: &'a Dataset,
     schema: Schema,
     nodes: u32,
+    options: &'a BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Maker<'_> {
@@ -197,6 +201,10 @@ impl Maker<'_> {
 
     /// The same work against the driver that does nothing.
     fn limit(&self, seed: u64) -> Option<Step> {
+        if self.experiment.crash_after_s.is_some() {
+            // Rows that are lost are not a matter of the generator's speed.
+            return None;
+        }
         let store = StoreChoice { name: NULL.into(), options: BTreeMap::new() };
         let work = match (&self.experiment.real_time, &self.experiment.workload) {
             // At its own rate: what is measured of it is a time.
@@ -220,10 +228,13 @@ impl Maker<'_> {
         seed: u64,
     ) -> Trial {
         let mut schema = self.schema.clone();
-        let of_experiment = self.experiment.options.get(&store.name).cloned().unwrap_or_default();
+        let of = |options: &BTreeMap<String, BTreeMap<String, String>>| {
+            options.get(&store.name).cloned().unwrap_or_default()
+        };
+        let shared = of(&self.experiment.options).into_iter().chain(of(self.options));
         let used = StoreChoice {
             name: store.name.clone(),
-            options: of_experiment.into_iter().chain(store.options.clone()).collect(),
+            options: shared.chain(store.options.clone()).collect(),
         };
         if !used.options.is_empty() {
             // Variants of one store are measured in turn on the same servers: each has tables of
@@ -245,6 +256,7 @@ impl Maker<'_> {
             repetition,
             seed,
             share: Share::default(),
+            crash_after_s: self.experiment.crash_after_s,
         }
     }
 

@@ -1,22 +1,28 @@
 //! The report of a run: one self-contained HTML file, and Markdown, both made from the raw results
 //! alone.
 //!
-//! Lines of trials become samples ([`summary`]); samples are ranked and tested ([`ranking`]); the
-//! sections form a [`document`], which [`markdown`] and [`html`] write.
+//! Lines of trials become samples ([`summary`]); samples are ranked and tested ([`ranking`]); what
+//! casts doubt on them is looked for (`doubts`); the sections form a [`document`], which
+//! [`markdown`] and [`html`] write.
 
 mod charts;
 mod conclusion;
+mod costs;
 pub mod document;
+mod doubts;
 pub mod html;
 pub mod markdown;
 pub(crate) mod number;
 mod plot;
 pub mod ranking;
+mod samples;
 mod sections;
 pub mod summary;
+mod tables;
 
-pub use conclusion::GENERATOR_SHARE_MAX;
-pub use sections::{PERCENTILES, document};
+pub use doubts::{GENERATOR_SHARE_MAX, OTHERS_SECONDS_MIN, OTHERS_SHARE_MAX};
+pub use sections::document;
+pub use tables::PERCENTILES;
 
 use std::path::{Path, PathBuf};
 
@@ -62,7 +68,7 @@ pub mod cli {
 
     use super::{Path, PathBuf, ReportError, write, ycsb_text};
 
-    /// Writes the report of a run again: report.html and report.md.
+    /// Writes the report of a run again: report.html, report.md and samples.csv.
     #[derive(Debug, clap::Args)]
     pub struct Args {
         /// The directory of the run.
@@ -112,8 +118,7 @@ pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
     });
     for trial in trials {
         let lines = results.read(&trial)?;
-        let limit =
-            |line: &Line| matches!(line, Line::Header(header) if header.trial.role == Role::Limit);
+        let limit = |line: &Line| matches!(line, Line::Header(header) if matches!(header.trial.role, Role::Limit | Role::WarmUp));
         if lines.first().is_some_and(limit) {
             continue;
         }
@@ -125,7 +130,7 @@ pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
 }
 
 /// Writes the report of the run in `directory` into `out`; returns the files.
-pub fn write(directory: &Path, out: &Path) -> Result<[PathBuf; 2], ReportError> {
+pub fn write(directory: &Path, out: &Path) -> Result<[PathBuf; 3], ReportError> {
     let summary = read(directory)?;
     let published = reference::load(&summary.run.study);
     let document = document(&summary, published.as_ref());
@@ -137,6 +142,7 @@ pub fn write(directory: &Path, out: &Path) -> Result<[PathBuf; 2], ReportError> 
     let files = [
         (out.join("report.html"), html::write(&document)),
         (out.join("report.md"), markdown::write(&document)),
+        (out.join(samples::NAME), samples::csv(&summary)),
     ];
     for (path, text) in &files {
         let part = path.with_extension("part");

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::durability::Promise;
 use crate::trial::Trial;
 
 /// Version of this format: files of other versions are refused.
@@ -34,8 +35,12 @@ pub struct Run {
     pub started: String,
     /// The command line.
     pub command: Vec<String>,
-    /// The version of this program.
+    /// The version of this program, with the commit that it was built from.
     pub lab_version: String,
+    /// The number of planned trials, without those that load data: a run with fewer results is
+    /// partial. 0 in runs of older versions, which do not say it.
+    #[serde(default)]
+    pub trials_planned: u32,
     /// The machine of the generator.
     pub machine: Machine,
     /// The stores, in the given order.
@@ -68,6 +73,13 @@ pub struct StoreInfo {
     /// tested.
     #[serde(default)]
     pub note: Option<String>,
+    /// When an acknowledged row is on disk; `None` for a server that the lab did not start and
+    /// whose settings it does not know.
+    #[serde(default)]
+    pub durability: Option<Promise>,
+    /// Sentences on the state of the store, such as whether its data is sealed.
+    #[serde(default)]
+    pub states: Vec<String>,
     /// Options of the driver.
     pub options: BTreeMap<String, String>,
     /// The configuration that the lab set: lines of a file, or arguments.
@@ -158,6 +170,10 @@ pub struct Resource {
     pub process: String,
     /// Processor time in this second, s.
     pub cpu_s: f64,
+    /// The part of it that interrupts took, s: counted for the whole machine only, most of it for
+    /// the network between generator and servers.
+    #[serde(default)]
+    pub interrupts_s: f64,
     /// Resident memory.
     pub memory_bytes: u64,
     /// Bytes read from disk in this second.

@@ -5,16 +5,18 @@
 //! A step whose store fails is reported with the reason and the run continues; a stopped run can be
 //! resumed at that point.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+mod crash;
+mod state;
+mod steady;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::definition::{Dataset, Study};
-use crate::driver::{self, Ability, Driver, Settle, StoreError};
+use crate::driver::{self, Ability, Driver, Settle, StoreError, StoreSpec};
 use crate::fleet::{Fleet, Up};
 use crate::generate::Generators;
 use crate::load::{Stop, stopped};
@@ -22,11 +24,16 @@ use crate::measure::directory_bytes;
 use crate::measure::process::Watched;
 use crate::plan::{NULL, Step};
 use crate::report::ReportError;
-use crate::report::summary::{ALL, read_trial};
+use crate::report::summary::{ALL, Measure, mean, read_trial};
 use crate::results::{
     Directory, End, Header, Line, Outcome, ResultsError, Run, StoreInfo, TrialWriter,
 };
+use crate::stores;
 use crate::trial::{Role, Trial, Work};
+pub use crash::{LOST, Witness, look_for};
+use state::State;
+pub use state::forget_removed;
+use steady::{ATTEMPTS_MAX, Others, WarmUp, is_repeatable, other_seed, warm_up_work};
 
 /// Limit of the measurement lines between generator and file. When it is full, measuring waits for
 /// the disk.
@@ -75,48 +82,6 @@ pub trait Watch {
     fn ended(&mut self, step: &Step, end: &End);
 }
 
-/// The state between steps, stored next to the results, so that a resumed run knows which data is
-/// loaded.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct State {
-    /// The number of nodes that a store's data was made with, by its name.
-    nodes: BTreeMap<String, u32>,
-    /// Loaded data: label of the store; name of the data set, ` in `, name of the table.
-    loaded: BTreeSet<(String, String)>,
-}
-
-impl State {
-    /// Forgets the data of a store.
-    fn forget(&mut self, store: &str) {
-        self.loaded.retain(|(label, _)| label.split(' ').next() != Some(store));
-    }
-}
-
-/// Call this after the servers of a run were removed with their data: a run that is resumed
-/// afterwards loads the data again. External servers still have theirs.
-pub fn forget_removed(
-    directory: &Directory,
-    is_external: impl Fn(&str) -> bool,
-) -> Result<(), ResultsError> {
-    let mut state = read_state(directory);
-    state.nodes.retain(|store, _| is_external(store));
-    state.loaded.retain(|(label, _)| label.split(' ').next().is_some_and(&is_external));
-    write_state(directory, &state)
-}
-
-/// If the state cannot be read, all data is loaded again.
-fn read_state(directory: &Directory) -> State {
-    let kept = std::fs::read(state_path(directory)).unwrap_or_default();
-    serde_json::from_slice(&kept).unwrap_or_default()
-}
-
-fn write_state(directory: &Directory, state: &State) -> Result<(), ResultsError> {
-    let path = state_path(directory);
-    let text = serde_json::to_string(state).expect("it is plain data");
-    std::fs::write(&path, text)
-        .map_err(|source| ResultsError::Io { path: path.display().to_string(), source })
-}
-
 /// A run in progress.
 pub struct Runner<'a> {
     study: &'a Study,
@@ -128,6 +93,8 @@ pub struct Runner<'a> {
     state: State,
     /// Durations of trials, by experiment and label of the store.
     took: BTreeMap<(String, String), Vec<f64>>,
+    /// The processes of stores that are in a steady state, by experiment and label.
+    warm: BTreeMap<(String, String), Vec<u32>>,
 }
 
 impl<'a> Runner<'a> {
@@ -140,9 +107,9 @@ impl<'a> Runner<'a> {
         generators: &'a Generators,
         stop: Stop,
     ) -> Runner<'a> {
-        let state = read_state(directory);
-        let took = BTreeMap::new();
-        Runner { study, directory, run, fleet, generators, stop, state, took }
+        let state = State::read(directory);
+        let (took, warm) = (BTreeMap::new(), BTreeMap::new());
+        Runner { study, directory, run, fleet, generators, stop, state, took, warm }
     }
 
     /// Runs all steps that were not completed yet.
@@ -213,26 +180,172 @@ impl<'a> Runner<'a> {
         watch: &mut dyn Watch,
     ) -> Result<Option<End>, RunError> {
         tokio::time::sleep(Duration::from_secs_f64(step.rest_s)).await;
-        let mut trial = step.trial.clone();
         let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
-        let ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
-        let mut writer = self.begin(&step.name, step, &trial)?;
-        let end = match ready {
-            Ready::Stopped => return Ok(None),
-            Ready::Not(outcome) => End { outcome, seconds: 0.0 },
-            Ready::Yes(store) => {
-                let Some(mut end) = self.measure(&store, &trial, &mut writer, watch).await? else {
-                    return Ok(None);
-                };
-                if end.outcome == Outcome::Completed && step.fresh && trial.role == Role::Measure {
-                    let sizes = sizes(&store, &trial, Settle::Flushed).await;
-                    end.outcome = keep(sizes, &mut writer, watch)?;
+        let mut notes = Vec::new();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut trial = step.trial.clone();
+            trial.seed = other_seed(trial.seed, attempt - 1);
+            let mut ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
+            if let Ready::Yes(store) = &ready {
+                match self.warm_up(step, store, &trial, &dataset, watch).await? {
+                    Warm::Yes => {}
+                    Warm::Now(note) => {
+                        notes.extend(note);
+                        // The data of a fresh table is not what it was.
+                        ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
+                    }
+                    Warm::Stopped => return Ok(None),
                 }
-                end
+            }
+            let mut writer = self.begin(&step.name, step, &trial)?;
+            for text in &notes {
+                writer.write(&Line::Note { text: text.clone() })?;
+            }
+            let store = match ready {
+                Ready::Stopped => return Ok(None),
+                Ready::Not(outcome) => {
+                    let end = End { outcome, seconds: 0.0 };
+                    writer.end(end.clone())?;
+                    return Ok(Some(end));
+                }
+                Ready::Yes(store) => store,
+            };
+            if let Some(after_s) = trial.crash_after_s {
+                let ended = self.crash(&store, &trial, after_s, &mut writer, watch).await?;
+                if let Some(end) = &ended {
+                    writer.end(end.clone())?;
+                }
+                return Ok(ended);
+            }
+            let Some((mut end, others)) = self.measure(&store, &trial, &mut writer, watch).await?
+            else {
+                return Ok(None);
+            };
+            let measured = end.outcome == Outcome::Completed && trial.role == Role::Measure;
+            let disturbed = others.disturbing_share(self.run.machine.cores).filter(|_| measured);
+            if let Some(share) = disturbed
+                && attempt < ATTEMPTS_MAX
+                && is_repeatable(&trial, step.fresh)
+            {
+                notes.push(format!(
+                    "made again, because other programs used {} of the processors the first time",
+                    crate::report::number::percent(share)
+                ));
+                continue;
+            }
+            if measured && step.fresh {
+                let sizes = sizes(&store, &trial, Settle::Flushed).await;
+                end.outcome = keep(sizes, &mut writer, watch)?;
+            }
+            writer.end(end.clone())?;
+            return Ok(Some(end));
+        }
+    }
+
+    /// Sends the operations of a trial, kills the servers meanwhile, starts them again, and looks
+    /// for the acknowledged rows; `None` if it was stopped.
+    async fn crash(
+        &mut self,
+        store: &Store,
+        trial: &Trial,
+        after_s: f64,
+        writer: &mut TrialWriter,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<End>, RunError> {
+        let ended = |outcome, seconds| Ok(Some(End { outcome, seconds }));
+        let Some(up) = store.up.clone().filter(|up| !up.roots().is_empty()) else {
+            let ability = "kill (the lab did not start its server)".to_owned();
+            return ended(Outcome::NotSupported { ability }, 0.0);
+        };
+        let witness = Arc::new(Witness::new(store.driver.clone()));
+        let watched = Store { driver: witness.clone(), up: store.up.clone() };
+        let killer = crash::kill_after(&up, Duration::from_secs_f64(after_s));
+        let measured = self.measure(&watched, trial, writer, watch).await?;
+        let Some((end, _)) = measured else {
+            killer.abort();
+            return Ok(None);
+        };
+        if let Err(panic) = killer.await.map_err(tokio::task::JoinError::try_into_panic)
+            && let Ok(panic) = panic
+        {
+            std::panic::resume_unwind(panic);
+        }
+        if let Outcome::Wrong { .. } | Outcome::NotSupported { .. } = end.outcome {
+            return Ok(Some(end));
+        }
+        let failed = |message: String| ended(Outcome::Failed { message }, end.seconds);
+        let up = match self.up(&trial.store.name, trial.nodes).await? {
+            Ok(up) => up,
+            Err(message) => {
+                return failed(format!("it did not start again after it was killed: {message}"));
             }
         };
-        writer.end(end.clone())?;
-        Ok(Some(end))
+        let spec = StoreSpec { endpoints: up.endpoints, ..trial.store.clone() };
+        let driver = match driver::open(&spec) {
+            Ok(driver) => driver,
+            Err(error) => return failed(error.to_string()),
+        };
+        match look_for(&*driver, &trial.schema, &witness.acknowledged()).await {
+            Ok(lines) => {
+                for line in lines {
+                    watch.line(&line);
+                    writer.write(&line)?;
+                }
+                ended(Outcome::Completed, end.seconds)
+            }
+            Err(error) => failed(format!("after it was killed: {error}")),
+        }
+    }
+
+    /// Does the work of a step unmeasured, until its store is in a steady state.
+    async fn warm_up(
+        &mut self,
+        step: &Step,
+        store: &Store,
+        trial: &Trial,
+        dataset: &Dataset,
+        watch: &mut dyn Watch,
+    ) -> Result<Warm, RunError> {
+        let key = (trial.experiment.clone(), trial.store.label.clone());
+        let processes = store.up.as_ref().map(Up::roots).unwrap_or_default();
+        let experiment = self.study.experiments.iter().find(|e| e.name == trial.experiment);
+        let trials_max = experiment.map_or(0, |experiment| experiment.warm_up_trials_max);
+        let is_for = trial.role == Role::Measure && is_repeatable(trial, step.fresh);
+        if !is_for || trials_max == 0 || self.warm.get(&key) == Some(&processes) {
+            return Ok(Warm::Yes);
+        }
+        let mut warm_up = WarmUp::new(trials_max);
+        while warm_up.continues() {
+            let number = warm_up.values.len() as u32 + 1;
+            // Another table each time, as for the measured trials; the first one is there.
+            if step.fresh && number > 1 {
+                match self.load(step, store, trial, dataset, watch).await? {
+                    Loaded::Yes => {}
+                    Loaded::Stopped => return Ok(Warm::Stopped),
+                    Loaded::Not(_) => break,
+                }
+            }
+            let seed = other_seed(trial.seed, ATTEMPTS_MAX + number);
+            let work = warm_up_work(trial);
+            let warming = Trial { role: Role::WarmUp, work, seed, ..trial.clone() };
+            let name = format!("{}-warm{number}", step.name);
+            let mut writer = self.begin(&name, step, &warming)?;
+            let Some((end, _)) = self.measure(store, &warming, &mut writer, watch).await? else {
+                return Ok(Warm::Stopped);
+            };
+            writer.end(end.clone())?;
+            // What is wrong is found out, and reported, by the measured trial.
+            if end.outcome != Outcome::Completed {
+                break;
+            }
+            let (_, made, _) = read_trial(&name, self.directory.read(&name)?)?;
+            let Some(value) = Measure::of_work(trial).of(&made) else { break };
+            warm_up.values.push(value);
+        }
+        self.warm.insert(key, processes);
+        Ok(Warm::Now(warm_up.note()))
     }
 
     /// Starts the store of a step and loads its data.
@@ -324,8 +437,13 @@ impl<'a> Runner<'a> {
             Ok(version) => version,
             Err(error) => return Ok(Err(error)),
         };
+        let name = &trial.store.name;
+        let kind = stores::find(name).expect("its driver is open");
+        let server = self.fleet.server_options(name);
         self.run.stores.push(StoreInfo {
             label: trial.store.label.clone(),
+            durability: kind.promise(&trial.store.options, server.as_ref()),
+            states: kind.states(&trial.store.options),
             note: untested(store.driver.versions_tested(), &version),
             version,
             options: trial.store.options.clone(),
@@ -368,7 +486,7 @@ impl<'a> Runner<'a> {
             ..trial.clone()
         };
         let mut writer = self.begin(&format!("{}-load", step.name), step, &filling)?;
-        let Some(mut end) = self.measure(store, &filling, &mut writer, watch).await? else {
+        let Some((mut end, _)) = self.measure(store, &filling, &mut writer, watch).await? else {
             return Ok(Loaded::Stopped);
         };
         if end.outcome == Outcome::Completed {
@@ -400,14 +518,16 @@ impl<'a> Runner<'a> {
         Ok(writer)
     }
 
-    /// Sends the operations of a trial, and writes the measurements; `None` if it was stopped.
+    /// Sends the operations of a trial, and writes the measurements; `None` if it was stopped. Also
+    /// returns what other programs used.
     async fn measure(
         &self,
         store: &Store,
         trial: &Trial,
         writer: &mut TrialWriter,
         watch: &mut dyn Watch,
-    ) -> Result<Option<End>, RunError> {
+    ) -> Result<Option<(End, Others)>, RunError> {
+        let mut others = Others::default();
         let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
         let watched = store.up.as_ref().map(|up| Watched {
             name: trial.store.label.clone(),
@@ -423,13 +543,17 @@ impl<'a> Runner<'a> {
                 line = lines.recv() => match line {
                     Some(line) => {
                         watch.line(&line);
+                        others.add(&line);
                         writer.write(&line)?;
                     }
                     // All measurements have arrived, and the generator has ended or is about to.
-                    None => return Ok(match end {
-                        Some(end) => end,
-                        None => sending.await,
-                    }),
+                    None => {
+                        let end = match end {
+                            Some(end) => end,
+                            None => sending.await,
+                        };
+                        return Ok(end.map(|end| (end, others)));
+                    }
                 },
                 ended = &mut sending, if end.is_none() => end = Some(ended),
             }
@@ -460,7 +584,7 @@ impl<'a> Runner<'a> {
     }
 
     fn keep_state(&self) -> Result<(), ResultsError> {
-        write_state(self.directory, &self.state)
+        self.state.write(self.directory)
     }
 }
 
@@ -476,18 +600,19 @@ enum Ready {
     Stopped,
 }
 
+/// Whether the store of a step is in a steady state.
+enum Warm {
+    /// It was.
+    Yes,
+    /// It has just been warmed up, with what a reader has to know.
+    Now(Option<String>),
+    Stopped,
+}
+
 enum Loaded {
     Yes,
     Not(String),
     Stopped,
-}
-
-fn state_path(directory: &Directory) -> PathBuf {
-    directory.path().join("state.json")
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The current time, RFC 3339.

@@ -385,13 +385,23 @@ pub async fn stop(home: &Home, name: &str, say: &Say) -> Result<(), ServerError>
     stop_all(server, &site, say).await
 }
 
-/// Stops a store and removes its data, logs and records; the software stays.
-pub async fn wipe(home: &Home, name: &str, say: &Say) -> Result<(), ServerError> {
+/// What [`wipe`] does with the logs of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logs {
+    /// Messages of a run name them.
+    Keep,
+    /// Nothing of the store stays but its software.
+    Remove,
+}
+
+/// Stops a store and removes its data and records, and its logs if asked; the software stays.
+pub async fn wipe(home: &Home, name: &str, logs: Logs, say: &Say) -> Result<(), ServerError> {
     let server = find(name)?;
     let site = home.site(name);
     let _lock = lock(&site, say).await?;
     stop_all(server, &site, say).await?;
-    for directory in [&site.data, &site.log, &site.run] {
+    let log = (logs == Logs::Remove).then_some(&site.log);
+    for directory in [&site.data, &site.run].into_iter().chain(log) {
         match std::fs::remove_dir_all(directory) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io(directory)(e)),
             _ => {}

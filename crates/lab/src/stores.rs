@@ -25,13 +25,13 @@ mod redis {
     pub(crate) mod server;
 }
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::driver::durability::{self, Durability, Level, Promise};
 use crate::driver::{Driver, OpenError, StoreSpec};
+use crate::options::{Known, OptionPairs};
 use crate::servers::Server;
-
-/// Names and values of options.
-pub type OptionPairs = &'static [(&'static str, &'static str)];
 
 /// A store that can be measured.
 pub struct Store {
@@ -39,6 +39,13 @@ pub struct Store {
     pub name: &'static str,
     /// Makes its driver, which connects when it is used.
     pub open: fn(&StoreSpec) -> Result<Arc<dyn Driver>, OpenError>,
+    /// The options of its driver.
+    pub options: &'static [Known],
+    /// The levels of durability that it has.
+    pub durability: &'static [Level],
+    /// Values of options that decide in which state the store is measured, with a sentence for the
+    /// report.
+    pub states: &'static [(&'static str, &'static str, &'static str)],
     /// The server that the lab fetches and starts; none for a store that needs none.
     pub server: Option<&'static dyn Server>,
     /// What the contract test varies.
@@ -65,6 +72,22 @@ pub const STORES: &[Store] = &[
     Store {
         name: "cassandra",
         open: cassandra::driver::open,
+        options: cassandra::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::Interval,
+                loses: "10 s",
+                driver: &[],
+                server: &[("commitlog_sync", "periodic")],
+            },
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[],
+                server: &[("commitlog_sync", "batch")],
+            },
+        ],
+        states: &[],
         server: Some(&cassandra::server::Cassandra),
         contract: Contract {
             ordered: false,
@@ -76,6 +99,29 @@ pub const STORES: &[Store] = &[
     Store {
         name: "elasticsearch",
         open: elasticsearch::driver::open,
+        options: elasticsearch::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[("translog", "request")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::Interval,
+                loses: "5 s",
+                driver: &[("translog", "async")],
+                server: &[],
+            },
+        ],
+        states: &[
+            ("request_cache", "off", "Its cache of whole answers is off."),
+            (
+                "request_cache",
+                "on",
+                "Its cache of whole answers is on: a repeated query is not run.",
+            ),
+        ],
         server: Some(&elasticsearch::server::Elasticsearch),
         contract: Contract {
             ordered: true,
@@ -87,6 +133,21 @@ pub const STORES: &[Store] = &[
     Store {
         name: "loginson",
         open: loginson::driver::open,
+        options: loginson::driver::OPTIONS,
+        durability: &[Level {
+            durability: Durability::Each,
+            loses: "nothing",
+            driver: &[],
+            server: &[],
+        }],
+        states: &[
+            ("seal", "yes", "Loaded data is sealed, as users have it after the first hours."),
+            (
+                "seal",
+                "no",
+                "Loaded data is not sealed on request, as users have that of the last minutes; the store seals full segments by itself.",
+            ),
+        ],
         server: Some(&loginson::server::Loginson),
         contract: Contract {
             ordered: false,
@@ -98,12 +159,37 @@ pub const STORES: &[Store] = &[
     Store {
         name: null::NAME,
         open: null::open,
+        options: &[],
+        durability: &[],
+        states: &[],
         server: None,
         contract: Contract { ordered: false, variants: &[], spread: &[], server: &[] },
     },
     Store {
         name: "postgres",
         open: postgres::driver::open,
+        options: postgres::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[("synchronous_commit", "on")],
+                server: &[("fsync", "on")],
+            },
+            Level {
+                durability: Durability::Interval,
+                loses: "0.6 s",
+                driver: &[("synchronous_commit", "off")],
+                server: &[("fsync", "on")],
+            },
+            Level {
+                durability: Durability::None,
+                loses: "any number of rows, or the whole database",
+                driver: &[("synchronous_commit", "off")],
+                server: &[("fsync", "off")],
+            },
+        ],
+        states: &[],
         server: Some(&postgres::server::Postgres),
         contract: Contract {
             ordered: true,
@@ -115,6 +201,28 @@ pub const STORES: &[Store] = &[
     Store {
         name: "redis",
         open: redis::driver::open,
+        options: redis::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::None,
+                loses: "all since the last snapshot",
+                driver: &[],
+                server: &[("appendonly", "no")],
+            },
+            Level {
+                durability: Durability::Interval,
+                loses: "1 s",
+                driver: &[],
+                server: &[("appendonly", "yes"), ("appendfsync", "everysec")],
+            },
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[],
+                server: &[("appendonly", "yes"), ("appendfsync", "always")],
+            },
+        ],
+        states: &[],
         server: Some(&redis::server::Redis),
         contract: Contract {
             ordered: true,
@@ -124,6 +232,35 @@ pub const STORES: &[Store] = &[
         },
     },
 ];
+
+impl Store {
+    /// The level of this durability; `None` if the store has none such.
+    pub fn level(&self, durability: Durability) -> Option<&'static Level> {
+        self.durability.iter().find(|level| level.durability == durability)
+    }
+
+    /// The durability that these options of driver and server make; no options of a server for one
+    /// that the lab did not start.
+    pub fn promise(
+        &self,
+        driver: &BTreeMap<String, String>,
+        server: Option<&BTreeMap<String, String>>,
+    ) -> Option<Promise> {
+        let known = self.server.map_or(&[][..], |server| server.options());
+        let server = server.map(|given| (known, given));
+        durability::promise(self.durability, (self.options, driver), server)
+    }
+
+    /// Sentences on the state in which a store with these options is measured.
+    pub fn states(&self, driver: &BTreeMap<String, String>) -> Vec<String> {
+        let value = |name: &str| {
+            let default = self.options.iter().find(|option| option.name == name);
+            driver.get(name).map(String::as_str).or(default.map(|option| option.default))
+        };
+        let of = self.states.iter().filter(|(name, set, _)| value(name) == Some(set));
+        of.map(|(.., text)| (*text).to_owned()).collect()
+    }
+}
 
 /// The store of this name.
 pub fn find(name: &str) -> Option<&'static Store> {
@@ -146,6 +283,31 @@ mod tests {
             let server = store.server.map_or(store.name, |server| server.name());
             assert_eq!(server, store.name);
             assert_eq!(store.server.is_some(), !store.contract.variants.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_store_has_a_durability_by_default_and_each_level_is_found_again() {
+        for store in STORES.iter().filter(|store| store.server.is_some()) {
+            let name = store.name;
+            let none = BTreeMap::new();
+            assert!(store.promise(&none, Some(&none)).is_some(), "{name}");
+            assert!(store.level(Durability::Each).is_some(), "{name} can be durable");
+            for level in store.durability {
+                let given = |pairs: OptionPairs| -> BTreeMap<String, String> {
+                    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+                };
+                let (driver, server) = (given(level.driver), given(level.server));
+                let found = store.promise(&driver, Some(&server)).map(|found| found.durability);
+                assert_eq!(found, Some(level.durability), "{name}");
+                let known = store.server.map_or(&[][..], |server| server.options());
+                let exists = |known: &[Known], name: &String| known.iter().any(|k| k.name == name);
+                assert!(driver.keys().all(|option| exists(store.options, option)), "{name}");
+                assert!(server.keys().all(|option| exists(known, option)), "{name}");
+            }
+            for (option, ..) in store.states {
+                assert!(store.options.iter().any(|known| known.name == *option), "{name}");
+            }
         }
     }
 }

@@ -30,6 +30,10 @@ pub struct Trial {
     /// This generator's share of the work.
     #[serde(default)]
     pub share: Share,
+    /// The servers are killed this long after the beginning, s; then acknowledged rows are looked
+    /// for.
+    #[serde(default)]
+    pub crash_after_s: Option<f64>,
 }
 
 /// The purpose of a trial.
@@ -40,6 +44,8 @@ pub enum Role {
     Measure,
     /// It loads data for others.
     Prepare,
+    /// The same work before the first measured trial, so that a store is in a steady state then.
+    WarmUp,
     /// The same work against the driver that does nothing: the limit of the generator.
     Limit,
 }
@@ -94,6 +100,7 @@ impl Trial {
             repetition: 1,
             seed: 1,
             share: Share::default(),
+            crash_after_s: None,
         }
     }
 }

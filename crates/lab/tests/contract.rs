@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use checks::Subject;
 use lab::driver::StoreSpec;
-use lab::servers::{self, Home, Running, Say, Signal};
+use lab::servers::{self, Home, Logs, Running, Say, Signal};
 use lab::stores::{STORES, Store};
 
 #[test]
@@ -118,7 +118,9 @@ impl Servers<'_> {
     }
 
     async fn wipe(&self) {
-        servers::wipe(&self.home, self.store.name, &say()).await.unwrap_or_else(|e| panic!("{e}"));
+        servers::wipe(&self.home, self.store.name, Logs::Remove, &say())
+            .await
+            .unwrap_or_else(|e| panic!("{e}"));
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use lab::servers::{self, Home, Say, ServerError, Signal};
+use lab::servers::{self, Home, Logs, Say, ServerError, Signal};
 
 /// A home with its own data and with ports that no other test uses; its servers end with it.
 struct Place {
@@ -93,7 +93,7 @@ async fn what_was_started_is_found_left_alone_and_stopped() {
     let error = started.check(&place.home).unwrap_err().to_string();
     assert!(error.contains(&node.name) && error.contains("Ready to accept"), "{error}");
 
-    servers::wipe(&place.home, "redis", &say()).await.unwrap();
+    servers::wipe(&place.home, "redis", Logs::Remove, &say()).await.unwrap();
     assert_eq!(servers::running(&place.home, "redis").unwrap(), None);
     assert!(started.pids().is_empty());
     assert!(started.data().iter().all(|directory| !directory.exists()));

@@ -63,7 +63,11 @@ fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) {
             assert!(text.contains(store), "{report} does not speak of {store}");
         }
     }
-    assert!(!out.join("servers").exists(), "the servers' data is removed");
+    for store in stores.split(',') {
+        let servers = out.join("servers").join(store);
+        assert!(!servers.join("data").exists(), "the data of {store} is removed");
+        assert!(servers.join("log").exists(), "the logs of {store} stay");
+    }
 }
 
 #[test]
@@ -271,6 +275,12 @@ fn mistakes_are_named() {
         (&["run", "study1", "--experiments", "reeds"], "writes, reads"),
         (&["run", "study1", "--stores", "redis+aof"], "STORE+OPTION=VALUE"),
         (&["run", "study1", "--set", "heap=1g"], "STORE.OPTION=VALUE"),
+        (&["run", "study1", "--stores", "postgres+sync=off"], "there are: timeout_s"),
+        (&["run", "study1", "--stores", "cassandra+index=b"], "one of: 2i, sai, none"),
+        (&["run", "study1", "--stores", "redis", "--set", "redis.fsync=no"], "appendfsync"),
+        (&["run", "study1", "--stores", "redis", "--set", "postgres.port=7000"], "not measured"),
+        (&["run", "study1", "--stores", "loginson", "--durability", "none"], "it has each"),
+        (&["run", "study1", "--stores", "redis", "--durability", "some"], "each, interval, none"),
         (&["run", "ycsb", "-p", "recordcount=10"], "property file"),
         (&["resume", "/nowhere"], "/nowhere"),
         (&["compare", "/nowhere", "/nowhere"], "/nowhere"),

@@ -10,14 +10,16 @@ use tokio::sync::watch;
 
 use super::shown::Shown;
 use crate::definition::{self, Study};
-use crate::driver::OpenError;
+use crate::driver::durability::{Durability, Level};
+use crate::driver::{self, OpenError};
 use crate::fleet::Fleet;
 use crate::generate::{GeneratorArgs, Generators};
+use crate::options::{OptionPairs, Options};
 use crate::plan::{Choices, StoreChoice, plan};
 use crate::results::{Directory, FORMAT, Run};
 use crate::run::{Runner, now};
 use crate::scale::Scale;
-use crate::servers::{self, Home};
+use crate::servers::{self, Home, ServerError};
 use crate::stores;
 
 /// The arguments of a run.
@@ -49,6 +51,11 @@ pub struct RunArgs {
     /// A server that runs already; its tables are replaced: redis=db7:6379,db8:6379
     #[arg(long = "endpoint", value_name = "STORE=HOST:PORT[,…]", value_parser = pair)]
     endpoints: Vec<(String, String)>,
+    /// When an acknowledged write is on disk: `each` (before it is acknowledged), `interval` or
+    /// `none`, for all stores or for one: each,redis=interval [default: that of each store]
+    #[arg(long, value_delimiter = ',', value_name = "[STORE=]LEVEL")]
+    #[serde(default)]
+    durability: Vec<String>,
     /// An option of a server that the lab starts: cassandra.heap=2g (`loginson-lab stores options`)
     #[arg(long = "set", value_name = "STORE.OPTION=VALUE", value_parser = pair)]
     settings: Vec<(String, String)>,
@@ -103,7 +110,54 @@ impl RunArgs {
             bail!("{} has no experiment `{name}`; it has {}", study.name, known.join(", "));
         }
         let experiments = (!self.experiments.is_empty()).then(|| self.experiments.clone());
-        Ok(Choices { experiments, repetitions: self.repetitions, seed: self.seed })
+        let levels = self.durability(&self.stores(study)?)?;
+        let of_driver = |level: &Level| pairs(level.driver);
+        let options = levels.iter().map(|(store, level)| (store.clone(), of_driver(level)));
+        Ok(Choices {
+            experiments,
+            repetitions: self.repetitions,
+            seed: self.seed,
+            options: options.collect(),
+        })
+    }
+
+    /// The requested levels of durability, by store.
+    fn durability(&self, stores: &[StoreChoice]) -> anyhow::Result<BTreeMap<String, Level>> {
+        let mut levels = BTreeMap::new();
+        for text in &self.durability {
+            let (only, name) = match text.split_once('=') {
+                Some((store, name)) => (Some(store), name),
+                None => (None, text.as_str()),
+            };
+            let durability = Durability::named(name)
+                .with_context(|| format!("--durability {text}: it takes {}", level_names()))?;
+            if let Some(store) = only.filter(|store| stores.iter().all(|s| s.name != *store)) {
+                bail!("--durability {text}: {store} is not measured in this run");
+            }
+            let wanted = |store: &&StoreChoice| only.is_none_or(|only| only == store.name);
+            for store in stores.iter().filter(wanted) {
+                let kind = stores::find(&store.name).expect("checked when it was read");
+                let level = kind.level(durability).with_context(|| {
+                    let known = kind.durability.iter().map(|level| level.durability.name());
+                    let known: Vec<&str> = known.collect();
+                    format!(
+                        "{0} has no durability `{name}`; it has {1}: give it one with --durability {0}={2}",
+                        store.name,
+                        known.join(", "),
+                        known.first().unwrap_or(&"LEVEL")
+                    )
+                });
+                // A level of its own follows in the list, for a store that has not the common one.
+                let own = self
+                    .durability
+                    .iter()
+                    .any(|text| text.split_once('=').is_some_and(|(other, _)| other == store.name));
+                if only.is_some() || !own {
+                    levels.insert(store.name.clone(), *level?);
+                }
+            }
+        }
+        Ok(levels)
     }
 
     fn external(&self) -> BTreeMap<String, Vec<String>> {
@@ -111,7 +165,11 @@ impl RunArgs {
         self.endpoints.iter().map(|(store, list)| (store.clone(), split(list))).collect()
     }
 
-    fn settings(&self) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
+    /// The options of servers, by store.
+    fn settings(
+        &self,
+        stores: &[StoreChoice],
+    ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for (name, value) in &self.settings {
             let (store, option) = name.split_once('.').with_context(|| {
@@ -119,7 +177,59 @@ impl RunArgs {
             })?;
             settings.entry(store.to_owned()).or_default().insert(option.to_owned(), value.clone());
         }
+        for (store, level) in self.durability(stores)? {
+            for (option, value) in pairs(level.server) {
+                let of_store = settings.entry(store.clone()).or_default();
+                of_store.entry(option).or_insert(value);
+            }
+        }
         Ok(settings)
+    }
+
+    /// Refuses options that a driver or a server does not have, or whose value it does not accept:
+    /// otherwise a long run would fail at its first use of them.
+    fn check(&self, study: &Study, home: &Home) -> anyhow::Result<()> {
+        let stores = self.stores(study)?;
+        let (settings, external) = (self.settings(&stores)?, self.external());
+        for step in plan(study, &stores, &self.choices(study)?) {
+            let mut spec = step.trial.store;
+            if spec.endpoints.is_empty() {
+                spec.endpoints = vec!["127.0.0.1:1".to_owned()];
+            }
+            driver::open(&spec)?;
+        }
+        for (name, given) in &settings {
+            if external.contains_key(name) {
+                bail!("{name} runs already: its own configuration has the options of its server");
+            }
+            if stores.iter().all(|store| store.name != *name) {
+                bail!("--set {name}.…: {name} is not measured in this run");
+            }
+            let server = servers::find(name)?;
+            let options = Options::read(name, server.options(), given)?;
+            // What is missing is installed at the start.
+            if let Err(error @ ServerError::Option(_)) = server.nodes(&home.site(name), &options, 1)
+            {
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pairs(pairs: OptionPairs) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn level_names() -> String {
+    Durability::ALL.map(Durability::name).join(", ")
+}
+
+/// The version of this program, with the commit that it was built from.
+fn version() -> String {
+    match env!("LOGINSON_LAB_COMMIT") {
+        "" => env!("CARGO_PKG_VERSION").to_owned(),
+        commit => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
     }
 }
 
@@ -136,9 +246,7 @@ pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
             out.display()
         );
     }
-    args.stores(&study)?;
-    args.choices(&study)?;
-    args.settings()?;
+    args.check(&study, &home)?;
     let run = Run {
         format: FORMAT,
         study: study.name.clone(),
@@ -147,9 +255,10 @@ pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
         seed: args.seed,
         started: now(),
         command: std::env::args().collect(),
-        lab_version: env!("CARGO_PKG_VERSION").to_owned(),
+        lab_version: version(),
         machine: crate::measure::machine::describe(),
         stores: Vec::new(),
+        trials_planned: 0,
     };
     let directory = Directory::create(&out, &run)?;
     let kept = serde_json::to_string_pretty(&args)?;
@@ -177,11 +286,14 @@ fn arguments(directory: &Path) -> PathBuf {
 
 async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> anyhow::Result<bool> {
     let study = Study::parse(&run.study, &run.definition, args.scale)?;
-    let steps = plan(&study, &args.stores(&study)?, &args.choices(&study)?);
+    let stores = args.stores(&study)?;
+    let steps = plan(&study, &stores, &args.choices(&study)?);
+    let run = Run { trials_planned: u32::try_from(steps.len())?, ..run };
+    directory.write_run(&run)?;
     let mut shown = Shown::new();
     let servers = directory.path().join("servers");
     let home = home.apart(&servers)?;
-    let mut fleet = Fleet::new(home, args.external(), args.settings()?, shown.sayer());
+    let mut fleet = Fleet::new(home, args.external(), args.settings(&stores)?, shown.sayer());
     let generators = Generators::start(&args.generators).await?;
     let stop = stop_on_ctrl_c();
     let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop);
@@ -200,7 +312,7 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
         return Ok(false);
     }
     if !args.keep_servers {
-        remove(&servers)?;
+        remove_data(&servers)?;
         let external = args.external();
         crate::run::forget_removed(&directory, |store| external.contains_key(store))?;
     }
@@ -219,14 +331,22 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     Ok(tally.wrong.is_empty() && tally.failed.is_empty())
 }
 
-/// Removes the data of servers that are no longer needed.
-fn remove(servers: &Path) -> anyhow::Result<()> {
-    match std::fs::remove_dir_all(servers) {
+/// Removes the data of servers that are no longer needed. Their logs stay: messages of failed
+/// trials name them.
+fn remove_data(servers: &Path) -> anyhow::Result<()> {
+    let removed = |result: std::io::Result<()>, path: &Path| match result {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| servers.display().to_string())
+            Err(error).with_context(|| path.display().to_string())
         }
         _ => Ok(()),
+    };
+    for store in servers::names() {
+        let store = servers.join(store);
+        for part in ["data", "run"].map(|part| store.join(part)) {
+            removed(std::fs::remove_dir_all(&part), &part)?;
+        }
     }
+    Ok(())
 }
 
 /// Becomes true at the first Ctrl-C; a second one ends the program at once.
@@ -244,4 +364,70 @@ pub fn stop_on_ctrl_c() -> watch::Receiver<bool> {
         }
     });
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    fn checked(arguments: &[&str]) -> Result<RunArgs, String> {
+        let words = ["run", "study1", "--scale", "smoke"].iter().chain(arguments);
+        let Line { args } = clap::Parser::try_parse_from(words).map_err(|e| e.to_string())?;
+        let text = definition::text("study1", &[]).unwrap();
+        let study = Study::parse("study1", &text, args.scale).unwrap();
+        let home = Home::new(Path::new("/nowhere")).unwrap();
+        args.check(&study, &home).map_err(|e| format!("{e:#}"))?;
+        Ok(args)
+    }
+
+    /// Before anything is started.
+    #[test]
+    fn wrong_options_are_refused() {
+        for (arguments, said) in [
+            (&["--stores", "postgres+sync=off"][..], "there are: timeout_s"),
+            (&["--stores", "cassandra+index=b"], "one of: 2i, sai, none"),
+            (&["--stores", "redis", "--set", "redis.fsync=no"], "appendfsync"),
+            (&["--stores", "redis", "--set", "redis.appendfsync=now"], "always, everysec, no"),
+            (&["--stores", "redis", "--set", "postgres.port=7000"], "not measured"),
+            (&["--stores", "loginson", "--durability", "none"], "it has each"),
+            (&["--stores", "redis", "--durability", "some"], "each, interval, none"),
+            (&["--stores", "redis", "--durability", "postgres=each"], "not measured"),
+            (
+                &["--stores", "redis", "--endpoint", "redis=db:1", "--durability", "each"],
+                "its own configuration",
+            ),
+        ] {
+            let error = checked(arguments).map(|_| ()).unwrap_err();
+            assert!(error.contains(said), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn durability_is_set_for_all_stores_or_for_one() {
+        let stores = ["--stores", "postgres,redis,elasticsearch"];
+        let given = |durability: &str| {
+            let arguments = [stores[0], stores[1], "--durability", durability];
+            let args = checked(&arguments).unwrap();
+            let text = definition::text("study1", &[]).unwrap();
+            let study = Study::parse("study1", &text, args.scale).unwrap();
+            let stores = args.stores(&study).unwrap();
+            (args.settings(&stores).unwrap(), args.choices(&study).unwrap().options)
+        };
+        let (settings, options) = given("each");
+        assert_eq!(settings["redis"]["appendfsync"], "always");
+        assert_eq!(settings["postgres"]["fsync"], "on");
+        assert_eq!(options["elasticsearch"]["translog"], "request");
+        let (settings, options) = given("interval,redis=none");
+        assert_eq!(settings["redis"]["appendonly"], "no");
+        assert_eq!(options["postgres"]["synchronous_commit"], "off");
+        // The common level is one that Elasticsearch has not.
+        let arguments = [stores[0], stores[1], "--durability", "none,elasticsearch=interval"];
+        assert!(checked(&arguments).is_ok());
+    }
 }

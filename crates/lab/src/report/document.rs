@@ -1,9 +1,9 @@
-//! The content of a report, independent of its format: headings, sentences, tables and charts.
+//! The content of a report, independent of its format: headings, sentences, tables and figures.
 //!
 //! All texts are plain text. The writers (Markdown, HTML) escape every one of them, so that a name
-//! or a message of a server is never taken for markup.
+//! or a message of a server is never taken for markup, and number tables and figures.
 
-use crate::statistics::{BoxPlot, Estimate};
+use crate::statistics::BoxPlot;
 
 /// A report, or a part of it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,8 +29,12 @@ pub enum Block {
     Table(Table),
     /// Preformatted lines with a caption.
     Code(String, Vec<String>),
-    /// A chart.
-    Chart(Chart),
+    /// A figure.
+    Figure(Figure),
+    /// Pieces that are shown on request, under a title.
+    Details(String, Vec<Block>),
+    /// A file beside the report: its name, and what it has.
+    File(String, String),
 }
 
 /// A table. The first column holds names and the others numbers.
@@ -53,20 +57,45 @@ impl Table {
             rows: Vec::new(),
         }
     }
+
+    /// Removes the columns after the first that are empty in every row.
+    pub fn compact(mut self) -> Table {
+        let used: Vec<bool> = (0..self.head.len())
+            .map(|at| at == 0 || self.rows.iter().any(|row| !row[at].is_empty()))
+            .collect();
+        let keep = |row: &mut Vec<String>| {
+            let mut used = used.iter();
+            row.retain(|_| *used.next().expect("a row is as long as the head"));
+        };
+        self.rows.iter_mut().for_each(keep);
+        keep(&mut self.head);
+        self
+    }
 }
 
-/// A chart.
+/// A figure of small panels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
+pub struct Figure {
     /// The caption.
     pub caption: String,
-    /// Its data.
-    pub data: Data,
+    /// The names of colours, for the legend; none if the panels name everything.
+    pub legend: Vec<(usize, String)>,
+    /// The panels, row by row.
+    pub panels: Vec<Panel>,
 }
 
-/// The data of a chart.
+/// A panel of a figure.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Data {
+pub struct Panel {
+    /// Its title.
+    pub title: String,
+    /// Its data.
+    pub data: PanelData,
+}
+
+/// The data of a panel.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PanelData {
     /// Lines over a numeric axis.
     Lines {
         /// The x axis.
@@ -76,12 +105,12 @@ pub enum Data {
         /// The lines.
         series: Vec<Series>,
     },
-    /// Box plots, one below the other.
-    Boxes {
+    /// Means with intervals, and box plots, one below the other.
+    Rows {
         /// The axis of the values.
         axis: Axis,
         /// From top to bottom.
-        boxes: Vec<Boxed>,
+        rows: Vec<Row>,
     },
 }
 
@@ -90,7 +119,7 @@ pub enum Data {
 pub struct Axis {
     /// The label, with the unit.
     pub label: String,
-    /// Whether the axis is logarithmic; values must then be above 0.
+    /// Whether the axis is logarithmic; values that are not above 0 are then left out.
     pub log: bool,
 }
 
@@ -106,11 +135,13 @@ impl Axis {
     }
 }
 
-/// A line of a chart.
+/// A line of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The label in the legend.
+    /// Its name.
     pub name: String,
+    /// The number of its colour.
+    pub colour: usize,
     /// Points in the order of x.
     pub points: Vec<Point>,
 }
@@ -126,26 +157,25 @@ pub struct Point {
     pub interval: Option<(f64, f64)>,
 }
 
-/// A box of a box plot.
+/// A row of a panel.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Boxed {
+pub struct Row {
     /// The label next to it.
     pub name: String,
-    /// The box.
-    pub plot: BoxPlot,
-    /// The mean and its interval, drawn on the box.
-    pub mean: Estimate,
+    /// The number of its colour.
+    pub colour: usize,
+    /// The mean.
+    pub mean: f64,
+    /// Its interval.
+    pub interval: Option<(f64, f64)>,
+    /// The box plot of the sample.
+    pub plot: Option<BoxPlot>,
 }
 
 impl Document {
     /// Adds a heading of level 2.
     pub fn heading(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Heading(2, text.into()));
-    }
-
-    /// Adds a heading of level 3.
-    pub fn subheading(&mut self, text: impl Into<String>) {
-        self.blocks.push(Block::Heading(3, text.into()));
     }
 
     /// Adds a paragraph.
@@ -168,14 +198,27 @@ impl Document {
         }
     }
 
-    /// Adds a chart, if it is not empty.
-    pub fn chart(&mut self, caption: impl Into<String>, data: Data) {
-        let empty = match &data {
-            Data::Lines { series, .. } => series.iter().all(|series| series.points.is_empty()),
-            Data::Boxes { boxes, .. } => boxes.is_empty(),
+    /// Adds a figure of the panels that are not empty, if there are any.
+    pub fn figure(
+        &mut self,
+        caption: impl Into<String>,
+        legend: Vec<(usize, String)>,
+        panels: Vec<Panel>,
+    ) {
+        let filled = |panel: &Panel| match &panel.data {
+            PanelData::Lines { series, .. } => series.iter().any(|line| !line.points.is_empty()),
+            PanelData::Rows { rows, .. } => !rows.is_empty(),
         };
-        if !empty {
-            self.blocks.push(Block::Chart(Chart { caption: caption.into(), data }));
+        let panels: Vec<Panel> = panels.into_iter().filter(filled).collect();
+        if !panels.is_empty() {
+            self.blocks.push(Block::Figure(Figure { caption: caption.into(), legend, panels }));
+        }
+    }
+
+    /// Adds the blocks of `inner` under a title that opens them, if there are any.
+    pub fn details(&mut self, title: impl Into<String>, inner: Document) {
+        if !inner.blocks.is_empty() {
+            self.blocks.push(Block::Details(title.into(), inner.blocks));
         }
     }
 }

@@ -1,34 +1,61 @@
 //! Writes a document as Markdown with tables, for pages of a repository and, with aligned columns,
-//! for a terminal.
-//!
-//! Box plots and charts of means with intervals become tables; of other charts only the caption is
-//! written, because the HTML contains them.
+//! for a terminal. Of figures the caption is written, because the HTML contains them; their numbers
+//! are in the tables.
 
-use super::document::{Block, Chart, Data, Document, Series, Table};
-use super::number::{interval, plain};
+use super::document::{Block, Document, Table};
 
 /// The whole document.
 pub fn write(document: &Document) -> String {
-    let mut out = format!("# {}\n", escape(&document.title));
-    for block in &document.blocks {
-        out.push('\n');
-        match block {
-            Block::Heading(level, text) => {
-                out += &format!("{} {}\n", "#".repeat(usize::from(*level)), escape(text));
-            }
-            Block::Text(text) => out += &format!("{}\n", escape(text)),
-            Block::Warning(text) => out += &format!("**{}**\n", escape(text)),
-            Block::List(points) => {
-                for point in points {
-                    out += &format!("- {}\n", escape(point));
-                }
-            }
-            Block::Table(table) => out += &write_table(table),
-            Block::Code(caption, lines) => out += &code(caption, lines),
-            Block::Chart(chart) => out += &write_chart(chart),
+    let mut page = Page { out: format!("# {}\n", escape(&document.title)), ..Page::default() };
+    page.blocks(&document.blocks);
+    page.out
+}
+
+/// A page in the making.
+#[derive(Default)]
+struct Page {
+    out: String,
+    tables: usize,
+    figures: usize,
+}
+
+impl Page {
+    fn blocks(&mut self, blocks: &[Block]) {
+        for block in blocks {
+            self.out.push('\n');
+            let text = self.block(block);
+            self.out += &text;
         }
     }
-    out
+
+    fn block(&mut self, block: &Block) -> String {
+        match block {
+            Block::Heading(level, text) => {
+                format!("{} {}\n", "#".repeat(usize::from(*level)), escape(text))
+            }
+            Block::Text(text) => format!("{}\n", escape(text)),
+            Block::Warning(text) => format!("**{}**\n", escape(text)),
+            Block::List(points) => {
+                points.iter().map(|point| format!("- {}\n", escape(point))).collect()
+            }
+            Block::Table(table) => {
+                self.tables += 1;
+                format!("Table {}. {}", self.tables, write_table(table))
+            }
+            Block::Code(caption, lines) => code(caption, lines),
+            Block::Figure(figure) => {
+                self.figures += 1;
+                format!("Figure {} in report.html: {}\n", self.figures, escape(&figure.caption))
+            }
+            Block::Details(title, inner) => {
+                self.out +=
+                    &format!("<details><summary>{}</summary>\n", super::html::escape(title));
+                self.blocks(inner);
+                "\n</details>\n".to_owned()
+            }
+            Block::File(name, _) => format!("[{0}]({0})\n", escape(name)),
+        }
+    }
 }
 
 /// Text without markup: characters of Markdown or HTML are escaped, and line breaks are removed.
@@ -95,72 +122,6 @@ fn write_table(table: &Table) -> String {
         }
     }
     out
-}
-
-fn write_chart(chart: &Chart) -> String {
-    let table = match &chart.data {
-        Data::Boxes { axis, boxes } => {
-            let mut table = Table::new(
-                format!("{} ({})", chart.caption, axis.label),
-                &[
-                    "",
-                    "lower whisker",
-                    "lower hinge",
-                    "median",
-                    "upper hinge",
-                    "upper whisker",
-                    "outliers",
-                ],
-            );
-            for entry in boxes {
-                let plot = &entry.plot;
-                let mut row = vec![entry.name.clone()];
-                row.extend(
-                    [plot.whisker_low, plot.low, plot.median, plot.high, plot.whisker_high]
-                        .map(plain),
-                );
-                row.push(
-                    plot.outliers.iter().map(|value| plain(*value)).collect::<Vec<_>>().join(", "),
-                );
-                table.rows.push(row);
-            }
-            table
-        }
-        Data::Lines { x, y, series } if series.iter().any(means) => {
-            few(chart, &x.label, &y.label, series)
-        }
-        Data::Lines { .. } => {
-            return format!("Chart in report.html: {}.\n", escape(&chart.caption));
-        }
-    };
-    write_table(&table)
-}
-
-/// Whether a line shows means with intervals.
-fn means(series: &Series) -> bool {
-    series.points.iter().any(|point| point.interval.is_some())
-}
-
-/// A chart of means, as a table.
-fn few(chart: &Chart, x: &str, y: &str, series: &[Series]) -> Table {
-    let mut places: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|point| point.x).collect();
-    places.sort_by(f64::total_cmp);
-    places.dedup();
-    let mut head = vec![x];
-    head.extend(series.iter().map(|series| series.name.as_str()));
-    let mut table = Table::new(format!("{} ({y})", chart.caption), &head);
-    for place in places {
-        let mut row = vec![plain(place)];
-        for series in series {
-            let point = series.points.iter().find(|point| point.x == place);
-            row.push(point.map_or(String::new(), |point| match point.interval {
-                Some(ends) => format!("{} ({})", plain(point.y), interval(ends)),
-                None => plain(point.y),
-            }));
-        }
-        table.rows.push(row);
-    }
-    table
 }
 
 #[cfg(test)]

@@ -19,6 +19,19 @@ pub fn plain(value: f64) -> String {
     }
 }
 
+/// A number for programs: nine significant digits, without separators.
+pub fn exact(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 { "0".into() } else { String::new() };
+    }
+    let digits = (8 - value.abs().log10().floor() as i32).clamp(0, 20);
+    let text = format!("{value:.*}", digits as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 /// A count with thousands separators.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())

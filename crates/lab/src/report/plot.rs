@@ -1,314 +1,349 @@
-//! Charts as SVG: drawn here once, sharp in print and on screen; colours come from the style sheet
-//! of the page, so that light, dark and print have their own.
+//! Draws figures as SVG, with the library plotters: small panels side by side, on white ground, so
+//! that they look the same on screen, in the dark and in print.
 //!
-//! There is no plotting library, because those put fixed colours into the SVG and no marks that
-//! distinguish lines, while this page needs classes for colours and for hiding lines, and the
-//! values for hovering.
+//! A store has the same colour in every panel of a report; the legend is written by the page, so
+//! that it covers nothing.
 
-use super::document::{Axis, Boxed, Chart, Data, Series};
-use super::html::escape;
-use super::number::{interval, plain};
+use std::ops::Range;
 
-/// Colours of the style sheet; further lines reuse them with another dash pattern.
-pub const COLOURS: usize = 8;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Size of line charts, in units of the view box.
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 44.0;
+use super::document::{Axis, Panel, PanelData, Row, Series};
+use super::number::plain;
 
-/// Height of one box plot.
-const BOX_HEIGHT: f64 = 34.0;
+/// Colours of stores; further stores get them again.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(11, 98, 164),
+    RGBColor(194, 80, 10),
+    RGBColor(10, 127, 90),
+    RGBColor(168, 56, 127),
+    RGBColor(138, 106, 0),
+    RGBColor(31, 143, 184),
+    RGBColor(105, 65, 198),
+    RGBColor(96, 106, 117),
+];
+
+/// Colours that are distinguished; charts with more lines show fewer of them.
+pub const COLOURS_MAX: usize = COLOURS.len();
+
+const INK: RGBColor = RGBColor(27, 31, 36);
+const SOFT: RGBColor = RGBColor(89, 99, 110);
+const RULE: RGBColor = RGBColor(222, 227, 232);
+
+/// Width of a figure, and height of a panel of lines, px.
+const WIDTH: u32 = 960;
+const PANEL_HEIGHT: u32 = 210;
+
+/// Height of a row of a panel of rows, and of its title and axis, px.
+const ROW_HEIGHT: u32 = 24;
+const ROWS_EDGE: u32 = 78;
+
+/// Letters of the name beside a row; the tables have the whole name.
+const NAME_LETTERS_MAX: usize = 30;
 
 /// Points are marked on lines with at most this many points.
-const MARKED_MAX: usize = 40;
+const MARKED_MAX: usize = 24;
 
-/// The range of an axis, and its position on the page.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Scale {
-    log: bool,
-    low: f64,
-    high: f64,
-    from: f64,
-    to: f64,
+/// The colour with this number, for style sheets.
+pub fn colour(number: usize) -> String {
+    let RGBColor(red, green, blue) = COLOURS[number % COLOURS.len()];
+    format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-impl Scale {
-    /// A scale that contains all values; a linear one begins at 0 if that is near.
-    fn over(
-        values: impl Iterator<Item = f64>,
-        axis: &Axis,
-        from: f64,
-        to: f64,
-        zero: bool,
-    ) -> Scale {
-        let usable = values.filter(|value| value.is_finite() && (!axis.log || *value > 0.0));
-        let ends = (f64::INFINITY, f64::NEG_INFINITY);
-        let (mut low, mut high) =
-            usable.fold(ends, |(low, high), value| (low.min(value), high.max(value)));
-        if low > high {
-            (low, high) = (if axis.log { 1.0 } else { 0.0 }, 10.0);
-        }
-        if axis.log {
-            (low, high) =
-                if low == high { (low / 2.0, high * 2.0) } else { (low / 1.1, high * 1.1) };
-        } else {
-            if zero && low > 0.0 && low < 0.7 * high {
-                low = 0.0;
+/// A figure of panels in columns.
+pub fn svg(panels: &[Panel]) -> String {
+    let columns = panels.len().clamp(1, 3);
+    let rows = panels.len().div_ceil(columns);
+    let tallest = panels.iter().map(height).max().unwrap_or(PANEL_HEIGHT);
+    let mut text = String::new();
+    {
+        let size = (WIDTH, tallest * rows as u32);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        // A string as the target takes everything, so drawing cannot fail.
+        let drawn = root.fill(&WHITE).map_err(|e| e.to_string()).and_then(|()| {
+            let areas = root.split_evenly((rows, columns));
+            areas.iter().zip(panels).try_for_each(|(area, panel)| draw(area, panel))
+        });
+        debug_assert_eq!(drawn, Ok(()));
+    }
+    // It is within a page, and as wide as its place.
+    text.replacen(&format!("width=\"{WIDTH}\" "), "", 1)
+}
+
+fn height(panel: &Panel) -> u32 {
+    match &panel.data {
+        PanelData::Lines { .. } => PANEL_HEIGHT,
+        PanelData::Rows { rows, .. } => rows.len() as u32 * ROW_HEIGHT + ROWS_EDGE,
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn draw(area: &Area<'_>, panel: &Panel) -> Result<(), String> {
+    match &panel.data {
+        PanelData::Lines { x, y, series } => {
+            let points = || series.iter().flat_map(|series| &series.points);
+            let across = range(points().map(|point| point.x), x, false);
+            let values = points().flat_map(|point| {
+                let (low, high) = point.interval.unwrap_or((point.y, point.y));
+                [low, point.y, high]
+            });
+            let up = range(values, y, true);
+            match (x.log, y.log) {
+                (false, false) => lines(area, panel, (x, y), series, across, up),
+                (false, true) => lines(area, panel, (x, y), series, across, up.log_scale()),
+                (true, false) => lines(area, panel, (x, y), series, across.log_scale(), up),
+                (true, true) => {
+                    lines(area, panel, (x, y), series, across.log_scale(), up.log_scale())
+                }
             }
-            if low == high {
-                (low, high) = (low - 1.0, high + 1.0);
+        }
+        PanelData::Rows { axis, rows } => {
+            let across = range(rows.iter().flat_map(ends), axis, true);
+            match axis.log {
+                false => row_marks(area, panel, axis, rows, across),
+                true => row_marks(area, panel, axis, rows, across.log_scale()),
             }
-            let room = (high - low) * 0.05;
-            high += if zero { room } else { 0.0 };
-            low -= if zero && low != 0.0 { room } else { 0.0 };
         }
-        Scale { log: axis.log, low, high, from, to }
     }
+}
 
-    fn at(&self, value: f64) -> f64 {
-        let place = match self.log {
-            true => {
-                (value.max(self.low / 1e3).ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
+/// Everything that is drawn of a row.
+fn ends(row: &Row) -> Vec<f64> {
+    let mut values = vec![row.mean];
+    values.extend(row.interval.iter().flat_map(|(low, high)| [*low, *high]));
+    if let Some(plot) = &row.plot {
+        values.extend([plot.whisker_low, plot.whisker_high]);
+        values.extend(&plot.outliers);
+    }
+    values
+}
+
+/// A range that contains all values that an axis can show; a linear one begins at 0 if that is
+/// near.
+fn range(values: impl Iterator<Item = f64>, axis: &Axis, zero: bool) -> Range<f64> {
+    let usable = values.filter(|value| value.is_finite() && (!axis.log || *value > 0.0));
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    let (low, high) = usable.fold(ends, |(low, high), value| (low.min(value), high.max(value)));
+    match axis.log {
+        _ if low > high => 1.0..10.0,
+        true if low == high => low / 2.0..high * 2.0,
+        true => low / 1.15..high * 1.15,
+        false if low == high && low == 0.0 => 0.0..1.0,
+        false if low == high => low.min(0.0)..high.max(0.0) + high.abs() * 0.1,
+        false => {
+            let room = (high - low) * 0.06;
+            let near_zero = zero && low >= 0.0 && low < 0.7 * high;
+            let bottom = if near_zero { 0.0 } else { low - if zero { room } else { 0.0 } };
+            bottom..high + if zero { room } else { 0.0 }
+        }
+    }
+}
+
+fn style(size: i32, colour: RGBColor) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&colour)
+}
+
+fn lines<X, Y>(
+    area: &Area<'_>,
+    panel: &Panel,
+    (x, y): (&Axis, &Axis),
+    series: &[Series],
+    across: X,
+    up: Y,
+) -> Result<(), String>
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    let failed = |e: DrawingAreaErrorKind<_>| e.to_string();
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .caption(&panel.title, style(14, INK))
+        .x_label_area_size(34)
+        .y_label_area_size(58)
+        .build_cartesian_2d(across, up)
+        .map_err(failed)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RULE)
+        .axis_style(SOFT)
+        .label_style(style(11, SOFT))
+        .axis_desc_style(style(11, SOFT))
+        .x_labels(6)
+        .y_labels(5)
+        .x_desc(&x.label)
+        .y_desc(&y.label)
+        .x_label_formatter(&|value| plain(*value))
+        .y_label_formatter(&|value| plain(*value))
+        .draw()
+        .map_err(failed)?;
+    let shown = |value: f64, axis: &Axis| value.is_finite() && (!axis.log || value > 0.0);
+    for series in series {
+        let colour = COLOURS[series.colour % COLOURS.len()];
+        let points: Vec<_> =
+            series.points.iter().filter(|p| shown(p.x, x) && shown(p.y, y)).collect();
+        let line = points.iter().map(|point| (point.x, point.y));
+        chart.draw_series(LineSeries::new(line, colour.stroke_width(2))).map_err(failed)?;
+        if points.len() > MARKED_MAX {
+            continue;
+        }
+        let marks = points.iter().map(|p| Circle::new((p.x, p.y), 2, colour.filled()));
+        chart.draw_series(marks).map_err(failed)?;
+        let bars = points.iter().filter_map(|point| {
+            let (low, high) = point.interval.filter(|(low, _)| shown(*low, y))?;
+            Some(PathElement::new(vec![(point.x, low), (point.x, high)], colour))
+        });
+        chart.draw_series(bars).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Half the height of a box, as a share of its row.
+const BOX_HALF: f64 = 0.28;
+
+fn row_marks<X>(
+    area: &Area<'_>,
+    panel: &Panel,
+    axis: &Axis,
+    rows: &[Row],
+    across: X,
+) -> Result<(), String>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
+    let failed = |e: DrawingAreaErrorKind<_>| e.to_string();
+    let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let left = longest.min(NAME_LETTERS_MAX) as u32 * 7 + 14;
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(16)
+        .caption(&panel.title, style(14, INK))
+        .x_label_area_size(34)
+        .y_label_area_size(left)
+        .build_cartesian_2d(across, rows.len() as f64..0.0)
+        .map_err(failed)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .y_labels(0)
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RULE)
+        .axis_style(SOFT)
+        .label_style(style(11, SOFT))
+        .axis_desc_style(style(11, SOFT))
+        .x_labels(5)
+        .x_desc(&axis.label)
+        .x_label_formatter(&|value| plain(*value))
+        .draw()
+        .map_err(failed)?;
+    let start = chart.plotting_area().get_x_axis_pixel_range().start;
+    for (at, row) in rows.iter().enumerate() {
+        let middle = at as f64 + 0.5;
+        let colour = COLOURS[row.colour % COLOURS.len()];
+        if let Some(plot) = row.plot.as_ref().filter(|plot| !axis.log || plot.whisker_low > 0.0) {
+            let (top, bottom) = (middle - BOX_HALF, middle + BOX_HALF);
+            let whiskers = [(plot.whisker_low, plot.low), (plot.high, plot.whisker_high)];
+            let whiskers = whiskers
+                .map(|(from, to)| PathElement::new(vec![(from, middle), (to, middle)], colour));
+            chart.draw_series(whiskers).map_err(failed)?;
+            let corners = [(plot.low, top), (plot.high, bottom)];
+            let boxes = [
+                Rectangle::new(corners, colour.mix(0.15).filled()),
+                Rectangle::new(corners, colour.stroke_width(1)),
+            ];
+            chart.draw_series(boxes).map_err(failed)?;
+            let median = vec![(plot.median, top), (plot.median, bottom)];
+            chart
+                .draw_series([PathElement::new(median, colour.stroke_width(2))])
+                .map_err(failed)?;
+            let outliers = plot.outliers.iter().filter(|value| !axis.log || **value > 0.0);
+            let outliers = outliers.map(|value| Circle::new((*value, middle), 2, colour));
+            chart.draw_series(outliers).map_err(failed)?;
+        }
+        if !axis.log || row.mean > 0.0 {
+            let ink = if row.plot.is_some() { INK } else { colour };
+            if let Some((low, high)) = row.interval.filter(|(low, _)| !axis.log || *low > 0.0) {
+                let bar =
+                    PathElement::new(vec![(low, middle), (high, middle)], ink.stroke_width(2));
+                chart.draw_series([bar]).map_err(failed)?;
             }
-            false => (value - self.low) / (self.high - self.low),
-        };
-        self.from + place * (self.to - self.from)
-    }
-
-    /// Round numbers in the range.
-    fn ticks(&self) -> Vec<f64> {
-        if self.log {
-            let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
-            let many = self.high / self.low > 1e4;
-            let steps: &[f64] = if many { &[1.0] } else { &[1.0, 2.0, 5.0] };
-            return decades
-                .flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)))
-                .filter(|tick| (self.low..=self.high).contains(tick))
-                .collect();
+            chart
+                .draw_series([Circle::new((row.mean, middle), 4, ink.filled())])
+                .map_err(failed)?;
         }
-        let rough = (self.high - self.low) / 5.0;
-        let power = 10_f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= rough);
-        let step = step.unwrap_or(rough);
-        let first = (self.low / step).ceil() as i64;
-        let last = (self.high / step).floor() as i64;
-        (first..=last).map(|tick| tick as f64 * step).collect()
+        let place = chart.backend_coord(&(row.mean.max(f64::MIN_POSITIVE), middle));
+        let (left, top) = area.get_base_pixel();
+        let name = style(12, INK).pos(Pos::new(HPos::Right, VPos::Center));
+        let text = Text::new(shortened(&row.name), (start - 8 - left, place.1 - top), name);
+        area.draw(&text).map_err(failed)?;
     }
+    Ok(())
 }
 
-/// The SVG of a chart. `id` is unique on the page.
-pub fn svg(chart: &Chart, id: usize) -> String {
-    match &chart.data {
-        Data::Lines { x, y, series } => lines(chart, id, x, y, series),
-        Data::Boxes { axis, boxes } => box_plots(chart, axis, boxes),
+fn shortened(name: &str) -> String {
+    match name.chars().count() > NAME_LETTERS_MAX {
+        false => name.to_owned(),
+        true => name.chars().take(NAME_LETTERS_MAX - 1).chain(['…']).collect(),
     }
-}
-
-/// Classes of a line: its colour and its dash.
-pub fn classes(number: usize) -> String {
-    format!("c{} d{}", number % COLOURS, number % 4)
-}
-
-fn open(caption: &str, height: f64) -> String {
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
-        escape(caption)
-    )
-}
-
-fn lines(chart: &Chart, id: usize, x: &Axis, y: &Axis, series: &[Series]) -> String {
-    let points = || series.iter().flat_map(|series| &series.points);
-    let across = Scale::over(points().map(|p| p.x), x, LEFT, WIDTH - RIGHT, false);
-    let tops = points().flat_map(|p| p.interval.map_or([p.y, p.y], |(low, high)| [low, high]));
-    let up = Scale::over(tops.chain(points().map(|p| p.y)), y, HEIGHT - BOTTOM, TOP, true);
-    let mut out = open(&chart.caption, HEIGHT);
-    out += "<g class=\"grid\">";
-    for tick in up.ticks() {
-        let at = up.at(tick);
-        out += &format!("<path d=\"M{LEFT} {at:.1}H{}\"/>", WIDTH - RIGHT);
-        out += &format!(
-            "<text class=\"end\" x=\"{}\" y=\"{:.1}\">{}</text>",
-            LEFT - 6.0,
-            at + 4.0,
-            plain(tick)
-        );
-    }
-    out += "</g><g class=\"grid across\">";
-    for tick in across.ticks() {
-        let at = across.at(tick);
-        out += &format!("<path d=\"M{at:.1} {TOP}V{}\"/>", HEIGHT - BOTTOM);
-        out += &format!(
-            "<text class=\"middle\" x=\"{at:.1}\" y=\"{}\">{}</text>",
-            HEIGHT - BOTTOM + 16.0,
-            plain(tick)
-        );
-    }
-    out += "</g>";
-    out += &axis_names(&x.label, &y.label, HEIGHT);
-    out += &format!(
-        "<clipPath id=\"k{id}\"><rect x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath><g clip-path=\"url(#k{id})\">",
-        TOP - 4.0,
-        WIDTH - RIGHT - LEFT + 4.0,
-        HEIGHT - TOP - BOTTOM + 8.0
-    );
-    for (number, series) in series.iter().enumerate() {
-        out += &format!(
-            "<g class=\"line {}\" data-line=\"{number}\"><polyline points=\"",
-            classes(number)
-        );
-        for point in &series.points {
-            out += &format!("{:.1},{:.1} ", across.at(point.x), up.at(point.y));
-        }
-        out += "\"/>";
-        for point in series.points.iter().filter(|_| series.points.len() <= MARKED_MAX) {
-            let (px, py) = (across.at(point.x), up.at(point.y));
-            if let Some((low, high)) = point.interval {
-                out += &format!(
-                    "<path class=\"mark\" d=\"M{px:.1} {:.1}V{:.1}\"/>",
-                    up.at(low),
-                    up.at(high)
-                );
-            }
-            out += &format!("<circle class=\"mark\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"2.5\"/>");
-        }
-        out += "</g>";
-    }
-    out + "</g></svg>"
-}
-
-fn axis_names(x: &str, y: &str, height: f64) -> String {
-    format!(
-        "<text class=\"name middle\" x=\"{}\" y=\"{}\">{}</text><text class=\"name middle\" transform=\"translate(14 {}) rotate(-90)\">{}</text>",
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        height - 8.0,
-        escape(x),
-        (TOP + height - BOTTOM) / 2.0,
-        escape(y)
-    )
-}
-
-fn box_plots(chart: &Chart, axis: &Axis, boxes: &[Boxed]) -> String {
-    let longest = boxes.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
-    let left = (longest as f64 * 6.6 + 20.0).clamp(60.0, 300.0);
-    let height = boxes.len() as f64 * BOX_HEIGHT + TOP + BOTTOM;
-    let values = boxes.iter().flat_map(|entry| {
-        let interval = entry.mean.interval.map_or([entry.mean.mean; 2], |(low, high)| [low, high]);
-        let plot = &entry.plot;
-        let usable = interval.into_iter().filter(|value| !axis.log || *value > 0.0);
-        [plot.whisker_low, plot.whisker_high]
-            .into_iter()
-            .chain(usable)
-            .chain(plot.outliers.iter().copied())
-    });
-    let scale = Scale::over(values, axis, left, WIDTH - RIGHT, true);
-    let bottom = height - BOTTOM;
-    let mut out = open(&chart.caption, height);
-    out += "<g class=\"grid\">";
-    for tick in scale.ticks() {
-        let at = scale.at(tick);
-        out += &format!("<path d=\"M{at:.1} {TOP}V{bottom}\"/>");
-        out += &format!(
-            "<text class=\"middle\" x=\"{at:.1}\" y=\"{}\">{}</text>",
-            bottom + 16.0,
-            plain(tick)
-        );
-    }
-    out += "</g>";
-    out += &format!(
-        "<text class=\"name middle\" x=\"{}\" y=\"{}\">{}</text>",
-        (left + WIDTH - RIGHT) / 2.0,
-        height - 8.0,
-        escape(&axis.label)
-    );
-    for (number, entry) in boxes.iter().enumerate() {
-        let middle = TOP + (number as f64 + 0.5) * BOX_HEIGHT;
-        out += &one_box(entry, number, middle, left, &scale);
-    }
-    out + "</svg>"
-}
-
-fn one_box(entry: &Boxed, number: usize, middle: f64, left: f64, scale: &Scale) -> String {
-    let plot = &entry.plot;
-    let at = |value: f64| scale.at(value);
-    let (top, end) = (middle - 9.0, middle + 9.0);
-    let label = format!(
-        "{}: median {}, hinges {}, whiskers {}, mean {}{}",
-        entry.name,
-        plain(plot.median),
-        interval((plot.low, plot.high)),
-        interval((plot.whisker_low, plot.whisker_high)),
-        plain(entry.mean.mean),
-        entry.mean.interval.map_or(String::new(), |ends| format!(" (95% {})", interval(ends))),
-    );
-    let mut out = format!("<g class=\"box {}\"><title>{}</title>", classes(number), escape(&label));
-    out += &format!(
-        "<rect class=\"hit\" x=\"0\" y=\"{}\" width=\"{WIDTH}\" height=\"{BOX_HEIGHT}\"/>",
-        middle - BOX_HEIGHT / 2.0
-    );
-    out += &format!(
-        "<text class=\"end label\" x=\"{}\" y=\"{}\">{}</text>",
-        left - 8.0,
-        middle + 4.0,
-        escape(&entry.name)
-    );
-    out += &format!(
-        "<path d=\"M{:.1} {middle}H{:.1}M{:.1} {middle}H{:.1}\"/>",
-        at(plot.whisker_low),
-        at(plot.low),
-        at(plot.high),
-        at(plot.whisker_high)
-    );
-    for whisker in [plot.whisker_low, plot.whisker_high] {
-        out += &format!("<path d=\"M{:.1} {}V{}\"/>", at(whisker), middle - 5.0, middle + 5.0);
-    }
-    out += &format!(
-        "<rect x=\"{:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"18\"/>",
-        at(plot.low),
-        (at(plot.high) - at(plot.low)).max(0.5)
-    );
-    out += &format!("<path class=\"median\" d=\"M{:.1} {top}V{end}\"/>", at(plot.median));
-    for outlier in &plot.outliers {
-        out += &format!("<circle cx=\"{:.1}\" cy=\"{middle}\" r=\"2.5\"/>", at(*outlier));
-    }
-    let mean = at(entry.mean.mean);
-    if let Some((low, high)) = entry.mean.interval {
-        out += &format!("<path class=\"mean\" d=\"M{:.1} {middle}H{:.1}\"/>", at(low), at(high));
-    }
-    out += &format!(
-        "<path class=\"mean\" d=\"M{:.1} {middle}L{mean:.1} {}L{:.1} {middle}L{mean:.1} {}Z\"/>",
-        mean - 4.0,
-        middle - 4.0,
-        mean + 4.0,
-        middle + 4.0
-    );
-    out + "</g>"
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::document::Point;
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_inside() {
-        let scale = |low, high, log| Scale { log, low, high, from: 0.0, to: 100.0 };
-        assert_eq!(scale(0.0, 13_000.0, false).ticks(), [0.0, 5_000.0, 10_000.0]);
-        assert_eq!(scale(1.0, 6.0, false).ticks(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        assert_eq!(scale(0.9, 60.0, true).ticks(), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
-        assert_eq!(scale(1.0, 100.0, true).at(10.0), 50.0);
+    fn a_range_contains_everything_that_can_be_drawn() {
+        let of = |values: &[f64], axis: &Axis| range(values.iter().copied(), axis, true);
+        let (linear, log) = (Axis::linear(""), Axis::log(""));
+        assert_eq!(of(&[5.0, 100.0], &linear).start, 0.0);
+        assert!(of(&[98.0, 100.0], &linear).start > 90.0);
+        assert!(of(&[5.0], &linear).contains(&5.0));
+        assert!(of(&[-5.0], &linear).contains(&-5.0));
+        let range = of(&[0.0, f64::NAN, 2.0, 20.0], &log);
+        assert!(range.start > 1.0 && range.start < 2.0 && range.end > 20.0, "{range:?}");
+        assert!(!of(&[], &log).is_empty() && !of(&[0.0], &linear).is_empty());
+    }
+
+    /// Names come from servers and users; nothing of them is markup.
+    #[test]
+    fn texts_are_escaped_and_hard_values_are_drawn() {
+        let evil = "<script>alert(1)</script>";
+        let point = |x, y, interval| Point { x, y, interval };
+        let points = vec![
+            point(1.0, 2.0, Some((-1.0, 3.0))),
+            point(0.0, 0.0, None),
+            point(f64::NAN, f64::INFINITY, None),
+        ];
+        let series = vec![Series { name: evil.into(), colour: 9, points }];
+        let row = |mean| Row {
+            name: evil.into(),
+            colour: 1,
+            mean,
+            interval: Some((0.0, 2.0)),
+            plot: crate::statistics::box_plot(&[1.0, 2.0, 2.5, 90.0]),
+        };
+        for (x, y) in [(false, false), (false, true), (true, false), (true, true)] {
+            let axis = |log| Axis { label: evil.into(), log };
+            let lines = PanelData::Lines { x: axis(x), y: axis(y), series: series.clone() };
+            let rows = PanelData::Rows { axis: axis(x), rows: vec![row(1.0), row(0.0)] };
+            let panel = |data| Panel { title: evil.into(), data };
+            let text = svg(&[panel(lines), panel(rows)]);
+            assert!(!text.contains("<script") && text.contains("&lt;script"), "{text}");
+            assert!(!text.contains("NaN") && text.ends_with("</svg>\n"), "{text}");
+        }
     }
 
     #[test]
-    fn a_scale_holds_all_that_can_be_drawn() {
-        let linear = Axis::linear("");
-        let one = Scale::over([5.0].into_iter(), &linear, 0.0, 1.0, true);
-        assert!(one.low < 5.0 && one.high > 5.0, "{one:?}");
-        let log =
-            Scale::over([0.0, f64::NAN, 2.0, 20.0].into_iter(), &Axis::log(""), 0.0, 1.0, true);
-        assert!(log.low > 1.0 && log.low < 2.0 && log.high > 20.0, "{log:?}");
-        assert!(Scale::over([].into_iter(), &linear, 0.0, 1.0, true).at(3.0).is_finite());
+    fn long_names_are_cut() {
+        assert_eq!(shortened("short"), "short");
+        assert_eq!(shortened(&"x".repeat(40)).chars().count(), NAME_LETTERS_MAX);
     }
 }

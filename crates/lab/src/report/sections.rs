@@ -1,62 +1,259 @@
-//! The contents of a report: the conclusion first, then the machines and stores, then each
-//! experiment with its tables and charts.
+//! The order of a report: the verdict with its limits, one figure of everything, what to doubt;
+//! then a chapter for each experiment; then data and cost, methods, threats to validity, and what
+//! was measured on what.
 
-use super::charts;
-use super::conclusion::{GENERATOR_SHARE_MAX, orders, sentences};
-use super::document::{Document, Table};
-use super::number::{bytes, count, interval, of_name, percent, plain, probability, ratio};
-use super::ranking::{Pair, pairs, ranked};
-use super::summary::{
-    ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary, Usage,
-};
-use crate::reference::{Reference, Wanted};
-use crate::statistics::{quantile, trend};
+use std::collections::BTreeMap;
 
-/// The percentiles of the 2015 study.
-pub const PERCENTILES: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
+use super::charts::{self, Colours};
+use super::conclusion::{Verdict, sentences, verdicts};
+use super::costs;
+use super::document::{Block, Document, Table};
+use super::doubts::{self, GENERATOR_SHARE_MAX, OTHERS_SHARE_MAX, doubts};
+use super::number::{bytes, percent, ratio};
+use super::samples;
+use super::summary::{Experiment, Summary};
+use super::tables;
+use crate::driver::durability::Durability;
+use crate::reference::Reference;
+use crate::results::Outcome;
 
 /// The whole report.
 pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
     let run = &summary.run;
     let mut document =
         Document { title: format!("{}, scale {}", run.study, run.scale), ..Document::default() };
-    let measured = || summary.experiments.iter().filter(|experiment| !experiment.prepares);
+    let colours = Colours::of(summary);
+    front(&mut document, summary);
+    charts::overview(&mut document, summary, &colours);
+    document.table(verdict_table(&all_verdicts(summary)));
+    document.table(doubts::table(summary));
+    for experiment in measured(summary) {
+        chapter(&mut document, summary, experiment, reference, &colours);
+    }
+    costs::loads(&mut document, summary);
+    costs::cost(&mut document, summary);
+    methods(&mut document, reference);
+    threats(&mut document, summary);
+    setup(&mut document, summary);
+    document
+}
+
+fn measured(summary: &Summary) -> impl Iterator<Item = &Experiment> {
+    summary.experiments.iter().filter(|experiment| !experiment.prepares)
+}
+
+fn all_verdicts(summary: &Summary) -> Vec<Verdict> {
+    measured(summary).flat_map(verdicts).collect()
+}
+
+/// The abstract: when, what of it is there, the verdict, and what the verdict does not say.
+fn front(document: &mut Document, summary: &Summary) {
+    let run = &summary.run;
     document.text(format!(
-        "Begun {}{}, seed {}, loginson-lab {}. All numbers are of scale {} and are not to be compared with those of another.",
+        "Begun {}{}; seed {}; loginson-lab {}; {}, {} logical processors, {}.",
         run.started,
         summary.ended().map(|ended| format!(", ended {ended}")).unwrap_or_default(),
         run.seed,
         run.lab_version,
+        run.machine.processor,
+        run.machine.cores,
+        bytes(run.machine.memory_bytes as f64)
+    ));
+    if let Some(text) = partial(summary) {
+        document.blocks.push(Block::Warning(text));
+    }
+    for text in lies(summary) {
+        document.blocks.push(Block::Warning(text));
+    }
+    document.heading("Abstract");
+    let all = all_verdicts(summary);
+    document.text(verdict(&all));
+    if let Some(text) = unequal_durability(summary) {
+        document.text(text);
+    }
+    document.text(format!(
+        "All numbers are of scale {} and of this machine. They are not to be compared with those of another.",
         run.scale
     ));
-    document.heading("Conclusion");
-    document.text(
-        "Differences are tested with Welch's test at 95%, adjusted for the number of pairs after Holm; what is called first is \
-         first significantly.",
-    );
-    let order = |experiment: &Experiment| -> Vec<String> {
-        let orders = orders(experiment).into_iter();
-        orders.map(|(place, order)| format!("{}{place}: {order}", experiment.title)).collect()
+}
+
+/// Says that results are missing, if some are.
+fn partial(summary: &Summary) -> Option<String> {
+    let planned = summary.run.trials_planned;
+    let there = summary.trials;
+    (planned > there).then(|| {
+        format!(
+            "This report is partial: {there} of {planned} trials were made. Resume the run for the others."
+        )
+    })
+}
+
+/// Wrong answers stand on the first page.
+fn lies(summary: &Summary) -> Vec<String> {
+    let mut wrong: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for group in measured(summary).flat_map(|experiment| &experiment.groups) {
+        for trial in &group.repetitions {
+            if let Outcome::Wrong { message } = &trial.outcome {
+                wrong.entry(&group.store).or_insert((0, message)).0 += 1;
+            }
+        }
+    }
+    let text = |(store, (trials, message)): (&str, (usize, &str))| {
+        format!(
+            "{store} gave wrong answers in {trials} trial{}, which have no number. The first: {message}",
+            if trials == 1 { "" } else { "s" }
+        )
     };
-    let orders: Vec<String> = measured().flat_map(order).collect();
-    if !orders.is_empty() {
+    wrong.into_iter().map(text).collect()
+}
+
+/// Which store is first how often.
+fn verdict(all: &[Verdict]) -> String {
+    if all.is_empty() {
+        return "One store was measured: there is nothing to compare.".into();
+    }
+    let tested = all.iter().filter(|verdict| verdict.tested).count();
+    let mut first: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for verdict in all.iter().filter(|verdict| verdict.tested) {
+        match verdict.winner() {
+            Some(store) => first.entry(store).or_default().0 += 1,
+            None => {
+                for store in verdict.groups.first().into_iter().flatten() {
+                    first.entry(store).or_default().1 += 1;
+                }
+            }
+        }
+    }
+    let mut order: Vec<(&str, (usize, usize))> = first.into_iter().collect();
+    order.sort_by_key(|(store, (alone, shared))| (usize::MAX - alone, usize::MAX - shared, *store));
+    let texts = order.iter().map(|(store, (alone, shared))| match (alone, shared) {
+        (alone, 0) => format!("{store} is first in {alone}"),
+        (0, shared) => format!("{store} shares the first place in {shared}"),
+        (alone, shared) => {
+            format!("{store} is first in {alone} and shares the first place in {shared}")
+        }
+    });
+    let texts: Vec<String> = texts.collect();
+    let untested = all.len() - tested;
+    format!(
+        "Stores were compared in {} way{}.{}{}",
+        all.len(),
+        if all.len() == 1 { "" } else { "s" },
+        match texts.is_empty() {
+            true => String::new(),
+            false => format!(" {}; first means significantly first.", texts.join(", ")),
+        },
+        match untested {
+            0 => String::new(),
+            untested =>
+                format!(" {untested} had one repetition, and nothing can be said about chance."),
+        }
+    )
+}
+
+/// Says that writes of the stores are not equally safe, or not known to be.
+fn unequal_durability(summary: &Summary) -> Option<String> {
+    if !measured(summary).any(|experiment| experiment.writes) {
+        return None;
+    }
+    let mut levels: BTreeMap<Option<Durability>, Vec<&str>> = BTreeMap::new();
+    for store in &summary.run.stores {
+        let level = store.durability.as_ref().map(|promise| promise.durability);
+        levels.entry(level).or_default().push(&store.label);
+    }
+    let names = |level: &Option<Durability>, stores: &[&str]| {
+        let stores = stores.join(", ");
+        match level {
+            Some(Durability::Each) => format!("{stores}: on disk before a write is acknowledged"),
+            Some(Durability::Interval) => {
+                format!("{stores}: on disk some time later, so a crash loses acknowledged writes")
+            }
+            Some(Durability::None) => format!("{stores}: no promise"),
+            None => format!("{stores}: not known, the lab did not start the server"),
+        }
+    };
+    let all: Vec<String> = levels.iter().map(|(level, stores)| names(level, stores)).collect();
+    Some(match levels.len() {
+        1 => format!("Durability of writes is equal ({}).", all[0]),
+        _ => format!(
+            "Durability of writes differs, and with it what the numbers of writes mean ({}). For equal durability, run with \
+             --durability each.",
+            all.join("; ")
+        ),
+    })
+}
+
+/// Groups of stores that do not differ.
+fn verdict_table(all: &[Verdict]) -> Table {
+    let mut table = Table::new(
+        "Groups of stores that do not differ significantly, best first; a store in two groups differs from neither",
+        &["experiment", "groups", "smallest difference that would have been found"],
+    );
+    for verdict in all {
+        let groups = verdict.groups.iter().enumerate();
+        let groups: Vec<String> =
+            groups.map(|(at, stores)| format!("{}. {}", at + 1, stores.join(", "))).collect();
+        table.rows.push(vec![
+            verdict.subject.clone(),
+            if verdict.tested { groups.join("; ") } else { "not tested".into() },
+            verdict.detectable.map(ratio).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+fn chapter(
+    document: &mut Document,
+    summary: &Summary,
+    experiment: &Experiment,
+    reference: Option<&Reference>,
+    colours: &Colours<'_>,
+) {
+    document.heading(&experiment.title);
+    if !experiment.about.is_empty() {
+        document.text(&experiment.about);
+    }
+    document.list(sentences(experiment));
+    if experiment.has_sizes() && nodes_share(summary, experiment) {
         document.text(
-            "Order of the stores, best first; ≈ stands between neighbours whose difference is not significant or not tested:",
+            "The nodes of a cluster share the processors of this one machine: more nodes are more work for the same processors, \
+             and the numbers say nothing about a cluster of several machines.",
         );
-        document.list(orders);
     }
-    for experiment in measured() {
-        document.subheading(&experiment.title);
-        document.list(sentences(experiment));
+    document.table(tables::ranking(summary, experiment, reference));
+    document.list(doubts::sentences(&doubts(experiment, summary.run.machine.cores)));
+    charts::experiment(document, experiment, colours);
+    let mut inner = Document::default();
+    inner.table(tables::tests(experiment));
+    for label in tables::latency_labels(experiment) {
+        inner.table(tables::operations(experiment, &label, reference));
     }
-    setup(&mut document, summary);
-    for experiment in measured() {
-        chapter(&mut document, summary, experiment, reference);
+    inner.table(tables::percentiles(experiment, reference));
+    inner.table(tables::values(experiment));
+    inner.table(tables::resources(experiment, summary));
+    inner.list(notes(experiment));
+    document.details(format!("Tests, percentiles and resources: {}", experiment.title), inner);
+}
+
+/// Whether servers of this machine were measured: then the kernel knows what they used.
+fn nodes_share(summary: &Summary, experiment: &Experiment) -> bool {
+    let of_store = |name: &String| summary.run.stores.iter().any(|store| store.label == *name);
+    let trials = experiment.groups.iter().flat_map(|group| group.completed());
+    trials.into_iter().any(|trial| trial.usage.keys().any(of_store))
+}
+
+/// Notes of the trials, each once.
+fn notes(experiment: &Experiment) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for group in &experiment.groups {
+        for note in group.repetitions.iter().flat_map(|trial| &trial.notes) {
+            let text = format!("{}: {note}", experiment.name_of(group));
+            if !notes.contains(&text) {
+                notes.push(text);
+            }
+        }
     }
-    loads(&mut document, summary);
-    cost(&mut document, summary);
-    methods(&mut document, reference);
-    document
+    notes
 }
 
 fn setup(document: &mut Document, summary: &Summary) {
@@ -68,526 +265,111 @@ fn setup(document: &mut Document, summary: &Summary) {
             ("Memory", bytes(machine.memory_bytes as f64)),
             ("System", format!("{}, {}", machine.system, machine.kernel)),
             ("Command", run.command.join(" ")),
+            ("Program", format!("loginson-lab {}", run.lab_version)),
         ]
         .map(|(name, value)| format!("{name}: {value}"))
         .to_vec(),
     );
-    let stores = run.stores.iter().map(|store| {
-        let options = store.options.iter().map(|(name, value)| format!(", {name} = {value}"));
-        let note = store.note.iter().map(|note| format!("; {note}"));
-        let more: String = options.chain(note).collect();
-        format!("Store {}: {}{more}", store.label, store.version)
-    });
-    document.list(stores.collect());
+    let mut stores = Table::new(
+        "Stores",
+        &["store", "version", "durability", "a crash loses", "state", "options", "note"],
+    );
+    for store in &run.stores {
+        let options = store.options.iter().map(|(name, value)| format!("{name} = {value}"));
+        stores.rows.push(vec![
+            store.label.clone(),
+            store.version.clone(),
+            tables::durability(summary, &store.label),
+            store.durability.as_ref().map(|promise| promise.loses.clone()).unwrap_or_default(),
+            store.states.join(" "),
+            options.collect::<Vec<_>>().join(", "),
+            store.note.clone().unwrap_or_default(),
+        ]);
+    }
+    document.table(stores.compact());
     for store in run.stores.iter().filter(|store| !store.configuration.is_empty()) {
-        document.blocks.push(super::document::Block::Code(
+        document.blocks.push(Block::Code(
             format!("Configuration of {}", store.label),
             store.configuration.clone(),
         ));
     }
-}
-
-fn chapter(
-    document: &mut Document,
-    summary: &Summary,
-    experiment: &Experiment,
-    reference: Option<&Reference>,
-) {
-    document.heading(&experiment.title);
-    if !experiment.about.is_empty() {
-        document.text(&experiment.about);
-    }
-    document.table(ranking(experiment, reference));
-    charts::saturation(document, experiment);
-    charts::boxes(document, experiment);
-    charts::sizes(document, experiment);
-    charts::targets(document, experiment);
-    document.table(tests(experiment));
-    for label in latency_labels(experiment) {
-        if let Measure::Latency(of) = &experiment.measure
-            && (*of == label || experiment.groups[0].labels().len() < 2)
-        {
-            continue;
-        }
-        document.table(operations(experiment, &label, reference));
-    }
-    document.table(percentiles(experiment, reference));
-    charts::histograms(document, experiment);
-    charts::series(document, experiment);
-    document.table(values(experiment));
-    document.table(resources(experiment, summary));
-    charts::resources(document, experiment);
-}
-
-/// Whether the reference has a number for a group.
-fn published(
-    reference: Option<&Reference>,
-    experiment: &Experiment,
-    group: &Group,
-    measure: &Measure,
-) -> Option<String> {
-    let (measure, label) = measure.reference();
-    let (table, row) = reference?.find(Wanted {
-        subject: &experiment.subject,
-        measure,
-        label,
-        store: &group.store,
-        nodes: group.nodes,
-        target_per_s: group.target_per_s,
-    })?;
-    let about = if table.rough { "about " } else { "" };
-    Some(format!("{about}{} ({})", plain(row.mean), table.place))
-}
-
-/// Removes the columns after the first that are empty in every row.
-fn compact(mut table: Table) -> Table {
-    let used: Vec<bool> = (0..table.head.len())
-        .map(|at| at == 0 || table.rows.iter().any(|row| !row[at].is_empty()))
-        .collect();
-    let keep = |row: &mut Vec<String>| {
-        let mut at = 0;
-        row.retain(|_| {
-            at += 1;
-            used[at - 1]
-        });
-    };
-    table.rows.iter_mut().for_each(keep);
-    keep(&mut table.head);
-    table
-}
-
-fn ranking(experiment: &Experiment, reference: Option<&Reference>) -> Table {
-    let measure = &experiment.measure;
-    let name = measure.name();
-    let mut table = Table::new(
-        format!("Ranking by {name}"),
-        &[
-            "store",
-            &name,
-            "95% interval",
-            "repetitions",
-            "standard deviation",
-            "relative to the best",
-            "reached per second",
-            match measure {
-                Measure::Value(_) => "of it the generator's own",
-                _ => "of the generator's limit",
-            },
-            "places in the run",
-            "drift, p",
-            "errors",
-            "paper",
-        ],
+    document.text(
+        "Raw results: the directory trials beside this report has a file of JSON lines for each trial, from which \
+         loginson-lab report makes this report again. A line for each trial:",
     );
-    for set in experiment.sets() {
-        let all = ranked(set, measure);
-        for entry in &all {
-            let (group, found) = (entry.group, &entry.estimate);
-            let rates = group.sample(&Measure::Throughput);
-            let rate = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-            let errors: u64 = group.completed().map(|trial| trial.errors()).sum();
-            let reached = group.target_per_s.map(|_| plain(rate)).unwrap_or_default();
-            table.rows.push(vec![
-                experiment.name_of(group),
-                plain(found.mean),
-                found.interval.map(interval).unwrap_or_default(),
-                found.count.to_string(),
-                if found.count > 1 { plain(found.deviation) } else { String::new() },
-                match all.len() {
-                    1 => String::new(),
-                    _ => ratio(found.mean / all[0].estimate.mean),
-                },
-                reached,
-                match (experiment.share_of_limit(group), experiment.limit(), measure) {
-                    (Some(share), Some(own), Measure::Value(_)) => {
-                        format!("{} ({})", percent(share), plain(own))
-                    }
-                    (Some(share), Some(limit), _) => {
-                        format!("{} of {}", percent(share), plain(limit))
-                    }
-                    _ => String::new(),
-                },
-                places(group),
-                trend(&entry.sample).map(|found| probability(found.p)).unwrap_or_default(),
-                if errors > 0 { count(errors) } else { String::new() },
-                published(reference, experiment, group, measure).unwrap_or_default(),
-            ]);
-        }
-    }
-    for group in &experiment.groups {
-        if group.sample(measure).is_empty() {
-            let mut row = vec![String::new(); table.head.len()];
-            row[0] = experiment.name_of(group);
-            row[1] = "not measured".into();
-            table.rows.push(row);
-        }
-    }
-    compact(table)
-}
-
-/// The positions of the repetitions of a group in the whole run.
-fn places(group: &Group) -> String {
-    let places = group.completed().map(|trial| trial.order.to_string());
-    places.collect::<Vec<_>>().join(" ")
-}
-
-fn tests(experiment: &Experiment) -> Table {
-    let row = |pair: &Pair<'_>| {
-        let mut row = vec![format!(
-            "{} – {}",
-            experiment.name_of(pair.first.group),
-            experiment.name_of(pair.second.group)
-        )];
-        match &pair.test {
-            Some(test) => row.extend([
-                plain(test.difference),
-                interval(test.interval),
-                format!(
-                    "{}{}",
-                    if pair.relative() < 0.0 { "−" } else { "+" },
-                    percent(pair.relative())
-                ),
-                plain(test.t),
-                plain(test.freedom),
-                probability(test.p),
-                probability(pair.p_adjusted.unwrap_or(1.0)),
-                test.effect.map(plain).unwrap_or_default(),
-            ]),
-            None => row.extend(vec![String::new(); 8]),
-        }
-        row.push(pair.verdict().into());
-        row
-    };
-    let mut table = Table::new(
-        format!("Welch's two-sample t-test of every pair: {}", experiment.measure.name()),
-        &[
-            "pair",
-            "difference",
-            "95% interval",
-            "relative",
-            "t",
-            "degrees of freedom",
-            "p",
-            "p after Holm",
-            "Hedges' g",
-            "verdict",
-        ],
-    );
-    let pairs = pairs(experiment);
-    if pairs.iter().any(|pair| pair.test.is_some()) {
-        table.rows = pairs.iter().map(row).collect();
-    }
-    table
-}
-
-/// All labels of an experiment, with [`ALL`] where there are several.
-fn latency_labels(experiment: &Experiment) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for label in experiment.groups.iter().flat_map(|group| group.histograms.keys()) {
-        if !labels.contains(label) {
-            labels.push(label.clone());
-        }
-    }
-    labels.sort_by_key(|label| (label == ALL, label.clone()));
-    labels
-}
-
-/// Rate and latency of one operation.
-fn operations(experiment: &Experiment, label: &str, reference: Option<&Reference>) -> Table {
-    let measure = Measure::Latency(label.to_owned());
-    let mut table = Table::new(
-        format!("Operation {label}: mean latency by repetition"),
-        &[
-            "store",
-            "mean latency, ms",
-            "95% interval",
-            "median of repetitions",
-            "per second",
-            "paper",
-        ],
-    );
-    for set in experiment.sets() {
-        for entry in ranked(set, &measure) {
-            let rates: Vec<f64> =
-                entry.group.completed().filter_map(|trial| trial.rate(label)).collect();
-            table.rows.push(vec![
-                experiment.name_of(entry.group),
-                plain(entry.estimate.mean),
-                entry.estimate.interval.map(interval).unwrap_or_default(),
-                quantile(&entry.sample, 0.5).map(plain).unwrap_or_default(),
-                plain(rates.iter().sum::<f64>() / rates.len().max(1) as f64),
-                published(reference, experiment, entry.group, &measure).unwrap_or_default(),
-            ]);
-        }
-    }
-    compact(table)
-}
-
-fn percentiles(experiment: &Experiment, reference: Option<&Reference>) -> Table {
-    let names: Vec<String> = PERCENTILES.iter().map(|p| format!("{p}%")).collect();
-    let mut head = vec!["store and operation", "operations", "mean"];
-    head.extend(names.iter().map(String::as_str));
-    let mut table = Table::new("Response times of all repetitions together, ms", &head);
-    for group in &experiment.groups {
-        for (label, latencies) in &group.histograms {
-            if latencies.is_empty() {
-                continue;
-            }
-            let name = experiment.name_of(group);
-            let at = |p: &f64| plain(latencies.value_at_quantile(p / 100.0) as f64 / 1000.0);
-            let mut row = vec![
-                format!("{name}: {label}"),
-                count(latencies.len()),
-                plain(latencies.mean() / 1000.0),
-            ];
-            row.extend(PERCENTILES.iter().map(at));
-            table.rows.push(row);
-            let wanted = Wanted {
-                subject: &experiment.subject,
-                measure: "latency_ms",
-                label: Some(label),
-                store: &group.store,
-                nodes: group.nodes,
-                target_per_s: group.target_per_s,
-            };
-            if let Some((of, row)) = reference.and_then(|reference| reference.find(wanted))
-                && let Some(published) = row.percentiles
-            {
-                let mut row = vec![format!("paper, {}", of.place), String::new(), plain(row.mean)];
-                row.extend(published.map(plain));
-                table.rows.push(row);
-            }
-        }
-    }
-    table
-}
-
-/// Values of whole trials, means over repetitions.
-fn values(experiment: &Experiment) -> Table {
-    let mut names: Vec<&String> = Vec::new();
-    let trials = experiment.groups.iter().flat_map(|group| group.completed());
-    for name in trials.flat_map(|trial| trial.values.keys()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names.sort();
-    let mut table = Table::new(
-        "Further measures, means of repetitions",
-        &["store and measure", "mean", "95% interval", "lowest", "highest"],
-    );
-    for name in names {
-        let measure = Measure::Value(name.clone());
-        for entry in ranked(&experiment.groups, &measure) {
-            let show = |value: f64| of_name(name, value);
-            let group = experiment.name_of(entry.group);
-            table.rows.push(vec![
-                format!("{}: {group}", name.replace('_', " ")),
-                show(entry.estimate.mean),
-                match entry.estimate.interval {
-                    Some((low, high)) => format!("{} to {}", show(low), show(high)),
-                    None => String::new(),
-                },
-                quantile(&entry.sample, 0.0).map(show).unwrap_or_default(),
-                quantile(&entry.sample, 1.0).map(show).unwrap_or_default(),
-            ]);
-        }
-    }
-    compact(table)
-}
-
-/// Resources of servers and generator, means over repetitions.
-fn resources(experiment: &Experiment, summary: &Summary) -> Table {
-    let mut table = Table::new(
-        format!(
-            "Resources, means of repetitions; the machine of the generator has {} logical processors",
-            summary.run.machine.cores
-        ),
-        &[
-            "store and process",
-            "processors, mean",
-            "processors, peak second",
-            "processor time for 1,000 operations, s",
-            "memory, peak",
-            "read from disk",
-            "written to disk",
-            "network",
-        ],
-    );
-    for group in &experiment.groups {
-        let name = experiment.name_of(group);
-        let mut processes: Vec<&String> =
-            group.completed().flat_map(|trial| trial.usage.keys()).collect();
-        processes.sort_by_key(|process| (*process == HOST, *process == GENERATOR, *process));
-        processes.dedup();
-        for process in processes {
-            let used: Vec<(&Usage, &Repetition, u64)> = group
-                .completed()
-                .filter_map(|trial| {
-                    Some((trial.usage.get(process)?, trial, trial.labels.get(ALL)?.count))
-                })
-                .collect();
-            let mean = |of: &dyn Fn(&Usage) -> f64| {
-                used.iter().map(|(usage, ..)| of(usage)).sum::<f64>() / used.len().max(1) as f64
-            };
-            let busy: Vec<f64> =
-                used.iter().filter_map(|(usage, trial, _)| usage.cpu_mean(trial.seconds)).collect();
-            let operations: u64 = used.iter().map(|(.., operations)| operations).sum();
-            let cpu_s: f64 = used.iter().map(|(usage, ..)| usage.cpu_s).sum();
-            let network = mean(&|usage| usage.network_bytes as f64);
-            table.rows.push(vec![
-                format!("{name}: {process}"),
-                mean_of(&busy)
-                    .map(|mean| plain((mean * 100.0).round() / 100.0))
-                    .unwrap_or_default(),
-                plain(mean(&|usage| usage.cpu.iter().copied().fold(0.0, f64::max))),
-                plain(cpu_s * 1000.0 / operations.max(1) as f64),
-                bytes(mean(&|usage| usage.memory_bytes_peak as f64)),
-                bytes(mean(&|usage| usage.disk_read_bytes as f64)),
-                bytes(mean(&|usage| usage.disk_write_bytes as f64)),
-                if network > 0.0 { bytes(network) } else { String::new() },
-            ]);
-        }
-    }
-    compact(table)
-}
-
-/// The loading of data, and its size on disk.
-fn loads(document: &mut Document, summary: &Summary) {
-    let mut table = Table::new(
-        "Data that was loaded for the experiments, in the way the store takes it fastest; means of the loads",
-        &[
-            "data and store",
-            "records",
-            "records per second",
-            "seconds",
-            "table, flushed",
-            "bytes per record, flushed",
-            "table, compacted",
-            "bytes per record, compacted",
-            "directory, flushed",
-            "directory, compacted",
-        ],
-    );
-    for experiment in summary.experiments.iter().filter(|experiment| experiment.prepares) {
-        for group in &experiment.groups {
-            let seconds: Vec<f64> = group.completed().map(|trial| trial.seconds).collect();
-            let Some(seconds) = mean_of(&seconds) else { continue };
-            let size = |name: &str| mean_of(&group.sample(&Measure::Value(name.to_owned())));
-            let shown = |name: &str| size(name).map(bytes).unwrap_or_default();
-            let each = |name: &str| {
-                let (size, records) = size(name).zip(group.records)?;
-                Some(plain(size / records as f64))
-            };
-            table.rows.push(vec![
-                format!("{}: {}", experiment.title, group.name(true, false)),
-                group.records.map(count).unwrap_or_default(),
-                mean_of(&group.records_per_s()).map(plain).unwrap_or_default(),
-                plain(seconds),
-                shown("table_bytes_flushed"),
-                each("table_bytes_flushed").unwrap_or_default(),
-                shown("table_bytes_compacted"),
-                each("table_bytes_compacted").unwrap_or_default(),
-                shown("directory_bytes_flushed"),
-                shown("directory_bytes_compacted"),
-            ]);
-        }
-    }
-    if !table.rows.is_empty() {
-        document.heading("Loading of data");
-        document.table(compact(table));
-        document.list(vec![
-            "Table: what the store itself says the table takes with its indexes, on all nodes; Redis says what it \
-             takes in memory, and Loginson what all its tables take together."
-                .into(),
-            "Directory: all files of the store on this machine, with those of its other tables, its logs of changes \
-             and what it allocates ahead."
-                .into(),
-            "Flushed: after the store wrote what it held in memory. Compacted: after it merged what it could, where \
-             the study asks for that. No size is taken before the flush."
-                .into(),
-        ]);
-    }
-}
-
-/// The mean; `None` for no values.
-fn mean_of(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// The cost of the machines, as in the 2014 study.
-fn cost(document: &mut Document, summary: &Summary) {
-    let Some(price) = summary.price_per_machine_hour else { return };
-    let mut table = Table::new(
-        format!(
-            "Cost of the servers' machines at {} for a machine and hour, in the currency of the definition",
-            plain(price)
-        ),
-        &[
-            "experiment and store",
-            "machines",
-            "hours of a run, mean",
-            "cost of a run",
-            "cost of 1,000,000 operations",
-        ],
-    );
-    for experiment in summary.experiments.iter().filter(|experiment| !experiment.prepares) {
-        for group in &experiment.groups {
-            let trials: Vec<_> = group.completed().collect();
-            let seconds: f64 = trials.iter().map(|trial| trial.seconds).sum();
-            let operations: u64 =
-                trials.iter().filter_map(|trial| trial.labels.get(ALL)).map(|all| all.count).sum();
-            if trials.is_empty() {
-                continue;
-            }
-            let cost = seconds / 3600.0 * price * f64::from(group.nodes);
-            table.rows.push(vec![
-                format!("{}: {}", experiment.title, group.name(false, experiment.has_targets())),
-                group.nodes.to_string(),
-                plain(seconds / 3600.0 / trials.len() as f64),
-                plain(cost / trials.len() as f64),
-                if operations > 0 { plain(cost / operations as f64 * 1e6) } else { String::new() },
-            ]);
-        }
-    }
-    if !table.rows.is_empty() {
-        document.heading("Cost");
-        document.table(compact(table));
-    }
+    document.blocks.push(Block::File(samples::NAME.into(), samples::csv(summary)));
 }
 
 fn methods(document: &mut Document, reference: Option<&Reference>) {
-    document.heading("How to read this");
+    document.heading("Methods");
     let mut points = vec![
-        "A sample has one number for each repetition. Means have 95% intervals by Student's t; stores were run in turn.".into(),
-        "Differences are first less second. p is that of Welch's test, which does not assume that two stores spread alike; p \
-         after Holm takes all pairs of an experiment together, and below 0.05 a difference is called significant. Hedges' g is \
-         the difference in standard deviations."
+        "A sample has one number for each repetition; single operations depend on each other and are no sample. Means are geometric, \
+         and their 95% intervals are Student's t of the logarithms, so that no interval reaches below 0. Spread is the standard \
+         deviation of the logarithms, which is about the deviation relative to the mean."
             .into(),
-        "Box plots are Tukey's: hinges, median, whiskers to the last value within one and a half boxes, the rest as circles; the \
-         diamond is the mean with its interval."
+        "Stores take turns: the first repetition of each store comes before the second of any, each round begins with another store, and \
+         two stores are compared in pairs by repetition (t-test of the logarithms of the ratios). Different sizes of a cluster were \
+         measured at different times and are compared by Welch's test of logarithms. All pairs of an experiment are corrected \
+         together after Holm; below 0.05 a difference is called significant."
             .into(),
-        "Percentiles are of all operations of all repetitions, from histograms with three significant digits. Under a rate that \
-         was asked for, latency counts from the moment an operation was due."
+        "The smallest detectable difference is the ratio that samples with this spread would have shown as significant with a probability \
+         of 80%: stores that differ by less may do so unseen."
             .into(),
-        "Places in the run are the numbers of the trials in the order in which they were made: stores took turns, and each repetition \
-         began with another."
+        "Under a rate that was asked for, latency counts from the moment an operation was due. A store that reaches less than 95% of the \
+         rate is overloaded; then the reached rates are compared."
             .into(),
-        "Charts of seconds show one repetition of each store: the one with the median result.".into(),
         format!(
-            "The generator is called a possible bottleneck where a store reaches more than {} of what the generator does against \
-             a driver that does nothing. Below that share it may still be one: the driver that does nothing spares the generator \
-             the encoding of requests and the reading of answers, and where servers and generator share processors each takes \
-             from the other.",
+            "The limit of the generator is measured against a driver that does nothing. More than {} of it is called too slow a generator. \
+             Below that the generator may still be one part of the limit: it encodes requests and reads answers only for real stores, \
+             and its processor time stands beside that of the servers.",
             percent(GENERATOR_SHARE_MAX)
         ),
-        "Processor time for 1,000 operations counts the whole trial with its last, partial second.".into(),
+        format!(
+            "Interference is the processor time of the machine that neither servers nor generator used: more than {} of all processors is \
+             named, and a trial in which it happens is repeated once where the study allows that.",
+            percent(OTHERS_SHARE_MAX)
+        ),
+        "A trial is not steady if its last third is more than 15% faster or slower than its first. A stall is a second without any \
+         answer in a trial whose median second has at least 20."
+            .into(),
+        "Percentiles are of all operations of all repetitions, from histograms with three significant digits. Box plots are Tukey's: \
+         hinges, median, whiskers to the last value within one and a half boxes."
+            .into(),
+        "Every answer that is known beforehand is checked. One wrong answer ends a trial, and the trial has no number.".into(),
+        "What was read from and written to disks is counted by the disks of the machine. Processor time for 1,000 operations counts the \
+         whole trial with its last, partial second."
+            .into(),
     ];
     if let Some(reference) = reference {
         points.push(format!(
             "The paper is {}, measured on {}. Its figures are of other machines, versions and mostly other sizes: they show whether \
              the picture is the same.",
             reference.title, reference.machine
+        ));
+    }
+    document.list(points);
+}
+
+fn threats(document: &mut Document, summary: &Summary) {
+    document.heading("Threats to validity");
+    let here = measured(summary).any(|experiment| nodes_share(summary, experiment));
+    let mut points = Vec::new();
+    if here {
+        points.push(format!(
+            "Servers and generator share {} processors, the memory and the disks of one machine, and talk over loopback: a store that needs \
+             more processor time leaves less to the generator, and no network delays an answer.",
+            summary.run.machine.cores
+        ));
+    }
+    points.extend([
+        "Stores that are not measured keep running idle; what they use meanwhile is in the line of the machine.".into(),
+        "Configurations are the defaults but for bounded memory; a store that is tuned for the work may do better.".into(),
+        "Data is generated: values and keys spread as in the study, not as in anybody's logs.".into(),
+    ]);
+    if summary.run.scale != "paper" {
+        points.push(format!(
+            "At scale {} data fits into memory: nothing is said about data that does not.",
+            summary.run.scale
         ));
     }
     document.list(points);

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::ReportError;
+use crate::driver::Ability;
 use crate::histogram;
 use crate::reference::subject;
 use crate::results::{Directory, Line, Outcome, Resource, Run};
@@ -31,6 +32,8 @@ pub struct Summary {
     pub run: Run,
     /// Experiments in the order in which they began.
     pub experiments: Vec<Experiment>,
+    /// The number of trials with a result, without those that load data.
+    pub trials: u32,
     /// The price of a server machine per hour, if the definition has one.
     pub price_per_machine_hour: Option<f64>,
 }
@@ -50,6 +53,8 @@ pub struct Experiment {
     pub measure: Measure,
     /// Whether its trials only load data for others.
     pub prepares: bool,
+    /// Whether its trials write, so that the durability of a store decides its numbers.
+    pub writes: bool,
     /// Groups by nodes, then target, then in the order of the stores of the run.
     pub groups: Vec<Group>,
     /// What the generator achieved with the driver that does nothing.
@@ -83,6 +88,8 @@ pub struct Group {
 pub struct Repetition {
     /// Its position in the run.
     pub order: u32,
+    /// The number of the repetition, from 1: stores took turns within one number.
+    pub number: u32,
     /// When it was begun, RFC 3339.
     pub started: String,
     /// How it ended.
@@ -132,6 +139,8 @@ pub struct Usage {
     pub cpu: Vec<f64>,
     /// Processor time of the whole trial, including the last, partial second.
     pub cpu_s: f64,
+    /// The part of it that interrupts took; known of the whole machine.
+    pub interrupts_s: f64,
     /// Resident memory, per second.
     pub memory_bytes: Vec<u64>,
     /// Bytes read from disk and written to it, per second.
@@ -175,6 +184,7 @@ impl Usage {
         }
         self.cpu[at] += resource.cpu_s;
         self.cpu_s += resource.cpu_s;
+        self.interrupts_s += resource.interrupts_s;
         self.memory_bytes[at] += resource.memory_bytes;
         self.disk_bytes[at] += resource.disk_read_bytes + resource.disk_write_bytes;
         self.network_bytes_each[at] += resource.network_bytes;
@@ -203,8 +213,11 @@ pub const PEAK_SECONDS: usize = 3;
 
 impl Measure {
     /// The measure that ranks experiments with this workload.
-    fn of_work(trial: &Trial) -> Measure {
+    pub fn of_work(trial: &Trial) -> Measure {
         use crate::workload::Workload::HistoryQueries;
+        if trial.crash_after_s.is_some() {
+            return Measure::Value(crate::run::LOST.into());
+        }
         match &trial.work {
             Work::RealTime(_) => Measure::Value("delay_ms".into()),
             Work::Load { load, .. } if load.ramp_s > 0.0 => Measure::Peak,
@@ -275,11 +288,31 @@ impl Repetition {
         (self.seconds > 0.0).then(|| operations.count as f64 / self.seconds)
     }
 
-    /// The highest rate sustained for [`PEAK_SECONDS`], and the threads at that time; the last
-    /// second, which is usually incomplete, is left out if there are others.
+    /// The seconds of the measured part without the last, incomplete one; of a trial that is
+    /// shorter than a second, that one.
+    pub fn whole_seconds(&self) -> &[Second] {
+        let whole = (self.seconds as usize).max(1);
+        &self.series[..whole.min(self.series.len())]
+    }
+
+    /// The share of `cores` processors that other processes than the servers of the store and the
+    /// generator used; `None` for short trials, and for servers on other machines.
+    pub fn others_share(&self, cores: u32) -> Option<f64> {
+        let host = self.usage.get(HOST)?;
+        let own: Vec<&Usage> =
+            self.usage.iter().filter(|(name, _)| *name != HOST).map(|(_, usage)| usage).collect();
+        // Without a server here, its work for the network would count as that of others.
+        if own.len() < 2 || host.cpu.len() < super::doubts::OTHERS_SECONDS_MIN {
+            return None;
+        }
+        let used: f64 = own.iter().map(|usage| usage.cpu_s).sum();
+        let all = self.seconds.max(1.0) * f64::from(cores.max(1));
+        Some(((host.cpu_s - host.interrupts_s - used) / all).max(0.0))
+    }
+
+    /// The highest rate sustained for [`PEAK_SECONDS`], and the threads at that time.
     pub fn peak(&self) -> Option<(f64, u32)> {
-        let whole =
-            &self.series[..self.series.len().saturating_sub(1).max(1).min(self.series.len())];
+        let whole = self.whole_seconds();
         let width = PEAK_SECONDS.min(whole.len());
         let windows = whole.windows(width.max(1));
         let rate = |w: &[Second]| w.iter().map(|s| s.count).sum::<u64>() as f64 / w.len() as f64;
@@ -396,19 +429,6 @@ impl Experiment {
         group.name(self.has_sizes(), self.has_targets())
     }
 
-    /// The groups in charts of seconds and of single operations: all, or if there are too many to
-    /// distinguish, for each store that of the largest cluster and the highest rate.
-    pub fn shown(&self) -> Vec<&Group> {
-        let rank = |group: &Group| (group.nodes, group.target_per_s.unwrap_or(0.0));
-        let largest = |group: &&Group| {
-            !self.groups.iter().any(|other| other.store == group.store && rank(other) > rank(group))
-        };
-        match self.groups.len() <= super::plot::COLOURS {
-            true => self.groups.iter().collect(),
-            false => self.groups.iter().filter(largest).collect(),
-        }
-    }
-
     /// Groups that differ only in the store, in order.
     pub fn sets(&self) -> Vec<&[Group]> {
         self.groups
@@ -434,9 +454,14 @@ impl Summary {
     pub fn read(directory: &Directory, run: Run) -> Result<Summary, ReportError> {
         let definition: toml::Table = toml::from_str(&run.definition).unwrap_or_default();
         let mut experiments: Vec<(u32, Experiment)> = Vec::new();
+        let mut trials = 0;
         for name in directory.trials()? {
             let (trial, repetition, histograms) = read_trial(&name, directory.read(&name)?)?;
+            if trial.role == Role::WarmUp {
+                continue;
+            }
             let prepares = trial.role == Role::Prepare;
+            trials += u32::from(!prepares);
             let known = experiments
                 .iter_mut()
                 .find(|(_, known)| known.name == trial.experiment && known.prepares == prepares);
@@ -450,7 +475,9 @@ impl Summary {
             *first = (*first).min(repetition.order);
             match trial.role {
                 Role::Limit => experiment.limits.push(repetition),
-                Role::Measure | Role::Prepare => experiment.add(&trial, repetition, histograms),
+                Role::Measure | Role::Prepare | Role::WarmUp => {
+                    experiment.add(&trial, repetition, histograms)
+                }
             }
         }
         experiments.retain(|(_, experiment)| !experiment.groups.is_empty());
@@ -472,6 +499,7 @@ impl Summary {
         Ok(Summary {
             run,
             experiments: experiments.into_iter().map(|(_, experiment)| experiment).collect(),
+            trials,
             price_per_machine_hour: price,
         })
     }
@@ -496,6 +524,7 @@ fn empty(trial: &Trial, definition: &toml::Table) -> Experiment {
         subject: subject(trial),
         measure: Measure::of_work(trial),
         prepares,
+        writes: writes(trial),
         groups: Vec::new(),
         limits: Vec::new(),
     }
@@ -516,6 +545,7 @@ impl Experiment {
         if self.groups.is_empty() {
             // The trial of the generator's limit may be first; it has no ramp and no rate.
             (self.subject, self.measure) = (subject(trial), Measure::of_work(trial));
+            self.writes = writes(trial);
         }
         let group = match self.groups.iter().position(same) {
             Some(at) => &mut self.groups[at],
@@ -540,6 +570,21 @@ impl Experiment {
             }
         }
         group.repetitions.push(repetition);
+    }
+}
+
+/// The mean; `None` for no values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn writes(trial: &Trial) -> bool {
+    match &trial.work {
+        Work::RealTime(_) => true,
+        Work::Load { workload, .. } => {
+            let needs = workload.needs();
+            [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
+        }
     }
 }
 
@@ -570,6 +615,7 @@ pub fn read_trial(
     };
     let mut repetition = Repetition {
         order: header.order,
+        number: header.trial.repetition,
         started: header.started,
         outcome: Outcome::Failed { message: "its results have no end".into() },
         seconds: 0.0,

@@ -110,7 +110,7 @@ pub async fn run(command: StoresCommand, home: &Home) -> anyhow::Result<()> {
         }
         StoresCommand::Wipe { name } => {
             let shown = Shown::new(&name);
-            super::wipe(home, &name, &shown.say).await?;
+            super::wipe(home, &name, super::Logs::Remove, &shown.say).await?;
             shown.end("has no data; the software stays");
         }
         StoresCommand::Status => status(home)?,

@@ -111,9 +111,10 @@ impl Launch {
     }
 
     /// Starts it in a session of its own, so that Ctrl-C and the end of a terminal do not affect
-    /// it, with output to `log`. It gets write access to `data`.
+    /// it, with output at the end of `log`, so that what an earlier process said stays. It gets
+    /// write access to `data`.
     pub fn start(&self, log: &Path, data: &Path) -> Result<Process, ServerError> {
-        let output = File::create(log).map_err(io(log))?;
+        let output = File::options().create(true).append(true).open(log).map_err(io(log))?;
         let errors = output.try_clone().map_err(io(log))?;
         let prefix = self.prefix(data)?;
         let words: Vec<&OsStr> = std::iter::once("setsid").chain(prefix).map(OsStr::new).collect();

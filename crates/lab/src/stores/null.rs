@@ -3,8 +3,8 @@
 //!
 //! It answers reads, scans and counts with nothing. The load replaces these answers by the
 //! workload's own right answers ([`crate::workload::right_answer`]), so that the generator also
-//! does the work of making and checking the rows that a real store would have sent; so the limit is
-//! too low rather than too high.
+//! does the work of making and checking the rows that a real store would have sent. Encoding,
+//! network and parsing are missing: with a real store the generator reaches less.
 
 use std::sync::Arc;
 

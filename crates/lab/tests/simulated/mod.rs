@@ -86,6 +86,9 @@ impl Simulated {
             label: (*label).to_owned(),
             version: format!("{label} 1.0 (simulated)"),
             note: None,
+            durability: lab::stores::find(label.split(' ').next().expect("a name"))
+                .and_then(|store| store.promise(&BTreeMap::new(), Some(&BTreeMap::new()))),
+            states: Vec::new(),
             options: BTreeMap::new(),
             configuration: vec!["memory = 1 GB".into(), "# <simulated> & `quoted`".into()],
         });
@@ -106,6 +109,7 @@ impl Simulated {
                 system: "Debian".into(),
             },
             stores: stores.collect(),
+            trials_planned: 0,
         };
         let directory = Directory::create(path, &run).expect("a directory for the results");
         Simulated { directory, noise: Noise(seed), order: 0 }
@@ -140,6 +144,7 @@ impl Simulated {
             repetition,
             seed: 1,
             share: Share::default(),
+            crash_after_s: None,
         };
         let mut file = self.directory.begin(&name)?;
         file.write(&Line::Header(Box::new(Header {

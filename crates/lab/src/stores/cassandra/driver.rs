@@ -98,7 +98,8 @@ struct Cassandra {
     statements: Mutex<Option<Arc<Statements>>>,
 }
 
-const OPTIONS: &[Known] = &[
+/// Its options.
+pub(crate) const OPTIONS: &[Known] = &[
     Known { name: "consistency", default: "one", help: "copies that answer: one, quorum or all" },
     Known { name: "index", default: "2i", help: "of columns that are counted by: 2i, sai or none" },
     Known { name: "replicas", default: "1", help: "copies of each row" },

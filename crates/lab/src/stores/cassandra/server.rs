@@ -1,8 +1,9 @@
 //! Cassandra, from its published jars. Several nodes form one cluster, each with a loopback address
 //! of its own, because Cassandra uses the same ports on every node; they join one after another.
 //!
-//! There is no authentication. Writes are acknowledged from the commit log's buffer, which is
-//! written to disk every 10 s: the store's own default, and the 2015 study's. Other settings are
+//! There is no authentication. By default writes are acknowledged from the commit log's buffer,
+//! which is written to disk every 10 s, as in the 2015 study (option `commitlog_sync`). Other
+//! settings are
 //! the defaults too, except for memory, which is bounded, and for time limits, which are longer,
 //! because a machine that also runs the generator may be slow. The number of nodes of a cluster is
 //! fixed; wipe it to reduce it.
@@ -70,8 +71,6 @@ num_tokens: 16
 allocate_tokens_for_local_replication_factor: 1
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: SimpleSnitch
-commitlog_sync: periodic
-commitlog_sync_period: 10000ms
 disk_optimization_strategy: ssd
 memtable_heap_space: 192MiB
 memtable_offheap_space: 128MiB
@@ -114,6 +113,11 @@ impl Server for Cassandra {
                 default: "7199",
                 help: "on 127.0.0.1, of the first node; the others follow",
             },
+            Known {
+                name: "commitlog_sync",
+                default: "periodic",
+                help: "when a write is on disk: periodic (within 10 s) or batch (before it is acknowledged)",
+            },
             maven::HEAP,
             maven::DIRECT,
             maven::JAVA,
@@ -137,6 +141,10 @@ impl Server for Cassandra {
         let port: u16 = options.number("port", 1024, u16::MAX)?;
         let storage_port: u16 = options.number("storage_port", 1024, u16::MAX)?;
         let first_jmx = options.number("jmx_port", 1024, u16::MAX - nodes as u16)?;
+        let sync = match options.choice("commitlog_sync", &["periodic", "batch"])? {
+            "batch" => "commitlog_sync: batch\n",
+            _ => "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n",
+        };
         let heap = maven::memory(options, "heap")?;
         let direct = maven::memory(options, "direct")?;
         let node = |index: u32| {
@@ -148,7 +156,7 @@ impl Server for Cassandra {
             let yaml = conf.join("cassandra.yaml");
             let path = data.display();
             let text = format!(
-                "{SETTINGS}\
+                "{SETTINGS}{sync}\
                 seed_provider:\n  - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n    \
                 parameters: [{{seeds: \"{first}:{storage_port}\"}}]\n\
                 listen_address: {host}\nrpc_address: {host}\n\
@@ -199,7 +207,8 @@ impl Server for Cassandra {
             nodetool.push("org.apache.cassandra.tools.NodeTool".to_owned());
             nodetool.extend(["-h", "127.0.0.1", "-p"].map(str::to_owned));
             nodetool.push(jmx.port().to_string());
-            let mut configuration: Vec<String> = SETTINGS.lines().map(str::to_owned).collect();
+            let mut configuration: Vec<String> =
+                SETTINGS.lines().chain(sync.lines()).map(str::to_owned).collect();
             configuration.extend([format!("heap: {heap}"), format!("direct memory: {direct}")]);
             Node {
                 endpoint: format!("{host}:{port}"),

@@ -55,17 +55,30 @@ struct Elasticsearch {
     shards: u64,
     replicas: u64,
     refresh: String,
+    translog: &'static str,
+    request_cache: bool,
     http: Http,
     sessions: AtomicUsize,
 }
 
-const OPTIONS: &[Known] = &[
+/// Its options.
+pub(crate) const OPTIONS: &[Known] = &[
     Known { name: "shards", default: "1", help: "shards of a table" },
     Known { name: "replicas", default: "0", help: "copies of each shard beside the first" },
     Known {
         name: "refresh",
         default: "1s",
         help: "time until counts and scans see a row; -1: never",
+    },
+    Known {
+        name: "translog",
+        default: "request",
+        help: "when a write is on disk: request (before it is acknowledged) or async (within 5 s)",
+    },
+    Known {
+        name: "request_cache",
+        default: "off",
+        help: "on: the answer of a repeated count is taken from a cache, as Elasticsearch's default",
     },
     TIMEOUT,
 ];
@@ -75,10 +88,22 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let shards = options.number("shards", 1, SHARDS_MAX)?;
     let replicas = options.number("replicas", 0, SHARDS_MAX)?;
     let refresh = options.text("refresh").to_owned();
+    let translog = options.choice("translog", &["request", "async"])?;
+    let request_cache = options.choice("request_cache", &["on", "off"])? == "on";
     let timeout = crate::driver::timeout(&options)?;
     let (spec, http) = (spec.clone(), Http::new(&spec.name, &spec.endpoints, 0, timeout));
     let sessions = AtomicUsize::new(0);
-    Ok(Arc::new(Elasticsearch { spec, timeout, shards, replicas, refresh, http, sessions }))
+    Ok(Arc::new(Elasticsearch {
+        spec,
+        timeout,
+        shards,
+        replicas,
+        refresh,
+        translog,
+        request_cache,
+        http,
+        sessions,
+    }))
 }
 
 #[async_trait]
@@ -117,6 +142,8 @@ impl Driver for Elasticsearch {
                 "number_of_shards": self.shards,
                 "number_of_replicas": self.replicas,
                 "refresh_interval": self.refresh,
+                "translog.durability": self.translog,
+                "requests.cache.enable": self.request_cache,
             },
             "mappings": { "dynamic": "strict", "properties": properties(schema) },
         });

@@ -50,7 +50,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const FORM: &str = "application/x-www-form-urlencoded";
 const LINES: &str = "application/x-ndjson";
 
-const OPTIONS: &[Known] = &[
+/// Its options.
+pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
     Known {
         name: "time",

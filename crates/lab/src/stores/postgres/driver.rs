@@ -32,7 +32,8 @@ use crate::row::{Kind, Row, Schema, Value};
 /// The column of the key. No other column has this name, because they have no capitals.
 const KEY: &str = "\"Key\"";
 
-const OPTIONS: &[Known] = &[
+/// Its options.
+pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
     Known {
         name: "synchronous_commit",

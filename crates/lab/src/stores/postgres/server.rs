@@ -37,6 +37,11 @@ impl Server for Postgres {
                 default: "250",
                 help: "connections of all generators together",
             },
+            Known {
+                name: "fsync",
+                default: "on",
+                help: "off: nothing is forced to disk, and a crash of the machine can destroy all data",
+            },
         ]
     }
 
@@ -59,7 +64,8 @@ impl Server for Postgres {
         let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
         let programs = programs().ok_or_else(missing)?;
         options.number("max_connections", 1, 10_000)?;
-        let settings: Vec<String> = ["shared_buffers", "max_connections"]
+        options.choice("fsync", &["on", "off"])?;
+        let settings: Vec<String> = ["shared_buffers", "max_connections", "fsync"]
             .iter()
             .map(|name| format!("{name}={}", options.text(name)))
             // TCP only: the length of a socket's path is limited.

@@ -29,7 +29,8 @@ use crate::row::{Kind, Row, Schema, Value};
 /// Keys that are removed at a time when a table is emptied.
 const EMPTY_KEYS: usize = 1000;
 
-const OPTIONS: &[Known] = &[
+/// Its options.
+pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
     Known {
         name: "scans",

@@ -1,0 +1,302 @@
+//! What makes a reader doubt a number: everything about the measurement that is not as it should
+//! be, found in the raw results and collected by kind.
+
+use std::collections::BTreeMap;
+
+use super::conclusion::capital;
+use super::document::Table;
+use super::number::{count, percent, plain, probability};
+use super::ranking::ranked;
+use super::summary::{ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary};
+use crate::results::Outcome;
+use crate::run::LOST;
+use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, trend};
+
+/// A store that reaches more than this share of the generator's limit may be held back by the
+/// generator: near its limit the generator's own queueing is a large part of every latency.
+pub const GENERATOR_SHARE_MAX: f64 = 0.8;
+
+/// A machine that is busier than this has no processor to spare: store and generator take from
+/// each other.
+const HOST_SHARE_MAX: f64 = 0.95;
+
+/// Processors that something else than the store and the generator may use on average, as a share
+/// of all; more is interference.
+pub const OTHERS_SHARE_MAX: f64 = 0.1;
+
+/// Shorter trials say too little about what else ran on the machine.
+pub const OTHERS_SECONDS_MIN: usize = 3;
+
+/// A trial whose last third is faster or slower than its first by more than this share was not in
+/// a steady state.
+const STEADY_SHARE_MAX: f64 = 0.15;
+
+/// Whole seconds of a trial without which its thirds say nothing.
+const STEADY_SECONDS_MIN: usize = 9;
+
+/// A second without an answer is a stall where the median second has at least this many.
+const STALL_USUAL_MIN: u64 = 20;
+
+/// The kinds of doubts, the gravest first, each with what it means for the numbers.
+const KINDS: [(&str, &str); 11] = [
+    (LOST_ROWS, "the store acknowledged rows before they were safe from a kill of its process"),
+    (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
+    (FAILED, "these trials have no number"),
+    (STALL, "the store stood still: means hide it, percentiles show it"),
+    (ERRORS, "failed operations have no latency and are not in the rate"),
+    (BOTTLENECK, "the number is the generator's; the store may do more"),
+    (FULL, "store and generator take processor time from each other"),
+    (INTERFERENCE, "something else used the machine meanwhile"),
+    (UNSTEADY, "the store was still warming up, or slowed down"),
+    (DRIFT, "repetitions depend on their order; intervals take them to be independent"),
+    (SMALL, "tests rest on the assumption that repetitions are about log-normal"),
+];
+
+const LOST_ROWS: &str = "lost rows";
+const WRONG: &str = "wrong answers";
+const FAILED: &str = "failed trials";
+const STALL: &str = "stalls";
+const ERRORS: &str = "errors";
+const BOTTLENECK: &str = "generator too slow";
+const FULL: &str = "machine full";
+const INTERFERENCE: &str = "interference";
+const UNSTEADY: &str = "not steady";
+const DRIFT: &str = "drift";
+const SMALL: &str = "small sample";
+
+/// A doubt about one group.
+pub struct Doubt {
+    /// One of the names in [`KINDS`].
+    kind: &'static str,
+    /// The group among those of its experiment.
+    name: String,
+    /// How much.
+    text: String,
+}
+
+/// A sentence for each kind and amount, with the names of its groups.
+pub fn sentences(doubts: &[Doubt]) -> Vec<String> {
+    let mut merged: Vec<(&Doubt, Vec<&str>)> = Vec::new();
+    for doubt in doubts {
+        let same = |(other, _): &&mut (&Doubt, Vec<&str>)| {
+            other.kind == doubt.kind && other.text == doubt.text
+        };
+        match merged.iter_mut().find(same) {
+            Some((_, names)) => names.push(&doubt.name),
+            None => merged.push((doubt, vec![&doubt.name])),
+        }
+    }
+    let place = |doubt: &Doubt| KINDS.iter().position(|(kind, _)| *kind == doubt.kind);
+    merged.sort_by_key(|(doubt, _)| place(doubt));
+    let sentence = |(doubt, names): &(&Doubt, Vec<&str>)| {
+        format!("{}: {}: {}.", capital(doubt.kind), names.join("; "), doubt.text)
+    };
+    merged.iter().map(sentence).collect()
+}
+
+/// All doubts about one experiment.
+pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
+    let mut all = Vec::new();
+    for group in &experiment.groups {
+        let name = experiment.name_of(group);
+        let mut doubt = |kind, text: Option<String>| {
+            all.extend(text.map(|text| Doubt { kind, name: name.clone(), text }));
+        };
+        doubt(WRONG, ended(group, |outcome| matches!(outcome, Outcome::Wrong { .. })));
+        doubt(FAILED, ended(group, |outcome| matches!(outcome, Outcome::Failed { .. })));
+        doubt(LOST_ROWS, lost(group));
+        if experiment.measure != Measure::Value(LOST.into()) {
+            doubt(STALL, stalls(group));
+            doubt(ERRORS, errors(group));
+        }
+        doubt(BOTTLENECK, bottleneck(experiment, group));
+        doubt(FULL, full(group, cores));
+        doubt(INTERFERENCE, interference(group, cores));
+        doubt(UNSTEADY, unsteady(experiment, group));
+        doubt(DRIFT, drift(experiment, group));
+        doubt(SMALL, small(experiment, group));
+    }
+    all
+}
+
+/// The doubts of all experiments as a table with a row for each kind.
+pub fn table(summary: &Summary) -> Table {
+    let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for experiment in summary.experiments.iter().filter(|experiment| !experiment.prepares) {
+        for doubt in doubts(experiment, summary.run.machine.cores) {
+            let place = format!("{} ({})", experiment.title, doubt.name);
+            found.entry(doubt.kind).or_default().push(place);
+        }
+    }
+    let mut table = Table::new(
+        "What to doubt, by kind; the chapters say how much",
+        &["kind", "cases", "where", "what it means"],
+    );
+    for (kind, meaning) in KINDS {
+        let Some(places) = found.get(kind) else { continue };
+        table.rows.push(vec![
+            kind.to_owned(),
+            places.len().to_string(),
+            shortened(places),
+            meaning.to_owned(),
+        ]);
+    }
+    table
+}
+
+/// Places that are named in the table of doubts; the others are counted.
+const PLACES_MAX: usize = 3;
+
+fn shortened(places: &[String]) -> String {
+    let named = &places[..places.len().min(PLACES_MAX)];
+    let rest = places.len() - named.len();
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    named.join(", ") + &more
+}
+
+fn ended(group: &Group, kind: fn(&Outcome) -> bool) -> Option<String> {
+    let all = group.repetitions.len();
+    let those = group.repetitions.iter().filter(|trial| kind(&trial.outcome)).count();
+    (those > 0).then(|| format!("{those} of {all} repetitions"))
+}
+
+/// Rows that were acknowledged, and are not there after the servers were killed.
+fn lost(group: &Group) -> Option<String> {
+    let sum = |name: &str| group.sample(&Measure::Value(name.into())).iter().sum::<f64>();
+    let lost = sum(LOST);
+    (lost > 0.0).then(|| {
+        format!(
+            "{} of the last {} acknowledged rows were not there after its process was killed",
+            plain(lost),
+            plain(sum("checked_rows"))
+        )
+    })
+}
+
+/// Seconds without any answer between seconds with many.
+fn stalls(group: &Group) -> Option<String> {
+    let (mut seconds, mut stood, mut longest) = (0, 0, 0);
+    for trial in group.completed() {
+        let whole = trial.whole_seconds();
+        seconds += whole.len();
+        let mut counts: Vec<u64> = whole.iter().map(|second| second.count).collect();
+        let runs = counts.chunk_by(|a, b| (*a == 0) == (*b == 0));
+        let still: Vec<usize> = runs.filter(|run| run[0] == 0).map(<[u64]>::len).collect();
+        counts.sort_unstable();
+        let usual = counts.get(counts.len() / 2).copied().unwrap_or(0);
+        if usual >= STALL_USUAL_MIN {
+            stood += still.iter().sum::<usize>();
+            longest = still.into_iter().max().unwrap_or(0).max(longest);
+        }
+    }
+    (stood > 0).then(|| {
+        format!(
+            "no answer at all in {stood} of {seconds} seconds; the longest pause has {longest} s"
+        )
+    })
+}
+
+fn errors(group: &Group) -> Option<String> {
+    let errors: u64 = group.completed().map(Repetition::errors).sum();
+    let right: u64 =
+        group.completed().filter_map(|trial| trial.labels.get(ALL)).map(|all| all.count).sum();
+    (errors > 0).then(|| {
+        format!("{} of {} operations ended with an error", count(errors), count(errors + right))
+    })
+}
+
+fn bottleneck(experiment: &Experiment, group: &Group) -> Option<String> {
+    let share = experiment.share_of_limit(group).filter(|share| *share > GENERATOR_SHARE_MAX)?;
+    let limit = plain(experiment.limit()?);
+    let share = percent(share);
+    Some(match &experiment.measure {
+        Measure::Value(_) => {
+            format!("{limit} of it ({share}) are there without a store as well")
+        }
+        _ => {
+            format!("it comes to {share} of the {limit} that the generator reaches without a store")
+        }
+    })
+}
+
+fn full(group: &Group, cores: u32) -> Option<String> {
+    let cores = f64::from(cores.max(1));
+    let share = |trial: &Repetition| Some(trial.usage.get(HOST)?.cpu_mean(trial.seconds)? / cores);
+    let shares: Vec<f64> = group.completed().filter_map(share).collect();
+    let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    (mean > HOST_SHARE_MAX).then(|| {
+        let of = |process: &str| {
+            let used = group
+                .completed()
+                .filter_map(|trial| trial.usage.get(process)?.cpu_mean(trial.seconds));
+            let used: Vec<f64> = used.collect();
+            plain(used.iter().sum::<f64>() / used.len().max(1) as f64)
+        };
+        format!(
+            "{} of all processors were in use, {} of them by the generator",
+            percent(mean.min(1.0)),
+            of(GENERATOR)
+        )
+    })
+}
+
+fn interference(group: &Group, cores: u32) -> Option<String> {
+    let shares = group.completed().filter_map(|trial| trial.others_share(cores));
+    let busy: Vec<f64> = shares.filter(|share| *share > OTHERS_SHARE_MAX).collect();
+    let most = busy.iter().copied().fold(0.0, f64::max);
+    (!busy.is_empty()).then(|| {
+        format!(
+            "in {} of {} repetitions other programs used up to {} of the processors",
+            busy.len(),
+            group.completed().count(),
+            percent(most)
+        )
+    })
+}
+
+/// Whether the rate rose or fell within trials, for loads without a ramp and without a target.
+fn unsteady(experiment: &Experiment, group: &Group) -> Option<String> {
+    if experiment.measure == Measure::Peak || group.target_per_s.is_some() {
+        return None;
+    }
+    let change = |trial: &Repetition| {
+        let whole = trial.whole_seconds();
+        let third = whole.len() / 3;
+        if whole.len() < STEADY_SECONDS_MIN {
+            return None;
+        }
+        let rate =
+            |part: &[super::summary::Second]| part.iter().map(|s| s.count).sum::<u64>() as f64;
+        let (first, last) = (rate(&whole[..third]), rate(&whole[whole.len() - third..]));
+        (first > 0.0).then(|| last / first - 1.0)
+    };
+    let changes: Vec<f64> = group.completed().filter_map(change).collect();
+    let moved: Vec<f64> =
+        changes.iter().copied().filter(|change| change.abs() > STEADY_SHARE_MAX).collect();
+    let most = moved.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+    Some(format!(
+        "in {} of {} repetitions the rate {} by up to {} from the first third to the last",
+        moved.len(),
+        changes.len(),
+        if most > 0.0 { "rose" } else { "fell" },
+        percent(most)
+    ))
+}
+
+fn drift(experiment: &Experiment, group: &Group) -> Option<String> {
+    let sample = group.sample(&experiment.measure);
+    let mean = sample.iter().sum::<f64>() / sample.len().max(1) as f64;
+    let found = trend(&sample).filter(|found| found.p < SIGNIFICANCE)?;
+    Some(format!(
+        "repetitions {} with their order, by {} from the first to the last (Mann-Kendall p {})",
+        if found.change >= 0.0 { "rise" } else { "fall" },
+        percent(found.change / mean),
+        probability(found.p)
+    ))
+}
+
+fn small(experiment: &Experiment, group: &Group) -> Option<String> {
+    let fewest = ranked(std::slice::from_ref(group), &experiment.measure).pop()?.sample.len();
+    (fewest < SAMPLE_WARNING)
+        .then(|| format!("{fewest} repetition{}", if fewest == 1 { "" } else { "s" }))
+}

@@ -1,0 +1,396 @@
+//! The tables of a chapter: ranking, tests, operations, percentiles, further values, resources.
+
+use super::conclusion::TARGET_SHARE_MIN;
+use super::document::Table;
+use super::number::{bytes, count, interval, of_name, percent, plain, probability, ratio};
+use super::ranking::{Pair, pairs, ranked};
+use super::summary::{
+    ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary, Usage,
+};
+use crate::reference::{Reference, Wanted};
+use crate::statistics::{quantile, trend};
+
+/// The percentiles of the 2015 study.
+pub const PERCENTILES: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
+
+/// When an acknowledged write of a store is on disk, in words.
+pub fn durability(summary: &Summary, store: &str) -> String {
+    let known = summary.run.stores.iter().find(|known| known.label == store);
+    match known.map(|known| &known.durability) {
+        Some(Some(promise)) => promise.to_string(),
+        Some(None) => "not known".into(),
+        None => String::new(),
+    }
+}
+
+/// What the paper says of a group, and how many times that is here.
+fn published(
+    reference: Option<&Reference>,
+    experiment: &Experiment,
+    group: &Group,
+    (measure, here): (&Measure, f64),
+) -> [String; 2] {
+    let (measure, label) = measure.reference();
+    let wanted = Wanted {
+        subject: &experiment.subject,
+        measure,
+        label,
+        store: &group.store,
+        nodes: group.nodes,
+        target_per_s: group.target_per_s,
+    };
+    match reference.and_then(|reference| reference.find(wanted)) {
+        None => [String::new(), String::new()],
+        Some((table, row)) => {
+            let about = if table.rough { "about " } else { "" };
+            [format!("{about}{} ({})", plain(row.mean), table.place), ratio(here / row.mean)]
+        }
+    }
+}
+
+/// The stores of an experiment, best first, with all that is needed to judge their number.
+pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Reference>) -> Table {
+    let measure = &experiment.measure;
+    let name = measure.name();
+    let mut table = Table::new(
+        format!("{}: ranking by {name}", experiment.title),
+        &[
+            "store",
+            "durability",
+            &name,
+            "95% interval",
+            "repetitions",
+            "spread",
+            "relative to the best",
+            "reached per second",
+            "processors: servers",
+            "processors: generator",
+            match measure {
+                Measure::Value(_) => "of it the generator's own",
+                _ => "of the generator's limit",
+            },
+            "places in the run",
+            "drift, p",
+            "errors",
+            "paper",
+            "here / paper",
+        ],
+    );
+    for set in experiment.sets() {
+        let all = ranked(set, measure);
+        for entry in &all {
+            let (group, found) = (entry.group, &entry.estimate);
+            let rates = ranked(std::slice::from_ref(group), &Measure::Throughput);
+            let reached = group.target_per_s.zip(rates.first()).map(|(target, rate)| {
+                let missed = rate.estimate.mean < TARGET_SHARE_MIN * target;
+                format!(
+                    "{}{}",
+                    plain(rate.estimate.mean),
+                    if missed { " (overloaded)" } else { "" }
+                )
+            });
+            let errors: u64 = group.completed().map(Repetition::errors).sum();
+            let [paper, here] = published(reference, experiment, group, (measure, found.mean));
+            table.rows.push(vec![
+                experiment.name_of(group),
+                durability(summary, &group.store),
+                plain(found.mean),
+                found.interval.map(interval).unwrap_or_default(),
+                found.count.to_string(),
+                if found.count > 1 { percent(found.deviation) } else { String::new() },
+                match all.len() {
+                    1 => String::new(),
+                    _ => ratio(found.mean / all[0].estimate.mean),
+                },
+                reached.unwrap_or_default(),
+                processors(group, |process| process != HOST && process != GENERATOR),
+                processors(group, |process| process == GENERATOR),
+                match (experiment.share_of_limit(group), experiment.limit(), measure) {
+                    (Some(share), Some(own), Measure::Value(_)) => {
+                        format!("{} ({})", percent(share), plain(own))
+                    }
+                    (Some(share), Some(limit), _) => {
+                        format!("{} of {}", percent(share), plain(limit))
+                    }
+                    _ => String::new(),
+                },
+                places(group),
+                trend(&entry.sample).map(|found| probability(found.p)).unwrap_or_default(),
+                if errors > 0 { count(errors) } else { String::new() },
+                paper,
+                here,
+            ]);
+        }
+    }
+    for group in &experiment.groups {
+        if group.sample(measure).is_empty() {
+            let mut row = vec![String::new(); table.head.len()];
+            row[0] = experiment.name_of(group);
+            row[1] = durability(summary, &group.store);
+            row[2] = "not measured".into();
+            table.rows.push(row);
+        }
+    }
+    table.compact()
+}
+
+/// Processors that these processes used, mean of the repetitions.
+fn processors(group: &Group, whose: fn(&str) -> bool) -> String {
+    let used = group.completed().filter_map(|trial| {
+        let those = trial.usage.iter().filter(|(process, _)| whose(process));
+        let used: Vec<f64> = those.filter_map(|(_, usage)| usage.cpu_mean(trial.seconds)).collect();
+        (!used.is_empty()).then(|| used.iter().sum())
+    });
+    let used: Vec<f64> = used.collect();
+    super::summary::mean(&used).map(|mean| format!("{mean:.2}")).unwrap_or_default()
+}
+
+/// The positions of the repetitions of a group in the whole run.
+fn places(group: &Group) -> String {
+    let places = group.completed().map(|trial| trial.order.to_string());
+    places.collect::<Vec<_>>().join(" ")
+}
+
+/// The tests of all pairs.
+pub fn tests(experiment: &Experiment) -> Table {
+    let pairs = pairs(experiment);
+    let row = |pair: &Pair<'_>| {
+        let mut row = vec![format!(
+            "{} – {}",
+            experiment.name_of(pair.first.group),
+            experiment.name_of(pair.second.group)
+        )];
+        let alpha = crate::statistics::SIGNIFICANCE / pairs.len() as f64;
+        match &pair.test {
+            Some(test) => row.extend([
+                ratio(test.ratio),
+                interval(test.interval),
+                test.pairs.map_or("no".into(), |pairs| pairs.to_string()),
+                plain(test.t),
+                plain(test.freedom),
+                probability(test.p),
+                probability(pair.p_adjusted.unwrap_or(1.0)),
+                ratio(test.detectable(alpha)),
+            ]),
+            None => row.extend(vec![String::new(); 8]),
+        }
+        row.push(pair.verdict().into());
+        row
+    };
+    let mut table = Table::new(
+        format!("{}: every pair, by {}", experiment.title, experiment.measure.name()),
+        &[
+            "pair",
+            "first / second",
+            "95% interval",
+            "pairs",
+            "t",
+            "degrees of freedom",
+            "p",
+            "p after Holm",
+            "smallest detectable",
+            "verdict",
+        ],
+    );
+    if pairs.iter().any(|pair| pair.test.is_some()) {
+        table.rows = pairs.iter().map(row).collect();
+    }
+    table
+}
+
+/// The labels of an experiment that have a table of their own, with [`ALL`] last.
+pub fn latency_labels(experiment: &Experiment) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for label in experiment.groups.iter().flat_map(|group| group.histograms.keys()) {
+        if !labels.contains(label) {
+            labels.push(label.clone());
+        }
+    }
+    labels.sort_by_key(|label| (label == ALL, label.clone()));
+    let ranked_already = |label: &String| {
+        matches!(&experiment.measure, Measure::Latency(of)
+            if of == label || experiment.groups[0].labels().len() < 2)
+    };
+    labels.retain(|label| !ranked_already(label));
+    labels
+}
+
+/// Rate and latency of one operation.
+pub fn operations(experiment: &Experiment, label: &str, reference: Option<&Reference>) -> Table {
+    let measure = Measure::Latency(label.to_owned());
+    let mut table = Table::new(
+        format!("{}: mean latency of {label} by repetition", experiment.title),
+        &[
+            "store",
+            "mean latency, ms",
+            "95% interval",
+            "median of repetitions",
+            "per second",
+            "paper",
+            "here / paper",
+        ],
+    );
+    for set in experiment.sets() {
+        for entry in ranked(set, &measure) {
+            let rates: Vec<f64> =
+                entry.group.completed().filter_map(|trial| trial.rate(label)).collect();
+            let found = &entry.estimate;
+            let [paper, here] =
+                published(reference, experiment, entry.group, (&measure, found.mean));
+            table.rows.push(vec![
+                experiment.name_of(entry.group),
+                plain(found.mean),
+                found.interval.map(interval).unwrap_or_default(),
+                quantile(&entry.sample, 0.5).map(plain).unwrap_or_default(),
+                plain(rates.iter().sum::<f64>() / rates.len().max(1) as f64),
+                paper,
+                here,
+            ]);
+        }
+    }
+    table.compact()
+}
+
+/// Percentiles of all operations of all repetitions.
+pub fn percentiles(experiment: &Experiment, reference: Option<&Reference>) -> Table {
+    let names: Vec<String> = PERCENTILES.iter().map(|p| format!("{p}%")).collect();
+    let mut head = vec!["store and operation", "operations", "mean"];
+    head.extend(names.iter().map(String::as_str));
+    let mut table = Table::new(
+        format!("{}: response times of all repetitions together, ms", experiment.title),
+        &head,
+    );
+    for group in &experiment.groups {
+        for (label, latencies) in &group.histograms {
+            if latencies.is_empty() {
+                continue;
+            }
+            let name = experiment.name_of(group);
+            // 99.9 / 100 is a little above 0.999, and would round the rank of 1,998 up to 1,999.
+            let quantile = |p: &f64| latencies.value_at_quantile((p / 100.0).next_down());
+            let at = |p: &f64| plain(quantile(p) as f64 / 1000.0);
+            let mut row = vec![
+                format!("{name}: {label}"),
+                count(latencies.len()),
+                plain(latencies.mean() / 1000.0),
+            ];
+            row.extend(PERCENTILES.iter().map(at));
+            table.rows.push(row);
+            let wanted = Wanted {
+                subject: &experiment.subject,
+                measure: "latency_ms",
+                label: Some(label),
+                store: &group.store,
+                nodes: group.nodes,
+                target_per_s: group.target_per_s,
+            };
+            if let Some((of, row)) = reference.and_then(|reference| reference.find(wanted))
+                && let Some(published) = row.percentiles
+            {
+                let mut row = vec![format!("paper, {}", of.place), String::new(), plain(row.mean)];
+                row.extend(published.map(plain));
+                table.rows.push(row);
+            }
+        }
+    }
+    table
+}
+
+/// Values of whole trials, means over repetitions.
+pub fn values(experiment: &Experiment) -> Table {
+    let mut names: Vec<&String> = Vec::new();
+    let trials = experiment.groups.iter().flat_map(|group| group.completed());
+    for name in trials.flat_map(|trial| trial.values.keys()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    // Before the flush a size says only how much the store still holds in memory.
+    names.retain(|name| !name.ends_with("_bytes_visible"));
+    let mut table = Table::new(
+        format!("{}: further measures", experiment.title),
+        &["store and measure", "mean", "95% interval", "lowest", "highest"],
+    );
+    for name in names {
+        let measure = Measure::Value(name.clone());
+        for entry in ranked(&experiment.groups, &measure) {
+            let show = |value: f64| of_name(name, value);
+            let group = experiment.name_of(entry.group);
+            table.rows.push(vec![
+                format!("{}: {group}", name.replace('_', " ")),
+                show(entry.estimate.mean),
+                match entry.estimate.interval {
+                    Some((low, high)) => format!("{} to {}", show(low), show(high)),
+                    None => String::new(),
+                },
+                quantile(&entry.sample, 0.0).map(show).unwrap_or_default(),
+                quantile(&entry.sample, 1.0).map(show).unwrap_or_default(),
+            ]);
+        }
+    }
+    table.compact()
+}
+
+/// Resources of servers and generator, means over repetitions.
+pub fn resources(experiment: &Experiment, summary: &Summary) -> Table {
+    let mut table = Table::new(
+        format!(
+            "{}: resources, means of repetitions; the machine of the generator has {} logical processors",
+            experiment.title, summary.run.machine.cores
+        ),
+        &[
+            "store and process",
+            "processors, mean",
+            "processors, peak second",
+            "processor time for 1,000 operations, s",
+            "memory, peak",
+            "read from the disks",
+            "written to the disks",
+            "network",
+        ],
+    );
+    for group in &experiment.groups {
+        let name = experiment.name_of(group);
+        let mut processes: Vec<&String> =
+            group.completed().flat_map(|trial| trial.usage.keys()).collect();
+        processes.sort_by_key(|process| (*process == HOST, *process == GENERATOR, *process));
+        processes.dedup();
+        for process in processes {
+            let used: Vec<(&Usage, &Repetition, u64)> = group
+                .completed()
+                .filter_map(|trial| {
+                    Some((trial.usage.get(process)?, trial, trial.labels.get(ALL)?.count))
+                })
+                .collect();
+            let mean = |of: &dyn Fn(&Usage) -> f64| {
+                used.iter().map(|(usage, ..)| of(usage)).sum::<f64>() / used.len().max(1) as f64
+            };
+            let busy: Vec<f64> =
+                used.iter().filter_map(|(usage, trial, _)| usage.cpu_mean(trial.seconds)).collect();
+            let operations: u64 = used.iter().map(|(.., operations)| operations).sum();
+            let cpu_s: f64 = used.iter().map(|(usage, ..)| usage.cpu_s).sum();
+            // What the kernel counts for a process is what it handed to the page cache: data that
+            // is overwritten before it is written counts twice, and direct writes of some file
+            // systems not at all. Only the counters of the disks say what was read and written.
+            let disks = |value: f64| match process == HOST {
+                true => bytes(value),
+                false => String::new(),
+            };
+            let network = mean(&|usage| usage.network_bytes as f64);
+            table.rows.push(vec![
+                format!("{name}: {process}"),
+                super::summary::mean(&busy)
+                    .map(|mean| plain((mean * 100.0).round() / 100.0))
+                    .unwrap_or_default(),
+                plain(mean(&|usage| usage.cpu.iter().copied().fold(0.0, f64::max))),
+                plain(cpu_s * 1000.0 / operations.max(1) as f64),
+                bytes(mean(&|usage| usage.memory_bytes_peak as f64)),
+                disks(mean(&|usage| usage.disk_read_bytes as f64)),
+                disks(mean(&|usage| usage.disk_write_bytes as f64)),
+                if network > 0.0 { bytes(network) } else { String::new() },
+            ]);
+        }
+    }
+    table.compact()
+}

@@ -1,0 +1,124 @@
+//! Kills the servers of a store while it is written to, starts them again, and looks for the rows
+//! that were acknowledged.
+//!
+//! A killed process loses what it held in its own memory; what it gave to the system stays. So this
+//! finds stores that acknowledge before they write at all. Loss by a failure of the machine is
+//! larger, and is what the durability of a store says.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::task::JoinHandle;
+
+use crate::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
+use crate::fleet::Up;
+use crate::results::Line;
+use crate::row::{Schema, Value};
+use crate::servers::{Process, Signal};
+
+/// Rows that are looked for: the last acknowledged ones, which are lost first.
+const CHECKED_MAX: usize = 10_000;
+
+/// The name of the value by which stores are ranked.
+pub const LOST: &str = "lost_rows";
+
+/// A driver that remembers which rows were acknowledged.
+pub struct Witness {
+    driver: Arc<dyn Driver>,
+    acknowledged: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Witness {
+    /// Watches `driver`.
+    pub fn new(driver: Arc<dyn Driver>) -> Witness {
+        Witness { driver, acknowledged: Arc::default() }
+    }
+
+    /// The keys of acknowledged rows, in the order of the acknowledgements.
+    pub fn acknowledged(&self) -> Vec<Value> {
+        self.acknowledged.lock().expect("nothing panics while it remembers").clone()
+    }
+}
+
+#[async_trait]
+impl Driver for Witness {
+    fn abilities(&self) -> &'static [Ability] {
+        self.driver.abilities()
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        self.driver.version().await
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        self.driver.versions_tested()
+    }
+
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
+        self.driver.create(schema).await
+    }
+
+    async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError> {
+        self.driver.settle(schema, settle).await
+    }
+
+    async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
+        self.driver.table_bytes(schema).await
+    }
+
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        let session = self.driver.connect(schema).await?;
+        Ok(Box::new(Watched { session, acknowledged: self.acknowledged.clone() }))
+    }
+}
+
+struct Watched {
+    session: Box<dyn Session>,
+    acknowledged: Arc<Mutex<Vec<Value>>>,
+}
+
+#[async_trait]
+impl Session for Watched {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        let answer = self.session.execute(operation).await?;
+        if let Operation::Insert(row) = operation {
+            let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
+            known.push(row.key.clone());
+        }
+        Ok(answer)
+    }
+}
+
+/// Kills all processes of a store after a time.
+pub fn kill_after(up: &Up, after: Duration) -> JoinHandle<()> {
+    let roots = up.roots();
+    tokio::spawn(async move {
+        tokio::time::sleep(after).await;
+        for process in crate::proc::trees(&roots).into_iter().filter_map(Process::of) {
+            process.signal(Signal::KILL);
+        }
+    })
+}
+
+/// Looks for the last acknowledged rows; the lines have how many there were, how many were looked
+/// for, and how many of these are lost.
+pub async fn look_for(
+    driver: &dyn Driver,
+    schema: &Schema,
+    acknowledged: &[Value],
+) -> Result<Vec<Line>, StoreError> {
+    let checked = &acknowledged[acknowledged.len().saturating_sub(CHECKED_MAX)..];
+    let mut session = driver.connect(schema).await?;
+    let mut lost = 0_u32;
+    for key in checked {
+        let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
+        lost += u32::from(!matches!(answer, Answer::Row(Some(_))));
+    }
+    let value = |name: &str, value: f64| Line::Value { name: name.to_owned(), value };
+    Ok(vec![
+        value("acknowledged_rows", acknowledged.len() as f64),
+        value("checked_rows", checked.len() as f64),
+        value(LOST, f64::from(lost)),
+    ])
+}

@@ -1,0 +1,55 @@
+//! What a run knows between steps, kept beside the results, so that a resumed run knows which data
+//! is loaded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::{Directory, ResultsError};
+
+/// The state between steps.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    /// The number of nodes that a store's data was made with, by its name.
+    pub nodes: BTreeMap<String, u32>,
+    /// Loaded data: label of the store; name of the data set, ` in `, name of the table.
+    pub loaded: BTreeSet<(String, String)>,
+}
+
+impl State {
+    /// The state of the run in `directory`. If it cannot be read, all data is loaded again.
+    pub fn read(directory: &Directory) -> State {
+        let kept = std::fs::read(path(directory)).unwrap_or_default();
+        serde_json::from_slice(&kept).unwrap_or_default()
+    }
+
+    /// Replaces the kept state.
+    pub fn write(&self, directory: &Directory) -> Result<(), ResultsError> {
+        let path = path(directory);
+        let text = serde_json::to_string(self).expect("it is plain data");
+        std::fs::write(&path, text)
+            .map_err(|source| ResultsError::Io { path: path.display().to_string(), source })
+    }
+
+    /// Forgets the data of a store.
+    pub fn forget(&mut self, store: &str) {
+        self.loaded.retain(|(label, _)| label.split(' ').next() != Some(store));
+    }
+}
+
+/// Call this after the servers of a run were removed with their data: a run that is resumed
+/// afterwards loads the data again. External servers still have theirs.
+pub fn forget_removed(
+    directory: &Directory,
+    is_external: impl Fn(&str) -> bool,
+) -> Result<(), ResultsError> {
+    let mut state = State::read(directory);
+    state.nodes.retain(|store, _| is_external(store));
+    state.loaded.retain(|(label, _)| label.split(' ').next().is_some_and(&is_external));
+    state.write(directory)
+}
+
+fn path(directory: &Directory) -> PathBuf {
+    directory.path().join("state.json")
+}

@@ -1,0 +1,307 @@
+//! Planted lies: each has to be named in the report.
+//!
+//! The stores here are drivers that know every record of the study without storing it; they are
+//! measured by the same code as real ones, on a simulated clock.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::simulated::Simulated;
+use async_trait::async_trait;
+use lab::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
+use lab::report::{self, markdown};
+use lab::results::{Directory, End, Header, Line, Outcome};
+use lab::row::{Schema, Value};
+use lab::run::{Witness, look_for};
+use lab::trial::{Load, Role, Trial, Work};
+use lab::workload::{Workload, logs};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Duration, Instant, sleep, sleep_until};
+
+/// Records of the table.
+const RECORDS: u64 = 100_000;
+
+/// A store: how long an operation takes, and what it does wrong.
+#[derive(Clone)]
+struct Store {
+    takes: Duration,
+    /// Every so many reads another message is returned.
+    lies_every: Option<u64>,
+    /// It stands still from the first to the second moment.
+    pause: Option<(Instant, Instant)>,
+    /// Inserts are kept once there are so many.
+    forgets_up_to: usize,
+    reads: Arc<AtomicU64>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    safe: HashSet<Value>,
+    unsafe_yet: Vec<Value>,
+}
+
+impl Store {
+    fn honest(takes: Duration) -> Store {
+        Store {
+            takes,
+            lies_every: None,
+            pause: None,
+            forgets_up_to: 1,
+            reads: Arc::default(),
+            kept: Arc::default(),
+        }
+    }
+
+    /// What a kill of its process does.
+    fn kill(&self) {
+        self.kept.lock().unwrap().unsafe_yet.clear();
+    }
+}
+
+#[async_trait]
+impl Driver for Store {
+    fn abilities(&self) -> &'static [Ability] {
+        &[Ability::Insert, Ability::Read]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        Ok("1".to_owned())
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &["1"]
+    }
+
+    async fn create(&self, _: &Schema) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn settle(&self, _: &Schema, _: Settle) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
+    async fn connect(&self, _: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Session for Store {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        sleep(self.takes).await;
+        if let Some((from, until)) = self.pause
+            && (from..until).contains(&Instant::now())
+        {
+            sleep_until(until).await;
+        }
+        match operation {
+            Operation::Insert(row) => {
+                let mut kept = self.kept.lock().unwrap();
+                kept.unsafe_yet.push(row.key.clone());
+                if kept.unsafe_yet.len() >= self.forgets_up_to {
+                    let safe = std::mem::take(&mut kept.unsafe_yet);
+                    kept.safe.extend(safe);
+                }
+                Ok(Answer::Done)
+            }
+            Operation::Read { key } => {
+                let kept = self.kept.lock().unwrap();
+                let is_there = kept.safe.is_empty() || kept.safe.contains(key);
+                let row = logs::row_of(&logs::cycles(RECORDS), key).filter(|_| is_there);
+                let number = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
+                let lies = self.lies_every.is_some_and(|every| number.is_multiple_of(every));
+                Ok(Answer::Row(row.map(|mut row| {
+                    if lies {
+                        *row.values.last_mut().unwrap() = Value::Text("never written".to_owned());
+                    }
+                    row
+                })))
+            }
+            _ => panic!("no workload of these tests sends {operation:?}"),
+        }
+    }
+}
+
+/// Measures a store, and writes the result like a run.
+struct Study {
+    directory: Directory,
+    order: u32,
+}
+
+impl Study {
+    fn new(path: &Path, stores: &[&str]) -> Study {
+        Simulated::new(path, "study1", "smoke", stores, 1);
+        Study { directory: Directory::open(path).unwrap().0, order: 0 }
+    }
+
+    async fn measure(
+        &mut self,
+        (label, store): (&str, Store),
+        (role, repetition): (Role, u32),
+        (workload, load): (Workload, Load),
+    ) {
+        let mut trial: Trial = trial(label, role, workload, load);
+        trial.repetition = repetition;
+        let mut lines = measured(Arc::new(store), &trial).await;
+        let end = lines.pop().unwrap();
+        self.write(trial, lines, end);
+    }
+
+    fn write(&mut self, trial: Trial, lines: Vec<Line>, end: Line) {
+        self.order += 1;
+        let mut file = self.directory.begin(&format!("{:04}", self.order)).unwrap();
+        let started = "2026-01-02T03:04:05Z".to_owned();
+        let header = Header { trial, order: self.order, started };
+        file.write(&Line::Header(Box::new(header))).unwrap();
+        for line in &lines {
+            file.write(line).unwrap();
+        }
+        let Line::End(end) = end else { panic!("{end:?}") };
+        file.end(end).unwrap();
+    }
+
+    fn report(&self) -> String {
+        let summary = report::read(self.directory.path()).unwrap();
+        markdown::write(&report::document(&summary, None))
+    }
+}
+
+fn trial(label: &str, role: Role, workload: Workload, load: Load) -> Trial {
+    let text = serde_json::json!({
+        "experiment": "reads",
+        "role": "measure",
+        "store": { "name": label, "label": label, "endpoints": [] },
+        "nodes": 1,
+        "schema": logs::schema("log", false),
+        "work": Work::Load { workload, load },
+        "repetition": 1,
+        "seed": 1,
+    });
+    Trial { role, ..serde_json::from_value(text).unwrap() }
+}
+
+/// The lines of a trial, the end last.
+async fn measured(driver: Arc<dyn Driver>, trial: &Trial) -> Vec<Line> {
+    let (sender, mut receiver) = mpsc::channel(1_024);
+    let (_stop, stopped) = watch::channel(false);
+    let collect = async {
+        let mut lines = Vec::new();
+        while let Some(line) = receiver.recv().await {
+            // Processor time is that of the real clock.
+            if !matches!(line, Line::Resource(_)) {
+                lines.push(line);
+            }
+        }
+        lines
+    };
+    let (mut lines, end) = tokio::join!(collect, lab::load::run(driver, trial, sender, stopped));
+    lines.push(Line::End(end.unwrap()));
+    lines
+}
+
+fn reads(seconds: f64) -> (Workload, Load) {
+    (Workload::LogReads { records: RECORDS }, load(seconds))
+}
+
+fn load(seconds: f64) -> Load {
+    Load {
+        threads: 4,
+        ramp_s: 0.0,
+        operations: None,
+        operations_per_thread: None,
+        seconds: Some(seconds),
+        target_per_s: None,
+        warm_up_s: 0.0,
+        batch_rows: 1,
+    }
+}
+
+const FIVE: Duration = Duration::from_millis(5);
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_answers_wrongly_once_in_ten_thousand_is_named_on_the_first_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["liar", "honest"]);
+    for repetition in 1..=2 {
+        let liar = Store { lies_every: Some(10_000), ..Store::honest(FIVE) };
+        let at = (Role::Measure, repetition);
+        study.measure(("liar", liar), at, reads(15.0)).await;
+        study.measure(("honest", Store::honest(FIVE)), at, reads(15.0)).await;
+    }
+    let text = study.report();
+    let (front, chapters) = text.split_once("## Abstract").unwrap();
+    assert!(front.contains("liar gave wrong answers in 2 trials"), "{front}");
+    assert!(front.contains("never written"), "it says what came: {front}");
+    assert!(!front.contains("honest"), "{front}");
+    assert!(chapters.contains("| wrong answers "), "{chapters}");
+    assert!(chapters.contains("| liar "), "its row says that it has no number");
+    assert!(chapters.contains("not measured"), "{chapters}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stands_still_for_two_seconds_a_minute_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["sleepy", "honest"]);
+    let now = Instant::now();
+    let second = |s: u64| now + Duration::from_secs(s);
+    let sleepy = Store { pause: Some((second(30), second(32))), ..Store::honest(FIVE) };
+    study.measure(("sleepy", sleepy), (Role::Measure, 1), reads(60.0)).await;
+    study.measure(("honest", Store::honest(FIVE)), (Role::Measure, 1), reads(60.0)).await;
+    let text = study.report();
+    assert!(text.contains("| stalls "), "{text}");
+    assert!(
+        text.contains("Stalls: sleepy: no answer at all in 1 of 60 seconds")
+            || text.contains("Stalls: sleepy: no answer at all in 2 of 60 seconds"),
+        "{text}"
+    );
+    assert!(!text.contains("Stalls: honest"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generator_that_is_too_slow_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["fast", "slow"]);
+    let takes = |ms| Store::honest(Duration::from_millis(ms));
+    // The generator cannot do more than one operation in 5 ms on each connection.
+    study.measure(("null", takes(5)), (Role::Limit, 1), reads(5.0)).await;
+    study.measure(("fast", takes(6)), (Role::Measure, 1), reads(5.0)).await;
+    study.measure(("slow", takes(40)), (Role::Measure, 1), reads(5.0)).await;
+    let text = study.report();
+    assert!(text.contains("| generator too slow "), "{text}");
+    assert!(text.contains("Generator too slow: fast: it comes to 8"), "{text}");
+    assert!(!text.contains("Generator too slow: slow"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_acknowledges_and_forgets_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["forgetful", "honest"]);
+    for (label, forgets_up_to) in [("forgetful", 500), ("honest", 1)] {
+        let store = Store { forgets_up_to, ..Store::honest(FIVE) };
+        let workload = Workload::LogWrites { records: RECORDS };
+        let mut trial = trial(label, Role::Measure, workload, load(2.0));
+        trial.crash_after_s = Some(2.0);
+        let witness = Arc::new(Witness::new(Arc::new(store.clone())));
+        let mut lines = measured(witness.clone(), &trial).await;
+        let acknowledged = witness.acknowledged();
+        assert!(acknowledged.len() > 1_000, "{}", acknowledged.len());
+        store.kill();
+        let Some(Line::End(End { outcome: Outcome::Completed, .. })) = lines.last() else {
+            panic!("{:?}", lines.last())
+        };
+        let end = lines.pop().unwrap();
+        lines.extend(look_for(&store, &trial.schema, &acknowledged).await.unwrap());
+        study.write(trial, lines, end);
+    }
+    let text = study.report();
+    assert!(text.contains("| lost rows "), "{text}");
+    assert!(text.contains("Lost rows: forgetful: "), "{text}");
+    assert!(!text.contains("Lost rows: honest"), "{text}");
+}

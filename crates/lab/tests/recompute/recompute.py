@@ -1,0 +1,441 @@
+"""Recomputes the figures of a report from the raw trials, with NumPy and SciPy alone.
+
+Usage: recompute.py DIRECTORY: the directory of a run with its report.md and samples.csv. Nothing of
+the lab's own code is used: histograms are decoded here, and the tables of the report are read as
+text. Every figure that differs is printed; the exit status is then 1.
+"""
+
+import base64
+import collections
+import csv
+import json
+import math
+import pathlib
+import re
+import struct
+import sys
+import tomllib
+import zlib
+
+import numpy as np
+from scipy import stats
+
+PERCENTILES = [25, 50, 75, 90, 95, 99, 99.9, 100]
+COMPOSITE = "read_modify_write"
+PEAK_SECONDS = 3
+OVERLOADED = 0.95
+
+
+# Raw results.
+
+
+def decode(text):
+    """Counts by value of an HDR histogram (V2, compressed, base64): (lowest value, range, count)."""
+    outer = base64.b64decode(text)
+    assert struct.unpack(">I", outer[:4])[0] & ~0xF0 == 0x1C849304
+    inner = zlib.decompress(outer[8:])
+    cookie, length, _, digits, lowest, _, _ = struct.unpack(">IIIIQQd", inner[:40])
+    assert cookie & ~0xF0 == 0x1C849303
+    unit = int(math.log2(max(lowest, 1)))
+    magnitude = math.ceil(math.log2(2 * 10**digits))
+    half = 2 ** (magnitude - 1)
+    counts, index, at = [], 0, 40
+    while at < 40 + length:
+        value, shift = 0, 0
+        while True:
+            byte = inner[at]
+            at += 1
+            if shift == 56:
+                value |= byte << shift
+                break
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        number = (value >> 1) ^ -(value & 1)
+        if number < 0:
+            index += -number
+            continue
+        if number:
+            bucket, sub = (index >> (magnitude - 1)) - 1, (index & (half - 1)) + half
+            if bucket < 0:
+                bucket, sub = 0, sub - half
+            counts.append((sub << (bucket + unit), 1 << (bucket + unit), number))
+        index += 1
+    return counts
+
+
+class Histogram:
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.ranges = {}
+
+    def add(self, counts):
+        for value, width, count in counts:
+            self.counts[value] += count
+            self.ranges[value] = width
+
+    def merge(self, other):
+        self.add([(v, other.ranges[v], n) for v, n in other.counts.items()])
+
+    def total(self):
+        return sum(self.counts.values())
+
+    def mean_ms(self):
+        total = sum((v + self.ranges[v] // 2) * n for v, n in self.counts.items())
+        return total / self.total() / 1000
+
+    def percentile_ms(self, percentile):
+        wanted, seen = max(1, math.ceil(percentile / 100 * self.total() - 1e-9)), 0
+        for value in sorted(self.counts):
+            seen += self.counts[value]
+            if seen >= wanted:
+                return (value + self.ranges[value] - 1) / 1000
+        raise AssertionError("a percentile is of all values")
+
+
+class Trial:
+    def __init__(self, path):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        header, end = lines[0], lines[-1]
+        trial = header["trial"]
+        self.order, self.role = header["order"], trial["role"]
+        self.experiment, self.store = trial["experiment"], trial["store"]["label"]
+        self.nodes, self.number = trial["nodes"], trial["repetition"]
+        work = trial["work"]
+        self.load = work.get("load", {})
+        self.target = self.load.get("target_per_s")
+        self.outcome, self.seconds = end["outcome"]["outcome"], end["seconds"]
+        self.values = {x["name"]: x["value"] for x in lines if x["line"] == "value"}
+        self.histograms = collections.defaultdict(Histogram)
+        self.counts, self.errors = collections.Counter(), collections.Counter()
+        self.series = collections.defaultdict(int)
+        operations = 0
+        for line in (x for x in lines if x["line"] == "second"):
+            label, counts = line["label"], decode(line["histogram"])
+            of_parts = label == COMPOSITE
+            operations += -line["count"] if of_parts else line["count"]
+            self.series[line["second"]] += -line["count"] if of_parts else line["count"]
+            for name in [label] if of_parts else [label, "all"]:
+                self.histograms[name].add(counts)
+                self.counts[name] += line["count"]
+                self.errors[name] += sum(line.get("errors", {}).values())
+        self.counts["all"] = operations
+        self.usage = collections.defaultdict(lambda: collections.defaultdict(list))
+        for line in (x for x in lines if x["line"] == "resource"):
+            for key, value in line.items():
+                if key not in ("line", "process", "second"):
+                    self.usage[line["process"]][key].append(value)
+        if trial.get("crash_after_s") is not None:
+            self.measure = "value", "lost_rows"
+        elif work["kind"] == "real_time":
+            self.measure = "value", "delay_ms"
+        elif self.load.get("ramp_s", 0) > 0:
+            self.measure = "peak", None
+        elif self.target is not None or work["workload"]["kind"] == "history_queries":
+            self.measure = "latency", "all"
+        else:
+            self.measure = "rate", None
+
+    def rate(self, label="all"):
+        return self.counts[label] / self.seconds
+
+    def latency(self, label):
+        histogram = self.histograms.get(label)
+        return histogram.mean_ms() if histogram and histogram.total() else None
+
+    def of(self, measure):
+        kind, name = measure
+        if kind == "value":
+            return self.values.get(name)
+        if kind == "latency":
+            return self.latency(name)
+        if kind == "rate":
+            return self.rate()
+        whole = [self.series.get(s, 0) for s in range(max(self.series, default=-1) + 1)]
+        whole = whole[: max(1, int(self.seconds))]
+        width = min(PEAK_SECONDS, len(whole))
+        return max(sum(whole[i : i + width]) / width for i in range(len(whole) - width + 1))
+
+
+# The report.
+
+
+def tables(text):
+    """The tables of a report by caption: a list of dictionaries by column."""
+    found = {}
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        caption = re.fullmatch(r"Table \d+\. (.*):", line)
+        if not caption or at + 2 >= len(lines) or not lines[at + 2].startswith("|"):
+            continue
+        rows = []
+        for row in lines[at + 2 :]:
+            if not row.startswith("|"):
+                break
+            rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]])
+        names = rows[0]
+        found[caption.group(1)] = [dict(zip(names, row)) | {"": row[0]} for row in rows[2:]]
+    return found
+
+
+def number(text):
+    cleaned = text.replace(",", "").replace("−", "-").rstrip("×%")
+    return float(cleaned)
+
+
+class Checks:
+    def __init__(self):
+        self.done, self.wrong = 0, []
+
+    def close(self, where, printed, value, relative=6e-4, absolute=1e-12):
+        self.done += 1
+        if abs(number(printed) - value) > max(abs(value) * relative, absolute):
+            self.wrong.append(f"{where}: the report has {printed}, recomputed {value:.8g}")
+
+    def same(self, where, printed, value):
+        self.done += 1
+        if printed != value:
+            self.wrong.append(f"{where}: the report has {printed!r}, recomputed {value!r}")
+
+    def ratio(self, where, printed, value):
+        self.close(where, printed, value, relative=6e-3, absolute=0.006)
+
+    def percent(self, where, printed, share):
+        value = abs(share) * 100
+        self.close(where, printed, value, relative=0, absolute=0.051 if value < 10 else 0.51)
+
+    def p(self, where, printed, value):
+        if printed == "< 0.001":
+            self.done += 1
+            if value >= 0.001:
+                self.wrong.append(f"{where}: the report has {printed}, recomputed {value:.6g}")
+        else:
+            self.close(where, printed, value, relative=0, absolute=6e-4)
+
+    def interval(self, where, printed, ends):
+        low, high = printed.split(" to ")
+        self.close(where + ", low", low, ends[0])
+        self.close(where + ", high", high, ends[1])
+
+
+def estimate(sample):
+    """Geometric mean, 95% interval, deviation of the logarithms; arithmetic if a value is 0."""
+    sample = np.array(sample, dtype=float)
+    if (sample <= 0).any():
+        return sample.mean(), None, sample.std(ddof=1) if len(sample) > 1 else 0
+    logs = np.log(sample)
+    if len(logs) < 2:
+        return sample[0], None, 0
+    error = stats.sem(logs)
+    low, high = stats.t.interval(0.95, len(logs) - 1, logs.mean(), error) if error > 0 else (
+        logs.mean(),
+        logs.mean(),
+    )
+    return math.exp(logs.mean()), (math.exp(low), math.exp(high)), logs.std(ddof=1)
+
+
+class Group:
+    def __init__(self, key):
+        (self.store, self.nodes, self.target), self.trials = key, []
+
+    def completed(self):
+        return [trial for trial in self.trials if trial.outcome == "completed"]
+
+    def sample(self, measure):
+        pairs = [(trial.number, trial.of(measure)) for trial in self.completed()]
+        return [(number, value) for number, value in pairs if value is not None]
+
+
+def plain(value):
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def names(groups):
+    sizes = len({group.nodes for group in groups}) > 1
+    targets = len({group.target for group in groups}) > 1
+    result = {}
+    for group in groups:
+        name = group.store
+        if sizes:
+            name += f", {group.nodes} node" + ("" if group.nodes == 1 else "s")
+        if targets and group.target is not None:
+            name += f", {plain(group.target)} per second"
+        result[name] = group
+    return result
+
+
+def holm(p):
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    adjusted, so_far = [0.0] * len(p), 0.0
+    for rank, i in enumerate(order):
+        so_far = min(1.0, max(so_far, (len(p) - rank) * p[i]))
+        adjusted[i] = so_far
+    return adjusted
+
+
+def compare(first, second, measure):
+    """t, degrees of freedom, p, ratio, interval, pairs, standard error."""
+    one, other = dict(first.sample(measure)), dict(second.sample(measure))
+    if first.nodes == second.nodes:
+        common = [n for n in one if n in other]
+        a, b = (np.log([x[n] for n in common]) for x in (one, other))
+        found = stats.ttest_rel(a, b)
+        pairs, error = str(len(common)), (a - b).std(ddof=1) / math.sqrt(len(common))
+    else:
+        a, b = np.log(list(one.values())), np.log(list(other.values()))
+        found = stats.ttest_ind(a, b, equal_var=False)
+        pairs = "no"
+        error = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+    difference = a.mean() - b.mean()
+    ends = found.confidence_interval(0.95)
+    return found.statistic, found.df, found.pvalue, difference, ends, pairs, error
+
+
+def check_experiment(checks, title, groups, found):
+    measure = groups[0].trials[0].measure
+    by_name = names(groups)
+    ranking = next((t for c, t in found.items() if c.startswith(f"{title}: ranking by ")), [])
+    value_column = {
+        "rate": "operations per second",
+        "peak": "highest operations per second",
+        "latency": "mean latency, ms",
+    }.get(measure[0]) or (
+        "delay, ms" if measure[1] == "delay_ms" else measure[1].replace("_", " ")
+    )
+    best = {}
+    for row in ranking:
+        group, where = by_name[row["store"]], f"{title}, {row['store']}"
+        sample = [value for _, value in group.sample(measure)]
+        if row[value_column] == "not measured":
+            checks.same(where, len(sample), 0)
+            continue
+        mean, ends, deviation = estimate(sample)
+        checks.close(where, row[value_column], mean)
+        checks.same(where + ", repetitions", row["repetitions"], str(len(sample)))
+        if row.get("95% interval"):
+            checks.interval(where, row["95% interval"], ends)
+        if row.get("spread"):
+            checks.percent(where + ", spread", row["spread"], deviation)
+        first = best.setdefault((group.nodes, group.target), mean)
+        if row.get("relative to the best") and first:
+            checks.ratio(where + ", relative", row["relative to the best"], mean / first)
+        if row.get("drift, p"):
+            trend = stats.kendalltau(range(len(sample)), sample)
+            checks.p(where + ", drift", row["drift, p"], trend.pvalue)
+        if row.get("reached per second"):
+            reached = estimate([trial.rate() for trial in group.completed()])[0]
+            printed = row["reached per second"].replace(" (overloaded)", "")
+            checks.close(where + ", reached", printed, reached)
+            overloaded = "overloaded" in row["reached per second"]
+            checks.same(where + ", overload", overloaded, reached < OVERLOADED * group.target)
+        errors = sum(trial.errors["all"] for trial in group.completed())
+        checks.same(where + ", errors", row.get("errors") or "0", f"{errors:,}")
+
+    tests = next((t for c, t in found.items() if c.startswith(f"{title}: every pair, by ")), [])
+    results = []
+    for row in tests:
+        one, other = (by_name[name] for name in row["pair"].split(" – "))
+        results.append(None if not row["p"] else compare(one, other, measure))
+    adjusted = iter(holm([result[2] for result in results if result]))
+    for row, result in zip(tests, results):
+        if not result:
+            checks.same(row["pair"], row["verdict"], "not tested")
+            continue
+        where = f"{title}, {row['pair']}"
+        t, freedom, p, difference, ends, pairs, error = result
+        after = next(adjusted)
+        checks.ratio(where + ", ratio", row["first / second"], math.exp(difference))
+        checks.interval(where, row["95% interval"], [math.exp(end) for end in ends])
+        checks.same(where + ", pairs", row["pairs"], pairs)
+        checks.close(where + ", t", row["t"], t)
+        checks.close(where + ", degrees of freedom", row["degrees of freedom"], freedom)
+        checks.p(where + ", p", row["p"], p)
+        checks.p(where + ", p after Holm", row["p after Holm"], after)
+        alpha = 0.05 / len(tests)
+        quantiles = stats.t.ppf(1 - alpha / 2, freedom) + stats.t.ppf(0.8, freedom)
+        checks.ratio(
+            where + ", detectable", row["smallest detectable"], math.exp(quantiles * error)
+        )
+        verdict = "significant" if after < 0.05 else "not significant"
+        checks.same(where, row["verdict"], verdict)
+
+    for caption, table in found.items():
+        label = re.fullmatch(re.escape(title) + r": mean latency of (\S+) by repetition", caption)
+        for row in table if label else []:
+            group, where = by_name[row["store"]], f"{caption}, {row['store']}"
+            of = label.group(1).replace("\\_", "_")
+            sample = [value for _, value in group.sample(("latency", of))]
+            mean, ends, _ = estimate(sample)
+            checks.close(where, row["mean latency, ms"], mean)
+            if row.get("95% interval"):
+                checks.interval(where, row["95% interval"], ends)
+            checks.close(where + ", median", row["median of repetitions"], np.median(sample))
+            rates = [trial.rate(of) for trial in group.completed()]
+            checks.close(where + ", rate", row["per second"], np.mean(rates))
+
+    for row in found.get(f"{title}: response times of all repetitions together, ms", []):
+        if row[""].startswith("paper"):
+            continue
+        name, label = row[""].rsplit(": ", 1)
+        where, merged = f"{title}, {row['']}", Histogram()
+        for trial in by_name[name].completed():
+            merged.merge(trial.histograms[label.replace("\\_", "_")])
+        checks.same(where, row["operations"], f"{merged.total():,}")
+        checks.close(where + ", mean", row["mean"], merged.mean_ms())
+        for percentile in PERCENTILES:
+            checks.close(where, row[f"{percentile}%"], merged.percentile_ms(percentile))
+
+    prefix = f"{title}: resources, means of repetitions"
+    resources = next((t for c, t in found.items() if c.startswith(prefix)), [])
+    for row in resources:
+        name, process = row[""].rsplit(": ", 1)
+        used = [t for t in by_name[name].completed() if process in t.usage]
+        where = f"{title}, {row['']}"
+        seconds = [sum(trial.usage[process]["cpu_s"]) for trial in used]
+        mean = np.mean([s / trial.seconds for s, trial in zip(seconds, used)])
+        checks.close(where + ", processors", row["processors, mean"], mean, absolute=0.0051)
+        operations = max(1, sum(trial.counts["all"] for trial in used))
+        per_1000 = row["processor time for 1,000 operations, s"]
+        checks.close(where + ", per 1,000", per_1000, sum(seconds) * 1000 / operations)
+
+
+def check_samples(checks, path, groups):
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    trials = {(t.experiment, t.order): t for group in groups for t in group.trials}
+    for row in rows:
+        if row["experiment"].startswith("load of "):
+            continue
+        trial = trials[row["experiment"], int(row["order"])]
+        where = f"samples.csv, trial {row['order']}"
+        checks.same(where, row["operations"], str(trial.counts["all"]))
+        if row["value"]:
+            checks.close(where, row["value"], trial.of(trial.measure), relative=1e-8)
+
+
+def main(directory):
+    directory = pathlib.Path(directory)
+    run = json.loads((directory / "run.json").read_text())
+    titles = {e["name"]: e["title"] for e in tomllib.loads(run["definition"])["experiment"]}
+    trials = [Trial(path) for path in sorted((directory / "trials").glob("*.jsonl"))]
+    groups = {}
+    for trial in sorted(trials, key=lambda trial: trial.order):
+        if trial.role == "measure":
+            key = trial.experiment, (trial.store, trial.nodes, trial.target)
+            groups.setdefault(key, Group(key[1])).trials.append(trial)
+    found, checks = tables((directory / "report.md").read_text()), Checks()
+    for name in dict.fromkeys(experiment for experiment, _ in groups):
+        of = [group for (experiment, _), group in groups.items() if experiment == name]
+        check_experiment(checks, titles[name], of, found)
+    check_samples(checks, directory / "samples.csv", groups.values())
+    for text in checks.wrong:
+        print(text)
+    print(f"{checks.done} figures recomputed, {len(checks.wrong)} differ")
+    return 1 if checks.wrong or not checks.done else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
