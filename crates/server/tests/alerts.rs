@@ -116,8 +116,9 @@ fn alerts_fire_are_told_and_are_there_after_a_crash() {
 
     // Rows of alerts are lines that only queries see that name their type.
     server.wait_for("rows", |server| server.count("_type:alert record:lines") > 0);
-    assert_eq!(server.count("*"), 5);
-    assert_eq!(server.count("_type:=alert alert:Errors to:firing"), 1);
+    let changed = "_type:=alert alert:Errors to:firing";
+    server.wait_for("the row of the change", |server| server.count(changed) > 0);
+    assert_eq!((server.count("*"), server.count(changed)), (5, 1));
     let changes = history(&server, "rule=Errors");
     assert_eq!(changes.len(), 1);
     assert_eq!((&changes[0]["from"], &changes[0]["to"]), (&json!("inactive"), &json!("firing")));

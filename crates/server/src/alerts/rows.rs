@@ -115,7 +115,9 @@ pub fn read(
     let of_rule = rule.map(|rule| format!(" alert:={}", quote(rule))).unwrap_or_default();
     let text = format!("_type:={} to:*{of_rule}", quote(ALERT_TYPE));
     let query = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
-    let context = Context { limit: Some(limit), ..context.clone() };
+    // The newest rows are kept as copies, which have the line only if it is included.
+    let include = vec!["_line".to_owned()];
+    let context = Context { limit: Some(limit), include, ..context.clone() };
     let mut changes: Vec<StoredChange> = Vec::new();
     query::run(&query, source, &context, &mut |rows| {
         for index in 0..rows.len() {
