@@ -24,7 +24,7 @@ pub fn shortest(value: f64) -> String {
     }
     let exact = format!("{value:e}");
     let exponent = exponent_of(&exact);
-    if exponent < -4 || exponent >= 6 {
+    if !(-4..6).contains(&exponent) {
         return scientific(&exact, false);
     }
     format!("{value}")
