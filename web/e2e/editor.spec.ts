@@ -231,6 +231,14 @@ test('the box grows to eight lines; Shift+Enter makes them, Tab leaves the box, 
   await page.keyboard.press('ControlOrMeta+A');
   await page.keyboard.type('/t?j');
   await expectQuery(page, '/t?j');
+  // Text over a selection that has colours: the policy would forbid the style that the browser keeps.
+  await fillQuery(page, '_type:="access" | stats count()');
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.insertText('new');
+  await page.keyboard.type(' text');
+  await expectQuery(page, 'new text');
+  await page.keyboard.press('ControlOrMeta+Z');
+  await expectQuery(page, '_type:="access" | stats count()');
   await expect(page.getByTestId('help')).toHaveCount(0);
 });
 

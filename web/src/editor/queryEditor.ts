@@ -11,7 +11,7 @@ import type { Span } from '../lib/time';
 import { completionSource } from './completions';
 import { helpOnHover } from './help';
 import { highlighting } from './highlight';
-import { look, shadowOf } from './theme';
+import { look, shadowOf, typeOver } from './theme';
 
 export interface QueryEditorOptions {
   host: HTMLElement;
@@ -139,6 +139,7 @@ export function openQueryEditor(options: QueryEditorOptions): QueryEditor {
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.some((change) => change.annotation(external))) options.oninput(update.state.doc.toString());
         }),
+        typeOver,
         look,
         size,
       ],

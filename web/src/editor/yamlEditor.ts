@@ -7,7 +7,7 @@ import { setDiagnostics, setDiagnosticsEffect } from '@codemirror/lint';
 import { Compartment, EditorState, Prec } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
-import { look, shadowOf } from './theme';
+import { look, shadowOf, typeOver } from './theme';
 
 export interface YamlEditorOptions {
   host: HTMLElement;
@@ -75,6 +75,7 @@ export function openYamlEditor(options: YamlEditorOptions): YamlEditor {
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !isExternal) options.oninput(update.state.doc.toString());
         }),
+        typeOver,
         look,
         size,
       ],

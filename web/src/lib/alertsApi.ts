@@ -60,7 +60,8 @@ export interface AlertChange {
   labels: Record<string, string>;
   from: AlertState;
   to: AlertState;
-  value: number | null;
+  /** A text for what is no number in JSON, such as `NaN`. */
+  value: number | string;
   annotations: Record<string, string>;
 }
 
