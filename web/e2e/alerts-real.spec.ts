@@ -6,7 +6,7 @@ import { historyArrived, real, settled, TYPE, watch } from './common';
 
 test.describe.configure({ timeout: 180_000 });
 
-if (real) test('a rule is begun from a result, tested on the past, fires, is silenced and deleted', async ({ page, request }) => {
+if (real) test('a rule is begun from a result, tested on the past, fires, is silenced, marked and deleted', async ({ page, request }) => {
   await historyArrived(request);
   watch(page);
   const name = `page${Date.now()}`;
@@ -39,12 +39,17 @@ if (real) test('a rule is begun from a result, tested on the past, fires, is sil
   const rule = page.locator(`[data-testid="rule"][data-name="${name}"]`);
   await expect(rule).toHaveAttribute('data-state', 'firing');
   await expect(rule.getByTestId('alert-value')).toHaveText(/^\d/);
+  await expect(page.getByTestId('history-strips')).toContainText(name);
   await rule.getByTestId('silence').first().selectOption({ label: 'for 1 hour' });
   await expect(rule.getByTestId('silenced')).toBeVisible();
   const row = page.getByTestId('silence-row').filter({ hasText: name });
   await row.getByTestId('silence-end').click();
   await expect(row).toHaveCount(0);
   await expect(rule.getByTestId('silenced')).toHaveCount(0);
+
+  await page.goto('/?range=15m');
+  await settled(page);
+  await expect(page.locator('[data-testid="time-mark"][data-tone="bad"]').first()).toBeAttached();
 
   await page.goto(`/?view=alerts&rules=${name}.yml`);
   await page.getByTestId('rules-delete').click();

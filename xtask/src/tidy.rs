@@ -110,6 +110,10 @@ fn wide_comments(name: &str, text: &str, faults: &mut Vec<String>) {
 
 /// Links between documents, `[text](path)`, must lead to a file.
 fn links(name: &str, path: &Path, text: &str, faults: &mut Vec<String>) {
+    // Reports of tests link to files that are made beside a report alone.
+    if name.contains("/tests/golden/") {
+        return;
+    }
     let folder = path.parent().unwrap_or(path);
     for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
         let target = target.split('#').next().unwrap_or_default();
