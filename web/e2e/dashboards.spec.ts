@@ -121,7 +121,7 @@ test.describe('dashboards', () => {
     await page.getByTestId('dashboard-delete-yes').click();
     await expect(page.getByTestId('dashboard-row')).toHaveCount(1);
     await page.getByTestId('import-file').setInputFiles({ name: 'x.json', mimeType: 'application/json', buffer: Buffer.from('{"title":"x","panels":[{}]}') });
-    await expect(page.getByTestId('import-refusal')).toContainText('Panel 1 has no “query”');
+    await expect(page.getByTestId('import-refusal')).toContainText('Panel 1 has neither “query” nor “text”');
   });
 
   test('a panel with a wrong query says so, and the others are drawn', async ({ page }) => {

@@ -204,6 +204,7 @@ const PIPES: &[(&str, &[&str])] = &[
     ("field_values", &["field_values {f}"]),
     ("facets", &["facets 1000000 max_values_per_field 1000000 max_value_len 100000000"]),
     ("patterns", &["patterns of {f}", "patterns by ({c})", "patterns by (n)"]),
+    ("differences", &["differences where (n:1)", "differences 5 where ({f}:x) scale 0.5"]),
     ("extract", &["extract \"<x1> <x2> <x3>\" from {f} | sort by (n)"]),
     ("extract_regexp", &["extract_regexp \"(?P<x1>.+)\" from {f} | sort by (n)"]),
     ("unpack_json", &["pack_json as p | unpack_json from p result_prefix u. | sort by (n)"]),

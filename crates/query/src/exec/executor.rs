@@ -28,7 +28,8 @@ pub(super) fn execute(
 ) -> Result<Outcome, RunError> {
     let task = Task::new(plan, execution, lines_before);
     let delivery = Delivery::new(&plan.order, task.execution.context, out);
-    let mut executor = Executor { plan, task, delivery, stages: plan.stages() };
+    let mut executor =
+        Executor { plan, task, delivery, stages: plan.stages(), numbers: Vec::new() };
     match executor.work(pieces) {
         Ok(()) => Ok(executor.task.outcome),
         Err(error) => {
@@ -53,7 +54,7 @@ pub(super) fn collect(
     let delivery = Delivery::new(&plan.order, execution.context, &mut out);
     let mut stages = plan.stages();
     stages.truncate(place + 1);
-    let mut executor = Executor { plan, task, delivery, stages };
+    let mut executor = Executor { plan, task, delivery, stages, numbers: Vec::new() };
     executor.scan()?;
     // All stages before it are row-wise and have no rows left to hand on.
     let stage = executor.stages.pop().expect("it is the last");
@@ -72,7 +73,7 @@ pub(super) fn finish_merged(
     let task = Task::new(plan, execution, 0);
     let delivery = Delivery::new(&plan.order, execution.context, out);
     let stages = plan.stages().split_off(place);
-    let mut executor = Executor { plan, task, delivery, stages };
+    let mut executor = Executor { plan, task, delivery, stages, numbers: Vec::new() };
     for other in collected {
         executor.task.execution.check()?;
         executor.merge(0, &mut *other?)?;
@@ -87,6 +88,8 @@ struct Executor<'a, 'q> {
     task: Task<'a>,
     delivery: Delivery<'a>,
     stages: Vec<Box<dyn Processor>>,
+    /// The numbers of the units that are read, where they are not their indexes.
+    numbers: Vec<usize>,
 }
 
 impl<'a> Executor<'a, '_> {
@@ -134,12 +137,20 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// The units that the plan leaves to be read, in the order of reading.
-    fn units(&self) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
+    fn units(&mut self) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
         let execution = &self.task.execution;
         let mut range = self.plan.range;
         range.start_ns = range.start_ns.max(self.delivery.oldest_wanted_ns());
         let mut units = execution.source.units(range, self.plan.whose)?;
-        if self.plan.oldest_first {
+        let by_newest = |unit: &Box<dyn ScanUnit>| Reverse(newest_ns(&**unit));
+        if self.plan.oldest_at.is_some() && !execution.context.oldest_first {
+            // Of rows with the same time, the first is that of any other sort: units are numbered
+            // in the order in which that reads them.
+            units.sort_by_key(by_newest);
+            let mut numbered: Vec<_> = units.into_iter().enumerate().collect();
+            numbered.sort_by_key(|(_, unit)| oldest_ns(&**unit));
+            (self.numbers, units) = numbered.into_iter().unzip();
+        } else if self.plan.oldest_first {
             // The source lists the newest first; reversed, units of the same time are in order of
             // arrival.
             units.reverse();
@@ -147,7 +158,7 @@ impl<'a> Executor<'a, '_> {
         } else {
             // Finds the newest rows early. Units of unknown time go first: they could hold the
             // newest.
-            units.sort_by_key(|unit| Reverse(newest_ns(&**unit)));
+            units.sort_by_key(by_newest);
         }
         let progress = &execution.context.progress;
         progress.units_planned.store(units.len() as u64, Relaxed);
@@ -232,7 +243,8 @@ impl<'a> Executor<'a, '_> {
             || context.check(started),
             |place, found| {
                 context.check(started)?;
-                let Some(flow) = self.chain().take(place, &*units[place], found)? else {
+                let number = self.numbers.get(place).copied().unwrap_or(place);
+                let Some(flow) = self.chain().take(number, &*units[place], found)? else {
                     return Ok(ControlFlow::Continue(()));
                 };
                 last = flow;
