@@ -31,6 +31,7 @@ for (const [place, incident] of INCIDENTS.entries()) {
       await page.setViewportSize({ width: 390, height: 800 });
       await expectNoSidewaysScrolling(page);
       await page.setViewportSize({ width: 1360, height: 900 });
+      await settled(page);
     }
     // Numbers that moved do not say why: the lines beyond have something in common.
     if ((await named.count()) === 0) await click(page.locator('[data-testid=difference][data-kind=number]').first().getByTestId('difference-common'));

@@ -142,11 +142,10 @@ impl<'a> Executor<'a, '_> {
         let mut range = self.plan.range;
         range.start_ns = range.start_ns.max(self.delivery.oldest_wanted_ns());
         let mut units = execution.source.units(range, self.plan.whose)?;
-        let by_newest = |unit: &Box<dyn ScanUnit>| Reverse(newest_ns(&**unit));
         if self.plan.oldest_at.is_some() && !execution.context.oldest_first {
             // Of rows with the same time, the first is that of any other sort: units are numbered
             // in the order in which that reads them.
-            units.sort_by_key(by_newest);
+            units.sort_by_key(|unit| Reverse(newest_ns(&**unit)));
             let mut numbered: Vec<_> = units.into_iter().enumerate().collect();
             numbered.sort_by_key(|(_, unit)| oldest_ns(&**unit));
             (self.numbers, units) = numbered.into_iter().unzip();
@@ -158,7 +157,7 @@ impl<'a> Executor<'a, '_> {
         } else {
             // Finds the newest rows early. Units of unknown time go first: they could hold the
             // newest.
-            units.sort_by_key(by_newest);
+            units.sort_by_key(|unit| Reverse(newest_ns(&**unit)));
         }
         let progress = &execution.context.progress;
         progress.units_planned.store(units.len() as u64, Relaxed);
