@@ -73,10 +73,12 @@ fn last_word(name: &str) -> &str {
     name.rsplit(['.', '_', '-', '/']).next().unwrap_or(name)
 }
 
-/// Whether a field differs between any two processes or times, so that it explains nothing.
+/// Whether a field explains nothing: it differs between any two processes or times, or it is a part
+/// of the head of syslog that `_level` and the name of the program say better.
 fn is_noise(name: &str) -> bool {
     name.starts_with("_stream")
         || matches!(name, "proc_id" | "process_id" | "thread_id" | "_received")
+        || matches!(name, "priority" | "severity" | "facility" | "facility_keyword" | "format")
         || matches!(
             last_word(name),
             "pid" | "procid" | "tid" | "time" | "timestamp" | "ts" | "date" | "seq" | "sequence"
@@ -252,7 +254,11 @@ impl<'f> Known<'f> {
     /// The fields in common that say something about these rows: not those of all rows; those with
     /// the rarest values first.
     fn telling(&self, common: &Common) -> Vec<(Arc<str>, Box<[u8]>)> {
-        let told = common.iter().filter(|(name, _)| &***name != MSG && !is_noise(name));
+        let has_level = common.get("_level").is_some();
+        let told = common.iter().filter(|(name, _)| {
+            let is_said = &***name == MSG || has_level && &***name == "level";
+            !is_said && !is_noise(name)
+        });
         let mut with: Vec<(u64, Arc<str>, Box<[u8]>)> = told
             .filter_map(|(name, value)| {
                 let field = self.values.get(&**name)?;
