@@ -204,7 +204,8 @@ fn agents_on_other_machines_share_trials_and_one_that_dies_fails_its_own() {
         assert_eq!((count, &end.outcome), (2_000, &Outcome::Completed));
     }
     for (machine, before) in ["one", "two"].iter().zip(before) {
-        // Half of the rows of two repetitions, each of which may have been disturbed and made again.
+        // Half of the rows of two repetitions, each of which may have been disturbed and made
+        // again.
         let received = network.received(machine) - before;
         assert!((2_000_000..8_000_000).contains(&received), "{machine} received {received}");
     }
