@@ -46,7 +46,7 @@ function panelsOf(of: Json): Json[] {
   });
 }
 
-/** The part of LogQL that is the same question in LogsQL: a selector, filters of lines, and a count over time. */
+/** Translates the part of LogQL that LogsQL has too: a selector, filters of lines, and a count over time. */
 export function fromLogQl(query: string): string | null {
   const counted = /^(?:sum|count)?\s*(?:by\s*\(([^()]*)\)\s*)?\(?\s*(?:count_over_time|rate)\s*\(([\s\S]*)\[[^\]]*\]\s*\)\s*\)?\s*(?:by\s*\(([^()]*)\))?$/.exec(query.trim());
   const lines = counted ? (counted[2] as string).trim() : query.trim();

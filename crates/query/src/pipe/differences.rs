@@ -325,18 +325,11 @@ fn with_json(difference: &Difference, meter: &mut Meter) -> Result<Option<Vec<u8
 fn text(difference: &Difference) -> Vec<u8> {
     let mut text = match (&difference.kind, &difference.shift) {
         (Kind::Number, Some(shift)) => {
-            let (quantile, from) = (number(shift.quantile * 100.0), number(shift.from));
-            let parts: [&[u8]; 8] = [
-                difference.field.as_bytes(),
-                b": p",
-                &quantile,
-                b" ",
-                &from,
-                " → ".as_bytes(),
-                &number(shift.to),
-                b"",
-            ];
-            return parts.concat();
+            let percentile = exact((shift.quantile * 100.0).round());
+            let (from, to) = (exact(shift.from), exact(shift.to));
+            let arrow = " → ".as_bytes();
+            return [difference.field.as_bytes(), b": p", &percentile, b" ", &from, arrow, &to]
+                .concat();
         }
         (Kind::Pattern, _) => difference.value.clone(),
         _ => [difference.field.as_bytes(), b"=", &difference.value].concat(),

@@ -96,6 +96,24 @@ fn groups_are_compared_by_their_shares() {
 }
 
 #[test]
+fn small_numbers_are_written_whole() {
+    let took =
+        |n: i64| format!("{}", (40.0 + (n % 20) as f64) / if n < 200 { 10_000.0 } else { 1_000.0 });
+    let records: Vec<Record> = (0..400)
+        .map(|n| {
+            record(
+                n,
+                &[("_msg", "done"), ("took_s", &took(n)), ("set", if n < 200 { "a" } else { "b" })],
+            )
+        })
+        .collect();
+    let text =
+        rows_of("* | differences where (set:=b) | filter kind:=number | fields text", &records);
+    assert_eq!(text.len(), 1);
+    assert!(text[0].contains(" 0.00") && text[0].contains(" → 0.0"), "{text:?}");
+}
+
+#[test]
 fn sides_without_rows_are_compared_by_a_scale_only() {
     let compared = |scale: &str| {
         rows_of(&format!("* | differences where ({SECOND}) {scale} | fields text"), &shop(1, true))

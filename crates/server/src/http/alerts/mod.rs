@@ -23,7 +23,7 @@ use crate::pipeline::workers::Workers;
 /// The routes of this folder.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
-        // Changes are lines, and a test is a query: both are read by the node that is asked.
+        // Changes are lines, and a test is a query: the node that got the call reads both.
         .get(Scope::Read, "/api/v1/alerts/history", history::list)
         .within(to_their_node)
         .get(Scope::Read, "/api/v1/rules", shown::rules)
