@@ -113,6 +113,10 @@ pub struct Experiment {
     /// Sizes of the cluster, or numbers of shards.
     #[serde(default = "one_node")]
     pub nodes: Vec<u32>,
+    /// The servers are stopped before each trial and started again with nothing of their data in
+    /// memory. For workloads that only read.
+    #[serde(default)]
+    pub cold: bool,
     /// The servers are killed this long after the beginning of a trial, s, and started again; then
     /// the acknowledged rows are looked for. For inserts into a fresh table.
     #[serde(default)]
@@ -331,13 +335,26 @@ impl Study {
             }
         }
         if let Some(after) = experiment.crash_after_s {
-            if !experiment.fresh || !matches!(experiment.workload, Some(Workload::LogWrites { .. }))
-            {
-                return Some("`crash_after_s` is for `log_writes` into a `fresh` table".into());
+            let writes = matches!(
+                experiment.workload,
+                Some(Workload::LogWrites { .. } | Workload::LineWrites { .. })
+            );
+            if !experiment.fresh || !writes {
+                return Some(
+                    "`crash_after_s` is for `log_writes` or `line_writes` into a `fresh` table"
+                        .into(),
+                );
             }
             if !after.is_finite() || after <= 0.0 {
                 return Some("`crash_after_s` is above 0".into());
             }
+        }
+        if experiment.cold
+            && (experiment.fresh || experiment.workload.as_ref().is_none_or(Workload::inserts))
+        {
+            return Some(
+                "`cold` is for a workload that only reads a table that is not `fresh`".into(),
+            );
         }
         if experiment.repetitions == 0 || experiment.nodes.is_empty() {
             return Some("`repetitions` and every entry of `nodes` are at least 1".into());

@@ -6,7 +6,9 @@
 
 pub mod durability;
 pub(crate) mod http;
+pub(crate) mod logsql;
 pub(crate) mod ring;
+pub mod search;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::driver::search::{Groups, Search};
 use crate::options::{Known, OptionError, Options};
 use crate::row::{Row, Schema, Value};
 use crate::stores;
@@ -58,6 +61,9 @@ pub enum Operation {
         /// Its key.
         key: Value,
     },
+    /// Searches log lines: [`Answer::Count`], [`Answer::Rows`] or [`Answer::Groups`], as the search
+    /// wants.
+    Search(Search),
 }
 
 /// The kinds of [`Operation`]: what a driver declares it can do.
@@ -78,9 +84,24 @@ pub enum Ability {
     Count,
     /// [`Operation::Delete`]
     Delete,
+    /// [`Operation::Search`] without regular expressions
+    Search,
+    /// [`Operation::Search`] with a regular expression
+    Regex,
 }
 
 impl Ability {
+    /// The abilities of a store that can do everything with rows, and does not search log lines.
+    pub const ROWS: &[Ability] = &[
+        Ability::Insert,
+        Ability::InsertMany,
+        Ability::Read,
+        Ability::Update,
+        Ability::Scan,
+        Ability::Count,
+        Ability::Delete,
+    ];
+
     /// The abilities of a store that can do everything.
     pub const ALL: &[Ability] = &[
         Ability::Insert,
@@ -90,6 +111,8 @@ impl Ability {
         Ability::Scan,
         Ability::Count,
         Ability::Delete,
+        Ability::Search,
+        Ability::Regex,
     ];
 
     /// The name in reports.
@@ -102,6 +125,8 @@ impl Ability {
             Ability::Scan => "scan",
             Ability::Count => "count",
             Ability::Delete => "delete",
+            Ability::Search => "search",
+            Ability::Regex => "regex",
         }
     }
 }
@@ -117,6 +142,8 @@ impl Operation {
             Operation::Scan { .. } => Ability::Scan,
             Operation::Count { .. } => Ability::Count,
             Operation::Delete { .. } => Ability::Delete,
+            Operation::Search(search) if search.has_regex() => Ability::Regex,
+            Operation::Search(_) => Ability::Search,
         }
     }
 }
@@ -132,6 +159,8 @@ pub enum Answer {
     Rows(Vec<Row>),
     /// The number of rows.
     Count(u64),
+    /// The number of rows by value.
+    Groups(Groups),
 }
 
 /// Why an operation failed.

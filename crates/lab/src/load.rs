@@ -45,6 +45,12 @@ pub type Lines = mpsc::Sender<Line>;
 /// Time limit for answers after the measured time; if a thread has none then, the trial fails.
 pub const IN_FLIGHT_S_MAX: u64 = 60;
 
+/// The value with the number of rows that were written in batches.
+pub const ROWS: &str = "written_rows";
+
+/// The value with the size of these rows as lines of text: what figures per gigabyte refer to.
+pub const TEXT_BYTES: &str = "written_text_bytes";
+
 /// Time for threads to end by themselves once the trial is stopped or failed.
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
@@ -221,6 +227,8 @@ async fn begin(
         halted: AtomicBool::new(false),
         active: AtomicU32::new(0),
         threads,
+        rows: AtomicU64::new(0),
+        text_bytes: AtomicU64::new(0),
         errors_in_a_row: AtomicU64::new(0),
         ended: Mutex::new(None),
         failed: Notify::new(),
@@ -442,6 +450,12 @@ impl Running {
         send(&lines, rest).await;
         if was_stopped {
             return None;
+        }
+        for (name, value) in [(ROWS, &shared.rows), (TEXT_BYTES, &shared.text_bytes)] {
+            let value = value.load(Ordering::Relaxed) as f64;
+            if value > 0.0 {
+                let _ = lines.send(Line::Value { name: name.to_owned(), value }).await;
+            }
         }
         let last = shared.recorder.last().unwrap_or(shared.measured_from);
         let seconds = (last - shared.measured_from).as_secs_f64();

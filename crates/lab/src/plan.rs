@@ -256,6 +256,7 @@ impl Maker<'_> {
             repetition,
             seed,
             share: Share::default(),
+            cold: self.experiment.cold,
             crash_after_s: self.experiment.crash_after_s,
         }
     }

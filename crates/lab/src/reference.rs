@@ -191,6 +191,8 @@ pub fn subject(trial: &Trial) -> String {
         Workload::LogWrites { .. } if load.ramp_s > 0.0 => "saturation".into(),
         Workload::LogWrites { .. } => "writes".into(),
         Workload::LogReads { .. } => "reads".into(),
+        Workload::LineWrites { .. } => "line_writes".into(),
+        Workload::LineQueries(_) => "line_queries".into(),
         Workload::HistoryWrites(_) => "history_load".into(),
         Workload::HistoryQueries(_) => "history".into(),
         Workload::Ycsb { phase: Phase::Load, .. } => "ycsb_load".into(),

@@ -52,6 +52,19 @@ pub struct Column {
     /// Whether counts filter by it: a store with secondary indexes creates one.
     #[serde(default)]
     pub indexed: bool,
+    /// Whether it is the time of the row, in milliseconds since 1970.
+    #[serde(default)]
+    pub time: bool,
+    /// Whether texts are searched by words: a store with a full-text index creates one.
+    #[serde(default)]
+    pub words: bool,
+}
+
+impl Column {
+    /// A column that is neither the time nor searched by words.
+    pub fn new(name: &str, kind: Kind, indexed: bool) -> Column {
+        Column { name: name.to_owned(), kind, indexed, time: false, words: false }
+    }
 }
 
 /// A table of a study; drivers map it to their store's tables, mappings or key spaces.
@@ -70,6 +83,11 @@ impl Schema {
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
+
+    /// The index of the column with the time of the row.
+    pub fn time(&self) -> Option<usize> {
+        self.columns.iter().position(|column| column.time)
+    }
 }
 
 /// One record.
@@ -79,4 +97,18 @@ pub struct Row {
     pub key: Value,
     /// One value for each column of the schema, in its order.
     pub values: Vec<Value>,
+}
+
+impl Row {
+    /// Bytes of its values as a line of text, with a space between two and a line break: what figures
+    /// per gigabyte refer to.
+    pub fn text_bytes(&self) -> u64 {
+        let value = |value: &Value| match value {
+            Value::Integer(number) => {
+                u64::from(number.unsigned_abs().checked_ilog10().unwrap_or(0)) + 1
+            }
+            Value::Text(text) => text.len() as u64,
+        };
+        self.values.iter().map(|each| value(each) + 1).sum()
+    }
 }

@@ -5,6 +5,7 @@
 //! A step whose store fails is reported with the reason and the run continues; a stopped run can be
 //! resumed at that point.
 
+mod cold;
 mod crash;
 mod state;
 mod steady;
@@ -21,7 +22,7 @@ use crate::fleet::{Fleet, Up};
 use crate::generate::Generators;
 use crate::load::{Stop, stopped};
 use crate::measure::directory_bytes;
-use crate::measure::process::Watched;
+use crate::measure::process::{Sampler, Watched};
 use crate::plan::{NULL, Step};
 use crate::report::ReportError;
 use crate::report::summary::{ALL, Measure, mean, read_trial};
@@ -212,6 +213,21 @@ impl<'a> Runner<'a> {
                 }
                 Ready::Yes(store) => store,
             };
+            let store = match trial.cold && trial.role == Role::Measure {
+                false => store,
+                true => match self.cold(&store, &mut trial).await? {
+                    Ok((store, line)) => {
+                        watch.line(&line);
+                        writer.write(&line)?;
+                        store
+                    }
+                    Err(outcome) => {
+                        let end = End { outcome, seconds: 0.0 };
+                        writer.end(end.clone())?;
+                        return Ok(Some(end));
+                    }
+                },
+            };
             if let Some(after_s) = trial.crash_after_s {
                 let ended = self.crash(&store, &trial, after_s, &mut writer, watch).await?;
                 if let Some(end) = &ended {
@@ -241,6 +257,40 @@ impl<'a> Runner<'a> {
             }
             writer.end(end.clone())?;
             return Ok(Some(end));
+        }
+    }
+
+    /// Stops a store, takes its data out of memory, and starts it again; with the time that the start
+    /// took.
+    async fn cold(
+        &mut self,
+        store: &Store,
+        trial: &mut Trial,
+    ) -> Result<Result<(Store, Line), Outcome>, RunError> {
+        let failed = |message: String| Ok(Err(Outcome::Failed { message }));
+        let Some(up) = store.up.as_ref().filter(|up| !up.roots().is_empty()) else {
+            let ability = "restart (the lab did not start its server)".to_owned();
+            return Ok(Err(Outcome::NotSupported { ability }));
+        };
+        self.fleet.down(&trial.store.name).await?;
+        cold::evict(&up.data);
+        let began = Instant::now();
+        let up = match self.up(&trial.store.name, trial.nodes).await? {
+            Ok(up) if up.lost_data => {
+                let ability = "keep data over a restart".to_owned();
+                return Ok(Err(Outcome::NotSupported { ability }));
+            }
+            Ok(up) => up,
+            Err(message) => return failed(message),
+        };
+        let value = began.elapsed().as_secs_f64();
+        trial.store.endpoints.clone_from(&up.endpoints);
+        match driver::open(&trial.store) {
+            Ok(driver) => {
+                let line = Line::Value { name: "start_s".to_owned(), value };
+                Ok(Ok((Store { driver, up: Some(up) }, line)))
+            }
+            Err(error) => failed(error.to_string()),
         }
     }
 
@@ -529,11 +579,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<(End, Others)>, RunError> {
         let mut others = Others::default();
         let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
-        let watched = store.up.as_ref().map(|up| Watched {
-            name: trial.store.label.clone(),
-            pids: up.pids(),
-            descendants: true,
-        });
+        let watched = store.up.as_ref().map(|up| watched(up, trial));
         let sending =
             self.generators.run(store.driver.clone(), trial, watched, sender, self.stop.clone());
         tokio::pin!(sending);
@@ -621,6 +667,11 @@ pub fn now() -> String {
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
+/// The servers of a trial.
+fn watched(up: &Up, trial: &Trial) -> Watched {
+    Watched { name: trial.store.label.clone(), pids: up.pids(), descendants: true }
+}
+
 /// The size of a table, before and after the store flushed and merged its data.
 async fn sizes(store: &Store, trial: &Trial, until: Settle) -> Result<Vec<Line>, StoreError> {
     let mut lines = Vec::new();
@@ -631,10 +682,14 @@ async fn sizes(store: &Store, trial: &Trial, until: Settle) -> Result<Vec<Line>,
     ];
     let last = all.iter().position(|(settle, _)| *settle == until).expect("all are there");
     for (settle, name) in &all[..=last] {
+        let watched = store.up.as_ref().map(|up| watched(up, trial));
+        let mut sampler = Sampler::new(watched.into_iter().collect(), false);
         let began = Instant::now();
         store.driver.settle(&trial.schema, *settle).await?;
         let value = |what: &str, value: f64| Line::Value { name: format!("{what}_{name}"), value };
         lines.push(value("settle_s", began.elapsed().as_secs_f64()));
+        let used = sampler.sample(0);
+        lines.extend(used.iter().map(|used| value("settle_cpu_s", used.cpu_s)));
         if let Some(bytes) = store.driver.table_bytes(&trial.schema).await? {
             lines.push(value("table_bytes", bytes as f64));
         }

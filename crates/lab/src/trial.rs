@@ -30,6 +30,9 @@ pub struct Trial {
     /// This generator's share of the work.
     #[serde(default)]
     pub share: Share,
+    /// The servers are started again before it, with nothing of their data in memory.
+    #[serde(default)]
+    pub cold: bool,
     /// The servers are killed this long after the beginning, s; then acknowledged rows are looked
     /// for.
     #[serde(default)]
@@ -100,6 +103,7 @@ impl Trial {
             repetition: 1,
             seed: 1,
             share: Share::default(),
+            cold: false,
             crash_after_s: None,
         }
     }

@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::search::Search;
 use crate::driver::{Ability, Answer, Operation};
 use crate::row::{Row, Schema, Value};
 use crate::sending::{Load, Share};
@@ -16,6 +17,7 @@ pub mod apm;
 pub mod history;
 pub mod keys;
 pub mod letters;
+pub mod lines;
 pub mod logs;
 pub mod ycsb;
 
@@ -39,6 +41,14 @@ pub enum Workload {
     /// Runs the queries A, B and C over the historical data, with other values each time, and
     /// checks every count. Labels `query_a`, `query_b`, `query_c`.
     HistoryQueries(History),
+    /// Inserts the log lines 1 to `records` of [`lines`], in their order.
+    LineWrites {
+        /// Number of lines.
+        records: u64,
+    },
+    /// Asks what operators ask of the log lines 1 to `records`, and checks every answer. The labels
+    /// are those of the questions.
+    LineQueries(lines::Queries),
     /// A workload of YCSB's core workload.
     Ycsb {
         /// The load phase inserts the records; the run phase works on them.
@@ -94,6 +104,8 @@ impl Workload {
             Workload::LogWrites { .. } | Workload::HistoryWrites(_) => vec![Ability::Insert],
             Workload::LogReads { .. } => vec![Ability::Read],
             Workload::HistoryQueries(_) => vec![Ability::Count],
+            Workload::LineWrites { .. } => vec![Ability::Insert],
+            Workload::LineQueries(queries) => line_needs(queries),
             Workload::Ycsb { phase: Phase::Load, .. }
             | Workload::Apm { phase: Phase::Load, .. } => {
                 vec![Ability::Insert]
@@ -152,6 +164,12 @@ pub trait Plan: Send + Sync {
         }
     }
 
+    /// The right answer to a search.
+    fn found(&self, search: &Search) -> Option<Answer> {
+        let _ = search;
+        None
+    }
+
     /// Notes on this workload for the report, for example about ignored properties.
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -160,6 +178,12 @@ pub trait Plan: Send + Sync {
 
 /// The operations of one thread, in order.
 pub trait Steps: Send {
+    /// When the next step is due, after the beginning of the measured part; `None` for at once. An
+    /// open loop has its own schedule and does not ask.
+    fn due(&mut self) -> Option<std::time::Duration> {
+        None
+    }
+
     /// The next step, or `None` when the workload is complete.
     fn next(&mut self) -> Option<Step>;
 
@@ -222,6 +246,8 @@ pub enum Expect {
     },
     /// This number of rows.
     Count(u64),
+    /// What [`Plan::found`] says.
+    Found,
 }
 
 /// The verdict on an answer.
@@ -260,7 +286,38 @@ pub fn check(plan: &dyn Plan, request: &Request, answer: &Answer) -> Verdict {
         (Expect::Rows { loaded }, Answer::Rows(rows), Operation::Scan { from, rows_max }) => {
             check_scan(plan, loaded, rows, from, *rows_max).map_or_else(wrong, |()| Verdict::Right)
         }
+        (Expect::Found, answer, Operation::Search(search)) => match plan.found(search) {
+            Some(expected) if expected == *answer => Verdict::Right,
+            Some(expected) => wrong(difference(answer, &expected)),
+            None => wrong("nobody knows the right answer".to_owned()),
+        },
         (expected, answer, _) => wrong(format!("got {answer:?}, expected {expected:?}")),
+    }
+}
+
+/// Describes how an answer to a search differs from the expected one.
+fn difference(answer: &Answer, expected: &Answer) -> String {
+    match (answer, expected) {
+        (Answer::Count(count), Answer::Count(expected)) => {
+            format!("got {count} rows, expected {expected}")
+        }
+        (Answer::Rows(rows), Answer::Rows(expected)) => {
+            let at = rows.iter().zip(expected).position(|(row, expected)| row != expected);
+            match at {
+                Some(at) => compare(&rows[at], &expected[at])
+                    .err()
+                    .unwrap_or_else(|| format!("got the row {} at place {at}", rows[at].key)),
+                None => format!("got {} rows, expected {}", rows.len(), expected.len()),
+            }
+        }
+        (Answer::Groups(groups), Answer::Groups(expected)) => {
+            let at = groups.iter().zip(expected).position(|(group, expected)| group != expected);
+            match at {
+                Some(at) => format!("got {:?}, expected {:?}", groups[at], expected[at]),
+                None => format!("got {} groups, expected {}", groups.len(), expected.len()),
+            }
+        }
+        (answer, expected) => format!("got {answer:?}, expected {expected:?}"),
     }
 }
 
@@ -316,6 +373,7 @@ pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
         (Operation::Read { key }, _) => Answer::Row(plan.row(key)),
         (Operation::Scan { from, .. }, _) => Answer::Rows(plan.row(from).into_iter().collect()),
         (Operation::Count { .. }, Expect::Count(count)) => Answer::Count(count),
+        (Operation::Search(search), _) => plan.found(search).unwrap_or(Answer::Done),
         _ => Answer::Done,
     }
 }
@@ -334,6 +392,7 @@ fn in_words(operation: &Operation) -> String {
                 conditions.iter().map(|(at, value)| format!("column {at} = {value}")).collect();
             format!("where {}", all.join(" and "))
         }
+        Operation::Search(search) => format!("for {}", search.in_words()),
     }
 }
 
@@ -376,6 +435,7 @@ impl Workload {
             Workload::HistoryWrites(_) | Workload::HistoryQueries(_) => {
                 logs::schema("history", true)
             }
+            Workload::LineWrites { .. } | Workload::LineQueries(_) => lines::line::schema("lines"),
             Workload::Ycsb { properties, .. } => ycsb::schema(properties)?,
             Workload::Apm { .. } => ycsb::schema(&apm::properties(self)?)?,
         })
@@ -398,6 +458,8 @@ impl Workload {
             Workload::LogReads { records } => Box::new(logs::Reads::new(*records, opening)?),
             Workload::HistoryWrites(history) => Box::new(logs::Writes::new(history, opening)?),
             Workload::HistoryQueries(history) => Box::new(history::Queries::new(history, opening)?),
+            Workload::LineWrites { records } => Box::new(lines::Writes::new(*records, opening)?),
+            Workload::LineQueries(queries) => Box::new(lines::Asking::new(queries, opening)?),
             Workload::Ycsb { phase, properties } => {
                 Box::new(ycsb::Ycsb::new(*phase, properties, opening)?)
             }
@@ -428,7 +490,7 @@ impl Workload {
     /// `None` if only time ends it.
     pub fn operations(&self, load: &Load) -> Option<u64> {
         let rows = match self {
-            Workload::LogWrites { records } => Some(*records),
+            Workload::LogWrites { records } | Workload::LineWrites { records } => Some(*records),
             Workload::HistoryWrites(history) => Some(history.records),
             Workload::Ycsb { phase: Phase::Load, properties } => ycsb::load_rows(properties),
             Workload::Apm { phase: Phase::Load, records, .. } => Some(*records),
@@ -438,6 +500,14 @@ impl Workload {
         let each = load.operations_per_thread.map(|each| each.saturating_mul(load.threads.into()));
         [own, self.operations_max(load), each].into_iter().flatten().min()
     }
+}
+
+fn line_needs(queries: &lines::Queries) -> Vec<Ability> {
+    let regex = queries.questions.contains(&lines::questions::Question::Regex);
+    let mut needs = vec![Ability::Search];
+    needs.extend(regex.then_some(Ability::Regex));
+    needs.extend(queries.arriving.is_some().then_some(Ability::Insert));
+    needs
 }
 
 fn ycsb_needs(properties: &std::collections::BTreeMap<String, String>) -> Vec<Ability> {

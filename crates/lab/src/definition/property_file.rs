@@ -69,6 +69,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
             repetitions: REPETITIONS,
             nodes: vec![1],
             targets_per_s: Vec::new(),
+            cold: false,
             crash_after_s: None,
             shares_of: None,
             stores: None,

@@ -58,6 +58,11 @@ impl Http {
         Http { store, endpoints, next: AtomicUsize::new(first), client, timeout }
     }
 
+    /// The name of the store.
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
     /// Sends a request to the next endpoint, and reads the whole response. The path begins with `/`
     /// and is encoded.
     pub async fn send(

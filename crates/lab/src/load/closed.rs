@@ -1,5 +1,6 @@
 //! The closed loop: each thread sends its next operation when it has the answer to the last, like
-//! the clients of the studies.
+//! the clients of the studies. A workload may say when a step is due: its latency then counts from
+//! that moment on.
 
 use tokio::time::{Instant, sleep_until};
 
@@ -12,9 +13,14 @@ pub async fn run(mut worker: Worker, start: Instant) {
     loop {
         // A driver that answers at once must not starve the other tasks.
         tokio::task::coop::consume_budget().await;
+        let due = worker.due();
+        if let Some(due) = due {
+            sleep_until(worker.shared.until.map_or(due, |until| until.min(due))).await;
+        }
         let now = Instant::now();
-        let Some(step) = worker.next(now, now) else { return };
-        if worker.perform(step, now).await.is_break() {
+        let due = due.unwrap_or(now);
+        let Some(step) = worker.next(due, now) else { return };
+        if worker.perform(step, due).await.is_break() {
             return;
         }
     }

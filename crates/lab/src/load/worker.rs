@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
 use super::recorder::Recorder;
-use crate::driver::{Driver, Session, StoreError};
+use crate::driver::{Driver, Operation, Session, StoreError};
 use crate::results::Outcome;
-use crate::row::Schema;
+use crate::row::{Row, Schema};
 use crate::workload::{self, Plan, Request, Step, Steps, Verdict};
 
 /// Time limit for a connection; beyond it the trial fails.
@@ -47,6 +47,10 @@ pub struct Shared {
     pub active: AtomicU32,
     /// Threads of this generator.
     pub threads: u32,
+    /// Rows that were written in batches.
+    pub rows: AtomicU64,
+    /// Their size as lines of text.
+    pub text_bytes: AtomicU64,
     /// Errors since the last right answer.
     pub errors_in_a_row: AtomicU64,
     /// Why the trial ended, if not normally.
@@ -118,6 +122,11 @@ impl Worker {
         self.shared.each.is_some_and(|each| self.sent >= each)
     }
 
+    /// When the next step is due; `None` for at once.
+    pub fn due(&mut self) -> Option<Instant> {
+        self.steps.due().map(|after| self.shared.measured_from + after)
+    }
+
     /// The next step, due at `due`, if one more may be sent at `now`.
     pub fn next(&mut self, due: Instant, now: Instant) -> Option<Step> {
         if self.finished() || !self.shared.take(due, now) {
@@ -180,6 +189,11 @@ impl Worker {
             }
             if due >= self.shared.measured_from {
                 self.shared.recorder.right(self.thread, request.label, now, now - due);
+                if let Operation::InsertMany(rows) = &request.operation {
+                    let bytes = rows.iter().map(Row::text_bytes).sum();
+                    self.shared.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
+                    self.shared.text_bytes.fetch_add(bytes, Ordering::Relaxed);
+                }
             }
         }
         ControlFlow::Continue(right)

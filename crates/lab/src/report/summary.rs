@@ -200,6 +200,8 @@ impl Usage {
 pub enum Measure {
     /// Right answers per second, all labels.
     Throughput,
+    /// Rows written per second, of writes in batches.
+    Rows,
     /// The highest rate sustained for [`PEAK_SECONDS`].
     Peak,
     /// Mean latency of a label, ms.
@@ -214,7 +216,7 @@ pub const PEAK_SECONDS: usize = 3;
 impl Measure {
     /// The measure that ranks experiments with this workload.
     pub fn of_work(trial: &Trial) -> Measure {
-        use crate::workload::Workload::HistoryQueries;
+        use crate::workload::Workload::{HistoryQueries, LineQueries, LineWrites};
         if trial.crash_after_s.is_some() {
             return Measure::Value(crate::run::LOST.into());
         }
@@ -223,6 +225,13 @@ impl Measure {
             Work::Load { load, .. } if load.ramp_s > 0.0 => Measure::Peak,
             Work::Load { load, .. } if load.target_per_s.is_some() => Measure::Latency(ALL.into()),
             Work::Load { workload: HistoryQueries(_), .. } => Measure::Latency(ALL.into()),
+            Work::Load { workload: LineQueries(queries), .. } => match queries.arriving {
+                Some(_) => Measure::Latency(crate::workload::lines::questions::ANY.into()),
+                None => Measure::Latency(ALL.into()),
+            },
+            Work::Load { workload: LineWrites { .. }, load } if load.batch_rows > 1 => {
+                Measure::Rows
+            }
             Work::Load { .. } => Measure::Throughput,
         }
     }
@@ -231,6 +240,7 @@ impl Measure {
     pub fn of(&self, trial: &Repetition) -> Option<f64> {
         match self {
             Measure::Throughput => trial.rate(ALL),
+            Measure::Rows => trial.rows_per_s(),
             Measure::Peak => trial.peak().map(|(rate, _)| rate),
             Measure::Latency(label) => trial.labels.get(label)?.mean_ms,
             Measure::Value(name) => trial.values.get(name).copied(),
@@ -239,13 +249,14 @@ impl Measure {
 
     /// Whether more is better.
     pub fn more_is_better(&self) -> bool {
-        matches!(self, Measure::Throughput | Measure::Peak)
+        matches!(self, Measure::Throughput | Measure::Rows | Measure::Peak)
     }
 
     /// Its name with the unit, for sentences.
     pub fn name(&self) -> String {
         match self {
             Measure::Throughput => "operations per second".into(),
+            Measure::Rows => "rows per second".into(),
             Measure::Peak => "highest operations per second".into(),
             Measure::Latency(label) if label == ALL => "mean latency, ms".into(),
             Measure::Latency(label) => format!("mean latency of {label}, ms"),
@@ -260,6 +271,7 @@ impl Measure {
     pub fn unit(&self) -> &'static str {
         match self {
             Measure::Throughput | Measure::Peak => " operations per second",
+            Measure::Rows => " rows per second",
             Measure::Latency(_) => " ms",
             Measure::Value(name) if name.ends_with("_ms") => " ms",
             Measure::Value(_) => "",
@@ -270,6 +282,7 @@ impl Measure {
     pub fn reference(&self) -> (&str, Option<&str>) {
         match self {
             Measure::Throughput | Measure::Peak => ("throughput_per_s", None),
+            Measure::Rows => ("rows_per_s", None),
             Measure::Latency(label) => ("latency_ms", Some(label)),
             Measure::Value(name) => (name, None),
         }
@@ -286,6 +299,12 @@ impl Repetition {
     pub fn rate(&self, label: &str) -> Option<f64> {
         let operations = self.labels.get(label)?;
         (self.seconds > 0.0).then(|| operations.count as f64 / self.seconds)
+    }
+
+    /// Rows written per second, of writes in batches.
+    pub fn rows_per_s(&self) -> Option<f64> {
+        let rows = self.values.get(crate::load::ROWS)?;
+        (self.seconds > 0.0).then(|| rows / self.seconds)
     }
 
     /// The seconds of the measured part without the last, incomplete one; of a trial that is
@@ -420,7 +439,7 @@ impl Experiment {
     pub fn rate_measure(&self) -> Measure {
         match &self.measure {
             same @ (Measure::Peak | Measure::Value(_)) => same.clone(),
-            Measure::Throughput | Measure::Latency(_) => Measure::Throughput,
+            Measure::Throughput | Measure::Rows | Measure::Latency(_) => Measure::Throughput,
         }
     }
 
@@ -597,6 +616,8 @@ fn records(trial: &Trial) -> Option<u64> {
         Workload::HistoryWrites(history) | Workload::HistoryQueries(history) => {
             Some(history.records)
         }
+        Workload::LineWrites { records } => Some(*records),
+        Workload::LineQueries(queries) => Some(queries.records),
         Workload::Apm { records, .. } => Some(*records),
         Workload::Ycsb { properties, .. } => properties.get("recordcount")?.trim().parse().ok(),
     }

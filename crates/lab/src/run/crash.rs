@@ -82,10 +82,13 @@ struct Watched {
 impl Session for Watched {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
         let answer = self.session.execute(operation).await?;
-        if let Operation::Insert(row) = operation {
-            let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
-            known.push(row.key.clone());
+        let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
+        match operation {
+            Operation::Insert(row) => known.push(row.key.clone()),
+            Operation::InsertMany(rows) => known.extend(rows.iter().map(|row| row.key.clone())),
+            _ => {}
         }
+        drop(known);
         Ok(answer)
     }
 }
@@ -109,6 +112,7 @@ pub async fn look_for(
     acknowledged: &[Value],
 ) -> Result<Vec<Line>, StoreError> {
     let checked = &acknowledged[acknowledged.len().saturating_sub(CHECKED_MAX)..];
+    driver.settle(schema, Settle::Visible).await?;
     let mut session = driver.connect(schema).await?;
     let mut lost = 0_u32;
     for key in checked {

@@ -39,7 +39,7 @@ pub const SEVERITY: usize = 3;
 
 /// The table of log records.
 pub fn schema(table: &str, indexed: bool) -> Schema {
-    let column = |name: &str, kind, indexed| Column { name: name.to_owned(), kind, indexed };
+    let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
     Schema {
         table: table.to_owned(),
         key: Kind::Integer,

@@ -35,11 +35,8 @@ const VERSION_LETTERS: usize = 6;
 /// The table of a workload.
 pub fn schema(properties: &BTreeMap<String, String>) -> Result<Schema, WorkloadError> {
     let properties = Properties::new(properties)?;
-    let column = |place| Column {
-        name: format!("{}{place}", properties.field_prefix),
-        kind: Kind::Text,
-        indexed: false,
-    };
+    let column =
+        |place| Column::new(&format!("{}{place}", properties.field_prefix), Kind::Text, false);
     Ok(Schema {
         table: properties.table.clone(),
         key: Kind::Text,

@@ -4,13 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lab::driver::search::{Match, Search, Wanted};
 use lab::driver::{Ability, Driver, Operation, Settle, StoreError, StoreSpec};
 use lab::row::{Kind, Row, Value};
+use lab::trial::Share;
+use lab::workload::lines::Queries;
+use lab::workload::lines::questions::Question;
+use lab::workload::{self, Opening, Verdict, Workload};
 
 use super::table::{Client, MACHINE, MESSAGE, SEVERITY, TIMESTAMP, Table, settle, text_value};
 
 /// Rows of a table: enough for every combination of values, and few enough to take seconds.
 const ROWS: u64 = 300;
+
+/// Log lines that are searched.
+const LINES: u64 = 3_000;
 
 /// Concurrent connections.
 const SESSIONS: u64 = 8;
@@ -72,6 +80,48 @@ impl Subject {
         self.reads(&table).await;
         self.scans(&table).await;
         self.counts(&table).await;
+        self.searches().await;
+    }
+
+    /// Every question about log lines has the right answer, before and after the lines are merged.
+    async fn searches(&self) {
+        if !self.can(Ability::Search) {
+            return;
+        }
+        let mut questions = vec![
+            Question::Word,
+            Question::Phrase,
+            Question::Needle,
+            Question::Fields,
+            Question::Latest,
+            Question::CountBy,
+            Question::Histogram,
+        ];
+        questions.extend(self.can(Ability::Regex).then_some(Question::Regex));
+        let writes = Workload::LineWrites { records: LINES };
+        let queries = Workload::LineQueries(Queries { records: LINES, questions, arriving: None });
+        let schema = writes.schema().expect("lines have a table");
+        self.driver.create(&schema).await.expect("creates");
+        let opening = Opening {
+            seed: self.seed,
+            batch_rows: 500,
+            operations: Some(64),
+            ..Opening::of(Share::default())
+        };
+        let mut session = self.driver.connect(&schema).await.expect("connects");
+        for workload in [&writes, &queries, &queries] {
+            let plan = workload.plan(&schema, &opening).expect("it can be planned");
+            let mut steps = plan.steps(0);
+            while let Some(step) = steps.next() {
+                let request = step.request;
+                let answer = session.execute(&request.operation).await;
+                let answer = answer.unwrap_or_else(|e| panic!("{:?}: {e}", request.operation));
+                let verdict = workload::check(&*plan, &request, &answer);
+                assert_eq!(verdict, Verdict::Right, "{:?}", request.operation);
+            }
+            let settle = if *workload == writes { Settle::Visible } else { Settle::Compacted };
+            self.driver.settle(&schema, settle).await.expect("settles");
+        }
     }
 
     /// Every column is returned unchanged, byte for byte.
@@ -257,6 +307,8 @@ impl Subject {
             Operation::Scan { from: key.clone(), rows_max: 1 },
             Operation::Count { conditions: vec![] },
             Operation::Delete { key },
+            search(Match::Word("word".to_owned())),
+            search(Match::Regex("w.*d".to_owned())),
         ] {
             let ability = operation.ability();
             if self.can(ability) {
@@ -328,6 +380,12 @@ impl Subject {
         let error = self.driver.version().await.expect_err("it is dead");
         assert_eq!(error.kind(), "unreachable", "{error}");
     }
+}
+
+/// A search in the messages of a table.
+fn search(text: Match) -> Operation {
+    let text = Some((MESSAGE, text));
+    Operation::Search(Search { text, equals: Vec::new(), time: None, wanted: Wanted::Count })
 }
 
 /// Errors in a store's description are reported before anything is sent.

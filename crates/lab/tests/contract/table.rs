@@ -37,7 +37,7 @@ pub struct Table {
 impl Table {
     /// Log records as the 2015 study has them, for the most part.
     pub fn new(name: &str, key: Kind) -> Table {
-        let column = |name: &str, kind, indexed| Column { name: name.to_owned(), kind, indexed };
+        let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
         let columns = vec![
             column("timestamp", Kind::Integer, true),
             column("machine", Kind::Text, true),

@@ -143,7 +143,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Cassandra {
     fn abilities(&self) -> &'static [Ability] {
-        Ability::ALL
+        Ability::ROWS
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -352,6 +352,10 @@ impl Session for Connection {
             }
             Operation::Count { conditions } => self.count(conditions).await,
             Operation::Delete { key } => self.write(&statements.delete, (Cell(key),)).await,
+            Operation::Search(_) => {
+                let (store, ability) = (self.errors.store.clone(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
+            }
         }
     }
 }

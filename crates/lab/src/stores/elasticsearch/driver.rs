@@ -7,7 +7,10 @@
 //!
 //! A read by key sees acknowledged rows; a count and a scan see them after the next refresh, by
 //! default a second later (option `refresh`). An answer without all shards is an error, never a
-//! smaller count. Left out: authentication, TLS, and full-text search, which no study uses.
+//! smaller count. A column that is searched by words is an analysed `text`, and the time of rows is a
+//! `date`. Left out: authentication and TLS.
+
+mod search;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,6 +64,18 @@ struct Elasticsearch {
     sessions: AtomicUsize,
 }
 
+/// Everything but regular expressions: [`search`] says why.
+const ABILITIES: &[Ability] = &[
+    Ability::Insert,
+    Ability::InsertMany,
+    Ability::Read,
+    Ability::Update,
+    Ability::Scan,
+    Ability::Count,
+    Ability::Delete,
+    Ability::Search,
+];
+
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     Known { name: "shards", default: "1", help: "shards of a table" },
@@ -109,7 +124,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Elasticsearch {
     fn abilities(&self) -> &'static [Ability] {
-        Ability::ALL
+        ABILITIES
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -243,7 +258,14 @@ fn properties(schema: &Schema) -> serde_json::Value {
         };
         json!({ "type": kind, "index": indexed, "doc_values": indexed })
     };
-    let columns = schema.columns.iter().map(|c| (c.name.clone(), field(c.kind, c.indexed)));
+    let columns = schema.columns.iter().map(|column| {
+        let mapping = match () {
+            () if column.time => json!({ "type": "date", "format": "epoch_millis" }),
+            () if column.words => json!({ "type": "text", "norms": false }),
+            () => field(column.kind, column.indexed),
+        };
+        (column.name.clone(), mapping)
+    });
     std::iter::once((KEY.to_owned(), field(schema.key, true))).chain(columns).collect()
 }
 
@@ -263,6 +285,7 @@ impl Session for Connection {
             Operation::Scan { from, rows_max } => self.scan(from, *rows_max).await,
             Operation::Count { conditions } => self.count(conditions).await,
             Operation::Delete { key } => self.delete(key).await,
+            Operation::Search(search) => self.find(search).await,
         }
     }
 }

@@ -4,14 +4,13 @@
 //! The key is the field [`KEY`] and is read with an exact filter; counts are queries in LogsQL. The
 //! message (a column `message`) and the time (option `time`) are the message and the event time of
 //! the line, as in any log store, so that the store can use its indexes for them. A column of times
-//! holds whole seconds since 1970; a number outside of the times between then and 2255 is kept as a
+//! holds whole seconds since 1970, or milliseconds if the schema says that it is the time; a number outside of the times between then and 2255 is kept as a
 //! field. An insert is acknowledged when its line is durable.
 //!
 //! A store of logs cannot change lines and has no order of keys: updates, scans and single deletes
 //! are not supported. Creating a table deletes its earlier lines. With several endpoints each is a
 //! shard ([`Ring`]). Left out: syslog, because its senders get no response to measure.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,9 @@ use reqwest::Method;
 use serde::Deserialize;
 
 use crate::driver::http::{Http, Reply, push_segment};
+use crate::driver::logsql::{self, Line, quoted, value_of};
 use crate::driver::ring::Ring;
+use crate::driver::search::{self, Search};
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, within,
@@ -122,7 +123,14 @@ struct Deletion {
 #[async_trait]
 impl Driver for Loginson {
     fn abilities(&self) -> &'static [Ability] {
-        &[Ability::Insert, Ability::InsertMany, Ability::Read, Ability::Count]
+        &[
+            Ability::Insert,
+            Ability::InsertMany,
+            Ability::Read,
+            Ability::Count,
+            Ability::Search,
+            Ability::Regex,
+        ]
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -237,24 +245,20 @@ fn form(name: &str, value: &str) -> String {
     form
 }
 
-/// A string literal of LogsQL, which has the escapes of JSON.
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("a text is JSON")
-}
-
 /// The fields of a table's columns in lines.
 struct Table {
     store: String,
     schema: Schema,
-    /// The column with the time.
-    time: Option<usize>,
+    /// The column with the time, and how many of its units a second has.
+    time: Option<(usize, i64)>,
     /// Path of inserts.
     insert: String,
 }
 
 impl Table {
     fn new(store: &str, schema: &Schema, time: &str) -> Table {
-        let time = schema.column(time).filter(|at| schema.columns[*at].kind == Kind::Integer);
+        let named = schema.column(time).filter(|at| schema.columns[*at].kind == Kind::Integer);
+        let time = schema.time().map(|at| (at, 1_000)).or(named.map(|at| (at, 1)));
         // Names that Loginson would use as the time are ordinary fields, except the configured one.
         let insert = format!("/insert/jsonline?_type={}&_time_field=_time", schema.table);
         Table { store: store.to_owned(), schema: schema.clone(), time, insert }
@@ -283,7 +287,7 @@ impl Table {
                 Some(time) => push(out, "_time", &time.to_string()),
                 None => push(out, self.field(column), &value.to_string()),
             }
-            if self.time == Some(column) && self.time_of(column, value).is_none() {
+            if self.is_time(column) && self.time_of(column, value).is_none() {
                 out.push(b',');
                 push(out, "_time", NO_TIME);
             }
@@ -293,24 +297,36 @@ impl Table {
 
     /// The time of a line with this value, if it is a valid time.
     fn time_of(&self, column: usize, value: &Value) -> Option<Timestamp> {
-        match value {
-            Value::Integer(seconds) if self.time == Some(column) && TIMES.contains(seconds) => {
-                Timestamp::from_second(*seconds).ok()
+        match (value, self.time) {
+            (Value::Integer(time), Some((at, units)))
+                if at == column && TIMES.contains(&(time / units)) =>
+            {
+                Timestamp::from_millisecond(time * (1_000 / units)).ok()
             }
             _ => None,
         }
     }
 
+    fn is_time(&self, column: usize) -> bool {
+        self.time.is_some_and(|(at, _)| at == column)
+    }
+
+    /// The filter for all lines of the table.
+    fn lines(&self) -> String {
+        format!("_type:={}", quoted(&self.schema.table))
+    }
+
     fn read_query(&self, key: &Value) -> String {
-        format!("_type:={} {KEY}:={}", quoted(&self.schema.table), quoted(&key.to_string()))
+        format!("{} {KEY}:={}", self.lines(), quoted(&key.to_string()))
     }
 
     fn count_query(&self, conditions: &[(usize, Value)]) -> String {
-        let mut query = format!("_type:={}", quoted(&self.schema.table));
+        let mut query = self.lines();
         for (column, value) in conditions {
             match self.time_of(*column, value) {
                 Some(from) => {
-                    let to = from + jiff::SignedDuration::from_secs(1);
+                    let units = self.time.map_or(1, |(_, units)| units);
+                    let to = from + jiff::SignedDuration::from_millis(1_000 / units);
                     query.push_str(&format!(" _time:[{from}, {to})"));
                 }
                 None => {
@@ -324,28 +340,22 @@ impl Table {
     }
 
     /// Builds a row from the fields of a line. A missing field is empty.
-    fn row(&self, fields: &BTreeMap<String, String>) -> Result<Row, String> {
+    fn row(&self, fields: &Line) -> Result<Row, String> {
         let text = |name: &str| fields.get(name).map_or("", String::as_str);
-        let value = |text: &str, kind: Kind| match kind {
-            Kind::Text => Ok(Value::Text(text.to_owned())),
-            Kind::Integer => {
-                text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a number"))
-            }
-        };
-        let key = value(text(KEY), self.schema.key)?;
+        let key = value_of(text(KEY), self.schema.key)?;
         let columns = self.schema.columns.iter().enumerate();
         let values = columns.map(|(at, column)| {
             let named = text(self.field(at));
             // A number that is not a valid time has its own field; the time of the line is a
             // placeholder.
-            match self.time == Some(at) && named.is_empty() {
-                true => {
+            match self.time {
+                Some((time, units)) if time == at && named.is_empty() => {
                     let text = text("_time");
                     let time: Timestamp =
                         text.parse().map_err(|_| format!("`{text}` is not a time"))?;
-                    Ok(Value::Integer(time.as_second()))
+                    Ok(Value::Integer(time.as_millisecond() * units / 1_000))
                 }
-                false => value(named, column.kind),
+                _ => value_of(named, column.kind),
             }
         });
         let values = values.collect::<Result<_, String>>()?;
@@ -387,6 +397,11 @@ impl Session for LoginsonSession {
                 let counts = counts.await?;
                 Ok(Answer::Count(counts.into_iter().sum()))
             }
+            Operation::Search(search) => {
+                let nodes = self.nodes.iter();
+                let parts = try_join_all(nodes.map(|node| self.search(node, search))).await?;
+                Ok(search::merged(parts, search, self.table.schema.time()))
+            }
             Operation::Update { .. } | Operation::Scan { .. } | Operation::Delete { .. } => {
                 let (store, ability) = (self.table.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
@@ -414,24 +429,32 @@ impl LoginsonSession {
         count.ok_or_else(|| node.answer("a count is one number".to_owned()))
     }
 
+    async fn search(&self, node: &Http, search: &Search) -> Result<Answer, StoreError> {
+        let table = &self.table;
+        let field = |column: usize| table.field(column);
+        let query = logsql::query(&table.lines(), field, search);
+        let lines = self.answer_lines(node, &form("query", &query)).await?;
+        logsql::answer(&table.schema, field, search, &lines, |line| table.row(line))
+            .map_err(|reason| node.answer(reason))
+    }
+
     /// The first line of a response.
-    async fn first_line(
-        &self,
-        node: &Http,
-        query: &str,
-    ) -> Result<Option<BTreeMap<String, String>>, StoreError> {
-        let body = form("limit=1&query", query);
-        let reply = good(node, node.send(Method::POST, "/select/logsql/query", FORM, body).await?)?;
-        let Some(line) = reply.body.split(|byte| *byte == b'\n').find(|line| !line.is_empty())
-        else {
-            return Ok(None);
+    async fn first_line(&self, node: &Http, query: &str) -> Result<Option<Line>, StoreError> {
+        Ok(self.answer_lines(node, &form("limit=1&query", query)).await?.into_iter().next())
+    }
+
+    async fn answer_lines(&self, node: &Http, body: &str) -> Result<Vec<Line>, StoreError> {
+        let sent = node.send(Method::POST, "/select/logsql/query", FORM, body.to_owned()).await?;
+        let reply = good(node, sent)?;
+        let lines = reply.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let line = |line: &[u8]| {
+            // Values of rows are strings; an error is an object.
+            if line.starts_with(b"{\"_error\":{") {
+                return Err(node.refused(String::from_utf8_lossy(line).into_owned()));
+            }
+            serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))
         };
-        // Values of rows are strings; an error is an object.
-        if line.starts_with(b"{\"_error\":{") {
-            return Err(node.refused(String::from_utf8_lossy(line).into_owned()));
-        }
-        let line = serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))?;
-        Ok(Some(line))
+        lines.map(line).collect()
     }
 }
 
@@ -441,7 +464,7 @@ mod tests {
     use crate::row::Column;
 
     fn table() -> Table {
-        let column = |name: &str, kind| Column { name: name.to_owned(), kind, indexed: true };
+        let column = |name: &str, kind| Column::new(name, kind, true);
         let columns = vec![
             column("timestamp", Kind::Integer),
             column("machine", Kind::Text),

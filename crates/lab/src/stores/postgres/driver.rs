@@ -9,6 +9,8 @@
 //! The password is read from `PGPASSWORD`, as by PostgreSQL's own programs, because options are
 //! written into results. Left out: TLS, connection poolers, partitions.
 
+mod search;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -238,7 +240,7 @@ fn create_sql(schema: &Schema) -> String {
         write!(sql, " create index on {table} ({});", quoted(&column.name))
             .expect("a String takes all");
     }
-    sql
+    sql + &search::create_indexes(schema)
 }
 
 fn sql_type(kind: Kind) -> &'static str {
@@ -290,21 +292,29 @@ impl Shard {
 
     /// The statement on this session's connection, prepared if necessary.
     async fn prepared(&mut self, shape: Shape) -> Result<(&Client, Statement), StoreError> {
-        let failed = |e| failed(&self.store, &e);
-        let open = match &mut self.open {
-            Some(open) => open,
-            none => none.insert(Open::new(&self.config).await.map_err(failed)?),
-        };
+        let store = self.store.clone();
+        let failed = |e| failed(&store, &e);
+        let schema = self.schema.clone();
+        let open = self.open().await?;
         let statement = match open.statements.get(&shape) {
             Some(statement) => statement.clone(),
             None => {
-                let sql = shape.sql(&self.schema);
+                let sql = shape.sql(&schema);
                 let statement = open.client.prepare(&sql).await.map_err(failed)?;
                 open.statements.insert(shape, statement.clone());
                 statement
             }
         };
         Ok((&open.client, statement))
+    }
+
+    /// The connection, made again if it broke.
+    async fn open(&mut self) -> Result<&mut Open, StoreError> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => Open::new(&self.config).await.map_err(|e| failed(&self.store, &e))?,
+        };
+        Ok(self.open.insert(open))
     }
 
     async fn change(&mut self, shape: Shape, values: &[Parameter<'_>]) -> Result<u64, StoreError> {
@@ -469,6 +479,12 @@ impl PostgresSession {
                 let counts = try_join_all(shards.map(|shard| shard.count(conditions))).await?;
                 Ok(Answer::Count(counts.into_iter().sum()))
             }
+            Operation::Search(search) => {
+                let shards = self.shards.iter_mut();
+                let parts = try_join_all(shards.map(|shard| shard.search(search))).await?;
+                let time = self.shards.first().and_then(|shard| shard.schema.time());
+                Ok(crate::driver::search::merged(parts, search, time))
+            }
             Operation::Delete { key } => {
                 self.shard(key).change(Shape::Delete, &[parameter(key)]).await?;
                 Ok(Answer::Done)
@@ -511,7 +527,7 @@ mod tests {
     use crate::row::Column;
 
     fn schema() -> Schema {
-        let column = |name: &str, kind, indexed| Column { name: name.to_owned(), kind, indexed };
+        let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
         Schema {
             table: "logs".to_owned(),
             key: Kind::Text,

@@ -1,0 +1,105 @@
+//! Words and phrases that every store must find in the same lines, however it cuts a text into
+//! words.
+//!
+//! Stores differ in what a word is: whether `a.b` or `a_b` is one, and whether case counts. A word
+//! is therefore asked for only if it has letters alone, has a space or an end of the text on both
+//! sides wherever it occurs, and always has the same case. A phrase is made of such words, and is
+//! asked for only if nothing but one space ever stands between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use super::samples::{self, Sample};
+
+/// Letters of a word at least: shorter ones are in half of all lines.
+const LETTERS_MIN: usize = 4;
+
+/// See the module.
+pub struct Vocabulary {
+    /// Sorted.
+    pub words: Vec<&'static str>,
+    /// Two words each, sorted.
+    pub phrases: Vec<String>,
+}
+
+impl Vocabulary {
+    /// That of the samples.
+    pub fn get() -> &'static Vocabulary {
+        static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
+        VOCABULARY.get_or_init(|| Vocabulary::of(samples::all()))
+    }
+
+    fn of(samples: &'static [Sample]) -> Vocabulary {
+        let messages = || samples.iter().flat_map(|sample| &sample.messages);
+        let tokens: BTreeSet<&str> = messages().flat_map(|message| message.split(' ')).collect();
+        let is_plain = |token: &str| token.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let lower: Vec<String> = tokens.iter().map(|token| token.to_ascii_lowercase()).collect();
+        let programs: Vec<&str> = samples.iter().map(|sample| sample.program).collect();
+        let words: BTreeSet<&'static str> = tokens
+            .iter()
+            .copied()
+            .filter(|token| token.len() >= LETTERS_MIN && is_plain(token))
+            .filter(|word| {
+                let small = word.to_ascii_lowercase();
+                let within = lower.iter().filter(|token| token.contains(&small)).count();
+                // Only the word itself has it.
+                within == 1 && !programs.iter().any(|program| program.contains(&small))
+            })
+            .collect();
+        // Neighbours by what stands between them: stores skip what is not a word.
+        let mut between: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+        for message in messages() {
+            let mut last: Option<(&str, usize)> = None;
+            let mut at = 0;
+            for token in message.split(|c: char| !c.is_ascii_alphanumeric()) {
+                if !token.is_empty() {
+                    if let Some((word, end)) = last {
+                        between.entry((word, token)).or_default().insert(&message[end..at]);
+                    }
+                    last = Some((token, at + token.len()));
+                }
+                at += token.len() + 1;
+            }
+        }
+        let single = BTreeSet::from([" "]);
+        let phrases = between
+            .iter()
+            .filter(|((first, second), gaps)| {
+                words.contains(first) && words.contains(second) && **gaps == single
+            })
+            .map(|((first, second), _)| format!("{first} {second}"))
+            .collect();
+        Vocabulary { words: words.into_iter().collect(), phrases }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_words_and_phrases_and_all_tokenizers_agree_on_them() {
+        let vocabulary = Vocabulary::get();
+        assert!(vocabulary.words.len() > 200, "{}", vocabulary.words.len());
+        assert!(vocabulary.phrases.len() > 100, "{}", vocabulary.phrases.len());
+        for word in vocabulary.words.iter().step_by(17) {
+            for message in samples::all().iter().flat_map(|sample| &sample.messages) {
+                let is_word = message.split(' ').any(|token| token == *word);
+                let small = word.to_ascii_lowercase();
+                let found = message.to_ascii_lowercase().contains(&small);
+                assert_eq!(is_word, found, "{word}: {message}");
+            }
+        }
+        for phrase in vocabulary.phrases.iter().step_by(17) {
+            let words: Vec<&str> = phrase.split(' ').collect();
+            for message in samples::all().iter().flat_map(|sample| &sample.messages) {
+                let tokens: Vec<&str> = message
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .filter(|token| !token.is_empty())
+                    .collect();
+                let in_a_row = tokens.windows(2).any(|pair| pair == words);
+                assert_eq!(message.contains(phrase), in_a_row, "{phrase}: {message}");
+            }
+        }
+    }
+}
