@@ -11,6 +11,13 @@ mod elasticsearch {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+pub(crate) mod files {
+    pub(crate) mod driver;
+    pub(crate) mod process;
+    pub(crate) mod protocol;
+    pub(crate) mod script;
+    pub(crate) mod server;
+}
 mod loginson {
     pub(crate) mod driver;
     pub(crate) mod server;
@@ -128,6 +135,33 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
             spread: &[("shards", "2"), ("replicas", "1")],
             server: SMALL_HEAP,
+        },
+    },
+    Store {
+        name: "files",
+        open: files::driver::open,
+        options: files::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::Interval,
+                loses: "about 30 s, until the system writes",
+                driver: &[("sync", "none")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[("sync", "each")],
+                server: &[],
+            },
+        ],
+        states: &[],
+        server: Some(&files::server::Files),
+        contract: Contract {
+            ordered: false,
+            variants: &[&[], &[("sync", "each")]],
+            spread: &[],
+            server: &[],
         },
     },
     Store {

@@ -70,6 +70,16 @@ enum Command {
         #[arg(long, default_value = "127.0.0.1:9614", value_name = "HOST:PORT")]
         listen: String,
     },
+    /// Keep files for the store `files`
+    #[command(name = crate::stores::files::server::COMMAND, hide = true)]
+    Files {
+        /// Address to listen on
+        #[arg(long)]
+        listen: String,
+        /// Directory of the files
+        #[arg(long)]
+        data: std::path::PathBuf,
+    },
 }
 
 /// Runs the command of the command line. Returns whether everything succeeded.
@@ -86,6 +96,7 @@ pub async fn main() -> anyhow::Result<bool> {
         Command::Report(args) => crate::report::cli::run(&args)?,
         Command::Compare(args) => crate::compare::cli::run(&args)?,
         Command::Agent { listen } => agent(&listen).await?,
+        Command::Files { listen, data } => files(&listen, &data).await?,
     }
     Ok(true)
 }
@@ -93,6 +104,14 @@ pub async fn main() -> anyhow::Result<bool> {
 /// Prints text. It is not an error if the reader has ended, as `head` does.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Keeps files until it is killed.
+async fn files(listen: &str, data: &std::path::Path) -> anyhow::Result<()> {
+    use crate::stores::files::process::{Tables, serve};
+    let listener =
+        tokio::net::TcpListener::bind(listen).await.with_context(|| listen.to_owned())?;
+    Ok(serve(listener, std::sync::Arc::new(Tables::new(data))).await?)
 }
 
 /// Runs trials until Ctrl-C. The first line of output is its address.
