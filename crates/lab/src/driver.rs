@@ -260,6 +260,12 @@ pub trait Driver: Send + Sync {
     /// Prefixes of [`Driver::version`] with which the contract of drivers is tested.
     fn versions_tested(&self) -> &'static [&'static str];
 
+    /// Whether a read sees a row as soon as its insert is acknowledged. Where it does not, the row
+    /// is seen some time later, or after [`Settle::Visible`].
+    fn reads_own_writes(&self) -> bool {
+        true
+    }
+
     /// Creates the table again, empty, with its indexes.
     async fn create(&self, schema: &Schema) -> Result<(), StoreError>;
 

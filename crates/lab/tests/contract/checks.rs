@@ -261,7 +261,7 @@ impl Subject {
         for (at, row) in all.iter_mut().enumerate() {
             row.key = text_value(&format!("session{at:03}"));
         }
-        let read = self.can(Ability::Read);
+        let read = self.can(Ability::Read) && self.driver.reads_own_writes();
         let (driver, shared) = (&*self.driver, &*table);
         let works = all.chunks(25).map(|rows| async move {
             let mut client = Client::new(driver, shared).await;
@@ -275,9 +275,14 @@ impl Subject {
         futures_util::future::join_all(works).await;
         table.add(&all);
         settle(&*self.driver, table, Settle::Visible).await;
+        let mut client = Client::new(&*self.driver, table).await;
         if self.can(Ability::Count) {
-            let mut client = Client::new(&*self.driver, table).await;
             assert_eq!(client.count(&[]).await, table.count(&[]));
+        }
+        if self.can(Ability::Read) {
+            for row in &all {
+                assert_eq!(client.read(&row.key).await.as_ref(), Some(row));
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use reqwest::Method;
 use serde::Deserialize;
 
-use crate::driver::http::{Http, Reply, push_segment};
+use crate::driver::http::{Http, Reply, form, push_segment};
 use crate::driver::logsql::{self, Line, quoted, value_of};
 use crate::driver::ring::Ring;
 use crate::driver::search::{self, Search};
@@ -81,16 +81,11 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let timeout = crate::driver::timeout(&options)?;
     let store = spec.name.clone();
     let endpoints = spec.endpoints.clone();
-    let nodes = clients(&store, &endpoints, timeout);
+    let nodes = Http::each(&store, &endpoints, timeout);
     let ring = Arc::new(Ring::new(nodes.len()));
     let time = options.text("time").to_owned();
     let seal = options.choice("seal", &["yes", "no"])? == "yes";
     Ok(Arc::new(Loginson { store, endpoints, timeout, time, seal, ring, nodes }))
-}
-
-fn clients(store: &str, endpoints: &[String], timeout: Duration) -> Vec<Http> {
-    let client = |endpoint: &String| Http::new(store, std::slice::from_ref(endpoint), 0, timeout);
-    endpoints.iter().map(client).collect()
 }
 
 /// The fields of `/api/v1/status` that are used.
@@ -166,7 +161,7 @@ impl Driver for Loginson {
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
-        let nodes = clients(&self.store, &self.endpoints, self.timeout);
+        let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
         let table = Table::new(&self.store, schema, &self.time);
         Ok(Box::new(LoginsonSession { ring: self.ring.clone(), nodes, table }))
     }
@@ -237,12 +232,6 @@ fn good(node: &Http, reply: Reply) -> Result<Reply, StoreError> {
         Err(_) => String::from_utf8_lossy(&reply.body).into_owned(),
     };
     Err(node.refused(format!("status {}: {reason}", reply.status)))
-}
-
-fn form(name: &str, value: &str) -> String {
-    let mut form = format!("{name}=");
-    push_segment(&mut form, value);
-    form
 }
 
 /// The fields of a table's columns in lines.

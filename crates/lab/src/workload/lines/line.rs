@@ -19,8 +19,8 @@ pub const SEVERITY: usize = 3;
 /// See [`TIME`].
 pub const MESSAGE: usize = 4;
 
-/// The time of line 0, ms since 1970: 14 November 2023.
-pub const TIME_FROM_MS: i64 = 1_700_000_000_000;
+/// The time of line 0, ms since 1970: 22 July 2023.
+pub const TIME_FROM_MS: i64 = 1_690_000_000_000;
 
 /// Time between two lines, ms, on average. Times rise from line to line, so no two are the same.
 pub const STEP_MS: i64 = 10;

@@ -1,0 +1,370 @@
+//! VictoriaLogs, over its HTTP API: a row is a JSON line in a stream of its table.
+//!
+//! An insert is acknowledged when its line is in memory. Queries see the line within a second, and
+//! it is on disk within two flush intervals more. Lines that the server does not take, because
+//! their time is outside of its retention, are acknowledged all the same: their rows are missing.
+//!
+//! A store of logs cannot change lines and has no order of keys: updates, scans and single deletes
+//! are not supported. Creating a table deletes its earlier lines, for which the server needs
+//! `-delete.enable`. With several endpoints each is a shard ([`Ring`]). Left out: the cluster of
+//! VictoriaLogs itself (`-storageNode`), tenants, and authentication.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use reqwest::Method;
+use serde::Deserialize;
+
+use self::table::Table;
+use crate::driver::http::{Http, Reply, form};
+use crate::driver::ring::Ring;
+use crate::driver::search::{self, Search};
+use crate::driver::{
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
+    StoreError, StoreSpec, TIMEOUT, within,
+};
+use crate::options::Known;
+use crate::row::{Row, Schema};
+
+/// Limit of one line. The server's own (`-insert.maxLineSizeBytes`) is the same by default; it
+/// acknowledges a longer line and drops it.
+const LINE_BYTES_MAX: usize = 256 << 10;
+
+/// Time between two polls of background work.
+const LOOK: Duration = Duration::from_millis(50);
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const LINES: &str = "application/stream+json";
+
+/// Its options.
+pub(crate) const OPTIONS: &[Known] = &[
+    TIMEOUT,
+    Known {
+        name: "time",
+        default: "timestamp",
+        help: "the integer column with the time of a line, s since 1970, if the table has it",
+    },
+    Known {
+        name: "stream",
+        default: "machine,service,host,program",
+        help: "text columns that form the stream of a line, those of them that the table has",
+    },
+];
+
+struct VictoriaLogs {
+    store: String,
+    endpoints: Vec<String>,
+    timeout: Duration,
+    time: String,
+    stream: Vec<String>,
+    ring: Arc<Ring>,
+    nodes: Vec<Http>,
+}
+
+pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = crate::driver::options(spec, OPTIONS)?;
+    let timeout = crate::driver::timeout(&options)?;
+    let nodes = Http::each(&spec.name, &spec.endpoints, timeout);
+    Ok(Arc::new(VictoriaLogs {
+        store: spec.name.clone(),
+        endpoints: spec.endpoints.clone(),
+        timeout,
+        time: options.text("time").to_owned(),
+        stream: options.text("stream").split(',').map(str::to_owned).collect(),
+        ring: Arc::new(Ring::new(nodes.len())),
+        nodes,
+    }))
+}
+
+#[async_trait]
+impl Driver for VictoriaLogs {
+    fn abilities(&self) -> &'static [Ability] {
+        &[
+            Ability::Insert,
+            Ability::InsertMany,
+            Ability::Read,
+            Ability::Count,
+            Ability::Search,
+            Ability::Regex,
+        ]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        let all = try_join_all(self.nodes.iter().map(metrics)).await?;
+        let mut versions: Vec<String> = all.iter().map(|text| version(text)).collect();
+        versions.dedup();
+        Ok(versions.join("; "))
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &["VictoriaLogs v1.52."]
+    }
+
+    fn reads_own_writes(&self) -> bool {
+        false
+    }
+
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
+        let table = self.table(schema);
+        let empty = try_join_all(self.nodes.iter().map(|node| empty(node, &table)));
+        within(&self.store, MAINTENANCE_TIMEOUT, empty).await.map(|_| ())
+    }
+
+    async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
+        let all = try_join_all(self.nodes.iter().map(|node| settled(node, settle)));
+        within(&self.store, MAINTENANCE_TIMEOUT, all).await.map(|_| ())
+    }
+
+    /// The size of everything in the store, which has no tables.
+    async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
+        let bytes = async |node| gauge(node, "vl_data_size_bytes").await;
+        let all = try_join_all(self.nodes.iter().map(bytes)).await?;
+        Ok(Some(all.into_iter().sum()))
+    }
+
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
+        let (store, ring, table) = (self.store.clone(), self.ring.clone(), self.table(schema));
+        Ok(Box::new(Connection { store, ring, nodes, table }))
+    }
+}
+
+impl VictoriaLogs {
+    fn table(&self, schema: &Schema) -> Table {
+        Table::new(schema, &self.time, &self.stream)
+    }
+}
+
+/// The metrics of a node, in Prometheus' text format.
+async fn metrics(node: &Http) -> Result<String, StoreError> {
+    let reply = good(node, node.send(Method::GET, "/metrics", FORM, "").await?)?;
+    String::from_utf8(reply.body).map_err(|e| node.answer(e.to_string()))
+}
+
+/// The sum of a metric over its labels, as far as `series` does not name them.
+async fn gauge(node: &Http, series: &str) -> Result<u64, StoreError> {
+    let text = metrics(node).await?;
+    sum(&text, series).ok_or_else(|| node.answer(format!("no metric {series}")))
+}
+
+fn sum(text: &str, series: &str) -> Option<u64> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(series));
+    let values = lines.filter(|rest| rest.starts_with([' ', '{']));
+    values.filter_map(|rest| rest.rsplit(' ').next()?.parse().ok()).reduce(|a: u64, b| a + b)
+}
+
+fn version(metrics: &str) -> String {
+    let line = metrics.lines().find_map(|line| line.strip_prefix("vm_app_version{"));
+    let label = |name: &str| {
+        let value = line?.split_once(name)?.1.split('"').nth(1)?;
+        (!value.is_empty()).then_some(value)
+    };
+    // A program that was built without the flag for it does not know its version.
+    let found = label("short_version=").or_else(|| label("version="));
+    format!("VictoriaLogs {}", found.unwrap_or("of an unknown version"))
+}
+
+/// Deletes the lines of a table, and waits until they are gone.
+async fn empty(node: &Http, table: &Table) -> Result<(), StoreError> {
+    #[derive(Deserialize)]
+    struct Task {
+        task_id: String,
+    }
+    settled(node, Settle::Visible).await?;
+    let all = table.count_query(&[]);
+    if count(node, &all).await? == 0 {
+        return Ok(());
+    }
+    let filter = form("filter", &table.filter());
+    let reply = node.send(Method::POST, "/delete/run_task", FORM, filter).await?;
+    let Task { task_id } = parsed(node, reply)?;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let reply = node.send(Method::GET, "/delete/active_tasks", FORM, "").await?;
+        let active: Vec<Task> = parsed(node, reply)?;
+        if active.iter().all(|task| task.task_id != task_id) {
+            break;
+        }
+    }
+    match count(node, &all).await? {
+        0 => Ok(()),
+        left => Err(node.refused(format!(
+            "{left} lines are left after deletion, which spares lines of the future: wipe its data"
+        ))),
+    }
+}
+
+async fn settled(node: &Http, settle: Settle) -> Result<(), StoreError> {
+    good(node, node.send(Method::GET, "/internal/force_flush", FORM, "").await?)?;
+    if settle == Settle::Visible {
+        return Ok(());
+    }
+    // The server offers no request for this, and does it within two flush intervals.
+    wait_for_zero(node, "vl_storage_rows{type=\"storage/inmemory\"}").await?;
+    if settle == Settle::Compacted {
+        good(node, node.send(Method::GET, "/internal/force_merge", FORM, "").await?)?;
+        // It begins in the background after the response.
+        tokio::time::sleep(LOOK).await;
+        wait_for_zero(node, "vl_active_force_merges").await?;
+    }
+    Ok(())
+}
+
+async fn wait_for_zero(node: &Http, series: &str) -> Result<(), StoreError> {
+    while gauge(node, series).await? > 0 {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+/// The JSON of a response, or the store's error message.
+fn parsed<T: serde::de::DeserializeOwned>(node: &Http, reply: Reply) -> Result<T, StoreError> {
+    let reply = good(node, reply)?;
+    serde_json::from_slice(&reply.body).map_err(|e| node.answer(e.to_string()))
+}
+
+fn good(node: &Http, reply: Reply) -> Result<Reply, StoreError> {
+    if (200..300).contains(&reply.status) {
+        return Ok(reply);
+    }
+    let reason = String::from_utf8_lossy(&reply.body);
+    Err(node.refused(format!("status {}: {}", reply.status, reason.trim())))
+}
+
+/// The fields of a line of an answer.
+type Fields = BTreeMap<String, String>;
+
+/// The first line that a query finds.
+async fn first(node: &Http, query: &str) -> Result<Option<Fields>, StoreError> {
+    Ok(answer_lines(node, form("limit=1&query", query)).await?.into_iter().next())
+}
+
+async fn answer_lines(node: &Http, body: String) -> Result<Vec<Fields>, StoreError> {
+    let reply = good(node, node.send(Method::POST, "/select/logsql/query", FORM, body).await?)?;
+    let lines = reply.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let parse = |line| {
+        let words = || String::from_utf8_lossy(line).chars().take(200).collect::<String>();
+        serde_json::from_slice(line).map_err(|e| node.answer(format!("{e}: {}", words())))
+    };
+    lines.map(parse).collect()
+}
+
+async fn count(node: &Http, query: &str) -> Result<u64, StoreError> {
+    let line = first(node, query).await?.unwrap_or_default();
+    let count = line.get(table::COUNT).and_then(|n| n.parse().ok());
+    count.ok_or_else(|| node.answer("a count is one number".to_owned()))
+}
+
+struct Connection {
+    store: String,
+    ring: Arc<Ring>,
+    nodes: Vec<Http>,
+    table: Table,
+}
+
+#[async_trait]
+impl Session for Connection {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        match operation {
+            Operation::Insert(row) => {
+                self.insert(&self.nodes[self.ring.shard(&row.key)], &[row]).await?;
+                Ok(Answer::Done)
+            }
+            Operation::InsertMany(rows) => {
+                let split = self.ring.split(rows);
+                let nodes = self.nodes.iter().zip(&split);
+                try_join_all(nodes.map(|(node, rows)| self.insert(node, rows))).await?;
+                Ok(Answer::Done)
+            }
+            Operation::Read { key } => {
+                let node = &self.nodes[self.ring.shard(key)];
+                let line = first(node, &self.table.read_query(key)).await?;
+                let row = line.map(|line| self.table.row(&line)).transpose();
+                Ok(Answer::Row(row.map_err(|reason| node.answer(reason))?))
+            }
+            Operation::Count { conditions } => {
+                let query = self.table.count_query(conditions);
+                let counts = self.nodes.iter().map(|node| count(node, &query));
+                Ok(Answer::Count(try_join_all(counts).await?.into_iter().sum()))
+            }
+            Operation::Search(search) => {
+                let parts = self.nodes.iter().map(|node| self.search(node, search));
+                let parts = try_join_all(parts).await?;
+                Ok(search::merged(parts, search, self.table.time()))
+            }
+            _ => {
+                let (store, ability) = (self.store.clone(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
+            }
+        }
+    }
+}
+
+impl Connection {
+    async fn search(&self, node: &Http, search: &Search) -> Result<Answer, StoreError> {
+        let query = form("query", &self.table.search_query(search));
+        let lines = answer_lines(node, query).await?;
+        self.table.found(search, &lines).map_err(|reason| node.answer(reason))
+    }
+
+    async fn insert(&self, node: &Http, rows: &[&Row]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut body = Vec::new();
+        for row in rows {
+            let start = body.len();
+            self.table.push_line(&mut body, row);
+            let bytes = body.len() - start;
+            if bytes > LINE_BYTES_MAX {
+                return Err(node.refused(format!(
+                    "the row of key {} has {bytes} bytes; a line has at most {LINE_BYTES_MAX}",
+                    row.key
+                )));
+            }
+        }
+        let reply = node.send(Method::POST, self.table.insert_path(), LINES, body).await?;
+        good(node, reply).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METRICS: &str = "\
+vl_data_size_bytes{type=\"indexdb\"} 49152
+vl_data_size_bytes{type=\"storage\"} 194
+vl_data_size_bytes_other 7
+vl_storage_rows{type=\"storage/inmemory\"} 0
+vm_app_version{version=\"victoria-logs-x-v1.52.1\", short_version=\"v1.52.1\"} 1
+";
+
+    #[test]
+    fn metrics_are_sums_over_labels() {
+        assert_eq!(sum(METRICS, "vl_data_size_bytes"), Some(49_346));
+        assert_eq!(sum(METRICS, "vl_storage_rows{type=\"storage/inmemory\"}"), Some(0));
+        assert_eq!(sum(METRICS, "vl_storage"), None);
+        assert_eq!(sum("vl_storage_rows NaN\n", "vl_storage_rows"), None);
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_program() {
+        for (metrics, known) in [
+            (METRICS, "VictoriaLogs v1.52.1"),
+            ("vm_app_version{version=\"mine\", short_version=\"\"} 1", "VictoriaLogs mine"),
+            (
+                "vm_app_version{version=\"\", short_version=\"\"} 1",
+                "VictoriaLogs of an unknown version",
+            ),
+            ("", "VictoriaLogs of an unknown version"),
+        ] {
+            assert_eq!(version(metrics), known);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! A table's rows as JSON lines, and its queries in LogsQL.
+//!
+//! Every value is a text in VictoriaLogs, and an empty value is the same as none. The field
+//! [`TABLE`] is part of a line's stream, so that a query of one table reads its streams only. The
+//! column `message` is the message of the line, and the column of times its time.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::driver::Answer;
+use crate::driver::logsql::{self, quoted, value_of};
+use crate::driver::search::{Search, Wanted};
+use crate::row::{Kind, Row, Schema, Value};
+
+/// The field of the key. No column has this name, because columns have no capitals.
+const KEY: &str = "Key";
+
+/// The field with the name of the table.
+const TABLE: &str = "Table";
+
+/// The field of a count's answer.
+pub(super) const COUNT: &str = "n";
+
+/// The column that is the message of a line if the schema has it.
+const MESSAGE: &str = "message";
+
+/// Seconds since 1970 that become times of lines. VictoriaLogs takes the second 0 for a missing
+/// time, and its deletion spares times of the future, so the end is in the past of every user: it
+/// is in the year 2023. Other numbers are kept as fields.
+const TIMES: std::ops::Range<i64> = 2..1_700_000_000;
+
+/// The time of lines without a valid one: a second outside of [`TIMES`], so that no count by time
+/// includes them.
+const NO_TIME: &str = "1970-01-01T00:00:01Z";
+
+/// The fields of a table's columns in lines.
+pub(super) struct Table {
+    schema: Schema,
+    /// The column with the time, and how many of its units a second has.
+    time: Option<(usize, i64)>,
+    /// Columns that are part of the stream.
+    stream: Vec<usize>,
+    insert_path: String,
+    /// The pipe that leaves the fields of the columns in an answer.
+    fields: String,
+}
+
+impl Table {
+    /// `time` is the name of a column of integers, `stream` has names of columns of texts; columns
+    /// that the table does not have are passed over.
+    pub fn new(schema: &Schema, time: &str, stream: &[String]) -> Table {
+        let column = |name: &str, kind: Kind| {
+            schema.column(name).filter(|at| schema.columns[*at].kind == kind)
+        };
+        let mut table = Table {
+            schema: schema.clone(),
+            time: schema
+                .time()
+                .map(|at| (at, 1_000))
+                .or(column(time, Kind::Integer).map(|at| (at, 1))),
+            // The message of a line cannot be part of its stream.
+            stream: stream
+                .iter()
+                .filter(|name| *name != MESSAGE)
+                .filter_map(|name| column(name, Kind::Text))
+                .collect(),
+            insert_path: format!("/insert/jsonline?_stream_fields={TABLE}"),
+            fields: format!(" | fields {KEY}, _time"),
+        };
+        for column in 0..schema.columns.len() {
+            if table.stream.contains(&column) {
+                table.insert_path.push(',');
+                table.insert_path.push_str(&schema.columns[column].name);
+            }
+            let field = quoted(table.field(column));
+            table.fields.push_str(", ");
+            table.fields.push_str(&field);
+        }
+        table
+    }
+
+    /// The column of times that a search orders by.
+    pub fn time(&self) -> Option<usize> {
+        self.schema.time()
+    }
+
+    /// The path of inserts.
+    pub fn insert_path(&self) -> &str {
+        &self.insert_path
+    }
+
+    /// The field of a column; a valid time is in `_time` instead.
+    fn field(&self, column: usize) -> &str {
+        match &self.schema.columns[column] {
+            column if column.name == MESSAGE => "_msg",
+            column => &column.name,
+        }
+    }
+
+    /// Appends a row as a line.
+    pub fn push_line(&self, out: &mut Vec<u8>, row: &Row) {
+        let push = |out: &mut Vec<u8>, name: &str, value: &str| {
+            out.push(b',');
+            serde_json::to_writer(&mut *out, name).expect("a text is JSON");
+            out.push(b':');
+            serde_json::to_writer(&mut *out, value).expect("a text is JSON");
+        };
+        let start = out.len();
+        push(out, TABLE, &self.schema.table);
+        out[start] = b'{';
+        push(out, KEY, &row.key.to_string());
+        let mut time = NO_TIME.to_owned();
+        for (column, value) in row.values.iter().enumerate() {
+            match self.time_of(column, value) {
+                Some(valid) => time = valid.to_string(),
+                None => push(out, self.field(column), &value.to_string()),
+            }
+        }
+        push(out, "_time", &time);
+        out.extend(b"}\n");
+    }
+
+    /// The time of a line with this value, if it is a valid time.
+    fn time_of(&self, column: usize, value: &Value) -> Option<Timestamp> {
+        match (value, self.time) {
+            (Value::Integer(time), Some((at, units)))
+                if at == column && TIMES.contains(&(time / units)) =>
+            {
+                Timestamp::from_millisecond(time * (1_000 / units)).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// All lines of the table.
+    pub fn filter(&self) -> String {
+        self.streams(&[])
+    }
+
+    /// The streams of the table whose columns have these values.
+    fn streams(&self, conditions: &[(usize, &str)]) -> String {
+        let mut streams = format!("{{{TABLE}={}", quoted(&self.schema.table));
+        for (column, value) in conditions {
+            streams.push_str(&format!(",{}={}", self.field(*column), quoted(value)));
+        }
+        streams.push('}');
+        streams
+    }
+
+    /// The query for the row of a key.
+    pub fn read_query(&self, key: &Value) -> String {
+        format!("{} {KEY}:={}{}", self.filter(), quoted(&key.to_string()), self.fields)
+    }
+
+    /// The query that counts lines.
+    pub fn count_query(&self, conditions: &[(usize, Value)]) -> String {
+        let mut streams = Vec::new();
+        let mut filters = String::new();
+        for (column, value) in conditions {
+            match (self.time_of(*column, value), value) {
+                (Some(from), _) => {
+                    let units = self.time.map_or(1, |(_, units)| units);
+                    let to = from + SignedDuration::from_millis(1_000 / units);
+                    filters.push_str(&format!(" _time:[{from}, {to})"));
+                }
+                (None, Value::Text(text)) if self.stream.contains(column) => {
+                    streams.push((*column, text.as_str()));
+                }
+                (None, value) => {
+                    let value = quoted(&value.to_string());
+                    filters.push_str(&format!(" {}:={value}", quoted(self.field(*column))));
+                }
+            }
+        }
+        format!("{}{filters} | stats count() as {COUNT}", self.streams(&streams))
+    }
+
+    /// The query for a search. Columns of the stream choose streams, as in a count.
+    pub fn search_query(&self, search: &Search) -> String {
+        let (streams, others): (Vec<_>, Vec<_>) =
+            search.equals.iter().cloned().partition(|(at, _)| self.stream.contains(at));
+        let texts: Vec<(usize, String)> =
+            streams.iter().map(|(at, value)| (*at, value.to_string())).collect();
+        let streams: Vec<(usize, &str)> =
+            texts.iter().map(|(at, text)| (*at, text.as_str())).collect();
+        let rest = Search { equals: others, ..search.clone() };
+        let query = logsql::query(&self.streams(&streams), |column| self.field(column), &rest);
+        match search.wanted {
+            Wanted::Latest { .. } => query + &self.fields,
+            _ => query,
+        }
+    }
+
+    /// The answer to a search, in the lines of a response.
+    pub fn found(
+        &self,
+        search: &Search,
+        lines: &[BTreeMap<String, String>],
+    ) -> Result<Answer, String> {
+        logsql::answer(
+            &self.schema,
+            |column| self.field(column),
+            search,
+            lines,
+            |line| self.row(line),
+        )
+    }
+
+    /// Builds a row from the fields of a line; the error says what is wrong with them.
+    pub fn row(&self, fields: &BTreeMap<String, String>) -> Result<Row, String> {
+        let text = |name: &str| fields.get(name).map_or("", String::as_str);
+        let key = value_of(text(KEY), self.schema.key)?;
+        let columns = self.schema.columns.iter().enumerate();
+        let values = columns.map(|(at, column)| {
+            let named = text(self.field(at));
+            // A number that is not a valid time has a field of its own.
+            let Some((_, units)) = self.time.filter(|(time, _)| *time == at && named.is_empty())
+            else {
+                return value_of(named, column.kind);
+            };
+            let time: Result<Timestamp, _> = text("_time").parse();
+            let time = time.map_err(|_| format!("`{}` is not a time", text("_time")))?;
+            Ok(Value::Integer(time.as_millisecond() * units / 1_000))
+        });
+        let values = values.collect::<Result<_, String>>()?;
+        Ok(Row { key, values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Column;
+
+    fn table() -> Table {
+        let column = |name: &str, kind| Column::new(name, kind, true);
+        let columns = vec![
+            column("timestamp", Kind::Integer),
+            column("machine", Kind::Text),
+            column("severity", Kind::Integer),
+            column("message", Kind::Text),
+        ];
+        let schema = Schema { table: "logs".to_owned(), key: Kind::Text, columns };
+        // Of these columns one is text, one is a number, one the message, and one is not there.
+        let stream = ["machine", "severity", "message", "service"].map(str::to_owned);
+        Table::new(&schema, "timestamp", &stream)
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    fn row(seconds: i64) -> Row {
+        let values =
+            vec![Value::Integer(seconds), text("a \"b\""), Value::Integer(3), text("x\ny")];
+        Row { key: text("k1"), values }
+    }
+
+    #[test]
+    fn rows_are_lines_and_lines_are_rows() {
+        let no_time = |number: i64| (format!("\"timestamp\":\"{number}\","), NO_TIME.to_owned());
+        for (seconds, (field, time)) in [
+            (1_427_000_000, (String::new(), "2015-03-22T04:53:20Z".to_owned())),
+            (2, (String::new(), "1970-01-01T00:00:02Z".to_owned())),
+            (1, no_time(1)),
+            (-1, no_time(-1)),
+            (1_700_000_000, no_time(1_700_000_000)),
+            (i64::MAX, no_time(i64::MAX)),
+        ] {
+            let mut line = Vec::new();
+            table().push_line(&mut line, &row(seconds));
+            let expected = format!(
+                "{{\"Table\":\"logs\",\"Key\":\"k1\",{field}\"machine\":\"a \\\"b\\\"\",\
+                 \"severity\":\"3\",\"_msg\":\"x\\ny\",\"_time\":\"{time}\"}}\n"
+            );
+            assert_eq!(String::from_utf8(line.clone()).unwrap(), expected);
+            let fields = serde_json::from_slice(&line).unwrap();
+            assert_eq!(table().row(&fields), Ok(row(seconds)));
+        }
+    }
+
+    #[test]
+    fn lines_of_others_are_errors() {
+        for (line, reason) in [
+            ("{}", "`` is not a time"),
+            ("{\"_time\":\"today\"}", "`today` is not a time"),
+            ("{\"timestamp\":\"12x\"}", "`12x` is not a number"),
+            ("{\"timestamp\":\"1\",\"severity\":\"\"}", "`` is not a number"),
+        ] {
+            let fields = serde_json::from_str(line).unwrap();
+            assert_eq!(table().row(&fields), Err(reason.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn inserts_name_the_fields_of_the_stream() {
+        assert_eq!(table().insert_path(), "/insert/jsonline?_stream_fields=Table,machine");
+    }
+
+    #[test]
+    fn queries_name_the_table_and_quote_values() {
+        assert_eq!(
+            table().read_query(&text("a\"|b")),
+            "{Table=\"logs\"} Key:=\"a\\\"|b\" | fields Key, _time, \"timestamp\", \"machine\", \"severity\", \"_msg\""
+        );
+        for (conditions, query) in [
+            (vec![], "{Table=\"logs\"} | stats count() as n"),
+            (
+                vec![(0, Value::Integer(1_427_000_000)), (1, text("m\\")), (3, text("x"))],
+                "{Table=\"logs\",machine=\"m\\\\\"} _time:[2015-03-22T04:53:20Z, 2015-03-22T04:53:21Z) \"_msg\":=\"x\" | stats count() as n",
+            ),
+            (
+                vec![(0, Value::Integer(-5)), (2, Value::Integer(3)), (1, text(""))],
+                "{Table=\"logs\",machine=\"\"} \"timestamp\":=\"-5\" \"severity\":=\"3\" | stats count() as n",
+            ),
+        ] {
+            assert_eq!(table().count_query(&conditions), query);
+        }
+    }
+}

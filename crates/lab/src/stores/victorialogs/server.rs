@@ -1,0 +1,99 @@
+//! VictoriaLogs, built from its Go module, or a program that is given by path. Several nodes are
+//! independent servers: the driver's shards.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+
+use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, go};
+
+const PROGRAM: go::Program = go::Program {
+    package: "github.com/VictoriaMetrics/VictoriaLogs/app/victoria-logs",
+    version_variable: "github.com/VictoriaMetrics/VictoriaMetrics/lib/buildinfo.Version",
+    go: "1.26",
+};
+
+/// What the driver needs: times of all years, deletion of tables, and empty messages that stay
+/// empty.
+const NEEDED: &[&str] =
+    &["-retentionPeriod=100y", "-futureRetention=100y", "-delete.enable", "-defaultMsgValue="];
+
+pub(crate) struct VictoriaLogs;
+
+#[async_trait]
+impl Server for VictoriaLogs {
+    fn name(&self) -> &'static str {
+        "victorialogs"
+    }
+
+    fn options(&self) -> &'static [Known] {
+        &[
+            Known { name: "version", default: "v1.52.1", help: "of the Go module" },
+            Known { name: "port", default: "19428", help: "of the first node; the others follow" },
+            Known { name: "bin", default: "", help: "a program to run instead of building one" },
+            Known {
+                name: "memory",
+                default: "1GiB",
+                help: "limit of the caches of each node (-memory.allowedBytes)",
+            },
+            Known {
+                name: "flush_interval",
+                default: "5s",
+                help: "time from one write of rows in memory to disk to the next, at least 1s",
+            },
+        ]
+    }
+
+    fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        match options.text("bin") {
+            "" => {
+                let version = options.text("version");
+                go::build_once(site, &site.software.join(version), &PROGRAM, version, say)
+            }
+            path if PathBuf::from(path).is_file() => Ok(()),
+            path => Err(ServerError::Missing {
+                what: format!("{path} is not there"),
+                remedy: "give the path of victoria-logs, or leave the option `bin` away".to_owned(),
+            }),
+        }
+    }
+
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
+        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let program = match options.text("bin") {
+            "" => site.software.join(options.text("version")).join("victoria-logs"),
+            path => std::path::absolute(path).map_err(crate::servers::io(path.as_ref()))?,
+        };
+        let mut settings = vec![
+            format!("-memory.allowedBytes={}", options.text("memory")),
+            format!("-inmemoryDataFlushInterval={}", options.text("flush_interval")),
+        ];
+        settings.extend(NEEDED.iter().map(|flag| (*flag).to_owned()));
+        let node = |index: u32| {
+            let port = first + index as u16;
+            let name = format!("victorialogs{}", index + 1);
+            let data = site.data.join(&name);
+            let mut arguments = vec![
+                format!("-httpListenAddr=127.0.0.1:{port}"),
+                format!("-storageDataPath={}", data.display()),
+            ];
+            arguments.extend(settings.clone());
+            Node {
+                endpoint: format!("127.0.0.1:{port}"),
+                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+                files: Vec::new(),
+                launch: Launch::new(&program, arguments),
+                configuration: settings.clone(),
+                name,
+                data,
+            }
+        };
+        Ok((0..nodes).map(node).collect())
+    }
+
+    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+        crate::servers::driver_answers(self.name(), node).await
+    }
+}
