@@ -17,10 +17,11 @@ use crate::workload::{Workload, WorkloadError, ycsb};
 mod property_file;
 
 /// The studies that come with the program: name, text.
-pub const STUDIES: [(&str, &str); 3] = [
+pub const STUDIES: [(&str, &str); 4] = [
     ("study1", include_str!("../studies/study1.toml")),
     ("ycsb", include_str!("../studies/ycsb.toml")),
     ("apm", include_str!("../studies/apm.toml")),
+    ("logstores", include_str!("../studies/logstores.toml")),
 ];
 
 /// A study, at one scale.
@@ -41,6 +42,9 @@ pub struct Study {
     /// report does not name.
     #[serde(default)]
     pub price_per_machine_hour: Option<f64>,
+    /// A load of logs and prices, for the cost of a month.
+    #[serde(default)]
+    pub bill: Option<Bill>,
     /// Columns of tables, by a name that data sets refer to.
     pub columns: BTreeMap<String, Vec<Column>>,
     /// Data that experiments work on.
@@ -49,6 +53,24 @@ pub struct Study {
     /// Experiments, in the order of measurement.
     #[serde(rename = "experiment")]
     pub experiments: Vec<Experiment>,
+}
+
+/// A load of logs and prices, in a currency that the report does not name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bill {
+    /// Lines that arrive in a day: gigabytes (10⁹ bytes) of their text.
+    pub gigabytes_per_day: f64,
+    /// How long they are kept.
+    pub retention_days: f64,
+    /// Questions of all users.
+    pub queries_per_hour: f64,
+    /// The price of a processor.
+    pub price_per_processor_hour: f64,
+    /// The price of a gigabyte of memory.
+    pub price_per_memory_gigabyte_hour: f64,
+    /// The price of a gigabyte of disk.
+    pub price_per_disk_gigabyte_month: f64,
 }
 
 /// A table and its contents.

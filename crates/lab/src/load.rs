@@ -22,7 +22,7 @@ use crate::driver::{Ability, Driver, Session};
 use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome};
 use crate::trial::{Load, RealTime, Trial, Work};
-use crate::workload::{Opening, Plan, Workload, logs};
+use crate::workload::{Opening, Plan, Workload, lines, logs};
 
 mod closed;
 mod open;
@@ -173,7 +173,9 @@ async fn begin(
         }
         Work::RealTime(real) => {
             check_real_time(real, trial).map_err(failed)?;
-            (load_of(real), vec![Ability::Insert, Ability::Count])
+            let mut needs = vec![Ability::Insert, Ability::Count];
+            needs.extend((real.batch_rows > 1).then_some(Ability::InsertMany));
+            (load_of(real), needs)
         }
     };
     let abilities = driver.abilities();
@@ -195,8 +197,8 @@ async fn begin(
         }
         Work::RealTime(real) => {
             let session = connect_all(&driver, trial, 1).await?.remove(0);
-            let (writes, counting) = realtime::Writes::new(real, session);
-            (Box::new(writes), Some(real.records), Some(counting))
+            let (writes, counting) = realtime::Writes::new(real, &trial.schema, session);
+            (Box::new(writes), load.operations, Some(counting))
         }
     };
     let sessions = connect_all(&driver, trial, threads).await?;
@@ -263,12 +265,12 @@ fn load_of(real: &RealTime) -> Load {
     Load {
         threads: real.threads,
         ramp_s: 0.0,
-        operations: Some(real.records),
+        operations: Some(real.records.div_ceil(real.batch_rows.max(1).into())),
         operations_per_thread: None,
         seconds: None,
-        target_per_s: Some(real.per_s),
+        target_per_s: Some(real.per_s / f64::from(real.batch_rows.max(1))),
         warm_up_s: 0.0,
-        batch_rows: 1,
+        batch_rows: real.batch_rows,
     }
 }
 
@@ -287,8 +289,11 @@ fn check_real_time(real: &RealTime, trial: &Trial) -> Result<(), String> {
     let shape = |columns: &[crate::row::Column]| -> Vec<_> {
         columns.iter().map(|column| (column.name.clone(), column.kind)).collect()
     };
-    if shape(&trial.schema.columns) != shape(&logs::schema("", false).columns) {
-        return Err("the real-time experiment needs the columns of log records".to_owned());
+    let known = [logs::schema("", false), lines::line::schema("")];
+    if !known.iter().any(|known| shape(&trial.schema.columns) == shape(&known.columns)) {
+        return Err(
+            "the real-time experiment needs the columns of log records or of log lines".to_owned()
+        );
     }
     check_numbers(&load_of(real))
 }

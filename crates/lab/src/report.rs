@@ -10,6 +10,7 @@ mod conclusion;
 mod costs;
 pub mod document;
 mod doubts;
+mod gigabyte;
 pub mod html;
 pub mod markdown;
 pub(crate) mod number;

@@ -78,10 +78,17 @@ pub struct RealTime {
     pub per_s: f64,
     /// Connections that write.
     pub threads: u32,
+    /// Rows of one insert.
+    #[serde(default = "one_row")]
+    pub batch_rows: u32,
     /// Time between two counts, s.
     pub interval_s: f64,
     /// Counts before it gives up.
     pub counts_max: u32,
+}
+
+fn one_row() -> u32 {
+    1
 }
 
 #[cfg(test)]

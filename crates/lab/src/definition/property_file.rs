@@ -39,6 +39,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
             .into(),
         stores: ["postgres", "cassandra", "redis"].map(str::to_owned).to_vec(),
         price_per_machine_hour: None,
+        bill: None,
         columns: BTreeMap::from([(schema.table.clone(), schema.columns)]),
         datasets: vec![Dataset {
             name: schema.table.clone(),

@@ -1,5 +1,5 @@
-//! The real-time experiment of the 2015 study: log records with one time stamp are written at a
-//! steady rate; from the last acknowledgement on they are counted repeatedly, until all are found.
+//! The real-time experiment of the 2015 study: log records with one time stamp, or log lines of one
+//! host, are written at a steady rate; from the last acknowledgement on they are counted repeatedly, until all are found.
 //!
 //! The delay is the time from the last acknowledgement to the answer that counts all records, so it
 //! includes at least one count. A store that does not show all of them after the last count has no
@@ -16,41 +16,74 @@ use super::Lines;
 use super::worker::Shared;
 use crate::driver::{Answer, Operation, Session, StoreError};
 use crate::results::{Line, Outcome};
-use crate::row::{Row, Value};
+use crate::row::{Row, Schema, Value};
 use crate::trial::RealTime;
-use crate::workload::{Expect, Plan, Request, Step, Steps, logs};
+use crate::workload::{Expect, Plan, Request, Step, Steps, lines, logs};
 
 /// The time stamp of all records: later than all others.
 const TIMESTAMP: i64 = 1_500_000_000;
 
-/// What is written.
-pub struct Writes {
+/// The host of all log lines: no other line has it.
+const HOST: &str = "tail";
+
+/// What is written: rows that have one value in common.
+#[derive(Clone)]
+struct Rows {
     records: u64,
+    /// Whether they are log lines, rather than log records of the study.
+    lines: bool,
+}
+
+impl Rows {
+    /// The row of a number, from 1.
+    fn row(&self, number: u64) -> Row {
+        let mut row = match self.lines {
+            true => lines::line::line(number),
+            false => logs::record(&logs::cycles(self.records), number),
+        };
+        let (column, value) = self.common();
+        row.values[column] = value;
+        row
+    }
+
+    /// The column and the value that all rows have.
+    fn common(&self) -> (usize, Value) {
+        match self.lines {
+            true => (lines::line::HOST, Value::Text(HOST.to_owned())),
+            false => (logs::TIMESTAMP, Value::Integer(TIMESTAMP)),
+        }
+    }
+}
+
+/// Writes the rows.
+pub struct Writes {
+    rows: Rows,
+    batch_rows: u64,
     next: Arc<AtomicU64>,
     acknowledged: Arc<AtomicU64>,
 }
 
 impl Writes {
     /// Together with the counting that follows.
-    pub fn new(real: &RealTime, session: Box<dyn Session>) -> (Writes, Counting) {
+    pub fn new(real: &RealTime, schema: &Schema, session: Box<dyn Session>) -> (Writes, Counting) {
+        let rows = Rows { records: real.records, lines: schema.time().is_some() };
         let acknowledged = Arc::new(AtomicU64::new(0));
-        let next = Arc::new(AtomicU64::new(1));
-        let writes = Writes { records: real.records, next, acknowledged: acknowledged.clone() };
-        (writes, Counting { real: real.clone(), session, acknowledged })
+        let counting = Counting {
+            real: real.clone(),
+            common: rows.common(),
+            session,
+            acknowledged: acknowledged.clone(),
+        };
+        let (next, batch_rows) = (Arc::new(AtomicU64::new(1)), real.batch_rows.max(1).into());
+        (Writes { rows, batch_rows, next, acknowledged }, counting)
     }
-}
-
-/// The record of a number.
-fn record(records: u64, number: u64) -> Row {
-    let mut row = logs::record(&logs::cycles(records), number);
-    row.values[logs::TIMESTAMP] = Value::Integer(TIMESTAMP);
-    row
 }
 
 impl Plan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         Box::new(WriteSteps {
-            records: self.records,
+            rows: self.rows.clone(),
+            batch_rows: self.batch_rows,
             next: self.next.clone(),
             acknowledged: self.acknowledged.clone(),
         })
@@ -58,8 +91,8 @@ impl Plan for Writes {
 
     fn row(&self, key: &Value) -> Option<Row> {
         match key {
-            Value::Integer(number) if (1..=self.records as i64).contains(number) => {
-                Some(record(self.records, *number as u64))
+            Value::Integer(number) if (1..=self.rows.records as i64).contains(number) => {
+                Some(self.rows.row(*number as u64))
             }
             _ => None,
         }
@@ -67,31 +100,40 @@ impl Plan for Writes {
 }
 
 struct WriteSteps {
-    records: u64,
+    rows: Rows,
+    batch_rows: u64,
     next: Arc<AtomicU64>,
     acknowledged: Arc<AtomicU64>,
 }
 
 impl Steps for WriteSteps {
     fn next(&mut self) -> Option<Step> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        (number <= self.records).then(|| {
-            Step::one(Request {
-                label: "insert",
-                operation: Operation::Insert(record(self.records, number)),
-                expect: Expect::Done,
-            })
-        })
+        let from = self.next.fetch_add(self.batch_rows, Ordering::Relaxed);
+        let to = (self.rows.records + 1).min(from.saturating_add(self.batch_rows));
+        if from >= to {
+            return None;
+        }
+        let operation = match self.batch_rows {
+            1 => Operation::Insert(self.rows.row(from)),
+            _ => Operation::InsertMany((from..to).map(|number| self.rows.row(number)).collect()),
+        };
+        Some(Step::one(Request { label: "insert", operation, expect: Expect::Done }))
     }
 
-    fn ended(&mut self, _request: &Request, acknowledged: bool) {
-        self.acknowledged.fetch_add(u64::from(acknowledged), Ordering::Relaxed);
+    fn ended(&mut self, request: &Request, acknowledged: bool) {
+        let rows = match &request.operation {
+            Operation::InsertMany(rows) => rows.len() as u64,
+            _ => 1,
+        };
+        self.acknowledged.fetch_add(if acknowledged { rows } else { 0 }, Ordering::Relaxed);
     }
 }
 
 /// Counts the written records.
 pub struct Counting {
     real: RealTime,
+    /// The column and the value that are counted.
+    common: (usize, Value),
     session: Box<dyn Session>,
     acknowledged: Arc<AtomicU64>,
 }
@@ -107,8 +149,7 @@ impl Counting {
             ));
             return;
         }
-        let conditions = vec![(logs::TIMESTAMP, Value::Integer(TIMESTAMP))];
-        let operation = Operation::Count { conditions };
+        let operation = Operation::Count { conditions: vec![self.common.clone()] };
         let written = shared.recorder.last().unwrap_or_else(Instant::now);
         let mut seen = 0;
         for k in 0..self.real.counts_max {
@@ -125,7 +166,7 @@ impl Counting {
                 Ok(other) => {
                     shared.recorder.error(0, "count", now, "wrong");
                     let message =
-                        format!("count of one time stamp: got {other:?}, expected a count");
+                        format!("count of the written rows: got {other:?}, expected a count");
                     shared.end(Outcome::Wrong { message });
                     return;
                 }
@@ -144,8 +185,9 @@ impl Counting {
                 Err(error) => shared.recorder.error(0, "count", now, error.kind()),
             }
             if seen > records {
-                let message =
-                    format!("count of one time stamp: got {seen} rows, expected {records} at most");
+                let message = format!(
+                    "count of the written rows: got {seen} rows, expected {records} at most"
+                );
                 shared.end(Outcome::Wrong { message });
                 return;
             }

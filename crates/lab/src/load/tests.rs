@@ -427,8 +427,14 @@ async fn a_read_modify_write_is_measured_whole_and_in_its_parts() {
 }
 
 fn real_time() -> Trial {
-    let real =
-        RealTime { records: 1000, per_s: 500.0, threads: 4, interval_s: 0.1, counts_max: 20 };
+    let real = RealTime {
+        records: 1000,
+        per_s: 500.0,
+        threads: 4,
+        interval_s: 0.1,
+        counts_max: 20,
+        batch_rows: 1,
+    };
     Trial { work: Work::RealTime(real), ..trial(writes(1), load(1)) }
 }
 

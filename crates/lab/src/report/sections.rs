@@ -9,6 +9,7 @@ use super::conclusion::{Verdict, sentences, verdicts};
 use super::costs;
 use super::document::{Block, Document, Table};
 use super::doubts::{self, GENERATOR_SHARE_MAX, OTHERS_SHARE_MAX, doubts};
+use super::gigabyte;
 use super::number::{bytes, percent, ratio};
 use super::samples;
 use super::summary::{Experiment, Summary};
@@ -30,6 +31,7 @@ pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
     for experiment in measured(summary) {
         chapter(&mut document, summary, experiment, reference, &colours);
     }
+    gigabyte::gigabyte(&mut document, summary);
     costs::loads(&mut document, summary);
     costs::cost(&mut document, summary);
     methods(&mut document, reference);

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::ReportError;
+use crate::definition::Bill;
 use crate::driver::Ability;
 use crate::histogram;
 use crate::reference::subject;
@@ -36,6 +37,8 @@ pub struct Summary {
     pub trials: u32,
     /// The price of a server machine per hour, if the definition has one.
     pub price_per_machine_hour: Option<f64>,
+    /// The load and the prices for the cost of a month, if the definition has them.
+    pub bill: Option<Bill>,
 }
 
 /// The trials of one experiment.
@@ -520,6 +523,7 @@ impl Summary {
             experiments: experiments.into_iter().map(|(_, experiment)| experiment).collect(),
             trials,
             price_per_machine_hour: price,
+            bill: definition.get("bill").and_then(|bill| bill.clone().try_into().ok()),
         })
     }
 }

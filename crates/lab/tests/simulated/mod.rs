@@ -312,8 +312,14 @@ pub fn study1(path: &Path, scale: &str, repetitions: u32, seed: u64) -> Result<(
             run.trial(("history", Role::Measure, queries), (store, 1, repetition), &outcomes)?;
         }
     }
-    let real_time =
-        RealTime { records: 10_000, per_s: 2_000.0, threads: 8, interval_s: 0.1, counts_max: 20 };
+    let real_time = RealTime {
+        records: 10_000,
+        per_s: 2_000.0,
+        threads: 8,
+        interval_s: 0.1,
+        counts_max: 20,
+        batch_rows: 1,
+    };
     let mut nothing = Outcomes::of(2_000.0, "insert", 0.01);
     nothing.values = vec![("delay_ms", 0.02)];
     run.trial(
