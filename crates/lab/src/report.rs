@@ -28,6 +28,7 @@ pub use tables::PERCENTILES;
 use std::path::{Path, PathBuf};
 
 use crate::reference;
+use crate::results::archive;
 use crate::results::{Directory, Line, ResultsError};
 use crate::trial::Role;
 use crate::workload::ycsb;
@@ -67,7 +68,7 @@ pub enum ReportError {
 pub mod cli {
     use std::io::Write;
 
-    use super::{Path, PathBuf, ReportError, write, ycsb_text};
+    use super::{Path, PathBuf, ReportError, archive, write, ycsb_text};
 
     /// Writes the report of a run again: report.html, report.md and samples.csv.
     #[derive(Debug, clap::Args)]
@@ -80,6 +81,10 @@ pub mod cli {
         /// Print each trial in the text format of YCSB instead
         #[arg(long, conflicts_with = "out")]
         pub ycsb: bool,
+        /// Also compress the raw results into one file, trials.jsonl.zst, to publish them: in the
+        /// directory of the run
+        #[arg(long)]
+        pub pack: bool,
     }
 
     /// Writes the report and prints its path.
@@ -88,6 +93,9 @@ pub mod cli {
             // It is not an error if the reader has ended, as `head` does.
             let _ = std::io::stdout().write_all(ycsb_text(&args.directory)?.as_bytes());
             return Ok(());
+        }
+        if args.pack {
+            archive::pack(&args.directory)?;
         }
         let out: &Path = args.out.as_deref().unwrap_or(&args.directory);
         for file in write(&args.directory, out)? {

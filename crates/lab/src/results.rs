@@ -6,6 +6,8 @@
 //! seconds from the start of the measured part; a histogram is an HDR histogram of microseconds in
 //! the V2 format, compressed, in base64, which other tools can read.
 
+pub mod archive;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -271,7 +273,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens a directory that a run made.
+    /// Opens a directory that a run made; the trials of a published one are unpacked first.
     pub fn open(path: &Path) -> Result<(Directory, Run), ResultsError> {
         let file = path.join("run.json");
         let bytes = std::fs::read(&file).map_err(io(&file))?;
@@ -292,6 +294,7 @@ impl Directory {
             });
         }
         let run = serde_json::from_slice(&bytes).map_err(wrong)?;
+        archive::unpack(path)?;
         Ok((Directory { path: path.to_owned() }, run))
     }
 

@@ -20,13 +20,33 @@ use crate::servers::{Process, Signal};
 /// Rows that are looked for: the last acknowledged ones, which are lost first.
 const CHECKED_MAX: usize = 10_000;
 
+/// Of rows that were written in batches, one in so many is looked for: a batch is lost as a whole, and
+/// a log store reads a single row slowly.
+const BATCHED_ROWS_PER_CHECKED: usize = 10;
+
 /// The name of the value by which stores are ranked.
 pub const LOST: &str = "lost_rows";
 
 /// A driver that remembers which rows were acknowledged.
 pub struct Witness {
     driver: Arc<dyn Driver>,
-    acknowledged: Arc<Mutex<Vec<Value>>>,
+    acknowledged: Arc<Mutex<Acknowledged>>,
+}
+
+/// The keys of rows that a store acknowledged, in the order of the acknowledgements.
+#[derive(Debug, Clone, Default)]
+pub struct Acknowledged {
+    keys: Vec<Value>,
+    batched: bool,
+}
+
+impl Acknowledged {
+    /// The rows to look for.
+    fn checked(&self) -> impl Iterator<Item = &Value> {
+        let last = &self.keys[self.keys.len().saturating_sub(CHECKED_MAX)..];
+        let step = if self.batched { BATCHED_ROWS_PER_CHECKED } else { 1 };
+        last.iter().rev().step_by(step)
+    }
 }
 
 impl Witness {
@@ -35,8 +55,8 @@ impl Witness {
         Witness { driver, acknowledged: Arc::default() }
     }
 
-    /// The keys of acknowledged rows, in the order of the acknowledgements.
-    pub fn acknowledged(&self) -> Vec<Value> {
+    /// What was acknowledged until now.
+    pub fn acknowledged(&self) -> Acknowledged {
         self.acknowledged.lock().expect("nothing panics while it remembers").clone()
     }
 }
@@ -79,7 +99,7 @@ impl Driver for Witness {
 
 struct Watched {
     session: Box<dyn Session>,
-    acknowledged: Arc<Mutex<Vec<Value>>>,
+    acknowledged: Arc<Mutex<Acknowledged>>,
 }
 
 #[async_trait]
@@ -88,8 +108,11 @@ impl Session for Watched {
         let answer = self.session.execute(operation).await?;
         let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
         match operation {
-            Operation::Insert(row) => known.push(row.key.clone()),
-            Operation::InsertMany(rows) => known.extend(rows.iter().map(|row| row.key.clone())),
+            Operation::Insert(row) => known.keys.push(row.key.clone()),
+            Operation::InsertMany(rows) => {
+                known.keys.extend(rows.iter().map(|row| row.key.clone()));
+                known.batched = true;
+            }
             _ => {}
         }
         drop(known);
@@ -109,24 +132,31 @@ pub fn kill_after(up: &Up, after: Duration) -> JoinHandle<()> {
 }
 
 /// Looks for the last acknowledged rows; the lines have how many there were, how many were looked
-/// for, and how many of these are lost.
+/// for, how many of these are lost, and how many rows there are at all if the store counts them.
 pub async fn look_for(
     driver: &dyn Driver,
     schema: &Schema,
-    acknowledged: &[Value],
+    acknowledged: &Acknowledged,
 ) -> Result<Vec<Line>, StoreError> {
-    let checked = &acknowledged[acknowledged.len().saturating_sub(CHECKED_MAX)..];
     driver.settle(schema, Settle::Visible).await?;
     let mut session = driver.connect(schema).await?;
-    let mut lost = 0_u32;
-    for key in checked {
+    let (mut checked, mut lost) = (0_u32, 0_u32);
+    for key in acknowledged.checked() {
         let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
+        checked += 1;
         lost += u32::from(!matches!(answer, Answer::Row(Some(_))));
     }
     let value = |name: &str, value: f64| Line::Value { name: name.to_owned(), value };
-    Ok(vec![
-        value("acknowledged_rows", acknowledged.len() as f64),
-        value("checked_rows", checked.len() as f64),
+    let mut lines = vec![
+        value("acknowledged_rows", acknowledged.keys.len() as f64),
+        value("checked_rows", f64::from(checked)),
         value(LOST, f64::from(lost)),
-    ])
+    ];
+    if driver.abilities().contains(&Ability::Count) {
+        let all = Operation::Count { conditions: Vec::new() };
+        if let Answer::Count(found) = session.execute(&all).await? {
+            lines.push(value("found_rows", found as f64));
+        }
+    }
+    Ok(lines)
 }

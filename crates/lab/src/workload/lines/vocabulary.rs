@@ -3,8 +3,8 @@
 //!
 //! Stores differ in what a word is: whether `a.b` or `a_b` is one, and whether case counts. A word
 //! is therefore asked for only if it has letters alone, has a space or an end of the text on both
-//! sides wherever it occurs, and always has the same case. A phrase is made of such words, and is
-//! asked for only if nothing but one space ever stands between them.
+//! sides wherever it occurs, and always has the same case. The same holds for a phrase as a whole, and
+//! nothing but one space ever stands between its words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -13,6 +13,9 @@ use super::samples::{self, Sample};
 
 /// Letters of a word at least: shorter ones are in half of all lines.
 const LETTERS_MIN: usize = 4;
+
+/// Letters of each word of a phrase at least.
+const PHRASE_LETTERS_MIN: usize = 3;
 
 /// See the module.
 pub struct Vocabulary {
@@ -46,31 +49,51 @@ impl Vocabulary {
                 within == 1 && !programs.iter().any(|program| program.contains(&small))
             })
             .collect();
-        // Neighbours by what stands between them: stores skip what is not a word.
-        let mut between: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-        for message in messages() {
-            let mut last: Option<(&str, usize)> = None;
-            let mut at = 0;
-            for token in message.split(|c: char| !c.is_ascii_alphanumeric()) {
-                if !token.is_empty() {
-                    if let Some((word, end)) = last {
-                        between.entry((word, token)).or_default().insert(&message[end..at]);
-                    }
-                    last = Some((token, at + token.len()));
-                }
-                at += token.len() + 1;
-            }
-        }
-        let single = BTreeSet::from([" "]);
-        let phrases = between
-            .iter()
-            .filter(|((first, second), gaps)| {
-                words.contains(first) && words.contains(second) && **gaps == single
-            })
-            .map(|((first, second), _)| format!("{first} {second}"))
-            .collect();
-        Vocabulary { words: words.into_iter().collect(), phrases }
+        Vocabulary { words: words.into_iter().collect(), phrases: phrases(samples) }
     }
+}
+
+/// Two words each, sorted.
+fn phrases(samples: &[Sample]) -> Vec<String> {
+    let messages = || samples.iter().flat_map(|sample| &sample.messages);
+    let text: String = messages().map(|message| format!(" {message} \n")).collect();
+    let small = text.to_ascii_lowercase();
+    // Neighbours by what stands between them: stores skip what is not a word.
+    let mut between: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for line in small.lines() {
+        let mut last: Option<(&str, usize)> = None;
+        let mut at = 0;
+        for token in line.split(|c: char| !c.is_ascii_alphanumeric()) {
+            if !token.is_empty() {
+                if let Some((word, end)) = last {
+                    between.entry((word, token)).or_default().insert(&line[end..at]);
+                }
+                last = Some((token, at + token.len()));
+            }
+            at += token.len() + 1;
+        }
+    }
+    let is_word = |word: &str| {
+        word.len() >= PHRASE_LETTERS_MIN && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+    };
+    let has_one_form = |phrase: &str| {
+        let mut places = small.match_indices(phrase).map(|(at, _)| at);
+        let Some(first) = places.next() else { return None };
+        let form = &text[first..first + phrase.len()];
+        let is_apart = |at: usize| {
+            small.as_bytes()[at - 1] == b' ' && small.as_bytes()[at + phrase.len()] == b' '
+        };
+        let same = |at: usize| is_apart(at) && &text[at..at + phrase.len()] == form;
+        (is_apart(first) && places.all(same)).then(|| form.to_owned())
+    };
+    let single = BTreeSet::from([" "]);
+    let mut phrases: Vec<String> = between
+        .iter()
+        .filter(|((first, second), gaps)| is_word(first) && is_word(second) && **gaps == single)
+        .filter_map(|((first, second), _)| has_one_form(&format!("{first} {second}")))
+        .collect();
+    phrases.sort();
+    phrases
 }
 
 #[cfg(test)]
