@@ -7,6 +7,13 @@ mod cassandra {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod chdb {
+    pub(crate) mod server;
+}
+mod clickhouse {
+    pub(crate) mod driver;
+    pub(crate) mod server;
+}
 mod elasticsearch {
     pub(crate) mod driver;
     pub(crate) mod server;
@@ -105,6 +112,60 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("index", "sai")], &[("index", "none"), ("connections", "2")]],
             spread: &[("replicas", "2"), ("consistency", "all")],
             server: SMALL_HEAP,
+        },
+    },
+    Store {
+        name: "chdb",
+        open: clickhouse::driver::open_chdb,
+        options: clickhouse::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::None,
+                loses: "what the system has not written by itself yet",
+                driver: &[("fsync", "no")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[("fsync", "yes")],
+                server: &[],
+            },
+        ],
+        states: &[],
+        server: Some(&chdb::server::Chdb),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("order", "timestamp"), ("fsync", "yes")]],
+            spread: &[],
+            server: &[],
+        },
+    },
+    Store {
+        name: "clickhouse",
+        open: clickhouse::driver::open,
+        options: clickhouse::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::None,
+                loses: "what the system has not written by itself yet",
+                driver: &[("fsync", "no")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[("fsync", "yes")],
+                server: &[],
+            },
+        ],
+        states: &[],
+        server: Some(&clickhouse::server::ClickHouse),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("order", "timestamp:machine")]],
+            spread: &[],
+            server: &[],
         },
     },
     Store {

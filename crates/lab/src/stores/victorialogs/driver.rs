@@ -51,8 +51,8 @@ pub(crate) const OPTIONS: &[Known] = &[
     },
     Known {
         name: "stream",
-        default: "machine,service,host,program",
-        help: "text columns that form the stream of a line, those of them that the table has",
+        default: "machine:service:host:program",
+        help: "text columns that form the stream of a line, those that the table has",
     },
 ];
 
@@ -75,7 +75,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
         endpoints: spec.endpoints.clone(),
         timeout,
         time: options.text("time").to_owned(),
-        stream: options.text("stream").split(',').map(str::to_owned).collect(),
+        stream: options.text("stream").split(':').map(str::to_owned).collect(),
         ring: Arc::new(Ring::new(nodes.len())),
         nodes,
     }))

@@ -1,0 +1,112 @@
+//! chDB: the current engine of ClickHouse, a Python package, behind an HTTP server of the lab's own
+//! (`front.py`) that runs one query at a time. No registry of packages has a current ClickHouse
+//! server. Several nodes are independent: the driver's shards.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use async_trait::async_trait;
+
+use crate::options::{Known, Options};
+use crate::servers::home::once;
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
+
+const FRONT: &str = include_str!("front.py");
+
+pub(crate) struct Chdb;
+
+#[async_trait]
+impl Server for Chdb {
+    fn name(&self) -> &'static str {
+        "chdb"
+    }
+
+    fn options(&self) -> &'static [Known] {
+        &[
+            Known { name: "version", default: "26.9.0", help: "of the Python package chdb-core" },
+            Known { name: "port", default: "18223", help: "of the first node; the others follow" },
+            Known { name: "python", default: "python3", help: "a Python 3.9 or later with pip" },
+            Known { name: "memory_mb", default: "1024", help: "limit of the engine, MiB" },
+            Known {
+                name: "cache_mb",
+                default: "256",
+                help: "limit of its cache of marks, and of that of primary indexes, MiB",
+            },
+        ]
+    }
+
+    fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        let python = python(options)?;
+        once(&software(site, options), |part| {
+            let package = format!("chdb-core=={}", options.text("version"));
+            say(&format!("fetches {package}, about 150 MB"));
+            // Its dependencies serve data frames, which are not used here.
+            let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+            let mut arguments = arguments.map(str::to_owned).to_vec();
+            arguments.extend(["--no-deps", "--target"].map(str::to_owned));
+            arguments.extend([part.display().to_string(), package]);
+            Launch::new(&python, arguments).run(&site.log.join("pip.log"), part)
+        })
+    }
+
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
+        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let memory = options.number("memory_mb", 64_u64, 1 << 20)? << 20;
+        let cache = options.number("cache_mb", 1_u64, 1 << 20)? << 20;
+        let python = python(options)?;
+        let settings = [
+            format!("max_server_memory_usage={memory}"),
+            format!("mark_cache_size={cache}"),
+            format!("primary_index_cache_size={cache}"),
+        ];
+        let node = |index: u32| {
+            let port = first + index as u16;
+            let name = format!("chdb{}", index + 1);
+            let data = site.data.join(&name);
+            let front = site.run.join(format!("{name}.py"));
+            let database = format!("{}?{}", data.join("store").display(), settings.join("&"));
+            let arguments = [front.display().to_string(), port.to_string(), database];
+            let mut configuration = settings.to_vec();
+            configuration.push("one query at a time".to_owned());
+            Node {
+                endpoint: format!("127.0.0.1:{port}"),
+                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+                files: vec![(front, FRONT.to_owned())],
+                launch: Launch::new(&python, arguments)
+                    .variable("PYTHONPATH", software(site, options).display().to_string()),
+                configuration,
+                name,
+                data,
+            }
+        };
+        Ok((0..nodes).map(node).collect())
+    }
+
+    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+        crate::servers::driver_answers(self.name(), node).await
+    }
+}
+
+fn software(site: &Site, options: &Options) -> PathBuf {
+    site.software.join(options.text("version"))
+}
+
+/// The Python of the options, which has pip.
+fn python(options: &Options) -> Result<PathBuf, ServerError> {
+    let name = options.text("python");
+    let path = match name.contains('/') {
+        true => Some(PathBuf::from(name)),
+        false => debian::program(name),
+    };
+    let has_pip = |python: &Path| {
+        let output = Command::new(python).args(["-c", "import pip"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    path.filter(|python| has_pip(python)).ok_or_else(|| ServerError::Missing {
+        what: format!("`{name}` is no Python that has pip"),
+        remedy:
+            "install them: sudo apt-get install python3-pip, or give a path: --set chdb.python=PATH"
+                .to_owned(),
+    })
+}

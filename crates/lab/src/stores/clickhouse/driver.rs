@@ -1,0 +1,284 @@
+//! ClickHouse, over its HTTP interface: a table is a MergeTree sorted by the key. The same driver
+//! reaches chDB, ClickHouse's engine in process, behind the lab's own HTTP server.
+//!
+//! An insert is acknowledged when its rows are a part of the table, which every query sees at once;
+//! parts are merged in the background. The part is with the system, and on disk when the system
+//! writes it, or before the acknowledgement (option `fsync`).
+//!
+//! Changes of rows (`ALTER TABLE … UPDATE`) rewrite parts and are not operations on rows: updates
+//! and single deletes are not supported. With several endpoints each is a shard ([`Ring`]). Left
+//! out: replicated and distributed tables, asynchronous inserts, and authentication.
+
+mod row_binary;
+mod statements;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use reqwest::Method;
+
+use self::statements::Statements;
+use crate::driver::http::Http;
+use crate::driver::ring::Ring;
+use crate::driver::{
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
+    StoreError, StoreSpec, TIMEOUT, within,
+};
+use crate::options::Known;
+use crate::row::{Row, Schema, Value};
+
+/// The first release whose `DROP TABLE … SYNC` waits until data is gone.
+const SYNC_RELEASE: u32 = 21;
+
+/// Characters of the server's message in an error: it may quote whole rows.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// Time between two attempts to merge all parts.
+const LOOK: Duration = Duration::from_millis(100);
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// The whole result is made before the response begins, so that an error has a status of its own.
+const PATH: &str = "/?wait_end_of_query=1";
+
+/// Its options.
+pub(crate) const OPTIONS: &[Known] = &[
+    TIMEOUT,
+    Known {
+        name: "order",
+        default: "",
+        help: "columns that rows are sorted by before the key, those that the table has, as timestamp:machine",
+    },
+    Known {
+        name: "fsync",
+        default: "no",
+        help: "yes: rows are on disk before they are acknowledged; needs release 20.10",
+    },
+];
+
+struct ClickHouse {
+    store: String,
+    /// What [`Driver::version`] begins with.
+    product: &'static str,
+    endpoints: Vec<String>,
+    timeout: Duration,
+    order: Vec<String>,
+    fsync: bool,
+    ring: Arc<Ring>,
+    nodes: Vec<Http>,
+}
+
+/// ClickHouse's own server.
+pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    open_product(spec, "ClickHouse")
+}
+
+/// The engine behind the lab's server.
+pub(crate) fn open_chdb(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    open_product(spec, "chDB (one query at a time), engine ClickHouse")
+}
+
+fn open_product(spec: &StoreSpec, product: &'static str) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = crate::driver::options(spec, OPTIONS)?;
+    let timeout = crate::driver::timeout(&options)?;
+    let nodes = Http::each(&spec.name, &spec.endpoints, timeout);
+    Ok(Arc::new(ClickHouse {
+        store: spec.name.clone(),
+        product,
+        endpoints: spec.endpoints.clone(),
+        timeout,
+        order: options.text("order").split(':').map(str::to_owned).collect(),
+        fsync: options.choice("fsync", &["no", "yes"])? == "yes",
+        ring: Arc::new(Ring::new(nodes.len())),
+        nodes,
+    }))
+}
+
+#[async_trait]
+impl Driver for ClickHouse {
+    fn abilities(&self) -> &'static [Ability] {
+        &[Ability::Insert, Ability::InsertMany, Ability::Read, Ability::Scan, Ability::Count]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        let mut versions = try_join_all(self.nodes.iter().map(release)).await?;
+        versions.dedup();
+        Ok(format!("{} {}", self.product, versions.join("; ")))
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &["ClickHouse 18.16.", "chDB (one query at a time), engine ClickHouse 26.9."]
+    }
+
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
+        let statements = Statements::new(schema);
+        let create = statements.create(&self.order, self.fsync);
+        for node in &self.nodes {
+            let release = release(node).await?;
+            let year = release.split('.').next().and_then(|year| year.parse::<u32>().ok());
+            let waits = year.is_some_and(|year| year >= SYNC_RELEASE);
+            maintain(node, statements.drop(waits)).await?;
+            maintain(node, create.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Acknowledged rows are visible and in files: only merging is left to do.
+    async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError> {
+        if settle != Settle::Compacted {
+            return Ok(());
+        }
+        let statements = Statements::new(schema);
+        let merged = try_join_all(self.nodes.iter().map(|node| merged(node, &statements)));
+        within(&self.store, MAINTENANCE_TIMEOUT, merged).await.map(|_| ())
+    }
+
+    /// The size of the parts that are in use; files of merged parts may stay for some minutes more.
+    async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
+        let query = Statements::new(schema).parts("sum(bytes_on_disk)");
+        let bytes = self.nodes.iter().map(|node| number(node, query.clone()));
+        Ok(Some(try_join_all(bytes).await?.into_iter().sum()))
+    }
+
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
+        let (store, ring, schema) = (self.store.clone(), self.ring.clone(), schema.clone());
+        let statements = Statements::new(&schema);
+        try_join_all(nodes.iter().map(|node| ask(node, statements.nothing()))).await?;
+        Ok(Box::new(Connection { store, ring, nodes, schema, statements }))
+    }
+}
+
+async fn release(node: &Http) -> Result<String, StoreError> {
+    let version = ask(node, "SELECT version() FORMAT RowBinary").await?;
+    row_binary::text(&version).map_err(|reason| node.answer(reason))
+}
+
+/// Merges all parts of a table into one. The server may refuse silently while it merges already.
+async fn merged(node: &Http, statements: &Statements) -> Result<(), StoreError> {
+    while number(node, statements.parts("count()")).await? > 1 {
+        maintain(node, statements.optimize()).await?;
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+async fn number(node: &Http, query: String) -> Result<u64, StoreError> {
+    let bytes = ask(node, query).await?;
+    row_binary::number(&bytes).map_err(|reason| node.answer(reason))
+}
+
+async fn ask(node: &Http, query: impl Into<reqwest::Body>) -> Result<Vec<u8>, StoreError> {
+    let reply = node.send(Method::POST, PATH, TEXT, query).await?;
+    match reply.status {
+        200 => Ok(reply.body),
+        status => Err(node.refused(refusal(status, &reply.body))),
+    }
+}
+
+async fn maintain(node: &Http, statement: String) -> Result<(), StoreError> {
+    let reply = node.send_within(MAINTENANCE_TIMEOUT, Method::POST, PATH, TEXT, statement).await?;
+    match reply.status {
+        200 => Ok(()),
+        status => Err(node.refused(refusal(status, &reply.body))),
+    }
+}
+
+/// The store's error message; for kinds with a remedy it begins with the remedy.
+fn refusal(status: u16, body: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(body).chars().take(MESSAGE_CHARS_MAX).collect();
+    let words = format!("status {status}: {}", text.trim());
+    let remedy = [
+        ("Too many parts", "it merges more slowly than inserts arrive, insert more rows at once"),
+        ("Memory limit", "raise the option memory_mb of the server"),
+        ("Unknown setting fsync_after_insert", "fsync=yes needs release 20.10 or later"),
+        ("No space left", "its disk is full, free some"),
+    ];
+    match remedy.iter().find(|(sign, _)| text.contains(sign)) {
+        Some((_, remedy)) => format!("{remedy}: {words}"),
+        None => words,
+    }
+}
+
+struct Connection {
+    store: String,
+    ring: Arc<Ring>,
+    nodes: Vec<Http>,
+    schema: Schema,
+    statements: Statements,
+}
+
+#[async_trait]
+impl Session for Connection {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        match operation {
+            Operation::Insert(row) => {
+                self.insert(self.node(&row.key), &[row]).await?;
+                Ok(Answer::Done)
+            }
+            Operation::InsertMany(rows) => {
+                let split = self.ring.split(rows);
+                let nodes = self.nodes.iter().zip(&split);
+                try_join_all(nodes.map(|(node, rows)| self.insert(node, rows))).await?;
+                Ok(Answer::Done)
+            }
+            Operation::Read { key } => {
+                let rows = self.rows(self.node(key), self.statements.read(key)).await?;
+                Ok(Answer::Row(rows.into_iter().next()))
+            }
+            Operation::Scan { from, rows_max } => {
+                let query = self.statements.scan(from, *rows_max);
+                let parts = self.nodes.iter().map(|node| self.rows(node, query.clone()));
+                Ok(Answer::Rows(crate::driver::merged(try_join_all(parts).await?, *rows_max)))
+            }
+            Operation::Count { conditions } => {
+                let query = self.statements.count(conditions);
+                let counts = self.nodes.iter().map(|node| number(node, query.clone()));
+                Ok(Answer::Count(try_join_all(counts).await?.into_iter().sum()))
+            }
+            _ => {
+                let (store, ability) = (self.store.clone(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
+            }
+        }
+    }
+}
+
+impl Connection {
+    fn node(&self, key: &Value) -> &Http {
+        &self.nodes[self.ring.shard(key)]
+    }
+
+    async fn insert(&self, node: &Http, rows: &[&Row]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        ask(node, self.statements.insert(rows)).await.map(|_| ())
+    }
+
+    async fn rows(&self, node: &Http, query: String) -> Result<Vec<Row>, StoreError> {
+        let bytes = ask(node, query).await?;
+        row_binary::rows(&self.schema, &bytes).map_err(|reason| node.answer(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_begin_with_their_remedy() {
+        for (body, begin) in [
+            (&b"Code: 252, Too many parts (300)."[..], "it merges more slowly"),
+            (b"Memory limit (for query) exceeded", "raise the option memory_mb"),
+            (b"Code: 60, no such table\n", "status 500: Code: 60, no such table"),
+            (b"\xff", "status 500: \u{fffd}"),
+        ] {
+            let words = refusal(500, body);
+            assert!(words.starts_with(begin), "{words}");
+        }
+        assert!(refusal(500, &[b'x'; 10_000]).len() < 600);
+    }
+}

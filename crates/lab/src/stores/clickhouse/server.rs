@@ -1,0 +1,126 @@
+//! The ClickHouse server of the system's package, which on Debian 12 is a release of 2018. Several
+//! nodes are independent servers: the driver's shards.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use async_trait::async_trait;
+
+use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
+
+pub(crate) struct ClickHouse;
+
+#[async_trait]
+impl Server for ClickHouse {
+    fn name(&self) -> &'static str {
+        "clickhouse"
+    }
+
+    fn options(&self) -> &'static [Known] {
+        &[
+            Known { name: "port", default: "18123", help: "of the first node; the others follow" },
+            Known { name: "memory_mb", default: "1024", help: "limit of all queries, MiB" },
+            Known { name: "cache_mb", default: "256", help: "limit of its cache of marks, MiB" },
+            Known {
+                name: "max_connections",
+                default: "250",
+                help: "connections of all generators together",
+            },
+        ]
+    }
+
+    fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {
+        match debian::program("clickhouse-server") {
+            Some(_) => Ok(()),
+            None => debian::install(site, &["clickhouse-server"], say),
+        }
+    }
+
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
+        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let memory = options.number("memory_mb", 64_u64, 1 << 20)? << 20;
+        let cache = options.number("cache_mb", 1_u64, 1 << 20)? << 20;
+        let connections = options.number("max_connections", 1_u32, 10_000)?;
+        let program = debian::program("clickhouse-server");
+        let program = program.unwrap_or_else(|| "clickhouse-server".into());
+        let limits = [
+            element("max_memory_usage", memory),
+            element("max_memory_usage_for_all_queries", memory),
+        ];
+        let settings = [
+            element("mark_cache_size", cache),
+            element("max_concurrent_queries", connections),
+            element("max_connections", connections),
+        ];
+        let node = |index: u32| {
+            let port = first + index as u16;
+            let name = format!("clickhouse{}", index + 1);
+            let data = site.data.join(&name);
+            let conf = data.join("conf");
+            let path = format!("{}/", data.join("store").display());
+            let mut elements = vec![
+                "<logger><level>warning</level><console>1</console></logger>".to_owned(),
+                element("listen_host", Ipv4Addr::LOCALHOST),
+                element("http_port", port),
+                element("path", &path),
+                element("tmp_path", format!("{path}tmp/")),
+                element("users_config", conf.join("users.xml").display()),
+                element("default_profile", "default"),
+                element("default_database", "default"),
+                element("timezone", "UTC"),
+                // More than the pauses of a study, after which connections are used again.
+                element("keep_alive_timeout", 600),
+            ];
+            elements.extend(settings.clone());
+            let config = conf.join("config.xml");
+            let arguments = [format!("--config-file={}", config.display())];
+            Node {
+                endpoint: format!("127.0.0.1:{port}"),
+                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+                files: vec![
+                    (config, document(&elements)),
+                    (conf.join("users.xml"), users(&limits)),
+                ],
+                launch: Launch::new(&program, arguments),
+                configuration: limits.iter().chain(&settings).cloned().collect(),
+                name,
+                data,
+            }
+        };
+        Ok((0..nodes).map(node).collect())
+    }
+
+    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+        crate::servers::driver_answers(self.name(), node).await
+    }
+}
+
+fn element(name: &str, value: impl std::fmt::Display) -> String {
+    let value = value.to_string().replace('&', "&amp;").replace('<', "&lt;");
+    format!("<{name}>{value}</{name}>")
+}
+
+fn document(elements: &[String]) -> String {
+    format!("<yandex>\n{}\n</yandex>\n", elements.join("\n"))
+}
+
+/// One user, without a password, from this machine only.
+fn users(limits: &[String]) -> String {
+    let user = "<password></password><networks><ip>127.0.0.1</ip></networks>\
+                <profile>default</profile><quota>default</quota>";
+    document(&[
+        format!("<profiles><default>{}</default></profiles>", limits.join("")),
+        format!("<users><default>{user}</default></users>"),
+        "<quotas><default></default></quotas>".to_owned(),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_text_in_xml() {
+        assert_eq!(element("path", "/a&b<c>/"), "<path>/a&amp;b&lt;c>/</path>");
+    }
+}
