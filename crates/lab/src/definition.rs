@@ -17,11 +17,12 @@ use crate::workload::{Workload, WorkloadError, ycsb};
 mod property_file;
 
 /// The studies that come with the program: name, text.
-pub const STUDIES: [(&str, &str); 4] = [
+pub const STUDIES: [(&str, &str); 5] = [
     ("study1", include_str!("../studies/study1.toml")),
     ("ycsb", include_str!("../studies/ycsb.toml")),
     ("apm", include_str!("../studies/apm.toml")),
     ("logstores", include_str!("../studies/logstores.toml")),
+    ("containers", include_str!("../studies/containers.toml")),
 ];
 
 /// A study, at one scale.
@@ -38,13 +39,19 @@ pub struct Study {
     pub about: String,
     /// The stores that are measured by default.
     pub stores: Vec<String>,
-    /// The price of one server machine per hour, for the cost of a run; in a currency that the
-    /// report does not name.
+    /// The price of one server machine per hour, for the cost of a run.
     #[serde(default)]
     pub price_per_machine_hour: Option<f64>,
     /// A load of logs and prices, for the cost of a month.
     #[serde(default)]
     pub bill: Option<Bill>,
+    /// The machine, the currency and the date of the price, in words.
+    #[serde(default)]
+    pub price_of: Option<String>,
+    /// Options of servers, by the name of an instance: those of `lxc` are for `redis@lxc` and for
+    /// every other store of that instance. Options of the command line override them.
+    #[serde(default, rename = "instance")]
+    pub instances: BTreeMap<String, BTreeMap<String, String>>,
     /// Columns of tables, by a name that data sets refer to.
     pub columns: BTreeMap<String, Vec<Column>>,
     /// Data that experiments work on.
@@ -112,6 +119,10 @@ pub struct Experiment {
     pub title: String,
     /// What its figure shows, in a sentence or two.
     pub about: String,
+    /// Its name in the figures of papers, where the workload alone does not tell it: see
+    /// [`Table::subject`](crate::reference::Table::subject).
+    #[serde(default)]
+    pub subject: Option<String>,
     /// The table it works on.
     pub dataset: String,
     /// Whether the table is created again for each trial, because the trial changes it.

@@ -236,6 +236,13 @@ pub struct StoreSpec {
     pub options: BTreeMap<String, String>,
 }
 
+impl StoreSpec {
+    /// The name of its servers: the store, or the instance of it, with which the label begins.
+    pub fn server(&self) -> &str {
+        self.label.split(' ').next().unwrap_or(&self.name)
+    }
+}
+
 /// How far a store must have processed what it acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

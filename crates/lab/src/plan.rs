@@ -21,15 +21,31 @@ const LIMIT_S: f64 = 3.0;
 pub struct StoreChoice {
     /// Name of the driver.
     pub name: String,
+    /// The instance of its servers, if it has several in the run.
+    pub instance: Option<String>,
     /// Options of the driver.
     pub options: BTreeMap<String, String>,
 }
 
 impl StoreChoice {
-    /// Parses `cassandra` or `cassandra+index=none+consistency=quorum`.
+    /// Parses `cassandra`, `cassandra+index=none+consistency=quorum`, or, for one of several
+    /// instances of the servers, `cassandra@lxc+index=none`.
     pub fn parse(text: &str) -> Result<StoreChoice, String> {
         let mut parts = text.split('+');
-        let name = parts.next().unwrap_or_default().to_owned();
+        let server = parts.next().unwrap_or_default();
+        let (name, instance) = match server.split_once('@') {
+            None => (server, None),
+            Some((name, instance)) => (name, Some(instance.to_owned())),
+        };
+        let plain = |name: &str| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        };
+        if let Some(instance) = instance.as_ref().filter(|instance| !plain(instance)) {
+            return Err(format!(
+                "`{instance}` in `{text}` is no name of an instance; it has small letters and digits, as cassandra@lxc"
+            ));
+        }
+        let name = name.to_owned();
         let mut options = BTreeMap::new();
         for part in parts {
             let (option, value) = part.split_once('=').ok_or_else(|| {
@@ -39,13 +55,19 @@ impl StoreChoice {
             })?;
             options.insert(option.to_owned(), value.to_owned());
         }
-        Ok(StoreChoice { name, options })
+        Ok(StoreChoice { name, instance, options })
+    }
+
+    /// The name of its servers: that of the driver, with the instance.
+    pub fn server(&self) -> String {
+        let instance = self.instance.as_ref().map(|instance| format!("@{instance}"));
+        self.name.clone() + &instance.unwrap_or_default()
     }
 
     /// Its label in reports.
     pub fn label(&self) -> String {
         let options = self.options.iter().map(|(option, value)| format!(" {option}={value}"));
-        self.name.clone() + &options.collect::<String>()
+        self.server() + &options.collect::<String>()
     }
 }
 
@@ -205,7 +227,7 @@ impl Maker<'_> {
             // Rows that are lost are not a matter of the generator's speed.
             return None;
         }
-        let store = StoreChoice { name: NULL.into(), options: BTreeMap::new() };
+        let store = StoreChoice { name: NULL.into(), instance: None, options: BTreeMap::new() };
         let work = match (&self.experiment.real_time, &self.experiment.workload) {
             // At its own rate: what is measured of it is a time.
             (Some(real_time), _) => Work::RealTime(real_time.clone()),
@@ -232,10 +254,8 @@ impl Maker<'_> {
             options.get(&store.name).cloned().unwrap_or_default()
         };
         let shared = of(&self.experiment.options).into_iter().chain(of(self.options));
-        let used = StoreChoice {
-            name: store.name.clone(),
-            options: shared.chain(store.options.clone()).collect(),
-        };
+        let used =
+            StoreChoice { options: shared.chain(store.options.clone()).collect(), ..store.clone() };
         if !used.options.is_empty() {
             // Variants of one store are measured in turn on the same servers: each has tables of
             // its own.
@@ -353,8 +373,9 @@ mod tests {
         assert_eq!((first.trial.role, &*first.trial.store.name), (Role::Limit, NULL));
         let Work::Load { load, .. } = &first.trial.work else { panic!() };
         assert_eq!((load.seconds, load.target_per_s), (Some(LIMIT_S), None));
-        assert_eq!(steps[1].name, "0002-a-redis-n1-t1000-r01");
-        let Work::Load { load, .. } = &steps[1].trial.work else { panic!() };
+        assert_eq!(steps[1].name, "0002-load-redis-n1-r01");
+        let targeted = steps.iter().find(|step| step.name.ends_with("-a-redis-n1-t1000-r01"));
+        let Work::Load { load, .. } = &targeted.unwrap().trial.work else { panic!() };
         assert_eq!(load.target_per_s, Some(1_000.0));
     }
 
@@ -381,5 +402,10 @@ mod tests {
         assert_eq!(choice.label(), "cassandra consistency=one index=none");
         assert_eq!(file_name(&choice), "cassandra-consistency-one-index-none");
         assert!(StoreChoice::parse("redis+aof").unwrap_err().contains("STORE+OPTION=VALUE"));
+        let choice = StoreChoice::parse("redis@lxc+scans=off").unwrap();
+        assert_eq!((&*choice.name, &*choice.server()), ("redis", "redis@lxc"));
+        assert_eq!(choice.label(), "redis@lxc scans=off");
+        assert!(StoreChoice::parse("redis@").unwrap_err().contains("cassandra@lxc"));
+        assert!(StoreChoice::parse("redis@../x").unwrap_err().contains("small letters"));
     }
 }

@@ -326,7 +326,7 @@ impl<'a> Runner<'a> {
             return Ok(Some(end));
         }
         let failed = |message: String| ended(Outcome::Failed { message }, end.seconds);
-        let up = match self.up(&trial.store.name, trial.nodes).await? {
+        let up = match self.up(trial.store.server(), trial.nodes).await? {
             Ok(up) => up,
             Err(message) => {
                 return failed(format!("it did not start again after it was killed: {message}"));
@@ -410,7 +410,7 @@ impl<'a> Runner<'a> {
         let failed = |message: String| Ok(Ready::Not(Outcome::Failed { message }));
         let up = match trial.store.name == NULL {
             true => None,
-            false => match self.up(&trial.store.name, trial.nodes).await? {
+            false => match self.up(trial.store.server(), trial.nodes).await? {
                 Ok(up) => Some(up),
                 Err(message) => return failed(message),
             },
@@ -489,7 +489,7 @@ impl<'a> Runner<'a> {
         };
         let name = &trial.store.name;
         let kind = stores::find(name).expect("its driver is open");
-        let server = self.fleet.server_options(name);
+        let server = self.fleet.server_options(trial.store.server());
         self.run.stores.push(StoreInfo {
             label: trial.store.label.clone(),
             durability: kind.promise(&trial.store.options, server.as_ref()),

@@ -7,13 +7,18 @@
 //! started them; another command finds them with [`running`]. Data exists until [`wipe`], software
 //! until its directory is removed.
 //!
-//! Left out on purpose: other machines, service managers and containers. The lab can use servers
-//! that already run.
+//! One store may have several instances that run at the same time, such as `redis@host` and
+//! `redis@lxc`: each has data, options and ports of its own ([`shift_ports`]), and may be held by a
+//! control group or a container ([`isolation`]).
+//!
+//! Left out on purpose: other machines, service managers and images of containers. The lab can use
+//! servers that already run.
 
 pub mod cli;
 pub(crate) mod debian;
 pub(crate) mod go;
 pub mod home;
+pub mod isolation;
 pub mod maven;
 pub mod process;
 
@@ -30,6 +35,7 @@ use crate::driver::StoreSpec;
 use crate::options::{Known, OptionError, Options};
 use crate::stores::STORES;
 pub use home::{Home, Site};
+use isolation::Settings;
 pub use process::{Launch, Process, Signal};
 
 /// Limit of the nodes of one store. More would not fit on one machine; a start with more is
@@ -130,7 +136,7 @@ struct Record {
 /// A store with running servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Its name.
+    /// Its name, or that of the instance: see [`store_of`].
     pub name: String,
     /// Its nodes or shards with their processes, in order; at least one.
     pub nodes: Vec<(Node, Process)>,
@@ -146,7 +152,7 @@ impl Running {
         let needed = find(&self.name).map(|server| server.driver_options(&nodes));
         let needed = needed.unwrap_or_default().into_iter();
         StoreSpec {
-            name: self.name.clone(),
+            name: store_of(&self.name).to_owned(),
             label: self.name.clone(),
             endpoints: nodes.iter().map(|node| node.endpoint.clone()).collect(),
             options: needed.map(|(name, value)| (name.to_owned(), value)).collect(),
@@ -304,9 +310,35 @@ pub fn names() -> Vec<&'static str> {
     servers().map(|server| server.name()).collect()
 }
 
-/// The server with this name.
+/// The store of an instance: what stands before the `@` of its name.
+pub fn store_of(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(store, _)| store)
+}
+
+/// Ports between two instances of a store: more than the nodes of one.
+const PORTS_APART: u16 = 100;
+
+/// Gives the ports that are not set to instance number `place`, from 0, of a store: the defaults,
+/// 100 higher for each earlier instance.
+pub fn shift_ports(
+    name: &str,
+    place: u16,
+    given: &mut BTreeMap<String, String>,
+) -> Result<(), ServerError> {
+    let is_port = |known: &&Known| known.name == "port" || known.name.ends_with("_port");
+    for known in find(name)?.options().iter().filter(is_port) {
+        let port = known.default.parse::<u16>().ok();
+        if let Some(port) = port.filter(|_| place > 0) {
+            let shifted = port.saturating_add(place.saturating_mul(PORTS_APART));
+            given.entry(known.name.to_owned()).or_insert_with(|| shifted.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// The server with this name, or of the store with this instance.
 pub fn find(name: &str) -> Result<&'static dyn Server, ServerError> {
-    let found = servers().find(|server| server.name() == name);
+    let found = servers().find(|server| server.name() == store_of(name));
     found.ok_or_else(|| ServerError::Unknown { name: name.to_owned() })
 }
 
@@ -318,13 +350,27 @@ pub async fn install(
     say: &Say,
 ) -> Result<(), ServerError> {
     let server = find(name)?;
-    let options = Options::read(name, server.options(), given)?;
+    let (settings, given) = Settings::split(name, given)?;
+    let options = Options::read(name, server.options(), &given)?;
     let (site, say) = (home.site(name), say.clone());
     blocking(move || {
         let _lock = site.lock(&say)?;
+        settings.install(&site, &say)?;
         server.install(&site, &options, &say)
     })
     .await
+}
+
+/// Refuses options that a server does not have, or whose value it does not accept. Software that is
+/// missing is no error: it is installed at the start.
+pub fn check(home: &Home, name: &str, given: &BTreeMap<String, String>) -> Result<(), ServerError> {
+    let server = find(name)?;
+    let (_, given) = Settings::split(name, given)?;
+    let options = Options::read(name, server.options(), &given)?;
+    match server.nodes(&home.site(name), &options, 1) {
+        Err(error @ ServerError::Option(_)) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Installs a store if necessary and starts its `nodes`; returns when every one of them gives a
@@ -338,13 +384,15 @@ pub async fn start(
     say: &Say,
 ) -> Result<Running, ServerError> {
     let server = find(name)?;
-    let options = Options::read(name, server.options(), given)?;
+    let (settings, own) = Settings::split(name, given)?;
+    let options = Options::read(name, server.options(), &own)?;
     if nodes == 0 || nodes > NODES_MAX {
         return Err(ServerError::Nodes { name: name.to_owned(), nodes });
     }
     install(home, name, given, say).await?;
     let site = home.site(name);
-    let planned = server.nodes(&site, &options, nodes)?;
+    let mut planned = server.nodes(&site, &options, nodes)?;
+    planned.iter_mut().for_each(|node| settings.apply(&site, node));
     assert_eq!(planned.len(), nodes as usize, "one plan for each node");
     let _lock = lock(&site, say).await?;
     let old = alive(&site)?;
@@ -570,6 +618,9 @@ async fn stop_all(server: &dyn Server, site: &Site, say: &Say) -> Result<(), Ser
             if !gone(&record.process, Duration::from_secs(10)).await {
                 return Err(ServerError::Immortal { node: name.clone(), pid: record.process.pid });
             }
+        }
+        if let Some(isolation) = record.node.launch.isolation.clone() {
+            blocking(move || isolation.release()).await;
         }
         let path = site.record_of(&record.node.name);
         std::fs::remove_file(&path).map_err(io(&path))?;

@@ -100,6 +100,61 @@ async fn what_was_started_is_found_left_alone_and_stopped() {
     servers::stop(&place.home, "redis", &say()).await.unwrap();
 }
 
+/// Two instances of one store run at the same time, one in a control group and one in a container,
+/// both within the same limits.
+#[tokio::test]
+async fn instances_run_beside_each_other_within_their_limits() {
+    if !rustix::process::geteuid().is_root() {
+        println!("not tested: control groups and containers need root");
+        return;
+    }
+    let place = Place::new();
+    for (at, container) in ["cgroup", "lxc"].into_iter().enumerate() {
+        let name = format!("redis@{container}");
+        let given = [
+            ("port", (place.port + at as u16).to_string()),
+            ("container", container.to_owned()),
+            ("cpus", "0.5".to_owned()),
+            ("memory", "200m".to_owned()),
+            ("cores", "0".to_owned()),
+        ];
+        let given: BTreeMap<String, String> =
+            given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let started = servers::start(&place.home, &name, 1, &given, &say()).await.unwrap();
+        let again = servers::start(&place.home, &name, 1, &given, &say()).await.unwrap();
+        assert_eq!(again.nodes, started.nodes, "{name} runs as wanted");
+        let spec = started.spec();
+        assert_eq!((&*spec.name, &*spec.label, spec.server()), ("redis", &*name, &*name));
+        let version = lab::driver::open(&spec).unwrap().version().await.unwrap();
+        assert!(version.starts_with("Redis "), "{version}");
+        let configuration = started.configuration();
+        assert!(configuration.contains(&"memory: 200m".to_owned()), "{configuration:?}");
+        let pids = started.pids();
+        let status = |pid: &u32, name: &str| {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let server = pids.iter().find(|pid| status(pid, "Name:")[0].starts_with("redis")).unwrap();
+        assert_eq!(status(server, "Cpus_allowed_list:"), ["0"], "{name}");
+        // Its number within a container is another one.
+        assert_eq!(status(server, "NSpid:").len() > 1, container == "lxc", "{name}");
+        let groups = std::fs::read_to_string(format!("/proc/{server}/cgroup")).unwrap();
+        assert!(groups.contains("loginson-lab-"), "{name}: {groups}");
+        let other = BTreeMap::from([("container".to_owned(), "none".to_owned())]);
+        let error = servers::start(&place.home, &name, 1, &other, &say()).await.unwrap_err();
+        assert!(matches!(error, ServerError::Different { .. }), "{error}");
+    }
+    for container in ["cgroup", "lxc"] {
+        let name = format!("redis@{container}");
+        let running = servers::running(&place.home, &name).unwrap().expect("the other was started");
+        let pids = running.pids();
+        servers::wipe(&place.home, &name, Logs::Remove, &say()).await.unwrap();
+        assert!(pids.iter().all(|pid| servers::Process::of(*pid).is_none_or(|p| !p.alive())));
+        assert_eq!(servers::running(&place.home, &name).unwrap(), None);
+    }
+}
+
 #[tokio::test]
 async fn data_is_there_after_a_stop() {
     let place = Place::new();

@@ -14,12 +14,12 @@ use crate::driver::durability::{Durability, Level};
 use crate::driver::{self, OpenError};
 use crate::fleet::Fleet;
 use crate::generate::{GeneratorArgs, Generators};
-use crate::options::{OptionPairs, Options};
+use crate::options::OptionPairs;
 use crate::plan::{Choices, StoreChoice, plan};
 use crate::results::{Directory, FORMAT, Run};
 use crate::run::{Runner, now};
 use crate::scale::Scale;
-use crate::servers::{self, Home, ServerError};
+use crate::servers::{self, Home};
 use crate::stores;
 
 /// The arguments of a run.
@@ -35,9 +35,9 @@ pub struct RunArgs {
     /// Sizes of the paper, sizes for minutes on 2 cores, or sizes for seconds
     #[arg(long, value_enum, default_value = "small")]
     scale: Scale,
-    /// The stores, optionally with options of their drivers:
-    /// postgres,cassandra,cassandra+index=none [default: those of the study]
-    #[arg(long, value_delimiter = ',', value_name = "STORE[+OPTION=VALUE]")]
+    /// The stores, optionally with options of their drivers, or with several instances of their
+    /// servers: postgres,cassandra+index=none,redis@host,redis@lxc [default: those of the study]
+    #[arg(long, value_delimiter = ',', value_name = "STORE[@INSTANCE][+OPTION=VALUE]")]
     stores: Vec<String>,
     /// Only these experiments [default: all]
     #[arg(long, value_delimiter = ',')]
@@ -94,7 +94,7 @@ impl RunArgs {
             if stores::find(&store.name).is_none() {
                 return Err(OpenError::Unknown { name: store.name.clone() }.into());
             }
-            if !self.external().contains_key(&store.name) {
+            if !self.external().contains_key(&store.server()) {
                 servers::find(&store.name)?;
             }
             if stores[..at].contains(store) {
@@ -165,9 +165,12 @@ impl RunArgs {
         self.endpoints.iter().map(|(store, list)| (store.clone(), split(list))).collect()
     }
 
-    /// The options of servers, by store.
+    /// The options of servers, by the name of the servers: those of the command line for an instance,
+    /// else those for the store, else those of the study for the instance, else those of the
+    /// durability asked for.
     fn settings(
         &self,
+        study: &Study,
         stores: &[StoreChoice],
     ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
@@ -177,11 +180,42 @@ impl RunArgs {
             })?;
             settings.entry(store.to_owned()).or_default().insert(option.to_owned(), value.clone());
         }
-        for (store, level) in self.durability(stores)? {
-            for (option, value) in pairs(level.server) {
-                let of_store = settings.entry(store.clone()).or_default();
-                of_store.entry(option).or_insert(value);
+        let levels = self.durability(stores)?;
+        let external = self.external();
+        let mut servers: Vec<String> = Vec::new();
+        let given = std::mem::take(&mut settings);
+        for store in stores {
+            let server = store.server();
+            if servers.contains(&server) {
+                continue;
             }
+            let is_ours = !external.contains_key(&server);
+            let place = servers.iter().filter(|name| servers::store_of(name) == store.name).count();
+            // The first that has an option decides.
+            let instance = store.instance.as_ref().filter(|_| is_ours);
+            let of_level = levels.get(&store.name).map(|level| pairs(level.server));
+            let sources = [
+                given.get(&server).cloned(),
+                given.get(&store.name).cloned(),
+                instance.and_then(|name| study.instances.get(name)).cloned(),
+                of_level,
+            ];
+            let mut options = BTreeMap::new();
+            for (option, value) in sources.into_iter().flatten().flatten() {
+                options.entry(option).or_insert(value);
+            }
+            if is_ours {
+                servers::shift_ports(&store.name, u16::try_from(place)?, &mut options)?;
+            }
+            if !options.is_empty() {
+                settings.insert(server.clone(), options);
+            }
+            servers.push(server);
+        }
+        if let Some(name) = given.keys().find(|name| {
+            stores.iter().all(|store| store.server() != **name && store.name != **name)
+        }) {
+            bail!("--set {name}.…: {name} is not measured in this run");
         }
         Ok(settings)
     }
@@ -190,7 +224,7 @@ impl RunArgs {
     /// otherwise a long run would fail at its first use of them.
     fn check(&self, study: &Study, home: &Home) -> anyhow::Result<()> {
         let stores = self.stores(study)?;
-        let (settings, external) = (self.settings(&stores)?, self.external());
+        let (settings, external) = (self.settings(study, &stores)?, self.external());
         for step in plan(study, &stores, &self.choices(study)?) {
             let mut spec = step.trial.store;
             if spec.endpoints.is_empty() {
@@ -202,16 +236,7 @@ impl RunArgs {
             if external.contains_key(name) {
                 bail!("{name} runs already: its own configuration has the options of its server");
             }
-            if stores.iter().all(|store| store.name != *name) {
-                bail!("--set {name}.…: {name} is not measured in this run");
-            }
-            let server = servers::find(name)?;
-            let options = Options::read(name, server.options(), given)?;
-            // What is missing is installed at the start.
-            if let Err(error @ ServerError::Option(_)) = server.nodes(&home.site(name), &options, 1)
-            {
-                return Err(error.into());
-            }
+            servers::check(home, name, given)?;
         }
         Ok(())
     }
@@ -293,7 +318,8 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     let mut shown = Shown::new();
     let servers = directory.path().join("servers");
     let home = home.apart(&servers)?;
-    let mut fleet = Fleet::new(home, args.external(), args.settings(&stores)?, shown.sayer());
+    let mut fleet =
+        Fleet::new(home, args.external(), args.settings(&study, &stores)?, shown.sayer());
     let generators = Generators::start(&args.generators).await?;
     let stop = stop_on_ctrl_c();
     let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop);
@@ -340,9 +366,16 @@ fn remove_data(servers: &Path) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     };
-    for store in servers::names() {
-        let store = servers.join(store);
-        for part in ["data", "run"].map(|part| store.join(part)) {
+    let entries = match std::fs::read_dir(servers) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(|| servers.display().to_string())?,
+    };
+    for entry in entries {
+        let store = entry.with_context(|| servers.display().to_string())?;
+        if servers::find(&store.file_name().to_string_lossy()).is_err() {
+            continue;
+        }
+        for part in ["data", "run"].map(|part| store.path().join(part)) {
             removed(std::fs::remove_dir_all(&part), &part)?;
         }
     }
@@ -417,7 +450,7 @@ mod tests {
             let text = definition::text("study1", &[]).unwrap();
             let study = Study::parse("study1", &text, args.scale).unwrap();
             let stores = args.stores(&study).unwrap();
-            (args.settings(&stores).unwrap(), args.choices(&study).unwrap().options)
+            (args.settings(&study, &stores).unwrap(), args.choices(&study).unwrap().options)
         };
         let (settings, options) = given("each");
         assert_eq!(settings["redis"]["appendfsync"], "always");

@@ -40,6 +40,8 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
         stores: ["postgres", "cassandra", "redis"].map(str::to_owned).to_vec(),
         price_per_machine_hour: None,
         bill: None,
+        price_of: None,
+        instances: BTreeMap::new(),
         columns: BTreeMap::from([(schema.table.clone(), schema.columns)]),
         datasets: vec![Dataset {
             name: schema.table.clone(),
@@ -61,6 +63,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
         experiments: vec![Experiment {
             title: format!("Workload {name}"),
             about: "Rate and latency of each operation.".into(),
+            subject: None,
             dataset: schema.table,
             fresh: inserts,
             workload: Some(workload(Phase::Run)),

@@ -70,8 +70,9 @@ pub fn cost(document: &mut Document, summary: &Summary) {
     let Some(price) = summary.price_per_machine_hour else { return };
     let mut table = Table::new(
         format!(
-            "Cost of the servers' machines at {} for a machine and hour, in the currency of the definition",
-            plain(price)
+            "Cost of the servers' machines at {} for a machine and hour ({}), one machine for each node",
+            plain(price),
+            summary.price_of.as_deref().unwrap_or("in the currency of the definition")
         ),
         &[
             "experiment and store",
@@ -102,6 +103,10 @@ pub fn cost(document: &mut Document, summary: &Summary) {
     }
     if !table.rows.is_empty() {
         document.heading("Cost");
+        document.text(
+            "The cost of operations follows from the rate that was reached. Under a rate that was asked for it says what such a load \
+             costs, not what the machine could do for the money.",
+        );
         document.table(table.compact());
     }
 }

@@ -10,7 +10,9 @@ use super::costs;
 use super::document::{Block, Document, Table};
 use super::doubts::{self, GENERATOR_SHARE_MAX, OTHERS_SHARE_MAX, doubts};
 use super::gigabyte;
+use super::instances;
 use super::number::{bytes, percent, ratio};
+use super::papers;
 use super::samples;
 use super::summary::{Experiment, Summary};
 use super::tables;
@@ -34,6 +36,9 @@ pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
     gigabyte::gigabyte(&mut document, summary);
     costs::loads(&mut document, summary);
     costs::cost(&mut document, summary);
+    if let Some(reference) = reference {
+        papers::section(&mut document, summary, reference);
+    }
     methods(&mut document, reference);
     threats(&mut document, summary);
     setup(&mut document, summary);
@@ -223,6 +228,7 @@ fn chapter(
         );
     }
     document.table(tables::ranking(summary, experiment, reference));
+    document.table(instances::comparison(experiment, reference));
     document.list(doubts::sentences(&doubts(experiment, summary.run.machine.cores)));
     charts::experiment(document, experiment, colours);
     let mut inner = Document::default();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::ReportError;
+use super::{PERCENTILES, ReportError};
 use crate::definition::Bill;
 use crate::driver::Ability;
 use crate::histogram;
@@ -39,6 +39,8 @@ pub struct Summary {
     pub price_per_machine_hour: Option<f64>,
     /// The load and the prices for the cost of a month, if the definition has them.
     pub bill: Option<Bill>,
+    /// What the price is of.
+    pub price_of: Option<String>,
 }
 
 /// The trials of one experiment.
@@ -52,6 +54,8 @@ pub struct Experiment {
     pub about: String,
     /// The work, by its name in the figures of papers.
     pub subject: String,
+    /// Whether the definition names the subject.
+    named: bool,
     /// The measure that ranks its stores.
     pub measure: Measure,
     /// Whether its trials only load data for others.
@@ -105,6 +109,8 @@ pub struct Repetition {
     pub series: Vec<Second>,
     /// Resources by process.
     pub usage: BTreeMap<String, Usage>,
+    /// Latencies of all operations at [`PERCENTILES`], ms; `None` if there are none.
+    pub percentiles_ms: Option<[f64; PERCENTILES.len()]>,
     /// Values of the whole trial.
     pub values: BTreeMap<String, f64>,
     /// Notes.
@@ -148,6 +154,8 @@ pub struct Usage {
     pub memory_bytes: Vec<u64>,
     /// Bytes read from disk and written to it, per second.
     pub disk_bytes: Vec<u64>,
+    /// Bytes written to disk, per second.
+    pub disk_write_bytes_each: Vec<u64>,
     /// Network bytes, per second.
     pub network_bytes_each: Vec<u64>,
     /// Peak resident memory.
@@ -173,6 +181,7 @@ impl Usage {
         self.cpu.truncate(whole);
         self.memory_bytes.truncate(whole);
         self.disk_bytes.truncate(whole);
+        self.disk_write_bytes_each.truncate(whole);
         self.network_bytes_each.truncate(whole);
     }
 
@@ -180,8 +189,12 @@ impl Usage {
         let at = resource.second as usize;
         if self.cpu.len() <= at {
             self.cpu.resize(at + 1, 0.0);
-            for each in [&mut self.memory_bytes, &mut self.disk_bytes, &mut self.network_bytes_each]
-            {
+            for each in [
+                &mut self.memory_bytes,
+                &mut self.disk_bytes,
+                &mut self.disk_write_bytes_each,
+                &mut self.network_bytes_each,
+            ] {
                 each.resize(at + 1, 0);
             }
         }
@@ -190,6 +203,7 @@ impl Usage {
         self.interrupts_s += resource.interrupts_s;
         self.memory_bytes[at] += resource.memory_bytes;
         self.disk_bytes[at] += resource.disk_read_bytes + resource.disk_write_bytes;
+        self.disk_write_bytes_each[at] += resource.disk_write_bytes;
         self.network_bytes_each[at] += resource.network_bytes;
         self.memory_bytes_peak = self.memory_bytes_peak.max(resource.memory_bytes);
         self.disk_read_bytes += resource.disk_read_bytes;
@@ -211,7 +225,25 @@ pub enum Measure {
     Latency(String),
     /// A value of the whole trial; less is better.
     Value(String),
+    /// The latency of all operations at this place of [`PERCENTILES`], ms.
+    Percentile(usize),
+    /// Processors that the servers use.
+    Processors(Over),
+    /// What the disks of the machine write, kB/s.
+    DiskWrites(Over),
 }
+
+/// The time over which a use of resources is a mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// The whole trial.
+    Trial,
+    /// The busiest interval of [`INTERVAL_S`]; the whole trial if it is shorter.
+    Interval,
+}
+
+/// Seconds of an interval in which the 2016 study sampled processors and disks.
+pub const INTERVAL_S: usize = 30;
 
 /// A peak of a single second would depend on where the second begins.
 pub const PEAK_SECONDS: usize = 3;
@@ -247,6 +279,24 @@ impl Measure {
             Measure::Peak => trial.peak().map(|(rate, _)| rate),
             Measure::Latency(label) => trial.labels.get(label)?.mean_ms,
             Measure::Value(name) => trial.values.get(name).copied(),
+            Measure::Percentile(at) => Some(trial.percentiles_ms?[*at]),
+            Measure::Processors(over) => {
+                let is_server = |name: &&String| *name != HOST && *name != GENERATOR;
+                let server = trial.usage.iter().find(|(name, _)| is_server(name))?.1;
+                match over {
+                    Over::Trial => server.cpu_mean(trial.seconds),
+                    Over::Interval => busiest(&server.cpu),
+                }
+            }
+            Measure::DiskWrites(over) => {
+                let host = trial.usage.get(HOST)?;
+                let kilobytes = |bytes: &u64| *bytes as f64 / 1000.0;
+                let each: Vec<f64> = host.disk_write_bytes_each.iter().map(kilobytes).collect();
+                match over {
+                    Over::Trial => mean(&each),
+                    Over::Interval => busiest(&each),
+                }
+            }
         }
     }
 
@@ -267,6 +317,15 @@ impl Measure {
                 Some((what, "ms")) => format!("{}, ms", what.replace('_', " ")),
                 _ => name.replace('_', " "),
             },
+            Measure::Percentile(at) => format!("{}% latency, ms", PERCENTILES[*at]),
+            Measure::Processors(Over::Trial) => "processors of the servers, mean".into(),
+            Measure::Processors(Over::Interval) => {
+                format!("processors of the servers, busiest {INTERVAL_S} s")
+            }
+            Measure::DiskWrites(Over::Trial) => "written to the disks, kB/s, mean".into(),
+            Measure::DiskWrites(Over::Interval) => {
+                format!("written to the disks, kB/s, busiest {INTERVAL_S} s")
+            }
         }
     }
 
@@ -275,7 +334,9 @@ impl Measure {
         match self {
             Measure::Throughput | Measure::Peak => " operations per second",
             Measure::Rows => " rows per second",
-            Measure::Latency(_) => " ms",
+            Measure::Latency(_) | Measure::Percentile(_) => " ms",
+            Measure::Processors(_) => " processors",
+            Measure::DiskWrites(_) => " kB/s",
             Measure::Value(name) if name.ends_with("_ms") => " ms",
             Measure::Value(_) => "",
         }
@@ -288,8 +349,19 @@ impl Measure {
             Measure::Rows => ("rows_per_s", None),
             Measure::Latency(label) => ("latency_ms", Some(label)),
             Measure::Value(name) => (name, None),
+            Measure::Percentile(_) => ("latency_ms_percentile", None),
+            Measure::Processors(Over::Trial) => ("cpu_percent", None),
+            Measure::Processors(Over::Interval) => ("cpu_percent_peak", None),
+            Measure::DiskWrites(Over::Trial) => ("disk_write_kb_per_s", None),
+            Measure::DiskWrites(Over::Interval) => ("disk_write_kb_per_s_peak", None),
         }
     }
+}
+
+/// The highest mean of an interval of [`INTERVAL_S`] values; of fewer, their mean.
+fn busiest(seconds: &[f64]) -> Option<f64> {
+    let whole = seconds.chunks_exact(INTERVAL_S).filter_map(mean);
+    whole.max_by(f64::total_cmp).or_else(|| mean(seconds))
 }
 
 impl Repetition {
@@ -442,7 +514,7 @@ impl Experiment {
     pub fn rate_measure(&self) -> Measure {
         match &self.measure {
             same @ (Measure::Peak | Measure::Value(_)) => same.clone(),
-            Measure::Throughput | Measure::Rows | Measure::Latency(_) => Measure::Throughput,
+            _ => Measure::Throughput,
         }
     }
 
@@ -524,6 +596,7 @@ impl Summary {
             trials,
             price_per_machine_hour: price,
             bill: definition.get("bill").and_then(|bill| bill.clone().try_into().ok()),
+            price_of: definition.get("price_of").and_then(toml::Value::as_str).map(str::to_owned),
         })
     }
 }
@@ -544,7 +617,8 @@ fn empty(trial: &Trial, definition: &toml::Table) -> Experiment {
         name: trial.experiment.clone(),
         title: text("title").unwrap_or_else(|| trial.experiment.clone()),
         about: text("about").unwrap_or_default(),
-        subject: subject(trial),
+        subject: text("subject").unwrap_or_else(|| subject(trial)),
+        named: text("subject").is_some(),
         measure: Measure::of_work(trial),
         prepares,
         writes: writes(trial),
@@ -567,7 +641,10 @@ impl Experiment {
         };
         if self.groups.is_empty() {
             // The trial of the generator's limit may be first; it has no ramp and no rate.
-            (self.subject, self.measure) = (subject(trial), Measure::of_work(trial));
+            self.measure = Measure::of_work(trial);
+            if !self.named {
+                self.subject = subject(trial);
+            }
             self.writes = writes(trial);
         }
         let group = match self.groups.iter().position(same) {
@@ -596,9 +673,28 @@ impl Experiment {
     }
 }
 
+/// The value, µs, that `percent` of the latencies do not exceed.
+pub fn value_at_percentile(latencies: &Histogram<u64>, percent: f64) -> u64 {
+    // 99.9 / 100 is a little above 0.999, and would round the rank of 1,998 up to 1,999.
+    latencies.value_at_quantile((percent / 100.0).next_down())
+}
+
 /// The mean; `None` for no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The value of an experiment that loads data: how long that took.
+const LOAD_S: &str = "load_s";
+
+/// Whether the work is to load data.
+fn is_load(trial: &Trial) -> bool {
+    use crate::workload::{Phase, Workload};
+    match &trial.work {
+        Work::Load { workload: Workload::Ycsb { phase, .. }, .. }
+        | Work::Load { workload: Workload::Apm { phase, .. }, .. } => *phase == Phase::Load,
+        _ => false,
+    }
 }
 
 fn writes(trial: &Trial) -> bool {
@@ -647,6 +743,7 @@ pub fn read_trial(
         labels: BTreeMap::new(),
         series: Vec::new(),
         usage: BTreeMap::new(),
+        percentiles_ms: None,
         values: BTreeMap::new(),
         notes: Vec::new(),
     };
@@ -716,6 +813,13 @@ pub fn read_trial(
     for (label, operations) in &mut repetition.labels {
         let latencies = &histograms[label];
         operations.mean_ms = (!latencies.is_empty()).then(|| latencies.mean() / 1000.0);
+    }
+    if header.trial.role == Role::Measure && is_load(&header.trial) && repetition.completed() {
+        repetition.values.insert(LOAD_S.to_owned(), repetition.seconds);
+    }
+    if let Some(all) = histograms.get(ALL).filter(|all| !all.is_empty()) {
+        repetition.percentiles_ms =
+            Some(PERCENTILES.map(|p| value_at_percentile(all, p) as f64 / 1000.0));
     }
     if histograms.len() == 2 {
         // With one label, all is the same.

@@ -3,9 +3,11 @@
 use super::conclusion::TARGET_SHARE_MIN;
 use super::document::Table;
 use super::number::{bytes, count, interval, of_name, percent, plain, probability, ratio};
+use super::papers;
 use super::ranking::{Pair, pairs, ranked};
 use super::summary::{
     ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary, Usage,
+    value_at_percentile,
 };
 use crate::reference::{Reference, Wanted};
 use crate::statistics::{quantile, trend};
@@ -30,21 +32,9 @@ fn published(
     group: &Group,
     (measure, here): (&Measure, f64),
 ) -> [String; 2] {
-    let (measure, label) = measure.reference();
-    let wanted = Wanted {
-        subject: &experiment.subject,
-        measure,
-        label,
-        store: &group.store,
-        nodes: group.nodes,
-        target_per_s: group.target_per_s,
-    };
-    match reference.and_then(|reference| reference.find(wanted)) {
+    match reference.and_then(|reference| papers::find(reference, experiment, group, measure)) {
         None => [String::new(), String::new()],
-        Some((table, row)) => {
-            let about = if table.rough { "about " } else { "" };
-            [format!("{about}{} ({})", plain(row.mean), table.place), ratio(here / row.mean)]
-        }
+        Some((table, row)) => [papers::figure(table, row, group), ratio(here / row.mean)],
     }
 }
 
@@ -266,9 +256,7 @@ pub fn percentiles(experiment: &Experiment, reference: Option<&Reference>) -> Ta
                 continue;
             }
             let name = experiment.name_of(group);
-            // 99.9 / 100 is a little above 0.999, and would round the rank of 1,998 up to 1,999.
-            let quantile = |p: &f64| latencies.value_at_quantile((p / 100.0).next_down());
-            let at = |p: &f64| plain(quantile(p) as f64 / 1000.0);
+            let at = |p: &f64| plain(value_at_percentile(latencies, *p) as f64 / 1000.0);
             let mut row = vec![
                 format!("{name}: {label}"),
                 count(latencies.len()),

@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 
 use super::{Home, Say};
 use crate::measure::directory_bytes;
+use crate::options::Known;
 
 /// The directory of servers, for all commands that use them.
 #[derive(Debug, Clone, Args)]
@@ -137,12 +138,16 @@ fn status(home: &Home) -> anyhow::Result<()> {
 }
 
 fn options() {
-    for name in super::names() {
-        let server = super::find(name).expect("each name has its server");
-        println!("{name}");
-        for option in server.options() {
+    let list = |options: &[Known]| {
+        for option in options {
             println!("    {}={}  {}", option.name, option.default, option.help);
         }
+    };
+    println!("every store");
+    list(super::isolation::OPTIONS);
+    for name in super::names() {
+        println!("{name}");
+        list(super::find(name).expect("each name has its server").options());
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Say, ServerError, io};
+use super::{Say, ServerError, io, store_of};
 
 /// Bytes at the end of a log that are read for its last lines.
 const TAIL_BYTES_MAX: u64 = 8 * 1024;
@@ -54,11 +54,11 @@ impl Home {
         Ok(Home { software: self.software.clone(), state: std::path::absolute(path)? })
     }
 
-    /// The directories of a store.
+    /// The directories of a store, or of an instance of one: instances share its software.
     pub fn site(&self, name: &str) -> Site {
         let state = self.state.join(name);
         Site {
-            software: self.software.join(name).join("software"),
+            software: self.software.join(store_of(name)).join("software"),
             data: state.join("data"),
             log: state.join("log"),
             run: state.join("run"),
@@ -193,6 +193,9 @@ mod tests {
         let apart = home.apart(Path::new("/other")).unwrap();
         assert_eq!(apart.site("redis").software, Path::new("/home/redis/software"));
         assert_eq!(apart.site("redis").data, Path::new("/other/redis/data"));
+        let instance = apart.site("redis@lxc");
+        assert_eq!(instance.software, Path::new("/home/redis/software"));
+        assert_eq!(instance.data, Path::new("/other/redis@lxc/data"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub use rustix::process::Signal;
 use rustix::process::{Pid, PidfdFlags, WaitOptions};
 use serde::{Deserialize, Serialize};
 
+use super::isolation::Isolation;
 use super::{ServerError, home, io};
 use crate::proc::Stat;
 
@@ -86,6 +87,9 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// The program refuses to run as root: if the lab is root, it gets another user.
     pub refuses_root: bool,
+    /// The limits or the container in which [`Launch::start`] starts it.
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
 }
 
 impl Launch {
@@ -96,7 +100,8 @@ impl Launch {
         S: Into<String>,
     {
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Launch { program: program.into(), arguments, environment: Vec::new(), refuses_root: false }
+        let program = program.into();
+        Launch { program, arguments, environment: Vec::new(), refuses_root: false, isolation: None }
     }
 
     /// A program that refuses to run as root.
@@ -117,10 +122,16 @@ impl Launch {
         let output = File::options().create(true).append(true).open(log).map_err(io(log))?;
         let errors = output.try_clone().map_err(io(log))?;
         let prefix = self.prefix(data)?;
-        let words: Vec<&OsStr> = std::iter::once("setsid").chain(prefix).map(OsStr::new).collect();
+        let isolation = self.isolation.as_ref().map(|isolation| isolation.prepare(self));
+        let isolation = isolation.transpose()?.unwrap_or_default();
+        let isolation = isolation.iter().map(String::as_str);
+        let words = std::iter::once("setsid").chain(isolation).chain(prefix);
+        let words: Vec<&OsStr> = words.map(OsStr::new).collect();
         let mut command = self.command(&words);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        // `setsid`, `unshare` and `setpriv` each exec the given program, so the id stays the same.
+        // `setsid`, `unshare` and `setpriv` each exec the given program, and so does the shell that
+        // enters a control group: the id stays the same. That of a container is its monitor's,
+        // which ends with it.
         let child = command.spawn().map_err(io(&self.program))?;
         Process::of(child.id()).ok_or_else(|| ServerError::Ended {
             node: self.program.display().to_string(),

@@ -22,15 +22,20 @@ use reqwest::Method;
 use self::statements::Statements;
 use crate::driver::http::Http;
 use crate::driver::ring::Ring;
+use crate::driver::search::{self, Search, Wanted};
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
-use crate::row::{Row, Schema, Value};
+use crate::row::{Kind, Row, Schema, Value};
 
 /// The first release whose `DROP TABLE … SYNC` waits until data is gone.
 const SYNC_RELEASE: u32 = 21;
+
+/// The first release that searches for words by themselves (`hasToken`); before, by a regular
+/// expression.
+const TOKENS_RELEASE: u32 = 20;
 
 /// Characters of the server's message in an error: it may quote whole rows.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -99,7 +104,15 @@ fn open_product(spec: &StoreSpec, product: &'static str) -> Result<Arc<dyn Drive
 #[async_trait]
 impl Driver for ClickHouse {
     fn abilities(&self) -> &'static [Ability] {
-        &[Ability::Insert, Ability::InsertMany, Ability::Read, Ability::Scan, Ability::Count]
+        &[
+            Ability::Insert,
+            Ability::InsertMany,
+            Ability::Read,
+            Ability::Scan,
+            Ability::Count,
+            Ability::Search,
+            Ability::Regex,
+        ]
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -116,9 +129,7 @@ impl Driver for ClickHouse {
         let statements = Statements::new(schema);
         let create = statements.create(&self.order, self.fsync);
         for node in &self.nodes {
-            let release = release(node).await?;
-            let year = release.split('.').next().and_then(|year| year.parse::<u32>().ok());
-            let waits = year.is_some_and(|year| year >= SYNC_RELEASE);
+            let waits = year(node).await? >= SYNC_RELEASE;
             maintain(node, statements.drop(waits)).await?;
             maintain(node, create.clone()).await?;
         }
@@ -147,13 +158,21 @@ impl Driver for ClickHouse {
         let (store, ring, schema) = (self.store.clone(), self.ring.clone(), schema.clone());
         let statements = Statements::new(&schema);
         try_join_all(nodes.iter().map(|node| ask(node, statements.nothing()))).await?;
-        Ok(Box::new(Connection { store, ring, nodes, schema, statements }))
+        let years = try_join_all(nodes.iter().map(year)).await?;
+        let has_tokens = years.iter().all(|year| *year >= TOKENS_RELEASE);
+        Ok(Box::new(Connection { store, ring, nodes, schema, statements, has_tokens }))
     }
 }
 
 async fn release(node: &Http) -> Result<String, StoreError> {
     let version = ask(node, "SELECT version() FORMAT RowBinary").await?;
     row_binary::text(&version).map_err(|reason| node.answer(reason))
+}
+
+/// The year of a release; 0 if it has none.
+async fn year(node: &Http) -> Result<u32, StoreError> {
+    let release = release(node).await?;
+    Ok(release.split('.').next().and_then(|year| year.parse().ok()).unwrap_or(0))
 }
 
 /// Merges all parts of a table into one. The server may refuse silently while it merges already.
@@ -208,6 +227,8 @@ struct Connection {
     nodes: Vec<Http>,
     schema: Schema,
     statements: Statements,
+    /// Whether the servers search for words by themselves.
+    has_tokens: bool,
 }
 
 #[async_trait]
@@ -238,6 +259,14 @@ impl Session for Connection {
                 let counts = self.nodes.iter().map(|node| number(node, query.clone()));
                 Ok(Answer::Count(try_join_all(counts).await?.into_iter().sum()))
             }
+            Operation::Search(search) => {
+                let query = self.statements.search(search, self.has_tokens);
+                let query = query
+                    .ok_or_else(|| self.nodes[0].refused("the table has no time".to_owned()))?;
+                let parts = self.nodes.iter().map(|node| self.search(node, search, query.clone()));
+                let parts = try_join_all(parts).await?;
+                Ok(search::merged(parts, search, self.schema.time()))
+            }
             _ => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
@@ -256,6 +285,23 @@ impl Connection {
             return Ok(());
         }
         ask(node, self.statements.insert(rows)).await.map(|_| ())
+    }
+
+    async fn search(
+        &self,
+        node: &Http,
+        search: &Search,
+        query: String,
+    ) -> Result<Answer, StoreError> {
+        let kind = match search.wanted {
+            Wanted::Count => return number(node, query).await.map(Answer::Count),
+            Wanted::Latest { .. } => return self.rows(node, query).await.map(Answer::Rows),
+            Wanted::CountBy { column } => self.schema.columns[column].kind,
+            Wanted::CountOver { .. } => Kind::Integer,
+        };
+        let bytes = ask(node, query).await?;
+        let groups = row_binary::groups(kind, &bytes).map_err(|reason| node.answer(reason))?;
+        Ok(Answer::Groups(groups))
     }
 
     async fn rows(&self, node: &Http, query: String) -> Result<Vec<Row>, StoreError> {

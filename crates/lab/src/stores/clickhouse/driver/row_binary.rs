@@ -2,6 +2,7 @@
 //! An `Int64` or `UInt64` is 8 bytes, little-endian; a `String` is its length (LEB128) and its
 //! bytes.
 
+use crate::driver::search::Groups;
 use crate::row::{Kind, Row, Schema, Value};
 
 /// The rows of an answer: for each the key, then the columns of the schema.
@@ -15,6 +16,18 @@ pub(super) fn rows(schema: &Schema, bytes: &[u8]) -> Result<Vec<Row>, String> {
         rows.push(Row { key, values });
     }
     Ok(rows)
+}
+
+/// Groups: for each its value, and a `UInt64`.
+pub(super) fn groups(kind: Kind, bytes: &[u8]) -> Result<Groups, String> {
+    let mut reader = Reader { bytes };
+    let mut groups = Groups::new();
+    while !reader.bytes.is_empty() {
+        let value = reader.value(kind)?;
+        groups.push((value, number(reader.take(8)?)?));
+    }
+    groups.sort();
+    Ok(groups)
 }
 
 /// An answer that is one `UInt64`.
@@ -83,7 +96,7 @@ mod tests {
     use crate::row::Column;
 
     fn schema() -> Schema {
-        let column = Column { name: "n".to_owned(), kind: Kind::Integer, indexed: false };
+        let column = Column::new("n", Kind::Integer, false);
         Schema { table: "t".to_owned(), key: Kind::Text, columns: vec![column] }
     }
 
@@ -111,6 +124,16 @@ mod tests {
         {
             assert!(rows(&schema(), wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn groups_are_sorted_and_whole() {
+        let mut bytes = b"\x01b\x02\0\0\0\0\0\0\0".to_vec();
+        bytes.extend(b"\x01a\x01\0\0\0\0\0\0\0");
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert_eq!(groups(Kind::Text, &bytes), Ok(vec![(text("a"), 1), (text("b"), 2)]));
+        assert!(groups(Kind::Text, &bytes[..bytes.len() - 1]).is_err());
+        assert_eq!(groups(Kind::Integer, b""), Ok(vec![]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The SQL of a table, and its rows in the format JSONEachRow, which is text and so can follow an
 //! `INSERT` in one body. Answers are in RowBinary ([`super::row_binary`]).
 
+use crate::driver::search::{Match, Search, Wanted};
 use crate::row::{Kind, Row, Schema, Value};
 
 /// The column of the key. No other column has this name, because columns have no capitals.
@@ -28,8 +29,8 @@ impl Statements {
         format!("DROP TABLE IF EXISTS {}{}", self.table, if waits { " SYNC" } else { "" })
     }
 
-    /// A table whose rows are sorted by the columns `order`, those that it has, and then by the
-    /// key.
+    /// A table whose rows are sorted by the columns `order`, those that it has, else by the time if it
+    /// has one, and then by the key.
     pub fn create(&self, order: &[String], fsync: bool) -> String {
         let define = |name: &str, kind: Kind| {
             let kind = match kind {
@@ -43,8 +44,11 @@ impl Statements {
         let columns: Vec<String> =
             std::iter::once(define(KEY, schema.key)).chain(columns).collect();
         let order = order.iter().filter(|name| schema.column(name).is_some());
-        let order: Vec<String> =
-            order.map(|name| identifier(name)).chain([identifier(KEY)]).collect();
+        let mut order: Vec<String> = order.map(|name| identifier(name)).collect();
+        if let (true, Some(time)) = (order.is_empty(), schema.time()) {
+            order.push(identifier(&schema.columns[time].name));
+        }
+        order.push(identifier(KEY));
         let settings = match fsync {
             true => " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1",
             false => "",
@@ -109,6 +113,59 @@ impl Statements {
         format!("SELECT count() FROM {}{filter} FORMAT RowBinary", self.table)
     }
 
+    /// The query for a search; `None` if it needs the time of a table that has none. `has_tokens`: the
+    /// server knows words.
+    pub fn search(&self, search: &Search, has_tokens: bool) -> Option<String> {
+        let name = |column: usize| identifier(&self.schema.columns[column].name);
+        let text = |text: &str| literal(&Value::Text(text.to_owned()));
+        let time = || self.schema.time().map(name);
+        let mut conditions = Vec::new();
+        match &search.text {
+            None => {}
+            Some((column, Match::Word(word))) if has_tokens => {
+                conditions.push(format!("hasToken({}, {})", name(*column), text(word)));
+            }
+            Some((column, Match::Word(word))) => {
+                let regex = text(&format!("\\b{word}\\b"));
+                conditions.push(format!("match({}, {regex})", name(*column)));
+            }
+            Some((column, Match::Phrase(phrase))) => {
+                conditions.push(format!("position({}, {}) > 0", name(*column), text(phrase)));
+            }
+            Some((column, Match::Regex(regex))) => {
+                conditions.push(format!("match({}, {})", name(*column), text(regex)));
+            }
+        }
+        for (column, value) in &search.equals {
+            conditions.push(format!("{} = {}", name(*column), literal(value)));
+        }
+        if let Some((from, to)) = search.time {
+            let time = time()?;
+            conditions.push(format!("{time} >= {from} AND {time} < {to}"));
+        }
+        let filter = match conditions.is_empty() {
+            true => String::new(),
+            false => format!(" WHERE {}", conditions.join(" AND ")),
+        };
+        let from = format!("FROM {}{filter}", self.table);
+        Some(match &search.wanted {
+            Wanted::Count => format!("SELECT count() {from} FORMAT RowBinary"),
+            Wanted::Latest { rows_max } => format!(
+                "SELECT {} {from} ORDER BY {} DESC LIMIT {rows_max} FORMAT RowBinary",
+                self.columns,
+                time()?
+            ),
+            Wanted::CountBy { column } => {
+                let group = name(*column);
+                format!("SELECT {group}, count() {from} GROUP BY {group} FORMAT RowBinary")
+            }
+            Wanted::CountOver { step_ms } => {
+                let step = format!("toInt64(intDiv({}, {step_ms}) * {step_ms})", time()?);
+                format!("SELECT {step} AS step, count() {from} GROUP BY step FORMAT RowBinary")
+            }
+        })
+    }
+
     /// Merges all parts into one.
     pub fn optimize(&self) -> String {
         format!("OPTIMIZE TABLE {} FINAL", self.table)
@@ -154,7 +211,7 @@ mod tests {
     use crate::row::Column;
 
     fn statements() -> Statements {
-        let column = |name: &str, kind| Column { name: name.to_owned(), kind, indexed: true };
+        let column = |name: &str, kind| Column::new(name, kind, true);
         let columns = vec![column("timestamp", Kind::Integer), column("user", Kind::Text)];
         Statements::new(&Schema { table: "logs".to_owned(), key: Kind::Text, columns })
     }
