@@ -84,8 +84,8 @@ pub fn copy_once(
     once(directory, |part| copy_with_dependencies(site, part, &[artifact], say))
 }
 
-/// Fills a directory atomically: afterwards it is complete, or does not exist.
-fn once(
+/// Fills a directory atomically, unless it exists: afterwards it is complete, or does not exist.
+pub(crate) fn once(
     directory: &Path,
     fill: impl FnOnce(&Path) -> Result<(), ServerError>,
 ) -> Result<(), ServerError> {
@@ -111,6 +111,15 @@ pub fn memory<'a>(options: &'a Options, name: &str) -> Result<&'a str, OptionErr
         Ok(1..) => Ok(text),
         _ => Err(options.wrong(name, "it takes megabytes or gigabytes, as 512m or 2g")),
     }
+}
+
+/// Arguments in a file, in Java's syntax: each in quotes, in which a backslash escapes the next
+/// character.
+pub(crate) fn argument_file(arguments: &[String]) -> String {
+    let quote = |argument: &String| {
+        format!("\"{}\"\n", argument.replace('\\', "\\\\").replace('"', "\\\""))
+    };
+    arguments.iter().map(quote).collect()
 }
 
 /// A project that depends on `artifacts`.
@@ -194,6 +203,12 @@ mod tests {
         .unwrap();
         once(&directory, |_| panic!("it is there")).unwrap();
         assert!(directory.join("file").exists());
+    }
+
+    #[test]
+    fn arguments_are_quoted() {
+        let arguments = ["a b".to_owned(), "c\"\\".to_owned()];
+        assert_eq!(argument_file(&arguments), "\"a b\"\n\"c\\\"\\\\\"\n");
     }
 
     #[test]
