@@ -45,6 +45,13 @@ mod victorialogs {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod voltdb {
+    mod connection;
+    pub(crate) mod driver;
+    pub(crate) mod server;
+    mod statements;
+    mod wire;
+}
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -366,6 +373,25 @@ pub const STORES: &[Store] = &[
             server: &[],
         },
     },
+    Store {
+        name: "voltdb",
+        open: voltdb::driver::open,
+        options: voltdb::driver::OPTIONS,
+        durability: &[Level {
+            durability: Durability::None,
+            loses: "everything",
+            driver: &[],
+            server: &[],
+        }],
+        states: &[],
+        server: Some(&voltdb::server::VoltDb),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[]],
+            spread: &[],
+            server: &[("heap", "512m"), ("direct", "128m"), ("memory_gb", "2")],
+        },
+    },
 ];
 
 impl Store {
@@ -427,6 +453,9 @@ mod tests {
             let name = store.name;
             let none = BTreeMap::new();
             assert!(store.promise(&none, Some(&none)).is_some(), "{name}");
+            // VoltDB's community edition has no log, and VictoriaLogs writes at intervals.
+            let durable = !["victorialogs", "voltdb"].contains(&name);
+            assert_eq!(store.level(Durability::Each).is_some(), durable, "{name} can be durable");
             for level in store.durability {
                 let given = |pairs: OptionPairs| -> BTreeMap<String, String> {
                     pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()

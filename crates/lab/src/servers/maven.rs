@@ -95,6 +95,15 @@ pub fn memory<'a>(options: &'a Options, name: &str) -> Result<&'a str, OptionErr
     }
 }
 
+/// Arguments in a file, in Java's syntax: each in quotes, in which a backslash escapes the next
+/// character.
+pub(crate) fn argument_file(arguments: &[String]) -> String {
+    let quote = |argument: &String| {
+        format!("\"{}\"\n", argument.replace('\\', "\\\\").replace('"', "\\\""))
+    };
+    arguments.iter().map(quote).collect()
+}
+
 /// A project that depends on `artifacts`.
 fn project_of(artifacts: &[&str]) -> String {
     let mut text = String::from(
@@ -158,6 +167,12 @@ fn java_version(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::options::Known;
+
+    #[test]
+    fn arguments_are_quoted() {
+        let arguments = ["a b".to_owned(), "c\"\\".to_owned()];
+        assert_eq!(argument_file(&arguments), "\"a b\"\n\"c\\\"\\\\\"\n");
+    }
 
     #[test]
     fn memory_has_a_unit() {

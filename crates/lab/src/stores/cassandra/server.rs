@@ -221,7 +221,7 @@ impl Server for Cassandra {
                     (yaml.clone(), text),
                     (conf.join("logback.xml"), LOGBACK.to_owned()),
                     (conf.join("logback-off.xml"), LOGBACK_OFF.to_owned()),
-                    (site.data.join(format!("{NODETOOL}{host}")), argument_file(&nodetool)),
+                    (site.data.join(format!("{NODETOOL}{host}")), maven::argument_file(&nodetool)),
                 ],
                 launch: Launch::new(&java, arguments),
                 configuration,
@@ -269,25 +269,5 @@ impl Server for Cassandra {
         let java = nodes[0].launch.program.display();
         let file = directory.join(format!("{NODETOOL}{{host}}"));
         vec![("nodetool", format!("{java} @{}", file.display()))]
-    }
-}
-
-/// Arguments in a file, in Java's syntax: each in quotes, in which a backslash escapes the next
-/// character.
-fn argument_file(arguments: &[String]) -> String {
-    let quote = |argument: &String| {
-        format!("\"{}\"\n", argument.replace('\\', "\\\\").replace('"', "\\\""))
-    };
-    arguments.iter().map(quote).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_are_quoted() {
-        let arguments = ["a b".to_owned(), "c\"\\".to_owned()];
-        assert_eq!(argument_file(&arguments), "\"a b\"\n\"c\\\"\\\\\"\n");
     }
 }

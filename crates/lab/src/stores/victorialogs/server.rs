@@ -34,7 +34,7 @@ impl Server for VictoriaLogs {
             Known { name: "port", default: "19428", help: "of the first node; the others follow" },
             Known { name: "bin", default: "", help: "a program to run instead of building one" },
             Known {
-                name: "memory",
+                name: "memory_allowed",
                 default: "1GiB",
                 help: "limit of the caches of each node (-memory.allowedBytes)",
             },
@@ -67,7 +67,7 @@ impl Server for VictoriaLogs {
             path => std::path::absolute(path).map_err(crate::servers::io(path.as_ref()))?,
         };
         let mut settings = vec![
-            format!("-memory.allowedBytes={}", options.text("memory")),
+            format!("-memory.allowedBytes={}", options.text("memory_allowed")),
             format!("-inmemoryDataFlushInterval={}", options.text("flush_interval")),
         ];
         settings.extend(NEEDED.iter().map(|flag| (*flag).to_owned()));
