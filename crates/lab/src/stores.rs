@@ -133,6 +133,9 @@ const FSYNC: &[Level] = &[
     },
 ];
 
+/// Documents under identifiers of the store's own; their keys are found after a refresh.
+const AUTO_IDS: OptionPairs = &[("ids", "auto")];
+
 /// All stores, by name.
 pub const STORES: &[Store] = &[
     Store {
@@ -199,7 +202,7 @@ pub const STORES: &[Store] = &[
         server: Some(&elasticsearch::server::Elasticsearch),
         contract: Contract {
             ordered: true,
-            variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
+            variants: &[&[], &[("shards", "3"), ("refresh", "-1")], AUTO_IDS],
             spread: &[("shards", "2"), ("replicas", "1")],
             server: SMALL_HEAP,
         },

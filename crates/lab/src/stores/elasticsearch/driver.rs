@@ -61,6 +61,7 @@ struct Elasticsearch {
     refresh: String,
     translog: &'static str,
     request_cache: bool,
+    auto_ids: bool,
     http: Http,
     sessions: AtomicUsize,
 }
@@ -74,6 +75,16 @@ const ABILITIES: &[Ability] = &[
     Ability::Scan,
     Ability::Count,
     Ability::Delete,
+    Ability::Search,
+];
+
+/// With identifiers of the store's own nothing changes or removes a document by its key.
+const ABILITIES_OF_AUTO_IDS: &[Ability] = &[
+    Ability::Insert,
+    Ability::InsertMany,
+    Ability::Read,
+    Ability::Scan,
+    Ability::Count,
     Ability::Search,
 ];
 
@@ -96,6 +107,11 @@ pub(crate) const OPTIONS: &[Known] = &[
         default: "off",
         help: "on: the answer of a repeated count is taken from a cache, as is the stores' default",
     },
+    Known {
+        name: "ids",
+        default: "key",
+        help: "auto: the store makes the identifiers of documents, which saves it a lookup, as for logs",
+    },
     TIMEOUT,
 ];
 
@@ -106,6 +122,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let refresh = options.text("refresh").to_owned();
     let translog = options.choice("translog", &["request", "async"])?;
     let request_cache = options.choice("request_cache", &["on", "off"])? == "on";
+    let auto_ids = options.choice("ids", &["key", "auto"])? == "auto";
     let timeout = crate::driver::timeout(&options)?;
     let (spec, http) = (spec.clone(), Http::new(&spec.name, &spec.endpoints, 0, timeout));
     let sessions = AtomicUsize::new(0);
@@ -117,6 +134,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
         refresh,
         translog,
         request_cache,
+        auto_ids,
         http,
         sessions,
     }))
@@ -125,7 +143,11 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Elasticsearch {
     fn abilities(&self) -> &'static [Ability] {
-        ABILITIES
+        if self.auto_ids { ABILITIES_OF_AUTO_IDS } else { ABILITIES }
+    }
+
+    fn reads_own_writes(&self) -> bool {
+        !self.auto_ids
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -238,7 +260,10 @@ impl Driver for Elasticsearch {
         let path = format!("/{}", schema.table);
         let reply = http.send(Method::HEAD, &path, JSON, "").await?;
         match reply.status {
-            200 => Ok(Box::new(Connection { http, schema: schema.clone() })),
+            200 => {
+                let (schema, auto_ids) = (schema.clone(), self.auto_ids);
+                Ok(Box::new(Connection { http, schema, auto_ids }))
+            }
             // The response to HEAD has no body to quote.
             404 => Err(http.refused(format!("there is no index `{}`", schema.table))),
             _ => Err(refusal(&http, &reply)),
@@ -279,6 +304,7 @@ fn properties(schema: &Schema) -> serde_json::Value {
 struct Connection {
     http: Http,
     schema: Schema,
+    auto_ids: bool,
 }
 
 #[async_trait]
@@ -287,7 +313,12 @@ impl Session for Connection {
         match operation {
             Operation::Insert(row) => self.insert(row).await,
             Operation::InsertMany(rows) => self.insert_many(rows).await,
+            Operation::Read { key } if self.auto_ids => self.find_key(key).await,
             Operation::Read { key } => self.read(key).await,
+            Operation::Update { .. } | Operation::Delete { .. } if self.auto_ids => {
+                let (store, ability) = (self.http.store().to_owned(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
+            }
             Operation::Update { key, changes } => self.update(key, changes).await,
             Operation::Scan { from, rows_max } => self.scan(from, *rows_max).await,
             Operation::Count { conditions } => self.count(conditions).await,
@@ -299,8 +330,11 @@ impl Session for Connection {
 
 impl Connection {
     async fn insert(&self, row: &Row) -> Result<Answer, StoreError> {
-        let path = self.path("_doc", &row.key);
-        let reply = self.http.send(Method::PUT, &path, JSON, self.document(row)).await?;
+        let (method, path) = match self.auto_ids {
+            true => (Method::POST, format!("/{}/_doc", self.schema.table)),
+            false => (Method::PUT, self.path("_doc", &row.key)),
+        };
+        let reply = self.http.send(method, &path, JSON, self.document(row)).await?;
         let Written { .. } = success(&self.http, &reply)?;
         Ok(Answer::Done)
     }
@@ -309,8 +343,13 @@ impl Connection {
         let mut rows = rows.iter().peekable();
         let mut body = String::new();
         while let Some(row) = rows.next() {
-            let id = row.key.to_string();
-            body.push_str(&json!({ "index": { "_id": id } }).to_string());
+            match self.auto_ids {
+                true => body.push_str("{\"index\":{}}"),
+                false => {
+                    let id = row.key.to_string();
+                    body.push_str(&json!({ "index": { "_id": id } }).to_string());
+                }
+            }
             body.push('\n');
             body.push_str(&self.document(row));
             body.push('\n');
@@ -348,6 +387,12 @@ impl Connection {
             Some(first) => Err(self.http.refused(format!("{} rows: {first}", failed.len()))),
             None => Err(self.http.answer("errors of a bulk request, but it tells none".to_owned())),
         }
+    }
+
+    /// The row of a key by the field of keys: seen after the next refresh.
+    async fn find_key(&self, key: &Value) -> Result<Answer, StoreError> {
+        let rows = self.search(json!({ "gte": key, "lte": key }), 1).await?;
+        Ok(Answer::Row(rows.into_iter().next()))
     }
 
     async fn read(&self, key: &Value) -> Result<Answer, StoreError> {

@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn cells_become_a_row_only_if_they_fit_the_table() {
-        let column = |name: &str, kind| Column { name: name.to_owned(), kind, indexed: false };
+        let column = |name: &str, kind| Column::new(name, kind, false);
         let columns = vec![column("size", Kind::Integer), column("text", Kind::Text)];
         let schema = Schema { table: "t".to_owned(), key: Kind::Text, columns };
         let text = |text: &str| Cell::Text(text.to_owned());

@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::wire::Cell;
 use crate::options::{Known, Options};
 use crate::row::Value;
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, io, maven};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, home, io, maven};
 
 /// The version of the server and of this list.
 const VERSION: &str = "10.0";
@@ -99,7 +99,7 @@ impl Server for VoltDb {
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
         maven::java(options, &[17])?;
-        maven::once(&site.software.join(VERSION), |part| {
+        home::once(&site.software.join(VERSION), |part| {
             maven::copy_with_dependencies(site, part, ARTIFACTS, say)
         })
     }

@@ -193,11 +193,9 @@ mod tests {
 
     fn schema(table: &str, indexed: &[bool]) -> Schema {
         let kinds = [Kind::Integer, Kind::Text].into_iter().cycle();
-        let columns = kinds.zip(indexed).enumerate().map(|(at, (kind, indexed))| Column {
-            name: format!("v{at}"),
-            kind,
-            indexed: *indexed,
-        });
+        let columns = kinds.zip(indexed).enumerate();
+        let columns =
+            columns.map(|(at, (kind, indexed))| Column::new(&format!("v{at}"), kind, *indexed));
         Schema { table: table.to_owned(), key: Kind::Text, columns: columns.collect() }
     }
 
