@@ -4,6 +4,7 @@
 //! abilities, and never invents an answer: an operation that it lacks is
 //! [`StoreError::NotSupported`].
 
+pub mod aggregate;
 pub mod durability;
 pub(crate) mod http;
 pub(crate) mod ring;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::options::{Known, OptionError, Options};
 use crate::row::{Row, Schema, Value};
 use crate::stores;
+use aggregate::{Aggregate, Aggregation};
 
 /// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub enum Operation {
         /// Its key.
         key: Value,
     },
+    /// Computes a function over the rows that fulfil conditions: [`Answer::Aggregate`].
+    Aggregate(Aggregation),
 }
 
 /// The kinds of [`Operation`]: what a driver declares it can do.
@@ -78,10 +82,13 @@ pub enum Ability {
     Count,
     /// [`Operation::Delete`]
     Delete,
+    /// [`Operation::Aggregate`]
+    Aggregate,
 }
 
 impl Ability {
-    /// The abilities of a store that can do everything.
+    /// The abilities of a store that can do everything with rows. A query over many of them, such as
+    /// [`Ability::Aggregate`], is declared besides.
     pub const ALL: &[Ability] = &[
         Ability::Insert,
         Ability::InsertMany,
@@ -90,6 +97,18 @@ impl Ability {
         Ability::Scan,
         Ability::Count,
         Ability::Delete,
+    ];
+
+    /// [`Ability::ALL`], and functions over rows.
+    pub const ALL_AND_AGGREGATE: &[Ability] = &[
+        Ability::Insert,
+        Ability::InsertMany,
+        Ability::Read,
+        Ability::Update,
+        Ability::Scan,
+        Ability::Count,
+        Ability::Delete,
+        Ability::Aggregate,
     ];
 
     /// The name in reports.
@@ -102,6 +121,7 @@ impl Ability {
             Ability::Scan => "scan",
             Ability::Count => "count",
             Ability::Delete => "delete",
+            Ability::Aggregate => "aggregate",
         }
     }
 }
@@ -117,6 +137,7 @@ impl Operation {
             Operation::Scan { .. } => Ability::Scan,
             Operation::Count { .. } => Ability::Count,
             Operation::Delete { .. } => Ability::Delete,
+            Operation::Aggregate(_) => Ability::Aggregate,
         }
     }
 }
@@ -132,6 +153,8 @@ pub enum Answer {
     Rows(Vec<Row>),
     /// The number of rows.
     Count(u64),
+    /// The result of a function.
+    Aggregate(Aggregate),
 }
 
 /// Why an operation failed.
@@ -346,6 +369,11 @@ pub(crate) async fn within<T>(
 /// The error of a change to a missing row, for stores that report it.
 pub(crate) fn no_row(store: &str, key: &Value) -> StoreError {
     StoreError::Refused { store: store.to_owned(), reason: format!("no row under the key {key}") }
+}
+
+/// The error of a sum that does not fit into 64 bits.
+pub(crate) fn too_large(store: &str) -> StoreError {
+    StoreError::Answer { store: store.to_owned(), reason: "a sum does not fit into 64 bits".into() }
 }
 
 /// Merges the scans of several shards, each in the order of keys, into one.

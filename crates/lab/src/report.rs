@@ -13,6 +13,7 @@ mod doubts;
 pub mod html;
 mod instances;
 pub mod markdown;
+mod measure;
 pub(crate) mod number;
 mod papers;
 mod plot;

@@ -8,15 +8,18 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::aggregate::{Aggregate, Function};
 use crate::driver::{Ability, Answer, Operation};
 use crate::row::{Row, Schema, Value};
 use crate::sending::{Load, Share};
+use measurements::{Measurements, Questions};
 
 pub mod apm;
 pub mod history;
 pub mod keys;
 pub mod letters;
 pub mod logs;
+pub mod measurements;
 pub mod ycsb;
 
 /// A workload, as a definition names it.
@@ -39,6 +42,14 @@ pub enum Workload {
     /// Runs the queries A, B and C over the historical data, with other values each time, and
     /// checks every count. Labels `query_a`, `query_b`, `query_c`.
     HistoryQueries(History),
+    /// Inserts measurements in the order of time.
+    MeasurementWrites(Measurements),
+    /// Asks for a maximum and an average over the last minutes of measurements, and checks every
+    /// answer. Labels `max_10_min`, `average_15_min`.
+    MeasurementWindows(Measurements),
+    /// Asks for averages over all measurements of a metric, of one host and of all hosts of a type,
+    /// and checks every answer. Labels `average_of_metric`, `average_of_type`.
+    MeasurementHistory(Measurements),
     /// A workload of YCSB's core workload.
     Ycsb {
         /// The load phase inserts the records; the run phase works on them.
@@ -91,7 +102,12 @@ impl Workload {
     /// The abilities that a store needs for it.
     pub fn needs(&self) -> Vec<Ability> {
         match self {
-            Workload::LogWrites { .. } | Workload::HistoryWrites(_) => vec![Ability::Insert],
+            Workload::LogWrites { .. }
+            | Workload::HistoryWrites(_)
+            | Workload::MeasurementWrites(_) => vec![Ability::Insert],
+            Workload::MeasurementWindows(_) | Workload::MeasurementHistory(_) => {
+                vec![Ability::Aggregate]
+            }
             Workload::LogReads { .. } => vec![Ability::Read],
             Workload::HistoryQueries(_) => vec![Ability::Count],
             Workload::Ycsb { phase: Phase::Load, .. }
@@ -222,6 +238,8 @@ pub enum Expect {
     },
     /// This number of rows.
     Count(u64),
+    /// This result of a function.
+    Aggregate(Aggregate),
 }
 
 /// The verdict on an answer.
@@ -246,6 +264,9 @@ pub fn check(plan: &dyn Plan, request: &Request, answer: &Answer) -> Verdict {
         (Expect::Count(expected), Answer::Count(count), _) if expected == *count => Verdict::Right,
         (Expect::Count(expected), Answer::Count(count), _) => {
             wrong(format!("got {count} rows, expected {expected}"))
+        }
+        (Expect::Aggregate(expected), Answer::Aggregate(got), _) if expected == *got => {
+            Verdict::Right
         }
         (Expect::Row { loaded }, Answer::Row(None), _) if !loaded => Verdict::Missing,
         (Expect::Row { .. }, Answer::Row(None), _) => wrong("got no row".to_owned()),
@@ -316,6 +337,7 @@ pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
         (Operation::Read { key }, _) => Answer::Row(plan.row(key)),
         (Operation::Scan { from, .. }, _) => Answer::Rows(plan.row(from).into_iter().collect()),
         (Operation::Count { .. }, Expect::Count(count)) => Answer::Count(count),
+        (Operation::Aggregate(_), Expect::Aggregate(result)) => Answer::Aggregate(result),
         _ => Answer::Done,
     }
 }
@@ -333,6 +355,17 @@ fn in_words(operation: &Operation) -> String {
             let all: Vec<_> =
                 conditions.iter().map(|(at, value)| format!("column {at} = {value}")).collect();
             format!("where {}", all.join(" and "))
+        }
+        Operation::Aggregate(asked) => {
+            let function = match asked.function {
+                Function::Max => "max",
+                Function::Average => "average",
+            };
+            let equal = asked.conditions.iter().map(|(at, value)| format!("column {at} = {value}"));
+            let range =
+                asked.within.map(|w| format!("column {} from {} to {}", w.column, w.from, w.to));
+            let all: Vec<_> = equal.chain(range).collect();
+            format!("{function} of column {} where {}", asked.column, all.join(" and "))
         }
     }
 }
@@ -376,6 +409,9 @@ impl Workload {
             Workload::HistoryWrites(_) | Workload::HistoryQueries(_) => {
                 logs::schema("history", true)
             }
+            Workload::MeasurementWrites(_)
+            | Workload::MeasurementWindows(_)
+            | Workload::MeasurementHistory(_) => measurements::schema(),
             Workload::Ycsb { properties, .. } => ycsb::schema(properties)?,
             Workload::Apm { .. } => ycsb::schema(&apm::properties(self)?)?,
         })
@@ -398,6 +434,15 @@ impl Workload {
             Workload::LogReads { records } => Box::new(logs::Reads::new(*records, opening)?),
             Workload::HistoryWrites(history) => Box::new(logs::Writes::new(history, opening)?),
             Workload::HistoryQueries(history) => Box::new(history::Queries::new(history, opening)?),
+            Workload::MeasurementWrites(data) => {
+                Box::new(measurements::Writes::new(data, opening)?)
+            }
+            Workload::MeasurementWindows(data) => {
+                Box::new(measurements::Asking::new(data, Questions::Online, opening)?)
+            }
+            Workload::MeasurementHistory(data) => {
+                Box::new(measurements::Asking::new(data, Questions::History, opening)?)
+            }
             Workload::Ycsb { phase, properties } => {
                 Box::new(ycsb::Ycsb::new(*phase, properties, opening)?)
             }
@@ -430,6 +475,7 @@ impl Workload {
         let rows = match self {
             Workload::LogWrites { records } => Some(*records),
             Workload::HistoryWrites(history) => Some(history.records),
+            Workload::MeasurementWrites(data) => Some(data.records),
             Workload::Ycsb { phase: Phase::Load, properties } => ycsb::load_rows(properties),
             Workload::Apm { phase: Phase::Load, records, .. } => Some(*records),
             _ => None,

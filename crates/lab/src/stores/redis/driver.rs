@@ -396,7 +396,7 @@ impl RedisSession {
                 shard.send::<()>(&pipeline).await?;
                 Ok(Answer::Done)
             }
-            Operation::Scan { .. } | Operation::Count { .. } => {
+            Operation::Scan { .. } | Operation::Count { .. } | Operation::Aggregate(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }
