@@ -468,7 +468,7 @@ mod tests {
         let mixes: Vec<_> = study
             .experiments
             .iter()
-            .filter(|e| e.shares_of.is_none())
+            .filter(|e| e.shares_of.is_none() && e.dataset == "measurement" && e.nodes == [1])
             .map(|e| match e.workload {
                 Some(Workload::Apm { read, scan, insert, .. }) => (&*e.name, [read, scan, insert]),
                 _ => panic!("{} is of another kind", e.name),

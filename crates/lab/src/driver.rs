@@ -4,6 +4,7 @@
 //! abilities, and never invents an answer: an operation that it lacks is
 //! [`StoreError::NotSupported`].
 
+pub mod aggregate;
 pub mod durability;
 pub(crate) mod http;
 pub(crate) mod logsql;
@@ -21,6 +22,7 @@ use crate::driver::search::{Groups, Search};
 use crate::options::{Known, OptionError, Options};
 use crate::row::{Row, Schema, Value};
 use crate::stores;
+use aggregate::{Aggregate, Aggregation};
 
 /// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +66,8 @@ pub enum Operation {
     /// Searches log lines: [`Answer::Count`], [`Answer::Rows`] or [`Answer::Groups`], as the search
     /// wants.
     Search(Search),
+    /// Computes a function over the rows that fulfil conditions: [`Answer::Aggregate`].
+    Aggregate(Aggregation),
 }
 
 /// The kinds of [`Operation`]: what a driver declares it can do.
@@ -88,10 +92,13 @@ pub enum Ability {
     Search,
     /// [`Operation::Search`] with a regular expression
     Regex,
+    /// [`Operation::Aggregate`]
+    Aggregate,
 }
 
 impl Ability {
-    /// The abilities of a store that can do everything with rows, and does not search log lines.
+    /// The abilities of a store that can do everything with rows, one at a time. What is asked of many
+    /// of them, such as [`Ability::Aggregate`], is declared besides.
     pub const ROWS: &[Ability] = &[
         Ability::Insert,
         Ability::InsertMany,
@@ -113,6 +120,19 @@ impl Ability {
         Ability::Delete,
         Ability::Search,
         Ability::Regex,
+        Ability::Aggregate,
+    ];
+
+    /// [`Ability::ROWS`], and functions over rows.
+    pub const ROWS_AND_AGGREGATE: &[Ability] = &[
+        Ability::Insert,
+        Ability::InsertMany,
+        Ability::Read,
+        Ability::Update,
+        Ability::Scan,
+        Ability::Count,
+        Ability::Delete,
+        Ability::Aggregate,
     ];
 
     /// The name in reports.
@@ -127,6 +147,7 @@ impl Ability {
             Ability::Delete => "delete",
             Ability::Search => "search",
             Ability::Regex => "regex",
+            Ability::Aggregate => "aggregate",
         }
     }
 }
@@ -144,6 +165,7 @@ impl Operation {
             Operation::Delete { .. } => Ability::Delete,
             Operation::Search(search) if search.has_regex() => Ability::Regex,
             Operation::Search(_) => Ability::Search,
+            Operation::Aggregate(_) => Ability::Aggregate,
         }
     }
 }
@@ -161,6 +183,8 @@ pub enum Answer {
     Count(u64),
     /// The number of rows by value.
     Groups(Groups),
+    /// The result of a function.
+    Aggregate(Aggregate),
 }
 
 /// Why an operation failed.
@@ -381,6 +405,11 @@ pub(crate) async fn within<T>(
 /// The error of a change to a missing row, for stores that report it.
 pub(crate) fn no_row(store: &str, key: &Value) -> StoreError {
     StoreError::Refused { store: store.to_owned(), reason: format!("no row under the key {key}") }
+}
+
+/// The error of a sum that does not fit into 64 bits.
+pub(crate) fn too_large(store: &str) -> StoreError {
+    StoreError::Answer { store: store.to_owned(), reason: "a sum does not fit into 64 bits".into() }
 }
 
 /// Merges the scans of several shards, each in the order of keys, into one.

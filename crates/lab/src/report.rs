@@ -14,6 +14,7 @@ mod gigabyte;
 pub mod html;
 mod instances;
 pub mod markdown;
+mod measure;
 pub(crate) mod number;
 mod papers;
 mod plot;

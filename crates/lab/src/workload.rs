@@ -8,10 +8,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::aggregate::{Aggregate, Function};
 use crate::driver::search::Search;
 use crate::driver::{Ability, Answer, Operation};
 use crate::row::{Row, Schema, Value};
 use crate::sending::{Load, Share};
+use measurements::{Measurements, Questions};
 
 pub mod apm;
 pub mod history;
@@ -19,6 +21,7 @@ pub mod keys;
 pub mod letters;
 pub mod lines;
 pub mod logs;
+pub mod measurements;
 pub mod ycsb;
 
 /// A workload, as a definition names it.
@@ -49,6 +52,14 @@ pub enum Workload {
     /// Asks what operators ask of the log lines 1 to `records`, and checks every answer. The labels
     /// are those of the questions.
     LineQueries(lines::Queries),
+    /// Inserts measurements in the order of time.
+    MeasurementWrites(Measurements),
+    /// Asks for a maximum and an average over the last minutes of measurements, and checks every
+    /// answer. Labels `max_10_min`, `average_15_min`.
+    MeasurementWindows(Measurements),
+    /// Asks for averages over all measurements of a metric, of one host and of all hosts of a type,
+    /// and checks every answer. Labels `average_of_metric`, `average_of_type`.
+    MeasurementHistory(Measurements),
     /// A workload of YCSB's core workload.
     Ycsb {
         /// The load phase inserts the records; the run phase works on them.
@@ -101,7 +112,12 @@ impl Workload {
     /// The abilities that a store needs for it.
     pub fn needs(&self) -> Vec<Ability> {
         match self {
-            Workload::LogWrites { .. } | Workload::HistoryWrites(_) => vec![Ability::Insert],
+            Workload::LogWrites { .. }
+            | Workload::HistoryWrites(_)
+            | Workload::MeasurementWrites(_) => vec![Ability::Insert],
+            Workload::MeasurementWindows(_) | Workload::MeasurementHistory(_) => {
+                vec![Ability::Aggregate]
+            }
             Workload::LogReads { .. } => vec![Ability::Read],
             Workload::HistoryQueries(_) => vec![Ability::Count],
             Workload::LineWrites { .. } => vec![Ability::Insert],
@@ -248,6 +264,8 @@ pub enum Expect {
     Count(u64),
     /// What [`Plan::found`] says.
     Found,
+    /// This result of a function.
+    Aggregate(Aggregate),
 }
 
 /// The verdict on an answer.
@@ -272,6 +290,9 @@ pub fn check(plan: &dyn Plan, request: &Request, answer: &Answer) -> Verdict {
         (Expect::Count(expected), Answer::Count(count), _) if expected == *count => Verdict::Right,
         (Expect::Count(expected), Answer::Count(count), _) => {
             wrong(format!("got {count} rows, expected {expected}"))
+        }
+        (Expect::Aggregate(expected), Answer::Aggregate(got), _) if expected == *got => {
+            Verdict::Right
         }
         (Expect::Row { loaded }, Answer::Row(None), _) if !loaded => Verdict::Missing,
         (Expect::Row { .. }, Answer::Row(None), _) => wrong("got no row".to_owned()),
@@ -374,6 +395,7 @@ pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
         (Operation::Scan { from, .. }, _) => Answer::Rows(plan.row(from).into_iter().collect()),
         (Operation::Count { .. }, Expect::Count(count)) => Answer::Count(count),
         (Operation::Search(search), _) => plan.found(search).unwrap_or(Answer::Done),
+        (Operation::Aggregate(_), Expect::Aggregate(result)) => Answer::Aggregate(result),
         _ => Answer::Done,
     }
 }
@@ -393,6 +415,17 @@ fn in_words(operation: &Operation) -> String {
             format!("where {}", all.join(" and "))
         }
         Operation::Search(search) => format!("for {}", search.in_words()),
+        Operation::Aggregate(asked) => {
+            let function = match asked.function {
+                Function::Max => "max",
+                Function::Average => "average",
+            };
+            let equal = asked.conditions.iter().map(|(at, value)| format!("column {at} = {value}"));
+            let range =
+                asked.within.map(|w| format!("column {} from {} to {}", w.column, w.from, w.to));
+            let all: Vec<_> = equal.chain(range).collect();
+            format!("{function} of column {} where {}", asked.column, all.join(" and "))
+        }
     }
 }
 
@@ -436,6 +469,9 @@ impl Workload {
                 logs::schema("history", true)
             }
             Workload::LineWrites { .. } | Workload::LineQueries(_) => lines::line::schema("lines"),
+            Workload::MeasurementWrites(_)
+            | Workload::MeasurementWindows(_)
+            | Workload::MeasurementHistory(_) => measurements::schema(),
             Workload::Ycsb { properties, .. } => ycsb::schema(properties)?,
             Workload::Apm { .. } => ycsb::schema(&apm::properties(self)?)?,
         })
@@ -460,6 +496,15 @@ impl Workload {
             Workload::HistoryQueries(history) => Box::new(history::Queries::new(history, opening)?),
             Workload::LineWrites { records } => Box::new(lines::Writes::new(*records, opening)?),
             Workload::LineQueries(queries) => Box::new(lines::Asking::new(queries, opening)?),
+            Workload::MeasurementWrites(data) => {
+                Box::new(measurements::Writes::new(data, opening)?)
+            }
+            Workload::MeasurementWindows(data) => {
+                Box::new(measurements::Asking::new(data, Questions::Online, opening)?)
+            }
+            Workload::MeasurementHistory(data) => {
+                Box::new(measurements::Asking::new(data, Questions::History, opening)?)
+            }
             Workload::Ycsb { phase, properties } => {
                 Box::new(ycsb::Ycsb::new(*phase, properties, opening)?)
             }
@@ -492,6 +537,7 @@ impl Workload {
         let rows = match self {
             Workload::LogWrites { records } | Workload::LineWrites { records } => Some(*records),
             Workload::HistoryWrites(history) => Some(history.records),
+            Workload::MeasurementWrites(data) => Some(data.records),
             Workload::Ycsb { phase: Phase::Load, properties } => ycsb::load_rows(properties),
             Workload::Apm { phase: Phase::Load, records, .. } => Some(*records),
             _ => None,

@@ -419,6 +419,30 @@ mod tests {
         Ok(args)
     }
 
+    #[test]
+    fn instances_have_options_and_ports_of_their_own() {
+        let of = |sets: &[&str]| {
+            let words = ["run", "containers", "--scale", "smoke"].into_iter();
+            let words = words.chain(sets.iter().flat_map(|set| ["--set", set]));
+            let Line { args } = clap::Parser::try_parse_from(words).unwrap();
+            let text = definition::text("containers", &[]).unwrap();
+            let study = Study::parse("containers", &text, args.scale).unwrap();
+            let stores = args.stores(&study).unwrap();
+            args.settings(&study, &stores).map_err(|e| e.to_string())
+        };
+        let settings = of(&["cassandra.cpus=1", "cassandra@lxc.memory=1g"]).unwrap();
+        let (host, lxc) = (&settings["cassandra@host"], &settings["cassandra@lxc"]);
+        let value = |options: &BTreeMap<String, String>, name: &str| options.get(name).cloned();
+        let both = |name: &str| [value(host, name), value(lxc, name)];
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(both("container"), [some("cgroup"), some("lxc")]);
+        assert_eq!(both("cpus"), [some("1"), some("1")], "of the store, before the study's");
+        assert_eq!(both("memory"), [some("3g"), some("1g")], "of the instance, before all others");
+        assert_eq!(both("port"), [None, some("9142")]);
+        assert_eq!(both("jmx_port"), [None, some("7299")]);
+        assert!(of(&["cassandra@none.cpus=1"]).unwrap_err().contains("is not measured"));
+    }
+
     /// Before anything is started.
     #[test]
     fn wrong_options_are_refused() {

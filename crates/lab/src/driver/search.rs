@@ -99,7 +99,7 @@ pub fn merged(parts: Vec<Answer>, search: &Search, time: Option<usize>) -> Answe
                     *groups.entry(value).or_default() += count;
                 }
             }
-            Answer::Done | Answer::Row(_) => {}
+            Answer::Done | Answer::Row(_) | Answer::Aggregate(_) => {}
         }
     }
     match search.wanted {

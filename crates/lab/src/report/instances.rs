@@ -71,7 +71,13 @@ fn published(
 ) -> [String; 4] {
     let find = |group: &Group| {
         let (table, row) = papers::find(reference?, experiment, group, measure)?;
-        Some((row.mean, papers::figure(table, row, group)))
+        let figure = papers::figure(table, row, group);
+        // The study gives the use of processors as a share of all.
+        let figure = match measure {
+            Measure::Processors(_) => figure.replacen(" (", "% (", 1),
+            _ => figure,
+        };
+        Some((row.mean, figure))
     };
     let (first, second) = (find(pair.second.group), find(pair.first.group));
     let both = first.as_ref().zip(second.as_ref()).map(|(first, second)| second.0 / first.0);
@@ -115,6 +121,7 @@ fn pairs(experiment: &Experiment) -> Vec<(Measure, Pair<'_>)> {
     pairs
 }
 
+/// What the study of 2016 compares: the rate, latencies up to the maximum, processors and disks.
 fn measures() -> Vec<Measure> {
     let of_interest = |at: &usize| PERCENTILES[*at] == 50.0 || PERCENTILES[*at] >= 95.0;
     let percentiles = (0..PERCENTILES.len()).filter(of_interest).map(Measure::Percentile);

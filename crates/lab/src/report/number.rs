@@ -97,6 +97,7 @@ pub fn of_name(name: &str, value: f64) -> String {
     }
     let unit = match name.rsplit_once('_') {
         _ if name.ends_with("_per_s") => " per second",
+        _ if name.ends_with("_percent") => "%",
         Some((_, "ms")) => " ms",
         Some((_, "us")) => " µs",
         Some((_, "s")) => " s",

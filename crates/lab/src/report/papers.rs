@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use super::document::{Document, Table};
 use super::number::{plain, ratio};
 use super::ranking::ranked;
-use super::summary::{Experiment, Group, Measure, Summary};
+use super::summary::{DISK_PER_RECORD, Experiment, Group, Measure, Summary};
 use super::tables::latency_labels;
 use crate::reference::{self, Reference, Row, Wanted};
 
@@ -51,12 +51,16 @@ pub fn section(document: &mut Document, summary: &Summary, reference: &Reference
         format!("Figures of {} beside those of this run", reference.title),
         &["experiment and store", "measure", "paper", "here", "here / paper", "same order?"],
     );
-    for experiment in summary.experiments.iter().filter(|experiment| !experiment.prepares) {
-        let labels = latency_labels(experiment).into_iter().map(Measure::Latency);
-        let measures: Vec<Measure> = std::iter::once(experiment.measure.clone())
-            .chain(labels.filter(|measure| *measure != experiment.measure))
-            .collect();
-        for measure in measures {
+    let mut loaded: Vec<&str> = Vec::new();
+    for experiment in &summary.experiments {
+        for measure in measures(experiment) {
+            if experiment.prepares {
+                // The same data may be loaded for several experiments.
+                if loaded.contains(&&*experiment.subject) {
+                    continue;
+                }
+                loaded.push(&experiment.subject);
+            }
             for set in experiment.sets() {
                 add(&mut table, reference, experiment, set, &measure);
             }
@@ -70,6 +74,17 @@ pub fn section(document: &mut Document, summary: &Summary, reference: &Reference
         );
         document.table(table);
     }
+}
+
+/// What a paper may tell of an experiment: of loaded data the size of a record.
+fn measures(experiment: &Experiment) -> Vec<Measure> {
+    if experiment.prepares {
+        return vec![Measure::Value(DISK_PER_RECORD.into())];
+    }
+    let labels = latency_labels(experiment).into_iter().map(Measure::Latency);
+    std::iter::once(experiment.measure.clone())
+        .chain(labels.filter(|measure| *measure != experiment.measure))
+        .collect()
 }
 
 fn add(
@@ -86,7 +101,12 @@ fn add(
         let (paper, here) = (row.mean, entry.estimate.mean);
         both.push(Both { store: entry.group.store.clone(), paper, here });
         rows.push([
-            format!("{}: {}", experiment.title, experiment.name_of(entry.group)),
+            match experiment.prepares {
+                true => {
+                    format!("Data of {}: {}", experiment.title, experiment.name_of(entry.group))
+                }
+                false => format!("{}: {}", experiment.title, experiment.name_of(entry.group)),
+            },
             measure.name(),
             figure(of, row, entry.group),
             plain(here),

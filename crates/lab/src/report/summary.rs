@@ -17,6 +17,8 @@ use crate::reference::subject;
 use crate::results::{Directory, Line, Outcome, Resource, Run};
 use crate::trial::{Role, Trial, Work};
 
+pub use super::measure::{Measure, Over, PEAK_SECONDS};
+
 /// The label for the operations of all labels together.
 pub const ALL: &str = "all";
 
@@ -210,158 +212,6 @@ impl Usage {
         self.disk_write_bytes += resource.disk_write_bytes;
         self.network_bytes += resource.network_bytes;
     }
-}
-
-/// The measure of a trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Measure {
-    /// Right answers per second, all labels.
-    Throughput,
-    /// Rows written per second, of writes in batches.
-    Rows,
-    /// The highest rate sustained for [`PEAK_SECONDS`].
-    Peak,
-    /// Mean latency of a label, ms.
-    Latency(String),
-    /// A value of the whole trial; less is better.
-    Value(String),
-    /// The latency of all operations at this place of [`PERCENTILES`], ms.
-    Percentile(usize),
-    /// Processors that the servers use.
-    Processors(Over),
-    /// What the disks of the machine write, kB/s.
-    DiskWrites(Over),
-}
-
-/// The time over which a use of resources is a mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
-    /// The whole trial.
-    Trial,
-    /// The busiest interval of [`INTERVAL_S`]; the whole trial if it is shorter.
-    Interval,
-}
-
-/// Seconds of an interval in which the 2016 study sampled processors and disks.
-pub const INTERVAL_S: usize = 30;
-
-/// A peak of a single second would depend on where the second begins.
-pub const PEAK_SECONDS: usize = 3;
-
-impl Measure {
-    /// The measure that ranks experiments with this workload.
-    pub fn of_work(trial: &Trial) -> Measure {
-        use crate::workload::Workload::{HistoryQueries, LineQueries, LineWrites};
-        if trial.crash_after_s.is_some() {
-            return Measure::Value(crate::run::LOST.into());
-        }
-        match &trial.work {
-            Work::RealTime(_) => Measure::Value("delay_ms".into()),
-            Work::Load { load, .. } if load.ramp_s > 0.0 => Measure::Peak,
-            Work::Load { load, .. } if load.target_per_s.is_some() => Measure::Latency(ALL.into()),
-            Work::Load { workload: HistoryQueries(_), .. } => Measure::Latency(ALL.into()),
-            Work::Load { workload: LineQueries(queries), .. } => match queries.arriving {
-                Some(_) => Measure::Latency(crate::workload::lines::questions::ANY.into()),
-                None => Measure::Latency(ALL.into()),
-            },
-            Work::Load { workload: LineWrites { .. }, load } if load.batch_rows > 1 => {
-                Measure::Rows
-            }
-            Work::Load { .. } => Measure::Throughput,
-        }
-    }
-
-    /// The number of one trial.
-    pub fn of(&self, trial: &Repetition) -> Option<f64> {
-        match self {
-            Measure::Throughput => trial.rate(ALL),
-            Measure::Rows => trial.rows_per_s(),
-            Measure::Peak => trial.peak().map(|(rate, _)| rate),
-            Measure::Latency(label) => trial.labels.get(label)?.mean_ms,
-            Measure::Value(name) => trial.values.get(name).copied(),
-            Measure::Percentile(at) => Some(trial.percentiles_ms?[*at]),
-            Measure::Processors(over) => {
-                let is_server = |name: &&String| *name != HOST && *name != GENERATOR;
-                let server = trial.usage.iter().find(|(name, _)| is_server(name))?.1;
-                match over {
-                    Over::Trial => server.cpu_mean(trial.seconds),
-                    Over::Interval => busiest(&server.cpu),
-                }
-            }
-            Measure::DiskWrites(over) => {
-                let host = trial.usage.get(HOST)?;
-                let kilobytes = |bytes: &u64| *bytes as f64 / 1000.0;
-                let each: Vec<f64> = host.disk_write_bytes_each.iter().map(kilobytes).collect();
-                match over {
-                    Over::Trial => mean(&each),
-                    Over::Interval => busiest(&each),
-                }
-            }
-        }
-    }
-
-    /// Whether more is better.
-    pub fn more_is_better(&self) -> bool {
-        matches!(self, Measure::Throughput | Measure::Rows | Measure::Peak)
-    }
-
-    /// Its name with the unit, for sentences.
-    pub fn name(&self) -> String {
-        match self {
-            Measure::Throughput => "operations per second".into(),
-            Measure::Rows => "rows per second".into(),
-            Measure::Peak => "highest operations per second".into(),
-            Measure::Latency(label) if label == ALL => "mean latency, ms".into(),
-            Measure::Latency(label) => format!("mean latency of {label}, ms"),
-            Measure::Value(name) => match name.rsplit_once('_') {
-                Some((what, "ms")) => format!("{}, ms", what.replace('_', " ")),
-                _ => name.replace('_', " "),
-            },
-            Measure::Percentile(at) => format!("{}% latency, ms", PERCENTILES[*at]),
-            Measure::Processors(Over::Trial) => "processors of the servers, mean".into(),
-            Measure::Processors(Over::Interval) => {
-                format!("processors of the servers, busiest {INTERVAL_S} s")
-            }
-            Measure::DiskWrites(Over::Trial) => "written to the disks, kB/s, mean".into(),
-            Measure::DiskWrites(Over::Interval) => {
-                format!("written to the disks, kB/s, busiest {INTERVAL_S} s")
-            }
-        }
-    }
-
-    /// The unit behind a number in a sentence.
-    pub fn unit(&self) -> &'static str {
-        match self {
-            Measure::Throughput | Measure::Peak => " operations per second",
-            Measure::Rows => " rows per second",
-            Measure::Latency(_) | Measure::Percentile(_) => " ms",
-            Measure::Processors(_) => " processors",
-            Measure::DiskWrites(_) => " kB/s",
-            Measure::Value(name) if name.ends_with("_ms") => " ms",
-            Measure::Value(_) => "",
-        }
-    }
-
-    /// Its name in the figures of papers.
-    pub fn reference(&self) -> (&str, Option<&str>) {
-        match self {
-            Measure::Throughput | Measure::Peak => ("throughput_per_s", None),
-            Measure::Rows => ("rows_per_s", None),
-            Measure::Latency(label) => ("latency_ms", Some(label)),
-            Measure::Value(name) => (name, None),
-            Measure::Percentile(_) => ("latency_ms_percentile", None),
-            Measure::Processors(Over::Trial) => ("cpu_percent", None),
-            Measure::Processors(Over::Interval) => ("cpu_percent_peak", None),
-            Measure::DiskWrites(Over::Trial) => ("disk_write_kb_per_s", None),
-            Measure::DiskWrites(Over::Interval) => ("disk_write_kb_per_s_peak", None),
-        }
-    }
-}
-
-/// The highest mean of an interval of [`INTERVAL_S`] values; of fewer, their mean.
-fn busiest(seconds: &[f64]) -> Option<f64> {
-    let whole = seconds.chunks_exact(INTERVAL_S).filter_map(mean);
-    whole.max_by(f64::total_cmp).or_else(|| mean(seconds))
 }
 
 impl Repetition {
@@ -687,12 +537,28 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 /// The value of an experiment that loads data: how long that took.
 const LOAD_S: &str = "load_s";
 
+/// The value of loaded data: the size of the table for each record, as small as the study asks for.
+pub const DISK_PER_RECORD: &str = "disk_bytes_per_record";
+
+/// The value of an experiment with on-line questions: the share that was answered in time.
+const ONLINE: &str = "answered_within_a_second_percent";
+
+/// The time in which the 2012 study wants an on-line question answered, µs.
+const ONLINE_US_MAX: u64 = 1_000_000;
+
+/// Whether the work is to ask on-line questions.
+fn is_online(trial: &Trial) -> bool {
+    use crate::workload::Workload::MeasurementWindows;
+    matches!(&trial.work, Work::Load { workload: MeasurementWindows(_), .. })
+}
+
 /// Whether the work is to load data.
 fn is_load(trial: &Trial) -> bool {
     use crate::workload::{Phase, Workload};
     match &trial.work {
         Work::Load { workload: Workload::Ycsb { phase, .. }, .. }
         | Work::Load { workload: Workload::Apm { phase, .. }, .. } => *phase == Phase::Load,
+        Work::Load { workload: Workload::MeasurementWrites(_), .. } => true,
         _ => false,
     }
 }
@@ -718,6 +584,9 @@ fn records(trial: &Trial) -> Option<u64> {
         }
         Workload::LineWrites { records } => Some(*records),
         Workload::LineQueries(queries) => Some(queries.records),
+        Workload::MeasurementWrites(data)
+        | Workload::MeasurementWindows(data)
+        | Workload::MeasurementHistory(data) => Some(data.records),
         Workload::Apm { records, .. } => Some(*records),
         Workload::Ycsb { properties, .. } => properties.get("recordcount")?.trim().parse().ok(),
     }
@@ -816,6 +685,21 @@ pub fn read_trial(
     }
     if header.trial.role == Role::Measure && is_load(&header.trial) && repetition.completed() {
         repetition.values.insert(LOAD_S.to_owned(), repetition.seconds);
+    }
+    if let Some(records) = records(&header.trial).filter(|_| header.trial.role == Role::Prepare) {
+        let sizes = ["table_bytes_compacted", "table_bytes_flushed"];
+        let bytes = sizes.iter().find_map(|name| repetition.values.get(*name).copied());
+        let each = bytes.map(|bytes| bytes / records.max(1) as f64);
+        repetition.values.extend(each.map(|each| (DISK_PER_RECORD.to_owned(), each)));
+    }
+    if is_online(&header.trial) && repetition.completed() {
+        let all = &repetition.labels.get(ALL).cloned().unwrap_or_default();
+        let asked = all.count + all.errors.values().sum::<u64>();
+        let answered = histograms.get(ALL).map_or(0, |all| all.count_between(0, ONLINE_US_MAX));
+        if asked > 0 {
+            let percent = answered as f64 / asked as f64 * 100.0;
+            repetition.values.insert(ONLINE.to_owned(), percent);
+        }
     }
     if let Some(all) = histograms.get(ALL).filter(|all| !all.is_empty()) {
         repetition.percentiles_ms =

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::driver::aggregate::Aggregate;
 use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec,
 };
@@ -64,6 +65,7 @@ impl Session for Null {
             Operation::Read { .. } => Answer::Row(None),
             Operation::Scan { .. } => Answer::Rows(Vec::new()),
             Operation::Count { .. } => Answer::Count(0),
+            Operation::Aggregate(_) => Answer::Aggregate(Aggregate::default()),
             _ => Answer::Done,
         })
     }

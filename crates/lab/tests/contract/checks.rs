@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lab::driver::aggregate::{Aggregation, Function, Within};
 use lab::driver::search::{Match, Search, Wanted};
 use lab::driver::{Ability, Driver, Operation, Settle, StoreError, StoreSpec};
 use lab::row::{Kind, Row, Value};
@@ -70,6 +71,7 @@ impl Subject {
         self.reads(&table).await;
         self.scans(&table).await;
         self.counts(&table).await;
+        self.aggregates(&table).await;
         self.updates(&mut table).await;
         self.deletes(&mut table).await;
         self.sessions(&mut table).await;
@@ -80,6 +82,7 @@ impl Subject {
         self.reads(&table).await;
         self.scans(&table).await;
         self.counts(&table).await;
+        self.aggregates(&table).await;
         self.searches().await;
     }
 
@@ -186,6 +189,35 @@ impl Subject {
             let conditions = table.random_conditions(&mut random);
             let expected = table.count(&conditions);
             assert_eq!(client.count(&conditions).await, expected, "{conditions:?}");
+        }
+    }
+
+    /// A function over rows is that of the reference model, also over none.
+    async fn aggregates(&self, table: &Table) {
+        if !self.can(Ability::Aggregate) {
+            return;
+        }
+        let mut client = Client::new(&*self.driver, table).await;
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let ranges = [
+            None,
+            Some(Within { column: TIMESTAMP, from: 1_426_999_990, to: 1_427_000_001 }),
+            Some(Within { column: TIMESTAMP, from: 1_427_000_001, to: 1_427_000_010 }),
+            Some(Within { column: SEVERITY, from: 2, to: 5 }),
+            Some(Within { column: SEVERITY, from: 7, to: 9 }),
+        ];
+        for turn in 0..60 {
+            let within = ranges[turn / 2 % ranges.len()];
+            let mut conditions = table.random_conditions(&mut random);
+            conditions.retain(|(column, _)| within.is_none_or(|within| within.column != *column));
+            let asked = Aggregation {
+                function: if turn % 2 == 0 { Function::Max } else { Function::Average },
+                column: SEVERITY,
+                conditions: if turn < 10 { Vec::new() } else { conditions },
+                within,
+            };
+            let expected = table.aggregate(&asked);
+            assert_eq!(client.aggregate(&asked).await, expected, "{asked:?}");
         }
     }
 
@@ -314,6 +346,12 @@ impl Subject {
             Operation::Delete { key },
             search(Match::Word("word".to_owned())),
             search(Match::Regex("w.*d".to_owned())),
+            Operation::Aggregate(Aggregation {
+                function: Function::Max,
+                column: SEVERITY,
+                conditions: vec![],
+                within: None,
+            }),
         ] {
             let ability = operation.ability();
             if self.can(ability) {
@@ -348,6 +386,7 @@ impl Subject {
         self.reads(&table).await;
         self.scans(&table).await;
         self.counts(&table).await;
+        self.aggregates(&table).await;
         self.sessions(&mut table).await;
         self.settles(&table).await;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lab::driver::aggregate::{Aggregate, Aggregation};
 use lab::driver::{Answer, Driver, Operation, Session, Settle, StoreError};
 use lab::row::{Column, Kind, Row, Schema, Value};
 
@@ -102,6 +103,23 @@ impl Table {
     }
 }
 
+impl Table {
+    /// The right answer to an aggregation.
+    pub fn aggregate(&self, asked: &Aggregation) -> Aggregate {
+        let number = |row: &Row, column: usize| match row.values[column] {
+            Value::Integer(number) => number,
+            Value::Text(_) => panic!("column {column} is a text"),
+        };
+        let fits = |row: &&Row| {
+            asked.conditions.iter().all(|(column, value)| row.values[*column] == *value)
+                && asked.within.is_none_or(|w| w.contains(number(row, w.column)))
+        };
+        let values = self.rows.values().filter(fits).map(|row| number(row, asked.column));
+        let parts = values.map(|value| Aggregate { rows: 1, value: Some(value) });
+        asked.function.merge_all(parts).expect("severities are small")
+    }
+}
+
 pub fn text_value(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
@@ -134,6 +152,13 @@ impl Client {
         match self.ask(Operation::Count { conditions: conditions.to_vec() }).await {
             Ok(Answer::Count(count)) => count,
             other => panic!("count of {conditions:?}: {other:?}"),
+        }
+    }
+
+    pub async fn aggregate(&mut self, asked: &Aggregation) -> Aggregate {
+        match self.ask(Operation::Aggregate(asked.clone())).await {
+            Ok(Answer::Aggregate(result)) => result,
+            other => panic!("{asked:?}: {other:?}"),
         }
     }
 

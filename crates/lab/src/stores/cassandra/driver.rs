@@ -43,8 +43,10 @@ use scylla::value::CqlValue;
 use tokio::sync::{Mutex, OnceCell};
 
 use self::statements::{Cell, Cql, Statements, cells};
+use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
+    too_large,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -143,7 +145,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Cassandra {
     fn abilities(&self) -> &'static [Ability] {
-        Ability::ROWS
+        Ability::ROWS_AND_AGGREGATE
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -356,6 +358,7 @@ impl Session for Connection {
                 let (store, ability) = (self.errors.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }
+            Operation::Aggregate(asked) => self.aggregate(asked).await,
         }
     }
 }
@@ -392,6 +395,27 @@ impl Connection {
         })
         .await?;
         Ok(Answer::Count(count))
+    }
+
+    async fn aggregate(&self, asked: &Aggregation) -> Result<Answer, StoreError> {
+        let statement = self.statements.aggregate(&self.client, asked).await;
+        let statement = statement.map_err(|e| self.errors.prepare(e))?;
+        let ends = asked.within.map(|within| [within.from, within.to].map(Value::Integer));
+        let values = asked.conditions.iter().map(|(_, value)| value);
+        let values = cells(values.chain(ends.iter().flatten()));
+        let mut sum = Some(Aggregate::default());
+        self.pages(&statement, values, |page| {
+            for row in page.rows::<(i64, Option<i64>)>().map_err(|e| self.errors.answer(e))? {
+                let (rows, value) = row.map_err(|e| self.errors.answer(e))?;
+                let rows = u64::try_from(rows).map_err(|e| self.errors.answer(e))?;
+                // The sum of no rows is 0 here.
+                let part = Aggregate { rows, value: value.filter(|_| rows > 0) };
+                sum = sum.and_then(|sum| asked.function.merge(sum, part));
+            }
+            Ok(())
+        })
+        .await?;
+        sum.map(Answer::Aggregate).ok_or_else(|| too_large(&self.errors.store))
     }
 
     async fn write(

@@ -24,6 +24,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 
+use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::http::{Http, Reply, push_segment};
 use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
@@ -46,6 +47,9 @@ const SHARDS_MAX: u64 = 1024;
 
 /// How often the server retries an update that conflicts with another of the same document.
 const UPDATE_RETRIES: u32 = 10;
+
+/// Limit of integers that floating point represents exactly.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Time limit for creating an index, refreshing and merging.
 const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -76,6 +80,7 @@ const ABILITIES: &[Ability] = &[
     Ability::Count,
     Ability::Delete,
     Ability::Search,
+    Ability::Aggregate,
 ];
 
 /// With identifiers of the store's own nothing changes or removes a document by its key.
@@ -86,6 +91,7 @@ const ABILITIES_OF_AUTO_IDS: &[Ability] = &[
     Ability::Scan,
     Ability::Count,
     Ability::Search,
+    Ability::Aggregate,
 ];
 
 /// Its options.
@@ -288,7 +294,9 @@ fn properties(schema: &Schema) -> serde_json::Value {
             Kind::Integer => "long",
             Kind::Text => "keyword",
         };
-        json!({ "type": kind, "index": indexed, "doc_values": indexed })
+        // Functions are computed over the columnar copy of integers.
+        let doc_values = indexed || kind == "long";
+        json!({ "type": kind, "index": indexed, "doc_values": doc_values })
     };
     let columns = schema.columns.iter().map(|column| {
         let mapping = match () {
@@ -324,6 +332,7 @@ impl Session for Connection {
             Operation::Count { conditions } => self.count(conditions).await,
             Operation::Delete { key } => self.delete(key).await,
             Operation::Search(search) => self.find(search).await,
+            Operation::Aggregate(asked) => self.aggregate(asked).await,
         }
     }
 }
@@ -493,6 +502,61 @@ impl Connection {
         let Count { count, shards } = success(&self.http, &reply)?;
         whole(&self.http, &shards, false)?;
         Ok(Answer::Count(count))
+    }
+
+    async fn aggregate(&self, asked: &Aggregation) -> Result<Answer, StoreError> {
+        #[derive(Deserialize)]
+        struct Found {
+            timed_out: bool,
+            #[serde(rename = "_shards")]
+            shards: ShardCounts,
+            hits: Hits,
+            aggregations: Aggregations,
+        }
+        #[derive(Deserialize)]
+        struct Hits {
+            total: Total,
+        }
+        #[derive(Deserialize)]
+        struct Total {
+            value: u64,
+        }
+        #[derive(Deserialize)]
+        struct Aggregations {
+            result: Number,
+        }
+        #[derive(Deserialize)]
+        struct Number {
+            value: Option<f64>,
+        }
+        let name = |at: usize| &self.schema.columns[at].name;
+        let terms = asked.conditions.iter().map(|(at, v)| json!({ "term": { name(*at): v } }));
+        let range = asked.within.map(|within| {
+            json!({ "range": { name(within.column): { "gte": within.from, "lt": within.to } } })
+        });
+        let filter: Vec<_> = terms.chain(range).collect();
+        let function = match asked.function {
+            Function::Max => "max",
+            Function::Average => "sum",
+        };
+        let body = json!({
+            "size": 0,
+            "track_total_hits": true,
+            "query": { "bool": { "filter": filter } },
+            "aggs": { "result": { function: { "field": name(asked.column) } } },
+        });
+        let path = format!("/{}/_search", self.schema.table);
+        let reply = self.http.send(Method::POST, &path, JSON, body.to_string()).await?;
+        let Found { timed_out, shards, hits, aggregations } = success(&self.http, &reply)?;
+        whole(&self.http, &shards, timed_out)?;
+        let rows = hits.total.value;
+        // It computes in floating point, and the sum of no rows is 0.
+        let value = match aggregations.result.value.filter(|_| rows > 0) {
+            None => None,
+            Some(value) if value.fract() == 0.0 && value.abs() <= EXACT_MAX => Some(value as i64),
+            Some(value) => return Err(self.http.answer(format!("{value} is no exact integer"))),
+        };
+        Ok(Answer::Aggregate(Aggregate { rows, value }))
     }
 
     async fn delete(&self, key: &Value) -> Result<Answer, StoreError> {

@@ -220,7 +220,10 @@ impl Connection {
                 self.search(&search).await
             }
             Operation::Search(search) => self.search(search).await,
-            Operation::Update { .. } | Operation::Scan { .. } | Operation::Delete { .. } => {
+            Operation::Update { .. }
+            | Operation::Scan { .. }
+            | Operation::Delete { .. }
+            | Operation::Aggregate(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }

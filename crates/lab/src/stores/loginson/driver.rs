@@ -20,13 +20,14 @@ use jiff::Timestamp;
 use reqwest::Method;
 use serde::Deserialize;
 
+use crate::driver::aggregate::{Aggregate, Aggregation, Function, Within};
 use crate::driver::http::{Http, Reply, form, push_segment};
 use crate::driver::logsql::{self, Line, quoted, value_of};
 use crate::driver::ring::Ring;
 use crate::driver::search::{self, Search};
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, within,
+    StoreError, StoreSpec, TIMEOUT, too_large, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -125,6 +126,7 @@ impl Driver for Loginson {
             Ability::Count,
             Ability::Search,
             Ability::Regex,
+            Ability::Aggregate,
         ]
     }
 
@@ -310,6 +312,11 @@ impl Table {
     }
 
     fn count_query(&self, conditions: &[(usize, Value)]) -> String {
+        self.filter(conditions) + " | stats count() as n"
+    }
+
+    /// Lines with these values.
+    fn filter(&self, conditions: &[(usize, Value)]) -> String {
         let mut query = self.lines();
         for (column, value) in conditions {
             match self.time_of(*column, value) {
@@ -324,8 +331,24 @@ impl Table {
                 }
             }
         }
-        query.push_str(" | stats count() as n");
         query
+    }
+
+    /// A query for the number of lines and the result of a function.
+    fn aggregate_query(&self, asked: &Aggregation) -> String {
+        let mut query = self.filter(&asked.conditions);
+        if let Some(Within { column, from, to }) = asked.within {
+            let time = |seconds| self.time_of(column, &Value::Integer(seconds));
+            query += &match time(from).zip(time(to)) {
+                Some((from, to)) => format!(" _time:[{from}, {to})"),
+                None => format!(" {}:range[{from}, {to})", self.field(column)),
+            };
+        }
+        let function = match asked.function {
+            Function::Max => "max",
+            Function::Average => "sum",
+        };
+        query + &format!(" | stats count() as n, {function}({}) as v", self.field(asked.column))
     }
 
     /// Builds a row from the fields of a line. A missing field is empty.
@@ -391,6 +414,13 @@ impl Session for LoginsonSession {
                 let parts = try_join_all(nodes.map(|node| self.search(node, search))).await?;
                 Ok(search::merged(parts, search, self.table.schema.time()))
             }
+            Operation::Aggregate(asked) => {
+                let query = self.table.aggregate_query(asked);
+                let nodes = self.nodes.iter();
+                let parts = try_join_all(nodes.map(|node| self.aggregate(node, &query))).await?;
+                let merged = asked.function.merge_all(parts);
+                merged.map(Answer::Aggregate).ok_or_else(|| too_large(&self.table.store))
+            }
             Operation::Update { .. } | Operation::Scan { .. } | Operation::Delete { .. } => {
                 let (store, ability) = (self.table.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
@@ -425,6 +455,18 @@ impl LoginsonSession {
         let lines = self.answer_lines(node, &form("query", &query)).await?;
         logsql::answer(&table.schema, field, search, &lines, |line| table.row(line))
             .map_err(|reason| node.answer(reason))
+    }
+
+    async fn aggregate(&self, node: &Http, query: &str) -> Result<Aggregate, StoreError> {
+        let line = self.first_line(node, query).await?.unwrap_or_default();
+        let rows = line.get("n").and_then(|n| n.parse().ok());
+        let rows = rows.ok_or_else(|| node.answer("a count is one number".to_owned()))?;
+        if rows == 0 {
+            return Ok(Aggregate::default());
+        }
+        let value = line.get("v").and_then(|value| value.parse().ok());
+        let told = || node.answer(format!("the result {:?} is no integer", line.get("v")));
+        Ok(Aggregate { rows, value: Some(value.ok_or_else(told)?) })
     }
 
     /// The first line of a response.
@@ -505,5 +547,23 @@ mod tests {
         ] {
             assert_eq!(table().count_query(&conditions), query);
         }
+        let asked = |within| Aggregation {
+            function: Function::Average,
+            column: 0,
+            conditions: vec![(1, text("m"))],
+            within: Some(within),
+        };
+        assert_eq!(
+            table().aggregate_query(&asked(Within {
+                column: 0,
+                from: 1_427_000_000,
+                to: 1_427_000_060
+            })),
+            "_type:=\"logs\" machine:=\"m\" _time:[2015-03-22T04:53:20Z, 2015-03-22T04:54:20Z) | stats count() as n, sum(timestamp) as v"
+        );
+        assert_eq!(
+            table().aggregate_query(&asked(Within { column: 2, from: -1, to: 5 })),
+            "_type:=\"logs\" machine:=\"m\" _msg:range[-1, 5) | stats count() as n, sum(timestamp) as v"
+        );
     }
 }

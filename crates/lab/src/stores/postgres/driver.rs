@@ -23,10 +23,11 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
+use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::ring::Ring;
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, within,
+    StoreError, StoreSpec, TIMEOUT, too_large, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -173,6 +174,8 @@ enum Shape {
     Delete,
     Update(Vec<usize>),
     Count(Vec<usize>),
+    /// The function, its column, the columns with a value, and the one with a range.
+    Aggregate(Function, usize, Vec<usize>, Option<usize>),
 }
 
 impl Shape {
@@ -211,15 +214,33 @@ impl Shape {
                 format!("update {table} set {} where {KEY} = $1", sets.join(", "))
             }
             Shape::Count(columns) => {
-                let mut sql = format!("select count(*) from {table}");
-                for (at, column) in columns.iter().enumerate() {
-                    let and = if at == 0 { "where" } else { "and" };
-                    write!(sql, " {and} {} = ${}", name(column), at + 1)
-                        .expect("a String takes all");
-                }
-                sql
+                let equal = columns.iter().zip(1..).map(|(c, i)| format!("{} = ${i}", name(c)));
+                format!("select count(*) from {table}{}", all_of(equal.collect()))
+            }
+            Shape::Aggregate(function, column, equal, within) => {
+                let column = name(column);
+                let function = match function {
+                    Function::Max => format!("max({column})"),
+                    // The sum of integers is a numeric.
+                    Function::Average => format!("sum({column})::bigint"),
+                };
+                let next = equal.len() + 1;
+                let equal = equal.iter().zip(1..).map(|(c, i)| format!("{} = ${i}", name(c)));
+                let range = within
+                    .iter()
+                    .map(|column| format!("{0} >= ${next} and {0} < ${1}", name(column), next + 1));
+                let conditions = all_of(equal.chain(range).collect());
+                format!("select count(*), {function} from {table}{conditions}")
             }
         }
+    }
+}
+
+/// A condition that all of these hold; empty for none.
+fn all_of(conditions: Vec<String>) -> String {
+    match conditions.is_empty() {
+        true => String::new(),
+        false => format!(" where {}", conditions.join(" and ")),
     }
 }
 
@@ -371,6 +392,22 @@ impl Shard {
         count.ok_or_else(|| self.answer("a count is one number"))
     }
 
+    async fn aggregate(&mut self, asked: &Aggregation) -> Result<Aggregate, StoreError> {
+        let equal = asked.conditions.iter().map(|(column, _)| *column).collect();
+        let within = asked.within.map(|within| within.column);
+        let shape = Shape::Aggregate(asked.function, asked.column, equal, within);
+        let ends = asked.within.map(|within| [within.from, within.to]);
+        let values = asked.conditions.iter().map(|(_, value)| parameter(value));
+        let ends = ends.iter().flatten().map(|end| end as Parameter<'_>);
+        let values: Vec<Parameter<'_>> = values.chain(ends).collect();
+        let rows = self.ask(shape, &values).await?;
+        let numbers = rows.first().and_then(|row| {
+            let count = u64::try_from(row.try_get::<_, i64>(0).ok()?).ok()?;
+            Some(Aggregate { rows: count, value: row.try_get(1).ok()? })
+        });
+        numbers.ok_or_else(|| self.answer("an aggregate is a count and a number"))
+    }
+
     fn row(&self, row: &tokio_postgres::Row) -> Result<Row, StoreError> {
         let value = |at: usize, kind: Kind| {
             let value = match kind {
@@ -489,6 +526,12 @@ impl PostgresSession {
                 self.shard(key).change(Shape::Delete, &[parameter(key)]).await?;
                 Ok(Answer::Done)
             }
+            Operation::Aggregate(asked) => {
+                let shards = self.shards.iter_mut();
+                let parts = try_join_all(shards.map(|shard| shard.aggregate(asked))).await?;
+                let merged = asked.function.merge_all(parts);
+                merged.map(Answer::Aggregate).ok_or_else(|| too_large(&self.store))
+            }
         }
     }
 
@@ -570,6 +613,14 @@ mod tests {
                 "select count(*) from \"logs\" where \"time\" = $1 and \"user\" = $2",
             ),
             (Shape::Count(vec![]), "select count(*) from \"logs\""),
+            (
+                Shape::Aggregate(Function::Average, 0, vec![1], Some(0)),
+                "select count(*), sum(\"time\")::bigint from \"logs\" where \"user\" = $1 and \"time\" >= $2 and \"time\" < $3",
+            ),
+            (
+                Shape::Aggregate(Function::Max, 0, vec![], None),
+                "select count(*), max(\"time\") from \"logs\"",
+            ),
         ] {
             assert_eq!(shape.sql(&schema()), sql);
         }

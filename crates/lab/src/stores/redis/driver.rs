@@ -396,7 +396,10 @@ impl RedisSession {
                 shard.send::<()>(&pipeline).await?;
                 Ok(Answer::Done)
             }
-            Operation::Scan { .. } | Operation::Count { .. } | Operation::Search(_) => {
+            Operation::Scan { .. }
+            | Operation::Count { .. }
+            | Operation::Search(_)
+            | Operation::Aggregate(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }

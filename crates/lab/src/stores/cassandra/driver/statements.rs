@@ -11,7 +11,7 @@ use scylla::serialize::writers::{CellWriter, WrittenCellProof};
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::Mutex;
 
-use super::{Index, Kind, PAGE_ROWS, Schema, Value};
+use super::{Aggregation, Function, Index, Kind, PAGE_ROWS, Schema, Value};
 
 /// The column of the key. No column of a schema has this name, because they have no capitals.
 const KEY: &str = "Key";
@@ -107,7 +107,12 @@ pub(crate) struct Statements {
     updates: Mutex<HashMap<Vec<usize>, PreparedStatement>>,
     /// Counts by the set of conditions.
     counts: Mutex<HashMap<Vec<usize>, PreparedStatement>>,
+    /// Functions by what their text depends on.
+    aggregates: Mutex<HashMap<Shape, PreparedStatement>>,
 }
+
+/// A function, its column, the columns with a value, and the one with a range.
+type Shape = (Function, usize, Vec<usize>, Option<usize>);
 
 impl Statements {
     /// Prepares the statements of every thread; updates and counts are prepared on first use of
@@ -129,6 +134,7 @@ impl Statements {
             delete: prepare(client, delete).await?,
             updates: Mutex::default(),
             counts: Mutex::default(),
+            aggregates: Mutex::default(),
         })
     }
 
@@ -142,7 +148,7 @@ impl Statements {
             let set = self.equalities(columns, ", ");
             format!("UPDATE {} SET {set} WHERE \"{KEY}\" = ?", table(&self.schema))
         };
-        cached(&self.updates, client, columns, text).await
+        cached(&self.updates, client, columns.to_vec(), text).await
     }
 
     /// Counts by these columns.
@@ -158,7 +164,36 @@ impl Statements {
                 conditions => format!("{all} WHERE {conditions} ALLOW FILTERING"),
             }
         };
-        cached(&self.counts, client, columns, text).await
+        cached(&self.counts, client, columns.to_vec(), text).await
+    }
+
+    /// Computes a function. The parameters are the values of the conditions and the ends of the
+    /// range.
+    pub async fn aggregate(
+        &self,
+        client: &Client,
+        asked: &Aggregation,
+    ) -> Result<PreparedStatement, PrepareError> {
+        let columns: Vec<usize> = asked.conditions.iter().map(|(column, _)| *column).collect();
+        let within = asked.within.map(|within| within.column);
+        let name = |column: usize| format!("\"{}\"", self.schema.columns[column].name);
+        let text = || {
+            let function = match asked.function {
+                Function::Max => "MAX",
+                Function::Average => "SUM",
+            };
+            let (column, table) = (name(asked.column), table(&self.schema));
+            let mut conditions: Vec<String> =
+                columns.iter().map(|column| format!("{} = ?", name(*column))).collect();
+            conditions.extend(within.map(|c| format!("{0} >= ? AND {0} < ?", name(c))));
+            let all = format!("SELECT COUNT(*), {function}({column}) FROM {table}");
+            match conditions.is_empty() {
+                true => all,
+                false => format!("{all} WHERE {} ALLOW FILTERING", conditions.join(" AND ")),
+            }
+        };
+        let shape = (asked.function, asked.column, columns.clone(), within);
+        cached(&self.aggregates, client, shape, text).await
     }
 
     fn equalities(&self, columns: &[usize], separator: &str) -> String {
@@ -167,18 +202,18 @@ impl Statements {
     }
 }
 
-async fn cached(
-    statements: &Mutex<HashMap<Vec<usize>, PreparedStatement>>,
+async fn cached<K: Eq + std::hash::Hash>(
+    statements: &Mutex<HashMap<K, PreparedStatement>>,
     client: &Client,
-    columns: &[usize],
+    shape: K,
     text: impl FnOnce() -> String,
 ) -> Result<PreparedStatement, PrepareError> {
     let mut statements = statements.lock().await;
-    if let Some(statement) = statements.get(columns) {
+    if let Some(statement) = statements.get(&shape) {
         return Ok(statement.clone());
     }
     let statement = prepare(client, text()).await?;
-    statements.insert(columns.to_vec(), statement.clone());
+    statements.insert(shape, statement.clone());
     Ok(statement)
 }
 
