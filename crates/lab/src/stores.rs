@@ -11,6 +11,13 @@ mod elasticsearch {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod hbase {
+    pub(crate) mod driver;
+    mod gateway;
+    mod rows;
+    pub(crate) mod server;
+    mod thrift;
+}
 mod loginson {
     pub(crate) mod driver;
     pub(crate) mod server;
@@ -134,6 +141,40 @@ pub const STORES: &[Store] = &[
             ordered: true,
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
             spread: &[("shards", "2"), ("replicas", "1")],
+            server: SMALL_HEAP,
+        },
+    },
+    Store {
+        name: "hbase",
+        open: hbase::driver::open,
+        options: hbase::driver::OPTIONS,
+        // Of the local file system, which cannot be synced: the system writes it every 30 to 35 s.
+        durability: &[
+            Level {
+                durability: Durability::Interval,
+                loses: "35 s",
+                driver: &[("wal", "sync")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::Interval,
+                loses: "36 s",
+                driver: &[("wal", "async")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::None,
+                loses: "all since the last flush",
+                driver: &[("wal", "skip")],
+                server: &[],
+            },
+        ],
+        states: &[],
+        server: Some(&hbase::server::HBase),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("regions", "3"), ("wal", "async")]],
+            spread: &[("regions", "2")],
             server: SMALL_HEAP,
         },
     },
@@ -318,8 +359,8 @@ mod tests {
             let name = store.name;
             let none = BTreeMap::new();
             assert!(store.promise(&none, Some(&none)).is_some(), "{name}");
-            // VoltDB's community edition has no log.
-            let durable = name != "voltdb";
+            // VoltDB's community edition has no log, and HBase cannot sync a local file.
+            let durable = !["hbase", "voltdb"].contains(&name);
             assert_eq!(store.level(Durability::Each).is_some(), durable, "{name} can be durable");
             for level in store.durability {
                 let given = |pairs: OptionPairs| -> BTreeMap<String, String> {
