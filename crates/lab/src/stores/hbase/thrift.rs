@@ -200,14 +200,15 @@ impl<'a> Struct<'a> {
 impl<'a> Field<'a> {
     /// The structs, if it is a list of them.
     pub(super) fn structures(&self) -> Option<Vec<&Struct<'a>>> {
-        let structure = |item| match item {
-            &Field::Struct(ref structure) => Some(structure),
-            _ => None,
-        };
-        match self {
-            Field::List(items) => items.iter().map(structure).collect(),
-            _ => None,
+        let Field::List(items) = self else { return None };
+        let mut structures = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                Field::Struct(structure) => structures.push(structure),
+                _ => return None,
+            }
         }
+        Some(structures)
     }
 }
 
