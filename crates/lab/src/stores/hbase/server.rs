@@ -60,6 +60,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("hbase.zookeeper.quorum", "127.0.0.1"),
 ];
 
+/// How long one look for open tables may take. The master answers none before it has replayed the
+/// logs of a killed server, and calls that were given up pile up in the gateway.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+
 /// Name of the process with the master and the region servers.
 const SERVERS: &str = "hbase";
 
@@ -187,9 +191,8 @@ impl Server for HBase {
         }
         let (host, port) = node.endpoint.rsplit_once(':').expect("an address has a port");
         let place = (host.to_owned(), port.parse().expect("an address has a port"));
-        let limit = Duration::from_secs(10);
-        let ask = async { Gateway::open(self.name(), &place, limit).await?.unavailable().await };
-        match crate::driver::within(self.name(), limit, ask).await {
+        let ask = async { Gateway::open(self.name(), &place, LOOK_MAX).await?.unavailable().await };
+        match crate::driver::within(self.name(), LOOK_MAX, ask).await {
             Ok(None) => Ok(()),
             Ok(Some(table)) => Err(format!("table {table} is not open yet")),
             Err(error) => Err(error.to_string()),
@@ -201,7 +204,7 @@ impl Server for HBase {
     }
 
     fn start_s_max(&self) -> u64 {
-        240
+        600
     }
 
     /// What the gateway does not tell.
