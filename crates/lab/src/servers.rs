@@ -67,7 +67,7 @@ pub trait Server: Send + Sync {
     /// Blocks.
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError>;
 
-    /// All nodes to start. Has no side effects.
+    /// All nodes to start, and processes without an endpoint that they need. Has no side effects.
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError>;
 
     /// Prepares what a node needs besides its [`Node::files`], before each start. Blocks.
@@ -112,7 +112,7 @@ pub trait Server: Send + Sync {
 pub struct Node {
     /// Name of its log and its record: letters and digits.
     pub name: String,
-    /// The address for the driver, `host:port`.
+    /// The address for the driver, `host:port`; empty for a process that only nodes talk to.
     pub endpoint: String,
     /// Addresses that must be free.
     pub listen: Vec<SocketAddr>,
@@ -154,7 +154,7 @@ impl Running {
         StoreSpec {
             name: store_of(&self.name).to_owned(),
             label: self.name.clone(),
-            endpoints: nodes.iter().map(|node| node.endpoint.clone()).collect(),
+            endpoints: endpoints(&nodes),
             options: needed.map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
@@ -393,7 +393,7 @@ pub async fn start(
     let site = home.site(name);
     let mut planned = server.nodes(&site, &options, nodes)?;
     planned.iter_mut().for_each(|node| settings.apply(&site, node));
-    assert_eq!(planned.len(), nodes as usize, "one plan for each node");
+    assert_eq!(endpoints(&planned).len(), nodes as usize, "one endpoint for each node");
     let _lock = lock(&site, say).await?;
     let old = alive(&site)?;
     if !old.is_empty() {
@@ -457,6 +457,12 @@ pub async fn wipe(home: &Home, name: &str, logs: Logs, say: &Say) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// The addresses for the driver.
+fn endpoints(nodes: &[Node]) -> Vec<String> {
+    let endpoints = nodes.iter().map(|node| &node.endpoint);
+    endpoints.filter(|endpoint| !endpoint.is_empty()).cloned().collect()
 }
 
 /// Queries the version of a node with its driver.

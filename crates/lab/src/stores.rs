@@ -25,6 +25,13 @@ pub(crate) mod files {
     pub(crate) mod script;
     pub(crate) mod server;
 }
+mod hbase {
+    pub(crate) mod driver;
+    mod gateway;
+    mod rows;
+    pub(crate) mod server;
+    mod thrift;
+}
 mod loginson {
     pub(crate) mod driver;
     pub(crate) mod server;
@@ -232,6 +239,40 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("sync", "each")]],
             spread: &[],
             server: &[],
+        },
+    },
+    Store {
+        name: "hbase",
+        open: hbase::driver::open,
+        options: hbase::driver::OPTIONS,
+        // Of the local file system, which cannot be synced: the system writes it every 30 to 35 s.
+        durability: &[
+            Level {
+                durability: Durability::Interval,
+                loses: "35 s",
+                driver: &[("wal", "sync")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::Interval,
+                loses: "36 s",
+                driver: &[("wal", "async")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::None,
+                loses: "all since the last flush",
+                driver: &[("wal", "skip")],
+                server: &[],
+            },
+        ],
+        states: &[],
+        server: Some(&hbase::server::HBase),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("regions", "3"), ("wal", "async")]],
+            spread: &[("regions", "2")],
+            server: SMALL_HEAP,
         },
     },
     Store {
@@ -456,8 +497,9 @@ mod tests {
             let name = store.name;
             let none = BTreeMap::new();
             assert!(store.promise(&none, Some(&none)).is_some(), "{name}");
-            // VoltDB's community edition has no log, and VictoriaLogs writes at intervals.
-            let durable = !["victorialogs", "voltdb"].contains(&name);
+            // VoltDB's community edition has no log, VictoriaLogs writes at intervals, and HBase cannot
+            // sync a local file.
+            let durable = !["hbase", "victorialogs", "voltdb"].contains(&name);
             assert_eq!(store.level(Durability::Each).is_some(), durable, "{name} can be durable");
             for level in store.durability {
                 let given = |pairs: OptionPairs| -> BTreeMap<String, String> {

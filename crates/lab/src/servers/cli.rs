@@ -128,10 +128,11 @@ fn status(home: &Home) -> anyhow::Result<()> {
         };
         for (node, process) in &running.nodes {
             let disk_mib = directory_bytes(&node.data).unwrap_or(0) >> 20;
-            println!(
-                "{}: {}, pid {}, {disk_mib} MiB on disk",
-                node.name, node.endpoint, process.pid
-            );
+            let endpoint = match &*node.endpoint {
+                "" => "for its nodes",
+                endpoint => endpoint,
+            };
+            println!("{}: {endpoint}, pid {}, {disk_mib} MiB on disk", node.name, process.pid);
         }
     }
     Ok(())
