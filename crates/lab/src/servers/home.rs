@@ -124,6 +124,25 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), ServerError> {
     write().map_err(io(path))
 }
 
+/// Fills a directory atomically: afterwards it is complete, or does not exist.
+pub(crate) fn once(
+    directory: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), ServerError>,
+) -> Result<(), ServerError> {
+    if directory.exists() {
+        return Ok(());
+    }
+    let mut part = directory.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    if part.exists() {
+        std::fs::remove_dir_all(&part).map_err(io(&part))?;
+    }
+    std::fs::create_dir_all(&part).map_err(io(&part))?;
+    fill(&part)?;
+    std::fs::rename(&part, directory).map_err(io(directory))
+}
+
 /// The last `lines` of a log, within its last 8 KiB; bytes that are not text are replaced, because
 /// a log is data.
 pub(crate) fn tail(path: &Path, lines: usize) -> String {
@@ -174,5 +193,24 @@ mod tests {
         let apart = home.apart(Path::new("/other")).unwrap();
         assert_eq!(apart.site("redis").software, Path::new("/home/redis/software"));
         assert_eq!(apart.site("redis").data, Path::new("/other/redis/data"));
+    }
+
+    #[test]
+    fn a_directory_is_filled_whole_or_not_at_all() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("5.0.2");
+        let file = |part: &Path| std::fs::write(part.join("file"), "").map_err(io(part));
+        let failed = once(&directory, |part| {
+            file(part)?;
+            Err(io(part)(std::io::Error::other("no")))
+        });
+        assert!(failed.is_err() && !directory.exists());
+        once(&directory, |part| {
+            assert_eq!(std::fs::read_dir(part).unwrap().count(), 0);
+            file(part)
+        })
+        .unwrap();
+        once(&directory, |_| panic!("it is there")).unwrap();
+        assert!(directory.join("file").exists());
     }
 }

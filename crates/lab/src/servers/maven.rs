@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::home::once;
 use super::{Known, Launch, Say, ServerError, Site, debian, io};
 use crate::options::{OptionError, Options};
 
@@ -84,25 +85,6 @@ pub fn copy_once(
     once(directory, |part| copy_with_dependencies(site, part, &[artifact], say))
 }
 
-/// Fills a directory atomically: afterwards it is complete, or does not exist.
-fn once(
-    directory: &Path,
-    fill: impl FnOnce(&Path) -> Result<(), ServerError>,
-) -> Result<(), ServerError> {
-    if directory.exists() {
-        return Ok(());
-    }
-    let mut part = directory.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    if part.exists() {
-        std::fs::remove_dir_all(&part).map_err(io(&part))?;
-    }
-    std::fs::create_dir_all(&part).map_err(io(&part))?;
-    fill(&part)?;
-    std::fs::rename(&part, directory).map_err(io(directory))
-}
-
 /// An option that limits memory, in Java's syntax.
 pub fn memory<'a>(options: &'a Options, name: &str) -> Result<&'a str, OptionError> {
     let text = options.text(name);
@@ -176,25 +158,6 @@ fn java_version(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::options::Known;
-
-    #[test]
-    fn a_directory_is_filled_whole_or_not_at_all() {
-        let base = tempfile::tempdir().unwrap();
-        let directory = base.path().join("5.0.2");
-        let file = |part: &Path| std::fs::write(part.join("file"), "").map_err(io(part));
-        let failed = once(&directory, |part| {
-            file(part)?;
-            Err(io(part)(std::io::Error::other("no")))
-        });
-        assert!(failed.is_err() && !directory.exists());
-        once(&directory, |part| {
-            assert_eq!(std::fs::read_dir(part).unwrap().count(), 0);
-            file(part)
-        })
-        .unwrap();
-        once(&directory, |_| panic!("it is there")).unwrap();
-        assert!(directory.join("file").exists());
-    }
 
     #[test]
     fn memory_has_a_unit() {
