@@ -36,6 +36,13 @@ mod loginson {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod mariadb {
+    pub(crate) mod server;
+}
+mod mysql {
+    pub(crate) mod driver;
+    pub(crate) mod server;
+}
 pub mod null;
 mod opensearch {
     pub(crate) mod server;
@@ -142,6 +149,28 @@ const FSYNC: &[Level] = &[
 
 /// Documents under identifiers of the store's own; their keys are found after a refresh.
 const AUTO_IDS: OptionPairs = &[("ids", "auto")];
+
+/// The levels of MySQL and of MariaDB. With 0 the log is not even given to the system at a commit.
+const INNODB: &[Level] = &[
+    Level {
+        durability: Durability::Each,
+        loses: "nothing",
+        driver: &[],
+        server: &[("innodb_flush_log_at_trx_commit", "1")],
+    },
+    Level {
+        durability: Durability::Interval,
+        loses: "1 s",
+        driver: &[],
+        server: &[("innodb_flush_log_at_trx_commit", "2")],
+    },
+    Level {
+        durability: Durability::Interval,
+        loses: "1 s, also when the server alone crashes",
+        driver: &[],
+        server: &[("innodb_flush_log_at_trx_commit", "0")],
+    },
+];
 
 /// All stores, by name.
 pub const STORES: &[Store] = &[
@@ -297,6 +326,34 @@ pub const STORES: &[Store] = &[
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("time", "")]],
+            spread: &[],
+            server: &[],
+        },
+    },
+    Store {
+        name: "mariadb",
+        open: mysql::driver::open,
+        options: mysql::driver::OPTIONS,
+        durability: INNODB,
+        states: &[],
+        server: Some(&mariadb::server::Mariadb),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("database", "another")]],
+            spread: &[],
+            server: &[],
+        },
+    },
+    Store {
+        name: "mysql",
+        open: mysql::driver::open,
+        options: mysql::driver::OPTIONS,
+        durability: INNODB,
+        states: &[],
+        server: Some(&mysql::server::Mysql),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("database", "another")]],
             spread: &[],
             server: &[],
         },
