@@ -216,23 +216,4 @@ mod tests {
         once(&directory, |_| panic!("it is there")).unwrap();
         assert!(directory.join("file").exists());
     }
-
-    #[test]
-    fn a_directory_is_filled_whole_or_not_at_all() {
-        let base = tempfile::tempdir().unwrap();
-        let directory = base.path().join("5.0.2");
-        let file = |part: &Path| std::fs::write(part.join("file"), "").map_err(io(part));
-        let failed = once(&directory, |part| {
-            file(part)?;
-            Err(io(part)(std::io::Error::other("no")))
-        });
-        assert!(failed.is_err() && !directory.exists());
-        once(&directory, |part| {
-            assert_eq!(std::fs::read_dir(part).unwrap().count(), 0);
-            file(part)
-        })
-        .unwrap();
-        once(&directory, |_| panic!("it is there")).unwrap();
-        assert!(directory.join("file").exists());
-    }
 }
