@@ -2,12 +2,54 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::fs::{Advice, fadvise};
 
+use super::{RunError, Runner, Store};
+use crate::driver;
+use crate::results::{Line, Outcome};
+use crate::trial::Trial;
+
+impl Runner<'_> {
+    /// Stops a store, takes its data out of memory, and starts it again; with the time that the start
+    /// took.
+    pub(super) async fn cold(
+        &mut self,
+        store: &Store,
+        trial: &mut Trial,
+    ) -> Result<Result<(Store, Line), Outcome>, RunError> {
+        let failed = |message: String| Ok(Err(Outcome::Failed { message }));
+        let Some(up) = store.up.as_ref().filter(|up| !up.roots().is_empty()) else {
+            let ability = "restart (the lab did not start its server)".to_owned();
+            return Ok(Err(Outcome::NotSupported { ability }));
+        };
+        self.fleet.down(&trial.store.name).await?;
+        evict(&up.data);
+        let began = Instant::now();
+        let up = match self.up(&trial.store.name, trial.nodes).await? {
+            Ok(up) if up.lost_data => {
+                let ability = "keep data over a restart".to_owned();
+                return Ok(Err(Outcome::NotSupported { ability }));
+            }
+            Ok(up) => up,
+            Err(message) => return failed(message),
+        };
+        let value = began.elapsed().as_secs_f64();
+        trial.store.endpoints.clone_from(&up.endpoints);
+        match driver::open(&trial.store) {
+            Ok(driver) => {
+                let line = Line::Value { name: "start_s".to_owned(), value };
+                Ok(Ok((Store { driver, up: Some(up) }, line)))
+            }
+            Err(error) => failed(error.to_string()),
+        }
+    }
+}
+
 /// Takes the files below these directories out of the page cache of the system. What the system
 /// refuses stays: the answers are then faster than they would be, and never wrong.
-pub fn evict(directories: &[PathBuf]) {
+fn evict(directories: &[PathBuf]) {
     // Only clean pages can be dropped.
     rustix::fs::sync();
     directories.iter().for_each(|directory| evict_below(directory));

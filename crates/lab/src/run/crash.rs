@@ -11,11 +11,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
 
-use crate::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
+use super::{RunError, Runner, Store, Watch};
+use crate::driver::{
+    self, Ability, Answer, Driver, Operation, Session, Settle, StoreError, StoreSpec,
+};
 use crate::fleet::Up;
-use crate::results::Line;
+use crate::results::{End, Line, Outcome, TrialWriter};
 use crate::row::{Schema, Value};
 use crate::servers::{Process, Signal};
+use crate::trial::Trial;
 
 /// Rows that are looked for: the last acknowledged ones, which are lost first.
 const CHECKED_MAX: usize = 10_000;
@@ -120,8 +124,65 @@ impl Session for Watched {
     }
 }
 
+impl Runner<'_> {
+    /// Sends the operations of a trial, kills the servers meanwhile, starts them again, and looks
+    /// for the acknowledged rows; `None` if it was stopped.
+    pub(super) async fn crash(
+        &mut self,
+        store: &Store,
+        trial: &Trial,
+        after_s: f64,
+        writer: &mut TrialWriter,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<End>, RunError> {
+        let ended = |outcome, seconds| Ok(Some(End { outcome, seconds }));
+        let Some(up) = store.up.clone().filter(|up| !up.roots().is_empty()) else {
+            let ability = "kill (the lab did not start its server)".to_owned();
+            return ended(Outcome::NotSupported { ability }, 0.0);
+        };
+        let witness = Arc::new(Witness::new(store.driver.clone()));
+        let watched = Store { driver: witness.clone(), up: store.up.clone() };
+        let killer = kill_after(&up, Duration::from_secs_f64(after_s));
+        let measured = self.measure(&watched, trial, writer, watch).await?;
+        let Some((end, _)) = measured else {
+            killer.abort();
+            return Ok(None);
+        };
+        if let Err(panic) = killer.await.map_err(tokio::task::JoinError::try_into_panic)
+            && let Ok(panic) = panic
+        {
+            std::panic::resume_unwind(panic);
+        }
+        if let Outcome::Wrong { .. } | Outcome::NotSupported { .. } = end.outcome {
+            return Ok(Some(end));
+        }
+        let failed = |message: String| ended(Outcome::Failed { message }, end.seconds);
+        let up = match self.up(trial.store.server(), trial.nodes).await? {
+            Ok(up) => up,
+            Err(message) => {
+                return failed(format!("it did not start again after it was killed: {message}"));
+            }
+        };
+        let spec = StoreSpec { endpoints: up.endpoints, ..trial.store.clone() };
+        let driver = match driver::open(&spec) {
+            Ok(driver) => driver,
+            Err(error) => return failed(error.to_string()),
+        };
+        match look_for(&*driver, &trial.schema, &witness.acknowledged()).await {
+            Ok(lines) => {
+                for line in lines {
+                    watch.line(&line);
+                    writer.write(&line)?;
+                }
+                ended(Outcome::Completed, end.seconds)
+            }
+            Err(error) => failed(format!("after it was killed: {error}")),
+        }
+    }
+}
+
 /// Kills all processes of a store after a time.
-pub fn kill_after(up: &Up, after: Duration) -> JoinHandle<()> {
+fn kill_after(up: &Up, after: Duration) -> JoinHandle<()> {
     let roots = up.roots();
     tokio::spawn(async move {
         tokio::time::sleep(after).await;

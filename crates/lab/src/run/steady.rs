@@ -1,9 +1,14 @@
 //! Two rules that keep chance out of a trial: a store is measured in a steady state, and a trial
 //! that other programs disturbed is made again.
 
+use super::{Loaded, RunError, Runner, Store, Warm, Watch};
+use crate::definition::Dataset;
+use crate::fleet::Up;
+use crate::plan::Step;
+use crate::report::summary::{Measure, read_trial};
 use crate::report::{OTHERS_SECONDS_MIN, OTHERS_SHARE_MAX};
-use crate::results::Line;
-use crate::trial::{Load, Trial, Work};
+use crate::results::{Line, Outcome};
+use crate::trial::{Load, Role, Trial, Work};
 use crate::workload::Workload;
 
 /// Two warm-up trials in a row that differ by less than this share show a steady state.
@@ -56,6 +61,57 @@ impl WarmUp {
             if values.len() == 1 { "" } else { "s" },
             values.join(", ")
         ))
+    }
+}
+
+impl Runner<'_> {
+    /// Does the work of a step unmeasured, until its store is in a steady state.
+    pub(super) async fn warm_up(
+        &mut self,
+        step: &Step,
+        store: &Store,
+        trial: &Trial,
+        dataset: &Dataset,
+        watch: &mut dyn Watch,
+    ) -> Result<Warm, RunError> {
+        let key = (trial.experiment.clone(), trial.store.label.clone());
+        let processes = store.up.as_ref().map(Up::roots).unwrap_or_default();
+        let experiment = self.study.experiments.iter().find(|e| e.name == trial.experiment);
+        let trials_max = experiment.map_or(0, |experiment| experiment.warm_up_trials_max);
+        let is_for = trial.role == Role::Measure && is_repeatable(trial, step.fresh);
+        if !is_for || trials_max == 0 || self.warm.get(&key) == Some(&processes) {
+            return Ok(Warm::Yes);
+        }
+        let mut warm_up = WarmUp::new(trials_max);
+        while warm_up.continues() {
+            let number = warm_up.values.len() as u32 + 1;
+            // Another table each time, as for the measured trials; the first one is there.
+            if step.fresh && number > 1 {
+                match self.load(step, store, trial, dataset, watch).await? {
+                    Loaded::Yes => {}
+                    Loaded::Stopped => return Ok(Warm::Stopped),
+                    Loaded::Not(_) => break,
+                }
+            }
+            let seed = other_seed(trial.seed, ATTEMPTS_MAX + number);
+            let work = warm_up_work(trial);
+            let warming = Trial { role: Role::WarmUp, work, seed, ..trial.clone() };
+            let name = format!("{}-warm{number}", step.name);
+            let mut writer = self.begin(&name, step, &warming)?;
+            let Some((end, _)) = self.measure(store, &warming, &mut writer, watch).await? else {
+                return Ok(Warm::Stopped);
+            };
+            writer.end(end.clone())?;
+            // What is wrong is found out, and reported, by the measured trial.
+            if end.outcome != Outcome::Completed {
+                break;
+            }
+            let (_, made, _) = read_trial(&name, self.directory.read(&name)?)?;
+            let Some(value) = Measure::of_work(trial).of(&made) else { break };
+            warm_up.values.push(value);
+        }
+        self.warm.insert(key, processes);
+        Ok(Warm::Now(warm_up.note()))
     }
 }
 

@@ -1,0 +1,289 @@
+//! Makes a store ready for a step: started, with the data of the step, and noted in the results with
+//! its version and configuration.
+
+use std::time::Instant;
+
+use super::{Loaded, Ready, RunError, Runner, Store, Watch, watched};
+use crate::definition::Dataset;
+use crate::driver::{self, Ability, Settle, StoreError};
+use crate::fleet::Up;
+use crate::measure::directory_bytes;
+use crate::measure::process::Sampler;
+use crate::plan::{NULL, Step};
+use crate::report::summary::{ALL, mean, read_trial};
+use crate::results::{Line, Outcome, ResultsError, StoreInfo, TrialWriter};
+use crate::stores;
+use crate::trial::{Role, Trial, Work};
+
+impl Runner<'_> {
+    /// Starts the store of a step and loads its data.
+    pub(super) async fn ready(
+        &mut self,
+        steps: &[Step],
+        step: &Step,
+        trial: &mut Trial,
+        dataset: &Dataset,
+        watch: &mut dyn Watch,
+    ) -> Result<Ready, RunError> {
+        let failed = |message: String| Ok(Ready::Not(Outcome::Failed { message }));
+        let up = match trial.store.name == NULL {
+            true => None,
+            false => match self.up(trial.store.server(), trial.nodes).await? {
+                Ok(up) => Some(up),
+                Err(message) => return failed(message),
+            },
+        };
+        if let Some(up) = &up {
+            trial.store.endpoints.clone_from(&up.endpoints);
+            for (option, value) in &up.options {
+                trial.store.options.entry(option.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        let driver = match driver::open(&trial.store) {
+            Ok(driver) => driver,
+            Err(error) => return failed(error.to_string()),
+        };
+        let experiment = self.study.experiments.iter().find(|e| e.name == trial.experiment);
+        let needs = experiment.expect("the plan is of this study").needs(dataset);
+        if let Some(lacking) = needs.iter().find(|need| !driver.abilities().contains(need)) {
+            return Ok(Ready::Not(Outcome::NotSupported { ability: lacking.name().into() }));
+        }
+        let store = Store { driver, up };
+        if trial.role == Role::Limit {
+            return Ok(Ready::Yes(store));
+        }
+        if let Err(error) = self.note_store(&store, &step.trial).await? {
+            return failed(error.to_string());
+        }
+        if let Some((base, share)) = &step.share_of {
+            match self.reached(steps, base, trial)? {
+                Some(rate) => aim(&mut trial.work, rate * share),
+                None => {
+                    return failed(format!(
+                        "its rate is a share of what {} reached in `{base}`, which was not completed",
+                        trial.store.label
+                    ));
+                }
+            }
+        }
+        match self.load(step, &store, trial, dataset, watch).await? {
+            Loaded::Yes => Ok(Ready::Yes(store)),
+            Loaded::Stopped => Ok(Ready::Stopped),
+            Loaded::Not(message) => failed(message),
+        }
+    }
+
+    /// The store with this number of nodes. Data of another number of nodes is removed.
+    pub(super) async fn up(
+        &mut self,
+        store: &str,
+        nodes: u32,
+    ) -> Result<Result<Up, String>, RunError> {
+        if self.state.nodes.get(store) != Some(&nodes) {
+            self.fleet.wipe(store).await?;
+            self.state.nodes.insert(store.to_owned(), nodes);
+            self.state.forget(store);
+            self.keep_state()?;
+        }
+        let up = match self.fleet.up(store, nodes).await {
+            Ok(up) => up,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        if up.lost_data {
+            self.state.forget(store);
+            self.keep_state()?;
+        }
+        Ok(Ok(up))
+    }
+
+    /// Records the version and configuration of a store when it is first used.
+    async fn note_store(
+        &mut self,
+        store: &Store,
+        trial: &Trial,
+    ) -> Result<Result<(), StoreError>, RunError> {
+        if self.run.stores.iter().any(|known| known.label == trial.store.label) {
+            return Ok(Ok(()));
+        }
+        let version = match store.driver.version().await {
+            Ok(version) => version,
+            Err(error) => return Ok(Err(error)),
+        };
+        let name = &trial.store.name;
+        let kind = stores::find(name).expect("its driver is open");
+        let server = self.fleet.server_options(trial.store.server());
+        self.run.stores.push(StoreInfo {
+            label: trial.store.label.clone(),
+            durability: kind.promise(&trial.store.options, server.as_ref()),
+            states: kind.states(&trial.store.options),
+            note: untested(store.driver.versions_tested(), &version),
+            version,
+            options: trial.store.options.clone(),
+            configuration: store.up.as_ref().map(|up| up.configuration.clone()).unwrap_or_default(),
+        });
+        self.directory.write_run(&self.run)?;
+        Ok(Ok(()))
+    }
+
+    /// Creates the table of a step, and fills it.
+    pub(super) async fn load(
+        &mut self,
+        step: &Step,
+        store: &Store,
+        trial: &Trial,
+        dataset: &Dataset,
+        watch: &mut dyn Watch,
+    ) -> Result<Loaded, RunError> {
+        let table = &trial.schema.table;
+        let key = (trial.store.label.clone(), format!("{} in {table}", dataset.name));
+        if !step.fresh && self.state.loaded.contains(&key) {
+            return Ok(Loaded::Yes);
+        }
+        let same_table = |(label, data): &(String, String)| {
+            *label == key.0 && data.rsplit_once(" in ").is_some_and(|(_, other)| other == table)
+        };
+        self.state.loaded.retain(|known| !same_table(known));
+        self.keep_state()?;
+        if let Err(error) = store.driver.create(&trial.schema).await {
+            return Ok(Loaded::Not(format!("its table could not be made: {error}")));
+        }
+        let Some(fill) = &dataset.fill else { return Ok(Loaded::Yes) };
+        let mut load = fill.load.clone();
+        if !store.driver.abilities().contains(&Ability::InsertMany) {
+            load.batch_rows = 1;
+        }
+        let filling = Trial {
+            role: Role::Prepare,
+            work: Work::Load { workload: fill.workload.clone(), load },
+            ..trial.clone()
+        };
+        let mut writer = self.begin(&format!("{}-load", step.name), step, &filling)?;
+        let Some((mut end, _)) = self.measure(store, &filling, &mut writer, watch).await? else {
+            return Ok(Loaded::Stopped);
+        };
+        if end.outcome == Outcome::Completed {
+            end.outcome = keep(sizes(store, &filling, fill.settle).await, &mut writer, watch)?;
+        }
+        writer.end(end.clone())?;
+        match end.outcome {
+            Outcome::Completed => {
+                if !step.fresh {
+                    self.state.loaded.insert(key);
+                    self.keep_state()?;
+                }
+                Ok(Loaded::Yes)
+            }
+            Outcome::NotSupported { ability } => {
+                Ok(Loaded::Not(format!("its data needs `{ability}`")))
+            }
+            Outcome::Wrong { message } | Outcome::Failed { message } => {
+                Ok(Loaded::Not(format!("its data could not be loaded: {message}")))
+            }
+        }
+    }
+
+    /// The rate that the store of `trial` reached in another experiment, as in the report: the mean
+    /// of its repetitions.
+    fn reached(
+        &self,
+        steps: &[Step],
+        experiment: &str,
+        trial: &Trial,
+    ) -> Result<Option<f64>, RunError> {
+        let same = |step: &&Step| {
+            let other = &step.trial;
+            other.experiment == experiment
+                && other.role == Role::Measure
+                && other.store.label == trial.store.label
+                && other.nodes == trial.nodes
+        };
+        let mut rates = Vec::new();
+        for step in steps.iter().filter(same).filter(|step| self.directory.has(&step.name)) {
+            let (_, made, _) = read_trial(&step.name, self.directory.read(&step.name)?)?;
+            rates.extend(made.completed().then(|| made.rate(ALL)).flatten());
+        }
+        Ok(mean(&rates))
+    }
+}
+
+/// The size of a table, before and after the store flushed and merged its data.
+pub(super) async fn sizes(
+    store: &Store,
+    trial: &Trial,
+    until: Settle,
+) -> Result<Vec<Line>, StoreError> {
+    let mut lines = Vec::new();
+    let all = [
+        (Settle::Visible, "visible"),
+        (Settle::Flushed, "flushed"),
+        (Settle::Compacted, "compacted"),
+    ];
+    let last = all.iter().position(|(settle, _)| *settle == until).expect("all are there");
+    for (settle, name) in &all[..=last] {
+        let watched = store.up.as_ref().map(|up| watched(up, trial));
+        let mut sampler = Sampler::new(watched.into_iter().collect(), false);
+        let began = Instant::now();
+        store.driver.settle(&trial.schema, *settle).await?;
+        let value = |what: &str, value: f64| Line::Value { name: format!("{what}_{name}"), value };
+        lines.push(value("settle_s", began.elapsed().as_secs_f64()));
+        let used = sampler.sample(0);
+        lines.extend(used.iter().map(|used| value("settle_cpu_s", used.cpu_s)));
+        if let Some(bytes) = store.driver.table_bytes(&trial.schema).await? {
+            lines.push(value("table_bytes", bytes as f64));
+        }
+        if let Some(up) = store.up.as_ref().filter(|up| !up.data.is_empty()) {
+            let bytes: u64 = up.data.iter().map(|path| directory_bytes(path).unwrap_or(0)).sum();
+            lines.push(value("directory_bytes", bytes as f64));
+        }
+    }
+    Ok(lines)
+}
+
+/// Writes the result of [`sizes`].
+pub(super) fn keep(
+    sizes: Result<Vec<Line>, StoreError>,
+    writer: &mut TrialWriter,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, ResultsError> {
+    match sizes {
+        Ok(lines) => {
+            for line in lines {
+                watch.line(&line);
+                writer.write(&line)?;
+            }
+            Ok(Outcome::Completed)
+        }
+        Err(error) => Ok(Outcome::Failed { message: format!("while it settled: {error}") }),
+    }
+}
+
+/// The note on a version that the driver is not tested with.
+fn untested(tested: &[&str], version: &str) -> Option<String> {
+    let known = tested.iter().any(|beginning| version.starts_with(beginning));
+    (!known).then(|| {
+        format!(
+            "this version is not one that the lab is tested with ({}…): every answer is checked all the same",
+            tested.join("…, ")
+        )
+    })
+}
+
+fn aim(work: &mut Work, rate: f64) {
+    if let Work::Load { load, .. } = work {
+        load.target_per_s = Some(rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_were_never_tested_are_told() {
+        let tested = ["Elasticsearch 7.17.", "Elasticsearch 8."];
+        assert_eq!(untested(&tested, "Elasticsearch 7.17.28 (Lucene 8.11.3)"), None);
+        assert_eq!(untested(&tested, "Elasticsearch 8.1"), None);
+        let note = untested(&tested, "Elasticsearch 9.0.1").unwrap();
+        assert!(note.contains("Elasticsearch 7.17.…, Elasticsearch 8.…"), "{note}");
+    }
+}
