@@ -67,11 +67,12 @@ CLUSTER_SECONDS ?= 1200
 test-cluster: build ## A real cluster under load, while its parts are killed in turn (CLUSTER_SECONDS)
 	@LOGINSON_BIN="$(BIN)" scripts/test-cluster.py --seconds $(CLUSTER_SECONDS)
 
-test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, VictoriaLogs, the release binary, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
 	LOGINSON_KILLS=$(KILLS) cargo test $(TESTED) --test crash -- --nocapture
+	CONTRACT_STORES=all cargo test $(TESTED) --test contract -- --nocapture
 	LOGINSON_HISTORIES=$(HISTORIES) cargo test $(TESTED) --test oracle -- --nocapture
 
 hostile: test-bin ## Those of the hostile inputs that take a moment, with honest senders beside them and a ceiling of memory
@@ -92,7 +93,7 @@ test-logcli: build ## The API of Grafana Loki, queried by the real logcli; needs
 test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh
 
-test-lab: test-deps ## The lab on real PostgreSQL, Redis, Elasticsearch and Cassandra: each driver's contract, each study small
+test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRACT_STORES=all for every store), each study at scale smoke
 	cargo test $(TESTED) --test contract --test studies
 
 lab: build ## Build the lab

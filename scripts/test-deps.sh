@@ -31,7 +31,6 @@ need original-awk original-awk
 need sqlite3 sqlite3
 need setsid util-linux
 need redis-server redis-server
-need clickhouse-server clickhouse-server
 [ -n "$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null)" ] || packages+=(postgresql)
 need javac openjdk-17-jdk-headless
 need mvn maven

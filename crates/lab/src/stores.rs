@@ -104,6 +104,8 @@ pub struct Contract {
     pub spread: OptionPairs,
     /// Options of the server.
     pub server: OptionPairs,
+    /// Whether only the long tests start it: it is large to fetch, or slow.
+    pub long: bool,
 }
 
 /// A Java virtual machine that fits beside another one.
@@ -199,6 +201,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("index", "sai")], &[("index", "none"), ("connections", "2")]],
             spread: &[("replicas", "2"), ("consistency", "all")],
             server: SMALL_HEAP,
+            long: false,
         },
     },
     Store {
@@ -213,6 +216,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("order", "timestamp"), ("fsync", "yes")]],
             spread: &[],
             server: &[],
+            long: true,
         },
     },
     Store {
@@ -227,6 +231,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("order", "timestamp:machine")]],
             spread: &[],
             server: &[],
+            long: true,
         },
     },
     Store {
@@ -241,6 +246,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")], AUTO_IDS],
             spread: &[("shards", "2"), ("replicas", "1")],
             server: SMALL_HEAP,
+            long: false,
         },
     },
     Store {
@@ -268,6 +274,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("sync", "each")]],
             spread: &[],
             server: &[],
+            long: false,
         },
     },
     Store {
@@ -302,6 +309,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("regions", "3"), ("wal", "async")]],
             spread: &[("regions", "2")],
             server: SMALL_HEAP,
+            long: true,
         },
     },
     Store {
@@ -328,6 +336,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("time", "")]],
             spread: &[],
             server: &[],
+            long: false,
         },
     },
     Store {
@@ -342,6 +351,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("database", "another")]],
             spread: &[],
             server: &[],
+            long: true,
         },
     },
     Store {
@@ -356,6 +366,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("database", "another")]],
             spread: &[],
             server: &[],
+            long: true,
         },
     },
     Store {
@@ -365,7 +376,7 @@ pub const STORES: &[Store] = &[
         durability: &[],
         states: &[],
         server: None,
-        contract: Contract { ordered: false, variants: &[], spread: &[], server: &[] },
+        contract: Contract { ordered: false, variants: &[], spread: &[], server: &[], long: false },
     },
     Store {
         name: "opensearch",
@@ -379,6 +390,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
             spread: &[("shards", "2"), ("replicas", "1")],
             server: SMALL_HEAP,
+            long: true,
         },
     },
     Store {
@@ -412,6 +424,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("synchronous_commit", "off")]],
             spread: &[],
             server: &[],
+            long: false,
         },
     },
     Store {
@@ -445,6 +458,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("scans", "off")]],
             spread: &[],
             server: &[],
+            long: false,
         },
     },
     Store {
@@ -472,6 +486,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("time", ""), ("stream", "")]],
             spread: &[],
             server: &[],
+            long: true,
         },
     },
     Store {
@@ -491,6 +506,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[]],
             spread: &[],
             server: &[("heap", "512m"), ("direct", "128m"), ("memory_gb", "2")],
+            long: true,
         },
     },
 ];

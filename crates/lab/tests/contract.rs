@@ -23,10 +23,14 @@ fn every_store_keeps_its_contract() {
     // A store that runs in a Java virtual machine has options for it. One of these fits beside one
     // of the others: stores are tested by their answers, not by how they share the processors.
     let is_heavy = |store: &&Store| !store.contract.server.is_empty();
-    // `CONTRACT_STORES=postgres,redis` limits the test to some.
+    // `CONTRACT_STORES=postgres,redis` tests these, `CONTRACT_STORES=all` also those of long tests.
     let only = std::env::var("CONTRACT_STORES").ok();
-    let wanted = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|o| o == name));
-    let tested = || STORES.iter().filter(|store| store.server.is_some() && wanted(store.name));
+    let wanted = |store: &Store| match only.as_deref() {
+        None => !store.contract.long,
+        Some("all") => true,
+        Some(only) => only.split(',').any(|name| name == store.name),
+    };
+    let tested = || STORES.iter().filter(|store| store.server.is_some() && wanted(store));
     let (heavy, light): (Vec<&Store>, Vec<&Store>) = tested().partition(is_heavy);
     let failed: Vec<&str> = std::thread::scope(|scope| {
         let halves = [heavy, light].map(|stores| scope.spawn(|| failing(stores)));
@@ -141,7 +145,7 @@ fn pairs(options: &[(&str, &str)]) -> BTreeMap<String, String> {
 fn addresses(store: &Store) -> BTreeMap<String, String> {
     let id = std::process::id();
     let place = STORES.iter().position(|other| other.name == store.name).expect("in the table");
-    let mut port = 20_000 + id % 50 * 200 + 30 * place as u32;
+    let mut port = 20_000 + id % 20 * 600 + 30 * place as u32;
     let mut options = BTreeMap::new();
     for known in store.server.expect("is tested").options() {
         if known.name == "address" {

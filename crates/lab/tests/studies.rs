@@ -95,6 +95,11 @@ fn apm() {
 }
 
 #[test]
+fn logstores() {
+    study("logstores", "postgres,loginson,files", &|_, _| true);
+}
+
+#[test]
 fn containers() {
     if !rustix::process::geteuid().is_root() {
         println!("not tested: control groups and containers need root");

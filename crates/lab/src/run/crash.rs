@@ -45,6 +45,11 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
+    /// Their number.
+    pub fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
     /// The rows to look for.
     fn checked(&self) -> impl Iterator<Item = &Value> {
         let last = &self.keys[self.keys.len().saturating_sub(CHECKED_MAX)..];
@@ -209,7 +214,7 @@ pub async fn look_for(
     }
     let value = |name: &str, value: f64| Line::Value { name: name.to_owned(), value };
     let mut lines = vec![
-        value("acknowledged_rows", acknowledged.keys.len() as f64),
+        value("acknowledged_rows", acknowledged.rows() as f64),
         value("checked_rows", f64::from(checked)),
         value(LOST, f64::from(lost)),
     ];

@@ -291,7 +291,7 @@ async fn a_store_that_acknowledges_and_forgets_is_named() {
         let witness = Arc::new(Witness::new(Arc::new(store.clone())));
         let mut lines = measured(witness.clone(), &trial).await;
         let acknowledged = witness.acknowledged();
-        assert!(acknowledged.len() > 1_000, "{}", acknowledged.len());
+        assert!(acknowledged.rows() > 1_000, "{}", acknowledged.rows());
         store.kill();
         let Some(Line::End(End { outcome: Outcome::Completed, .. })) = lines.last() else {
             panic!("{:?}", lines.last())

@@ -144,6 +144,7 @@ impl Simulated {
             repetition,
             seed: 1,
             share: Share::default(),
+            cold: false,
             crash_after_s: None,
         };
         let mut file = self.directory.begin(&name)?;
