@@ -81,7 +81,7 @@ pub fn hosts() -> impl Iterator<Item = String> {
 
 /// The line's identifier, if it has one.
 pub fn identifier(number: u64) -> Option<String> {
-    (mix(number ^ 0x6964) % IDENTIFIED == 0).then(|| {
+    mix(number ^ 0x6964).is_multiple_of(IDENTIFIED).then(|| {
         // All digits: no word can be in it. The number of the line makes it unique.
         let random = mix(number ^ 0x6964_656e) % 1_000_000;
         format!("q{random:06}{number:0width$}", width = IDENTIFIER_DIGITS - 6)
@@ -127,7 +127,7 @@ fn redrawn(text: &str, number: u64) -> String {
             // The first digit stays, so that a number keeps its length and its magnitude.
             for digit in &mut bytes[at + 1..at + digits] {
                 *digit = b'0' + (random % 10) as u8;
-                random = random / 10 ^ mix(random);
+                random = (random / 10) ^ mix(random);
             }
         }
         at += digits.max(1);
@@ -143,7 +143,7 @@ fn severity(message: &str, number: u64) -> i64 {
         () if has(&["ERROR", "error", "Error", "fail", "Fail", "FAILURE"]) => 3,
         () if has(&["WARN", "warn", "Invalid", "invalid", "denied"]) => 4,
         () if has(&["notice", "session"]) => 5,
-        () if mix(number ^ 0x7365_7665) % 20 == 0 => 7,
+        () if mix(number ^ 0x7365_7665).is_multiple_of(20) => 7,
         () => 6,
     }
 }

@@ -148,9 +148,10 @@ fn draw(kind: Question, queries: &Queries, random: &mut fastrand::Rng) -> Search
 
 /// The shortest of the usual steps that gives at most [`BARS`] bars.
 fn step_ms(length_ms: i64) -> i64 {
-    const STEPS_S: [i64; 12] = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 43_200, 86_400];
-    let steps = STEPS_S.iter().map(|seconds| seconds * 1_000);
-    steps.clone().find(|step| length_ms / step <= BARS).or(steps.last()).expect("there are steps")
+    const STEPS_S: [i64; 11] = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 43_200];
+    const LONGEST_MS: i64 = 86_400_000;
+    let mut steps = STEPS_S.iter().map(|seconds| seconds * 1_000);
+    steps.find(|step| length_ms / step <= BARS).unwrap_or(LONGEST_MS)
 }
 
 /// A regular expression that operators could write for the lines of the samples.

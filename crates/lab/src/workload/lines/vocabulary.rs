@@ -78,7 +78,7 @@ fn phrases(samples: &[Sample]) -> Vec<String> {
     };
     let has_one_form = |phrase: &str| {
         let mut places = small.match_indices(phrase).map(|(at, _)| at);
-        let Some(first) = places.next() else { return None };
+        let first = places.next()?;
         let form = &text[first..first + phrase.len()];
         let is_apart = |at: usize| {
             small.as_bytes()[at - 1] == b' ' && small.as_bytes()[at + phrase.len()] == b' '
