@@ -203,7 +203,7 @@ impl Connection {
                     text: Some(Text::Fixed(key_text.clone())),
                     equals: vec![(BEFORE, key_text)],
                     range: None,
-                    print: Print::Last(1),
+                    print: Print::First,
                 };
                 let link = &mut self.links[self.ring.shard(key)];
                 let lines = link.ask(&Request::Find(find)).await?;
@@ -279,7 +279,7 @@ fn find(schema: &Schema, search: &Search) -> Option<Find> {
         },
         print: match search.wanted {
             Wanted::Count => Print::Count,
-            Wanted::Latest { rows_max } => Print::Last(rows_max),
+            Wanted::Latest { rows_max } => Print::Highest(time()?, rows_max),
             Wanted::CountBy { column } => Print::CountBy(field(column)),
             Wanted::CountOver { step_ms } => Print::CountOver(time()?, step_ms),
         },

@@ -68,8 +68,10 @@ pub enum Text {
 pub enum Print {
     /// The number of lines.
     Count,
-    /// The last lines, the last one first.
-    Last(usize),
+    /// The first line that is found.
+    First,
+    /// The lines with the highest numbers in a field, the highest first: the field, and their limit.
+    Highest(usize, usize),
     /// Values of a field, each with its number of lines behind a tab.
     CountBy(usize),
     /// Multiples of a step in a field, each with its number of lines behind a tab.

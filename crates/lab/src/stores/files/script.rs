@@ -1,5 +1,6 @@
 //! A search as somebody at a terminal writes it: `rg` finds the lines that have a text, `awk`
-//! compares fields and counts, and the newest file is read first where the newest lines are wanted.
+//! compares fields and counts, and `sort` finds the newest lines: lines of several writers are not in
+//! the order of their times.
 //!
 //! The script is fixed text and numbers. Everything that comes from a request is in the environment,
 //! where neither the shell nor awk takes it for a part of the program.
@@ -56,18 +57,10 @@ pub fn script(find: &Find) -> Script {
             // %d of some awks has 32 bits.
             all(group(&format!("sprintf(\"%.0f\", ${field} - ${field} % {step})")))
         }
-        Print::Last(lines) => {
-            let read = match &search {
-                Some(search) => format!("{search} -e \"$TEXT\" -- \"$file\""),
-                None => "cat -- \"$file\"".to_owned(),
-            };
-            let filter = match conditions.is_empty() {
-                true => String::new(),
-                false => format!(" | {}", awk("{ print }")),
-            };
-            format!(
-                "for file in $(ls -r -- *.log); do {read}{filter} | tac; done | head -n {lines}"
-            )
+        Print::First => all(awk("{ print; exit }")),
+        Print::Highest(field, lines) => {
+            let sort = format!("sort -t '\t' -k {field},{field}nr | head -n {lines}");
+            all(format!("{} | {sort}", awk("{ print }")))
         }
     };
     Script { text, environment }
@@ -98,8 +91,8 @@ mod tests {
             made.text,
             "cat -- *.log | awk -F '\\t' '($3 \"\") == (ENVIRON[\"VALUE0\"] \"\") && $2 >= 5 && $2 < 9 { n[sprintf(\"%.0f\", $2 - $2 % 1000)]++ } END { for (k in n) print k \"\\t\" n[k] }'"
         );
-        let made = script(&find(word(), Print::Last(7)));
-        assert!(made.text.starts_with("for file in $(ls -r -- *.log)"), "{}", made.text);
+        let made = script(&find(word(), Print::Highest(2, 7)));
+        assert!(made.text.ends_with("| sort -t '\t' -k 2,2nr | head -n 7"), "{}", made.text);
     }
 
     #[test]
@@ -107,7 +100,7 @@ mod tests {
         let evil = "'; touch /tmp/x; \" $(reboot) `id` }";
         let made = script(&Find {
             equals: vec![(3, evil.to_owned())],
-            ..find(Some(Text::Regex(evil.to_owned())), Print::Last(1))
+            ..find(Some(Text::Regex(evil.to_owned())), Print::First)
         });
         assert!(!made.text.contains("reboot") && !made.text.contains("touch"), "{}", made.text);
         assert_eq!(made.environment.iter().filter(|(_, value)| value == evil).count(), 2);
