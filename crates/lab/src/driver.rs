@@ -97,8 +97,8 @@ pub enum Ability {
 }
 
 impl Ability {
-    /// The abilities of a store that can do everything with rows, one at a time. What is asked of many
-    /// of them, such as [`Ability::Aggregate`], is declared besides.
+    /// The abilities of a store that can do everything with rows, one at a time. What is asked of
+    /// many of them, such as [`Ability::Aggregate`], is declared besides.
     pub const ROWS: &[Ability] = &[
         Ability::Insert,
         Ability::InsertMany,

@@ -100,8 +100,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// Bytes of its values as a line of text, with a space between two and a line break: what figures
-    /// per gigabyte refer to.
+    /// Bytes of its values as a line of text, with a space between two and a line break: what
+    /// figures per gigabyte refer to.
     pub fn text_bytes(&self) -> u64 {
         let value = |value: &Value| match value {
             Value::Integer(number) => {

@@ -570,8 +570,8 @@ mod tests {
             let name = store.name;
             let none = BTreeMap::new();
             assert!(store.promise(&none, Some(&none)).is_some(), "{name}");
-            // VoltDB's community edition has no log, VictoriaLogs writes at intervals, and HBase cannot
-            // sync a local file.
+            // VoltDB's community edition has no log, VictoriaLogs writes at intervals, and HBase
+            // cannot sync a local file.
             let durable = !["hbase", "victorialogs", "voltdb"].contains(&name);
             assert_eq!(store.level(Durability::Each).is_some(), durable, "{name} can be durable");
             for level in store.durability {

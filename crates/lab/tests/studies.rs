@@ -104,7 +104,9 @@ fn containers() {
     let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
     let may_write = |path: &str| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     if !rustix::process::geteuid().is_root() || !groups.into_iter().any(may_write) {
-        println!("not tested: control groups and containers need root, and groups that it may make");
+        println!(
+            "not tested: control groups and containers need root, and groups that it may make"
+        );
         return;
     }
     study("containers", "redis@host,redis@lxc", &|_, _| true);

@@ -165,9 +165,9 @@ impl RunArgs {
         self.endpoints.iter().map(|(store, list)| (store.clone(), split(list))).collect()
     }
 
-    /// The options of servers, by the name of the servers: those of the command line for an instance,
-    /// else those for the store, else those of the study for the instance, else those of the
-    /// durability asked for.
+    /// The options of servers, by the name of the servers: those of the command line for an
+    /// instance, else those for the store, else those of the study for the instance, else those of
+    /// the durability asked for.
     fn settings(
         &self,
         study: &Study,

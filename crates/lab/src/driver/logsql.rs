@@ -19,7 +19,8 @@ pub fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text is JSON")
 }
 
-/// The query for a search among the lines that `table` selects. `field` names the field of a column.
+/// The query for a search among the lines that `table` selects. `field` names the field of a
+/// column.
 pub fn query<'a>(table: &str, field: impl Fn(usize) -> &'a str, search: &Search) -> String {
     let mut query = table.to_owned();
     if let Some((from, to)) = search.time.and_then(|(from, to)| Some((time(from)?, time(to)?))) {

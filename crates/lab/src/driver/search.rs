@@ -24,8 +24,8 @@ pub enum Match {
     Word(String),
     /// These words in a row, with one space between them.
     Phrase(String),
-    /// A match of this regular expression somewhere in the text: classes of ASCII characters, groups
-    /// with alternatives, and repetitions, which all engines understand alike.
+    /// A match of this regular expression somewhere in the text: classes of ASCII characters,
+    /// groups with alternatives, and repetitions, which all engines understand alike.
     Regex(String),
 }
 

@@ -1,5 +1,6 @@
 //! The real-time experiment of the 2015 study: log records with one time stamp, or log lines of one
-//! host, are written at a steady rate; from the last acknowledgement on they are counted repeatedly, until all are found.
+//! host, are written at a steady rate; from the last acknowledgement on they are counted
+//! repeatedly, until all are found.
 //!
 //! The delay is the time from the last acknowledgement to the answer that counts all records, so it
 //! includes at least one count. A store that does not show all of them after the last count has no

@@ -26,8 +26,8 @@ struct Needs {
     rows_per_s: f64,
     /// Gigabytes of text that it takes per second.
     gigabytes_per_s: f64,
-    /// Processor time for writing a gigabyte, with the work that it does in the background until all
-    /// is on disk, s.
+    /// Processor time for writing a gigabyte, with the work that it does in the background until
+    /// all is on disk, s.
     write_cpu_s_per_gigabyte: f64,
     /// Disk bytes for a byte of text.
     disk_per_text: Option<f64>,

@@ -1,8 +1,9 @@
-//! The raw results of a run as one compressed file, small enough to stand beside a published report.
+//! The raw results of a run as one compressed file, small enough to stand beside a published
+//! report.
 //!
 //! The file is a Zstandard stream of JSON lines, so that `zstd -dc` and any tool for JSON read it:
-//! each trial begins with a line that has its name, `{"trial":"0001-…"}`, and goes on with the lines
-//! of its own file.
+//! each trial begins with a line that has its name, `{"trial":"0001-…"}`, and goes on with the
+//! lines of its own file.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};

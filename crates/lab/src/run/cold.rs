@@ -12,8 +12,8 @@ use crate::results::{Line, Outcome};
 use crate::trial::Trial;
 
 impl Runner<'_> {
-    /// Stops a store, takes its data out of memory, and starts it again; with the time that the start
-    /// took.
+    /// Stops a store, takes its data out of memory, and starts it again; with the time that the
+    /// start took.
     pub(super) async fn cold(
         &mut self,
         store: &Store,

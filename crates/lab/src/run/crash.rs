@@ -24,8 +24,8 @@ use crate::trial::Trial;
 /// Rows that are looked for: the last acknowledged ones, which are lost first.
 const CHECKED_MAX: usize = 10_000;
 
-/// Of rows that were written in batches, one in so many is looked for: a batch is lost as a whole, and
-/// a log store reads a single row slowly.
+/// Of rows that were written in batches, one in so many is looked for: a batch is lost as a whole,
+/// and a log store reads a single row slowly.
 const BATCHED_ROWS_PER_CHECKED: usize = 10;
 
 /// The name of the value by which stores are ranked.

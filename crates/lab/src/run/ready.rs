@@ -1,5 +1,5 @@
-//! Makes a store ready for a step: started, with the data of the step, and noted in the results with
-//! its version and configuration.
+//! Makes a store ready for a step: started, with the data of the step, and noted in the results
+//! with its version and configuration.
 
 use std::time::Instant;
 

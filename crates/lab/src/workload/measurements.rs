@@ -1,6 +1,6 @@
-//! Measurements as the 2012 study describes them: the name of a metric, its value with the least and
-//! the largest one of an interval, the time, and the length of the interval; and the questions that
-//! monitoring asks of them.
+//! Measurements as the 2012 study describes them: the name of a metric, its value with the least
+//! and the largest one of an interval, the time, and the length of the interval; and the questions
+//! that monitoring asks of them.
 //!
 //! Each host has all metrics, and each interval has one record of each metric of each host, in the
 //! order of time. Record number n (from 1; n is its key) determines everything, so every answer is

@@ -1,5 +1,5 @@
-//! Elasticsearch and OpenSearch, over their HTTP API: a table is an index, a row is a document under
-//! its key.
+//! Elasticsearch and OpenSearch, over their HTTP API: a table is an index, a row is a document
+//! under its key.
 //!
 //! The mapping is strict. A column that counts filter by is a `keyword` or a `long`; the others are
 //! stored only in the source of the document. The key is the document's `_id`, and also the field
@@ -8,8 +8,8 @@
 //!
 //! A read by key sees acknowledged rows; a count and a scan see them after the next refresh, by
 //! default a second later (option `refresh`). An answer without all shards is an error, never a
-//! smaller count. A column that is searched by words is an analysed `text`, and the time of rows is a
-//! `date`. Left out: authentication and TLS.
+//! smaller count. A column that is searched by words is an analysed `text`, and the time of rows is
+//! a `date`. Left out: authentication and TLS.
 
 mod search;
 

@@ -1,4 +1,5 @@
-//! The process behind the store `files`: it appends lines to files, and runs `rg` and `awk` on them.
+//! The process behind the store `files`: it appends lines to files, and runs `rg` and `awk` on
+//! them.
 //!
 //! Like the daemon of a log it is a process of its own, so that what it uses is measured apart from
 //! the generator, and it can be killed. A table is a directory; a file of it ends at

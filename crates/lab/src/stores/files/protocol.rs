@@ -1,5 +1,5 @@
-//! What driver and process of the store `files` say to each other: a line of JSON for a request, and
-//! one for its answer.
+//! What driver and process of the store `files` say to each other: a line of JSON for a request,
+//! and one for its answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,8 @@ pub enum Print {
     Count,
     /// The first line that is found.
     First,
-    /// The lines with the highest numbers in a field, the highest first: the field, and their limit.
+    /// The lines with the highest numbers in a field, the highest first: the field, and their
+    /// limit.
     Highest(usize, usize),
     /// Values of a field, each with its number of lines behind a tab.
     CountBy(usize),

@@ -1,9 +1,9 @@
 //! A search as somebody at a terminal writes it: `rg` finds the lines that have a text, `awk`
-//! compares fields and counts, and `sort` finds the newest lines: lines of several writers are not in
-//! the order of their times.
+//! compares fields and counts, and `sort` finds the newest lines: lines of several writers are not
+//! in the order of their times.
 //!
-//! The script is fixed text and numbers. Everything that comes from a request is in the environment,
-//! where neither the shell nor awk takes it for a part of the program.
+//! The script is fixed text and numbers. Everything that comes from a request is in the
+//! environment, where neither the shell nor awk takes it for a part of the program.
 
 use super::protocol::{Find, Print, Text};
 

@@ -2,9 +2,9 @@
 //!
 //! Keys sort by their bytes: a text is its UTF-8, and an integer eight bytes, big-endian, with the
 //! sign flipped. In a table of several regions the first byte of a key is the number of its region,
-//! by a hash of the key: so regions have equal shares, whatever the keys are. Every column is a cell
-//! of one column family under the column's name, as in YCSB's binding; an integer is eight bytes,
-//! big-endian.
+//! by a hash of the key: so regions have equal shares, whatever the keys are. Every column is a
+//! cell of one column family under the column's name, as in YCSB's binding; an integer is eight
+//! bytes, big-endian.
 
 use super::thrift::Struct;
 use crate::driver::ring::Ring;

@@ -1,8 +1,8 @@
 //! HBase 2.5, from its published jars: one process with the master, ZooKeeper and the region
 //! servers, and a Thrift gateway for each region server, because HBase's own protocol is for Java.
 //!
-//! Files are in the local file system. Hadoop 2.10 cannot sync a local file: a write is acknowledged
-//! once the system has it, and the system writes it to disk within 35 s.
+//! Files are in the local file system. Hadoop 2.10 cannot sync a local file: a write is
+//! acknowledged once the system has it, and the system writes it to disk within 35 s.
 //!
 //! There is no authentication; all ports are on loopback, and those between the master and the
 //! region servers are chosen by the system.

@@ -1,10 +1,10 @@
 //! Thrift's binary protocol, strict and without frames, as far as calls of HBase's gateway need it.
 //!
 //! A message has a version and kind, the name of a method, a sequence number, and a struct: the
-//! arguments of a call, or the result of a reply. A struct is a list of fields (type, number, value)
-//! that ends with a zero byte. Numbers are big-endian; texts and lists are preceded by their length.
-//! Nothing tells the length of a message: it is complete once it can be decoded. The source is
-//! Thrift's *Binary protocol encoding*.
+//! arguments of a call, or the result of a reply. A struct is a list of fields (type, number,
+//! value) that ends with a zero byte. Numbers are big-endian; texts and lists are preceded by their
+//! length. Nothing tells the length of a message: it is complete once it can be decoded. The source
+//! is Thrift's *Binary protocol encoding*.
 //!
 //! Decoding trusts nothing: every read is checked against the end of the message, nesting and the
 //! number of values are limited. Values borrow from the message. Left out: the compact protocol,

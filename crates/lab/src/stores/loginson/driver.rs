@@ -4,8 +4,9 @@
 //! The key is the field [`KEY`] and is read with an exact filter; counts are queries in LogsQL. The
 //! message (a column `message`) and the time (option `time`) are the message and the event time of
 //! the line, as in any log store, so that the store can use its indexes for them. A column of times
-//! holds whole seconds since 1970, or milliseconds if the schema says that it is the time; a number outside of the times between then and 2255 is kept as a
-//! field. An insert is acknowledged when its line is durable.
+//! holds whole seconds since 1970, or milliseconds if the schema says that it is the time; a number
+//! outside of the times between then and 2255 is kept as a field. An insert is acknowledged when
+//! its line is durable.
 //!
 //! A store of logs cannot change lines and has no order of keys: updates, scans and single deletes
 //! are not supported. Creating a table deletes its earlier lines. With several endpoints each is a

@@ -10,8 +10,8 @@
 //! it asks for `is null`. As a key it is refused.
 //!
 //! A server that was restarted has no table any more: a session makes it again, empty, so that its
-//! rows are found missing. Left out: users, TLS, and the choice of the node that has the key, which VoltDB's own clients
-//! compute.
+//! rows are found missing. Left out: users, TLS, and the choice of the node that has the key, which
+//! VoltDB's own clients compute.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,9 +7,9 @@
 //! invocations and responses.
 //!
 //! Decoding trusts nothing: every read is checked against the end of the message, and the number of
-//! columns and rows against the bytes that are left. Left out: parameters and columns of other types
-//! than the lab's (they are skipped), Kerberos, and passwords: the hash is zeros, which a server
-//! without security ignores and one with security refuses.
+//! columns and rows against the bytes that are left. Left out: parameters and columns of other
+//! types than the lab's (they are skipped), Kerberos, and passwords: the hash is zeros, which a
+//! server without security ignores and one with security refuses.
 
 use crate::row::Value;
 

@@ -1,8 +1,8 @@
 //! The real log lines that the workload is made of: samples of twelve systems, without the time and
 //! the host at their beginning, which are columns of their own.
 //!
-//! Sources: Loghub (Zhu et al., "Loghub: A Large Collection of System Log Datasets for AI-driven Log
-//! Analytics", ISSRE 2023) and Elastic's public examples, as `testdata/corpora/README.md` says.
+//! Sources: Loghub (Zhu et al., "Loghub: A Large Collection of System Log Datasets for AI-driven
+//! Log Analytics", ISSRE 2023) and Elastic's public examples, as `testdata/corpora/README.md` says.
 
 use std::sync::OnceLock;
 

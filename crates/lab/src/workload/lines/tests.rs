@@ -1,3 +1,5 @@
+//! Questions and answers over log lines, compared with a plain search.
+
 use super::*;
 use crate::driver::search::{Match, Wanted};
 use crate::sending::Share;

@@ -3,8 +3,8 @@
 //!
 //! Stores differ in what a word is: whether `a.b` or `a_b` is one, and whether case counts. A word
 //! is therefore asked for only if it has letters alone, has a space or an end of the text on both
-//! sides wherever it occurs, and always has the same case. The same holds for a phrase as a whole, and
-//! nothing but one space ever stands between its words.
+//! sides wherever it occurs, and always has the same case. The same holds for a phrase as a whole,
+//! and nothing but one space ever stands between its words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;

@@ -29,8 +29,8 @@ impl Statements {
         format!("DROP TABLE IF EXISTS {}{}", self.table, if waits { " SYNC" } else { "" })
     }
 
-    /// A table whose rows are sorted by the columns `order`, those that it has, else by the time if it
-    /// has one, and then by the key.
+    /// A table whose rows are sorted by the columns `order`, those that it has, else by the time if
+    /// it has one, and then by the key.
     pub fn create(&self, order: &[String], fsync: bool) -> String {
         let define = |name: &str, kind: Kind| {
             let kind = match kind {
@@ -113,8 +113,8 @@ impl Statements {
         format!("SELECT count() FROM {}{filter} FORMAT RowBinary", self.table)
     }
 
-    /// The query for a search; `None` if it needs the time of a table that has none. `has_tokens`: the
-    /// server knows words.
+    /// The query for a search; `None` if it needs the time of a table that has none. `has_tokens`:
+    /// the server knows words.
     pub fn search(&self, search: &Search, has_tokens: bool) -> Option<String> {
         let name = |column: usize| identifier(&self.schema.columns[column].name);
         let text = |text: &str| literal(&Value::Text(text.to_owned()));

@@ -1,7 +1,7 @@
 //! Searches of log lines: words and phrases in an analysed field, groups as aggregations.
 //!
-//! There are no regular expressions: Elasticsearch applies them to single words, or to a copy of the
-//! whole text in a field of another type, which logs do not have by default.
+//! There are no regular expressions: Elasticsearch applies them to single words, or to a copy of
+//! the whole text in a field of another type, which logs do not have by default.
 
 use std::collections::BTreeMap;
 

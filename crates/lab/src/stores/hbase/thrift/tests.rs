@@ -1,3 +1,5 @@
+//! Requests and replies of the gateway, with odd bytes.
+
 use super::*;
 
 /// A reply with a list of one row, as the gateway writes it.

@@ -71,8 +71,8 @@ fn sql(schema: &Schema, search: &Search) -> Result<(String, Vec<Value>), String>
 }
 
 impl Shard {
-    /// Runs a search. It is not prepared, so that it is planned with its values, as for somebody who
-    /// asks once.
+    /// Runs a search. It is not prepared, so that it is planned with its values, as for somebody
+    /// who asks once.
     pub async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
         let (sql, values) = sql(&self.schema, search).map_err(|reason| self.answer(&reason))?;
         let typed: Vec<(Parameter<'_>, Type)> = values

@@ -1,3 +1,5 @@
+//! Messages of VoltDB, as a server wrote them and with odd bytes.
+
 use super::*;
 
 /// What VoltDB 10.0 answered to a login, without its length.
