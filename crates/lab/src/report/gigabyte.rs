@@ -72,7 +72,8 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
         "Processor time is that of the servers alone, while they took the lines and until everything was on their disk; background work \
          that a store does later is not in it."
             .into(),
-        "Disk is the directory of the store after it merged its first data set, with its logs of changes and what it allocates ahead."
+        "Disk is what the store says that the table takes with its indexes, after it merged its first data set. Logs of changes, files that \
+         are removed later, and what a store allocates ahead are not in it: the directory stands under the loading of data."
             .into(),
         "The processor time of a question is the mean over all kinds of questions that the store can answer: a store that cannot answer the \
          expensive ones looks cheaper."
@@ -166,8 +167,8 @@ fn of_store(summary: &Summary, ingest: &Group) -> Option<Needs> {
     let of_same = || of_same().filter(|(_, group)| group.store == ingest.store);
     let disk_per_text = of_same().filter(|(e, _)| e.prepares).find_map(|(_, group)| {
         let trial = group.completed().next()?;
-        let compacted = trial.values.get("directory_bytes_compacted");
-        let bytes = compacted.or(trial.values.get("directory_bytes_flushed"))?;
+        let compacted = trial.values.get("table_bytes_compacted");
+        let bytes = compacted.or(trial.values.get("table_bytes_flushed"))?;
         Some(bytes / trial.values.get(TEXT_BYTES)?)
     });
     let asked = of_same().filter(|(e, _)| e.subject == "line_queries" && !e.writes);
