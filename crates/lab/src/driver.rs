@@ -97,19 +97,8 @@ pub enum Ability {
 }
 
 impl Ability {
-    /// The abilities of a store that can do everything with rows, one at a time. What is asked of
-    /// many of them, such as [`Ability::Aggregate`], is declared besides.
-    pub const ROWS: &[Ability] = &[
-        Ability::Insert,
-        Ability::InsertMany,
-        Ability::Read,
-        Ability::Update,
-        Ability::Scan,
-        Ability::Count,
-        Ability::Delete,
-    ];
-
-    /// The abilities of a store that can do everything.
+    /// The abilities of a store that can do everything: those with single rows, then those that look
+    /// at many rows, in the order in which stores have them.
     pub const ALL: &[Ability] = &[
         Ability::Insert,
         Ability::InsertMany,
@@ -118,22 +107,19 @@ impl Ability {
         Ability::Scan,
         Ability::Count,
         Ability::Delete,
+        Ability::Aggregate,
         Ability::Search,
         Ability::Regex,
-        Ability::Aggregate,
     ];
 
+    /// The abilities with single rows.
+    pub const ROWS: &[Ability] = Ability::ALL.split_at(7).0;
+
     /// [`Ability::ROWS`], and functions over rows.
-    pub const ROWS_AND_AGGREGATE: &[Ability] = &[
-        Ability::Insert,
-        Ability::InsertMany,
-        Ability::Read,
-        Ability::Update,
-        Ability::Scan,
-        Ability::Count,
-        Ability::Delete,
-        Ability::Aggregate,
-    ];
+    pub const ROWS_AND_AGGREGATE: &[Ability] = Ability::ALL.split_at(8).0;
+
+    /// [`Ability::ALL`] without regular expressions.
+    pub const ALL_BUT_REGEX: &[Ability] = Ability::ALL.split_at(9).0;
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -462,6 +448,14 @@ mod tests {
             assert!(matches!(open(&other), Err(OpenError::Option(_))), "{name}");
         }
         assert!(matches!(open(&spec(&["127.0.0.1:1"])), Err(OpenError::Unknown { .. })));
+    }
+
+    #[test]
+    fn sets_of_abilities_end_where_their_names_say() {
+        assert_eq!(Ability::ROWS.last(), Some(&Ability::Delete));
+        assert_eq!(Ability::ROWS_AND_AGGREGATE.last(), Some(&Ability::Aggregate));
+        assert_eq!(Ability::ALL_BUT_REGEX.last(), Some(&Ability::Search));
+        assert_eq!(Ability::ALL.last(), Some(&Ability::Regex));
     }
 
     #[test]

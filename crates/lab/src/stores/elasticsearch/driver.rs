@@ -70,19 +70,6 @@ struct Elasticsearch {
     sessions: AtomicUsize,
 }
 
-/// Everything but regular expressions: [`search`] says why.
-const ABILITIES: &[Ability] = &[
-    Ability::Insert,
-    Ability::InsertMany,
-    Ability::Read,
-    Ability::Update,
-    Ability::Scan,
-    Ability::Count,
-    Ability::Delete,
-    Ability::Search,
-    Ability::Aggregate,
-];
-
 /// With identifiers of the store's own nothing changes or removes a document by its key.
 const ABILITIES_OF_AUTO_IDS: &[Ability] = &[
     Ability::Insert,
@@ -149,7 +136,8 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Elasticsearch {
     fn abilities(&self) -> &'static [Ability] {
-        if self.auto_ids { ABILITIES_OF_AUTO_IDS } else { ABILITIES }
+        // The module of searches says why there are no regular expressions.
+        if self.auto_ids { ABILITIES_OF_AUTO_IDS } else { Ability::ALL_BUT_REGEX }
     }
 
     fn reads_own_writes(&self) -> bool {

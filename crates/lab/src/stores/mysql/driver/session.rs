@@ -252,9 +252,7 @@ impl MysqlSession {
                 self.shard(key).change(Shape::Delete, parameters([key])).await?;
                 Ok(Answer::Done)
             }
-            // An operation that the driver does not declare.
-            #[allow(unreachable_patterns)]
-            _ => {
+            Operation::Search(_) | Operation::Aggregate(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }
