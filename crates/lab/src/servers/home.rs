@@ -169,6 +169,14 @@ pub(crate) fn tail(path: &Path, lines: usize) -> String {
         .join("\n")
 }
 
+/// A program in the directory of this one, or in the directory above, because test programs are one
+/// level deeper.
+pub(crate) fn beside(name: &str) -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let folders = own.parent().into_iter().flat_map(|folder| folder.ancestors().take(2));
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

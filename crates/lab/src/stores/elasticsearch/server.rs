@@ -28,8 +28,8 @@ rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 ";
 
-/// Java's arguments in the server's own start script.
-const JAVA: &[&str] = &[
+/// Java's arguments in the start scripts of Elasticsearch and OpenSearch.
+pub(crate) const JAVA: &[&str] = &[
     "-XX:+UseG1GC",
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:-OmitStackTraceInFastThrow",
@@ -43,8 +43,12 @@ const JAVA: &[&str] = &[
     "-Dio.netty.allocator.numDirectArenas=0",
     "-Dlog4j.shutdownHookEnabled=false",
     "-Dlog4j2.disable.jmx=true",
-    "-Djava.locale.providers=SPI,COMPAT",
     "--add-opens=java.base/java.io=ALL-UNNAMED",
+];
+
+/// Those of Elasticsearch alone.
+const JAVA_OF_ELASTICSEARCH: &[&str] = &[
+    "-Djava.locale.providers=SPI,COMPAT",
     "-Des.distribution.flavor=default",
     "-Des.distribution.type=zip",
     "-Des.bundled_jdk=false",
@@ -121,7 +125,8 @@ impl Server for Elasticsearch {
                 format!("-Des.path.home={}", software.display()),
                 format!("-Des.path.conf={}", conf.display()),
             ];
-            arguments.extend(JAVA.iter().map(|argument| (*argument).to_owned()));
+            let java_arguments = JAVA.iter().chain(JAVA_OF_ELASTICSEARCH);
+            arguments.extend(java_arguments.map(|argument| (*argument).to_owned()));
             arguments.extend(["-cp".to_owned(), format!("{}/lib/*", software.display())]);
             arguments.push("org.elasticsearch.bootstrap.Elasticsearch".to_owned());
             let mut configuration = settings.to_vec();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 use crate::options::{Known, Options};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, driver_answers};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, driver_answers, home};
 
 pub(crate) struct Files;
 
@@ -60,10 +60,8 @@ impl Server for Files {
 /// This program, or for a test the one that was built beside it.
 fn program() -> Result<PathBuf, ServerError> {
     const NAME: &str = "loginson-lab";
-    let own = std::env::current_exe().map_err(crate::servers::io(&PathBuf::from(NAME)))?;
-    let candidates = own.ancestors().skip(1).take(2).map(|folder| folder.join(NAME));
-    candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| ServerError::Missing {
-        what: format!("there is no program {NAME} beside {}", own.display()),
+    home::beside(NAME).ok_or_else(|| ServerError::Missing {
+        what: format!("there is no program {NAME} beside this one"),
         remedy: "build it: make lab".to_owned(),
     })
 }

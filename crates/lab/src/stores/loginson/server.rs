@@ -2,14 +2,14 @@
 //! nodes are independent servers: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::driver::http::plain_client;
 use crate::options::{Known, Options};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, home};
 
 /// The environment variable with the path of the program.
 const PROGRAM: &str = "LOGINSON_BIN";
@@ -112,14 +112,8 @@ fn program(options: &Options) -> Result<PathBuf, ServerError> {
     let found = match named {
         Some(path) if path.is_file() => Some(path),
         Some(path) => return Err(missing(format!("{} is not there", path.display()))),
-        None => beside().or_else(|| debian::program("loginson")),
+        None => home::beside("loginson").or_else(|| debian::program("loginson")),
     };
     let found = found.ok_or_else(|| missing("there is no program loginson".to_owned()))?;
     std::path::absolute(&found).map_err(crate::servers::io(&found))
-}
-
-/// In the directory of this program, or in its parent, because test programs are one level deeper.
-fn beside() -> Option<PathBuf> {
-    let own = std::env::current_exe().ok()?;
-    own.ancestors().skip(1).take(2).map(|d: &Path| d.join("loginson")).find(|p| p.is_file())
 }

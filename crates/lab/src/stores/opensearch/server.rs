@@ -15,30 +15,12 @@ use async_trait::async_trait;
 
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
-use crate::stores::elasticsearch::server::{LOG4J, complete};
+use crate::stores::elasticsearch::server::{JAVA, LOG4J, complete};
 
 const PROGRAM: &str = include_str!("Node.java");
 
 /// Releases of Java that run it.
 const JAVA_RELEASES: &[u32] = &[17, 21];
-
-/// Java's arguments in the packaged server, as far as they concern this one.
-const JAVA: &[&str] = &[
-    "-XX:+UseG1GC",
-    "-XX:+ExitOnOutOfMemoryError",
-    "-XX:-OmitStackTraceInFastThrow",
-    "-Xss1m",
-    "-Djava.awt.headless=true",
-    "-Dfile.encoding=UTF-8",
-    "-Djna.nosys=true",
-    "-Dio.netty.noUnsafe=true",
-    "-Dio.netty.noKeySetOptimization=true",
-    "-Dio.netty.recycler.maxCapacityPerThread=0",
-    "-Dio.netty.allocator.numDirectArenas=0",
-    "-Dlog4j.shutdownHookEnabled=false",
-    "-Dlog4j2.disable.jmx=true",
-    "--add-opens=java.base/java.io=ALL-UNNAMED",
-];
 
 pub(crate) struct OpenSearch;
 
