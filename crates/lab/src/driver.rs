@@ -97,8 +97,8 @@ pub enum Ability {
 }
 
 impl Ability {
-    /// The abilities of a store that can do everything: those with single rows, then those that look
-    /// at many rows, in the order in which stores have them.
+    /// The abilities of a store that can do everything: those with single rows, then those that
+    /// look at many rows, in the order in which stores have them.
     pub const ALL: &[Ability] = &[
         Ability::Insert,
         Ability::InsertMany,

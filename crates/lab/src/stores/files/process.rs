@@ -148,7 +148,8 @@ async fn connection(stream: TcpStream, tables: Arc<Tables>) -> std::io::Result<(
 async fn perform(request: Request, tables: &Arc<Tables>) -> Result<String, String> {
     match request {
         Request::Version => {
-            let text = "rg --version | head -n 1; awk -W version 2>&1 </dev/null | head -n 1";
+            // `sed` reads to the end: `rg` complains when nobody reads the rest of its version.
+            let text = "rg --version | sed -n 1p; awk -W version 2>&1 </dev/null | sed -n 1p";
             run(&Script { text: text.to_owned(), environment: Vec::new() }, Path::new("/")).await
         }
         Request::Find(find) => run(&script(&find), &tables.folder(&find.table)?).await,

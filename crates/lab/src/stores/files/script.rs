@@ -59,6 +59,7 @@ pub fn script(find: &Find) -> Script {
         }
         Print::First => all(awk("{ print; exit }")),
         Print::Highest(field, lines) => {
+            // `sort` knows no `\t`; the shell passes it the byte itself.
             let sort = format!("sort -t '\t' -k {field},{field}nr | head -n {lines}");
             all(format!("{} | {sort}", awk("{ print }")))
         }
