@@ -70,7 +70,7 @@ pub struct Bill {
     pub gigabytes_per_day: f64,
     /// How long they are kept.
     pub retention_days: f64,
-    /// Questions of all users.
+    /// Queries of all users.
     pub queries_per_hour: f64,
     /// The price of a processor.
     pub price_per_processor_hour: f64,

@@ -13,7 +13,7 @@ use crate::driver::search::Search;
 use crate::driver::{Ability, Answer, Operation};
 use crate::row::{Row, Schema, Value};
 use crate::sending::{Load, Share};
-use measurements::{Measurements, Questions};
+use measurements::{Measurements, Queries};
 
 pub mod apm;
 pub mod history;
@@ -22,6 +22,7 @@ pub mod letters;
 pub mod lines;
 pub mod logs;
 pub mod measurements;
+pub mod writing;
 pub mod ycsb;
 
 /// A workload, as a definition names it.
@@ -50,7 +51,7 @@ pub enum Workload {
         records: u64,
     },
     /// Asks what operators ask of the log lines 1 to `records`, and checks every answer. The labels
-    /// are those of the questions.
+    /// are those of the queries.
     LineQueries(lines::Queries),
     /// Inserts measurements in the order of time.
     MeasurementWrites(Measurements),
@@ -500,10 +501,10 @@ impl Workload {
                 Box::new(measurements::Writes::new(data, opening)?)
             }
             Workload::MeasurementWindows(data) => {
-                Box::new(measurements::Asking::new(data, Questions::Online, opening)?)
+                Box::new(measurements::Asking::new(data, Queries::Online, opening)?)
             }
             Workload::MeasurementHistory(data) => {
-                Box::new(measurements::Asking::new(data, Questions::History, opening)?)
+                Box::new(measurements::Asking::new(data, Queries::History, opening)?)
             }
             Workload::Ycsb { phase, properties } => {
                 Box::new(ycsb::Ycsb::new(*phase, properties, opening)?)
@@ -549,7 +550,7 @@ impl Workload {
 }
 
 fn line_needs(queries: &lines::Queries) -> Vec<Ability> {
-    let regex = queries.questions.contains(&lines::questions::Question::Regex);
+    let regex = queries.kinds.contains(&lines::queries::QueryKind::Regex);
     let mut needs = vec![Ability::Search];
     needs.extend(regex.then_some(Ability::Regex));
     needs.extend(queries.arriving.is_some().then_some(Ability::Insert));

@@ -4,7 +4,7 @@
 use super::Answer;
 use crate::row::{Row, Value};
 
-/// A question about log lines. A line matches if everything that is given holds.
+/// A query about log lines. A line matches if everything that is given holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Search {
     /// The text column, by its index in the schema, and what its text must have.

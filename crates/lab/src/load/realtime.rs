@@ -19,7 +19,8 @@ use crate::driver::{Answer, Operation, Session, StoreError};
 use crate::results::{Line, Outcome};
 use crate::row::{Row, Schema, Value};
 use crate::trial::RealTime;
-use crate::workload::{Expect, Plan, Request, Step, Steps, lines, logs};
+use crate::workload::writing::Numbers;
+use crate::workload::{Plan, Request, Step, Steps, lines, logs};
 
 /// The time stamp of all records: later than all others.
 const TIMESTAMP: i64 = 1_500_000_000;
@@ -59,8 +60,7 @@ impl Rows {
 /// Writes the rows.
 pub struct Writes {
     rows: Rows,
-    batch_rows: u64,
-    next: Arc<AtomicU64>,
+    numbers: Numbers,
     acknowledged: Arc<AtomicU64>,
 }
 
@@ -75,8 +75,8 @@ impl Writes {
             session,
             acknowledged: acknowledged.clone(),
         };
-        let (next, batch_rows) = (Arc::new(AtomicU64::new(1)), real.batch_rows.max(1).into());
-        (Writes { rows, batch_rows, next, acknowledged }, counting)
+        let numbers = Numbers::new(1, real.records + 1, real.batch_rows);
+        (Writes { rows, numbers, acknowledged }, counting)
     }
 }
 
@@ -84,8 +84,7 @@ impl Plan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         Box::new(WriteSteps {
             rows: self.rows.clone(),
-            batch_rows: self.batch_rows,
-            next: self.next.clone(),
+            numbers: self.numbers.clone(),
             acknowledged: self.acknowledged.clone(),
         })
     }
@@ -102,23 +101,15 @@ impl Plan for Writes {
 
 struct WriteSteps {
     rows: Rows,
-    batch_rows: u64,
-    next: Arc<AtomicU64>,
+    numbers: Numbers,
     acknowledged: Arc<AtomicU64>,
 }
 
 impl Steps for WriteSteps {
     fn next(&mut self) -> Option<Step> {
-        let from = self.next.fetch_add(self.batch_rows, Ordering::Relaxed);
-        let to = (self.rows.records + 1).min(from.saturating_add(self.batch_rows));
-        if from >= to {
-            return None;
-        }
-        let operation = match self.batch_rows {
-            1 => Operation::Insert(self.rows.row(from)),
-            _ => Operation::InsertMany((from..to).map(|number| self.rows.row(number)).collect()),
-        };
-        Some(Step::one(Request { label: "insert", operation, expect: Expect::Done }))
+        let batch = self.numbers.take()?;
+        let insert = self.numbers.insert(batch, |number| self.rows.row(number));
+        Some(Step::one(Request { label: "insert", ..insert }))
     }
 
     fn ended(&mut self, request: &Request, acknowledged: bool) {

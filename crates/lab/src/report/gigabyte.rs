@@ -31,7 +31,7 @@ struct Needs {
     write_cpu_s_per_gigabyte: f64,
     /// Disk bytes for a byte of text.
     disk_per_text: Option<f64>,
-    /// Processor time of a question, s.
+    /// Processor time of a query, s.
     query_cpu_s: Option<f64>,
     /// The most resident memory in any trial.
     memory_bytes: f64,
@@ -52,7 +52,7 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
             "text per second",
             "processor time to write it, s",
             "disk for it",
-            "processor time of a question, s",
+            "processor time of a query, s",
             "memory, peak",
         ],
     );
@@ -75,7 +75,7 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
         "Disk is what the store says that the table takes with its indexes, after it merged its first data set. Logs of changes, files that \
          are removed later, and what a store allocates ahead are not in it: the directory stands under the loading of data."
             .into(),
-        "The processor time of a question is the mean over all kinds of questions that the store can answer: a store that cannot answer the \
+        "The processor time of a query is the mean over all kinds of queries that the store can answer: a store that cannot answer the \
          expensive ones looks cheaper."
             .into(),
     ]);
@@ -88,7 +88,7 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
 fn month(document: &mut Document, bill: &crate::definition::Bill, needs: &[Needs]) {
     let mut table = Table::new(
         format!(
-            "A month of {} GB a day, kept for {} days, with {} questions an hour, in the currency of the definition",
+            "A month of {} GB a day, kept for {} days, with {} queries an hour, in the currency of the definition",
             plain(bill.gigabytes_per_day),
             plain(bill.retention_days),
             plain(bill.queries_per_hour)

@@ -71,7 +71,7 @@ impl Measure {
                 ..
             } => Measure::Latency(ALL.into()),
             Work::Load { workload: LineQueries(queries), .. } => match queries.arriving {
-                Some(_) => Measure::Latency(crate::workload::lines::questions::ANY.into()),
+                Some(_) => Measure::Latency(crate::workload::lines::queries::ANY.into()),
                 None => Measure::Latency(ALL.into()),
             },
             Work::Load { workload: LineWrites { .. }, load } if load.batch_rows > 1 => {

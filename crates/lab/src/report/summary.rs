@@ -540,13 +540,13 @@ const LOAD_S: &str = "load_s";
 /// The value of loaded data: the size of the table for each record, as small as the study asks for.
 pub const DISK_PER_RECORD: &str = "disk_bytes_per_record";
 
-/// The value of an experiment with on-line questions: the share that was answered in time.
+/// The value of an experiment with on-line queries: the share that was answered in time.
 const ONLINE: &str = "answered_within_a_second_percent";
 
-/// The time in which the 2012 study wants an on-line question answered, µs.
+/// The time in which the 2012 study wants an on-line query answered, µs.
 const ONLINE_US_MAX: u64 = 1_000_000;
 
-/// Whether the work is to ask on-line questions.
+/// Whether the work is to ask on-line queries.
 fn is_online(trial: &Trial) -> bool {
     use crate::workload::Workload::MeasurementWindows;
     matches!(&trial.work, Work::Load { workload: MeasurementWindows(_), .. })

@@ -1,27 +1,29 @@
-//! Log lines as real systems write them, and the questions that operators ask of them, with the
+//! Log lines as real systems write them, and the queries that operators ask of them, with the
 //! right answers.
 //!
-//! [`line`] makes a line from its number; [`questions`] makes questions; [`answers`] has the right
+//! [`line`] makes a line from its number; [`queries`] makes queries; [`answers`] has the right
 //! answers, which it finds by going through all lines itself.
 
 pub mod answers;
 pub mod line;
-pub mod questions;
+pub mod queries;
 pub mod samples;
 pub mod vocabulary;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::writing::{Numbers, Writing};
 use super::{Expect, Opening, Plan, Request, Step, Steps, WorkloadError};
 use crate::driver::search::Search;
 use crate::driver::{Answer, Operation};
 use crate::row::{Row, Value};
 use answers::Answers;
-use questions::Question;
+use queries::QueryKind;
 
 /// Lines of a table at most: their answers are found in memory.
 pub const RECORDS_MAX: u64 = 1_000_000_000;
@@ -32,9 +34,9 @@ pub const RECORDS_MAX: u64 = 1_000_000_000;
 pub struct Queries {
     /// Lines in the table.
     pub records: u64,
-    /// Kinds of questions, asked in turn.
-    pub questions: Vec<Question>,
-    /// Lines that arrive meanwhile. The questions are about those that were there before.
+    /// Kinds of queries, asked in turn.
+    pub kinds: Vec<QueryKind>,
+    /// Lines that arrive meanwhile. The queries are about those that were there before.
     #[serde(default)]
     pub arriving: Option<Arriving>,
 }
@@ -74,38 +76,23 @@ fn row_of(records: u64, key: &Value) -> Option<Row> {
     }
 }
 
-/// A request that writes the lines `from` to before `to`.
-fn insert(from: u64, to: u64) -> Request {
-    let operation = match to - from {
-        1 => Operation::Insert(line::line(from)),
-        _ => Operation::InsertMany((from..to).map(line::line).collect()),
-    };
-    Request { label: super::insert_label(&operation), operation, expect: Expect::Done }
-}
-
 /// Writes the lines 1 to `records`, in their order.
 pub struct Writes {
     records: u64,
-    next: Arc<AtomicU64>,
-    end: u64,
-    batch_rows: u64,
+    numbers: Numbers,
 }
 
 impl Writes {
     /// The share of this generator.
     pub fn new(records: u64, opening: &Opening) -> Result<Writes, WorkloadError> {
         check_records(records)?;
-        let (first, end) = opening.share.range(records);
-        let next = Arc::new(AtomicU64::new(first + 1));
-        let batch_rows = opening.batch_rows.max(1).into();
-        Ok(Writes { records, next, end: end + 1, batch_rows })
+        Ok(Writes { records, numbers: Numbers::share(records, opening) })
     }
 }
 
 impl Plan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
-        let (next, end, batch_rows) = (self.next.clone(), self.end, self.batch_rows);
-        Box::new(WriteSteps { next, end, batch_rows })
+        Box::new(Writing { numbers: self.numbers.clone(), row: line::line })
     }
 
     fn row(&self, key: &Value) -> Option<Row> {
@@ -113,27 +100,13 @@ impl Plan for Writes {
     }
 }
 
-struct WriteSteps {
-    next: Arc<AtomicU64>,
-    end: u64,
-    batch_rows: u64,
-}
-
-impl Steps for WriteSteps {
-    fn next(&mut self) -> Option<Step> {
-        let from = self.next.fetch_add(self.batch_rows, Ordering::Relaxed);
-        let to = self.end.min(from.saturating_add(self.batch_rows));
-        (from < to).then(|| Step::one(insert(from, to)))
-    }
-}
-
-/// Asks the questions of [`Queries`].
+/// Asks the queries of [`Queries`].
 pub struct Asking {
     queries: Queries,
     answers: Arc<Answers>,
     next: Arc<AtomicU64>,
-    /// The next line to write.
-    line: Arc<AtomicU64>,
+    /// The lines that arrive.
+    arriving: Numbers,
     opening: Opening,
 }
 
@@ -141,8 +114,8 @@ impl Asking {
     /// Finds the right answers, which goes through all lines.
     pub fn new(queries: &Queries, opening: &Opening) -> Result<Asking, WorkloadError> {
         check_records(queries.records)?;
-        if queries.questions.is_empty() {
-            return Err(refused("questions", "[]", "at least one kind of question"));
+        if queries.kinds.is_empty() {
+            return Err(refused("kinds", "[]", "at least one kind of query"));
         }
         if let Some(Arriving { per_s, threads }) = &queries.arriving {
             if !per_s.is_finite() || *per_s <= 0.0 {
@@ -152,12 +125,12 @@ impl Asking {
                 return Err(refused("threads", threads, "1 and more threads that write"));
             }
         }
-        let asked = questions::ask(queries, opening);
+        let asked = queries::ask(queries, opening);
         Ok(Asking {
             queries: queries.clone(),
             answers: Answers::of(queries.records, asked),
             next: Arc::new(AtomicU64::new(opening.share.index.into())),
-            line: Arc::new(AtomicU64::new(queries.records + 1)),
+            arriving: Numbers::new(queries.records + 1, RECORDS_MAX, opening.batch_rows),
             opening: opening.clone(),
         })
     }
@@ -171,12 +144,11 @@ impl Plan for Asking {
                 per_s: arriving.per_s,
                 // Lines of one generator only: others would write the same.
                 ended: self.opening.share.index > 0,
-                next: self.line.clone(),
-                batch_rows: self.opening.batch_rows.max(1).into(),
+                numbers: self.arriving.clone(),
                 taken: None,
             }),
             arriving => Box::new(AskSteps {
-                kinds: self.queries.questions.clone(),
+                kinds: self.queries.kinds.clone(),
                 answers: self.answers.clone(),
                 next: self.next.clone(),
                 of: self.opening.share.of.into(),
@@ -195,11 +167,11 @@ impl Plan for Asking {
 }
 
 struct AskSteps {
-    kinds: Vec<Question>,
+    kinds: Vec<QueryKind>,
     answers: Arc<Answers>,
     next: Arc<AtomicU64>,
     of: u64,
-    /// Whether all questions have one label, beside that of lines that arrive.
+    /// Whether all queries have one label, beside that of lines that arrive.
     together: bool,
 }
 
@@ -208,7 +180,7 @@ impl Steps for AskSteps {
         let at = self.next.fetch_add(self.of, Ordering::Relaxed) as usize;
         let search = self.answers.asked().get(at)?.clone();
         let label = match self.together {
-            true => questions::ANY,
+            true => queries::ANY,
             false => self.kinds[at % self.kinds.len()].label(),
         };
         let operation = Operation::Search(search);
@@ -220,26 +192,25 @@ struct ArrivingSteps {
     first: u64,
     per_s: f64,
     ended: bool,
-    next: Arc<AtomicU64>,
-    batch_rows: u64,
-    /// The first line of the next batch, once it is taken.
-    taken: Option<u64>,
+    numbers: Numbers,
+    /// The next batch, once it is taken.
+    taken: Option<Range<u64>>,
 }
 
 impl Steps for ArrivingSteps {
     fn due(&mut self) -> Option<Duration> {
-        let next = &self.next;
-        let from =
-            *self.taken.get_or_insert_with(|| next.fetch_add(self.batch_rows, Ordering::Relaxed));
+        if self.taken.is_none() {
+            self.taken = self.numbers.take();
+        }
         // A batch is sent when its last line has come.
-        let lines = from - self.first + self.batch_rows;
+        let lines = self.taken.as_ref()?.end - self.first;
         Some(Duration::from_secs_f64(lines as f64 / self.per_s))
     }
 
     fn next(&mut self) -> Option<Step> {
         self.due();
-        let from = self.taken.take()?;
-        (!self.ended).then(|| Step::one(insert(from, from + self.batch_rows)))
+        let batch = self.taken.take()?;
+        (!self.ended).then(|| Step::one(self.numbers.insert(batch, line::line)))
     }
 }
 

@@ -6,9 +6,7 @@
 //! first four are cyclic ([`History`]); the message is derived from the number. Nothing depends on
 //! a seed, so any trial knows the data that another wrote.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use super::writing::{Numbers, Writing};
 use super::{Expect, History, Opening, Plan, Request, Step, Steps, WorkloadError, letters};
 use crate::driver::Operation;
 use crate::row::{Column, Kind, Row, Schema, Value};
@@ -99,33 +97,22 @@ pub fn cycles(records: u64) -> History {
 /// Inserts records in the order of their keys; each generator inserts its part of the range.
 pub struct Writes {
     history: History,
-    next: Arc<AtomicU64>,
-    end: u64,
-    batch_rows: u64,
+    numbers: Numbers,
 }
 
 impl Writes {
     /// This generator's part of the records 1 to `history.records`.
     pub fn new(history: &History, opening: &Opening) -> Result<Writes, WorkloadError> {
         super::history::check_cycles(history)?;
-        let (first, end) = opening.share.range(history.records);
-        Ok(Writes {
-            history: history.clone(),
-            next: Arc::new(AtomicU64::new(first + 1)),
-            end: end + 1,
-            batch_rows: u64::from(opening.batch_rows.max(1)),
-        })
+        let numbers = Numbers::share(history.records, opening);
+        Ok(Writes { history: history.clone(), numbers })
     }
 }
 
 impl Plan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
-        Box::new(WriteSteps {
-            history: self.history.clone(),
-            next: self.next.clone(),
-            end: self.end,
-            batch_rows: self.batch_rows,
-        })
+        let (numbers, history) = (self.numbers.clone(), self.history.clone());
+        Box::new(Writing { numbers, row: move |number| record(&history, number) })
     }
 
     fn row(&self, key: &Value) -> Option<Row> {
@@ -140,32 +127,6 @@ pub fn row_of(history: &History, key: &Value) -> Option<Row> {
             Some(record(history, *number as u64))
         }
         _ => None,
-    }
-}
-
-struct WriteSteps {
-    history: History,
-    next: Arc<AtomicU64>,
-    end: u64,
-    batch_rows: u64,
-}
-
-impl Steps for WriteSteps {
-    fn next(&mut self) -> Option<Step> {
-        let from = self.next.fetch_add(self.batch_rows, Ordering::Relaxed);
-        let to = self.end.min(from.saturating_add(self.batch_rows));
-        if from >= to {
-            return None;
-        }
-        let operation = match self.batch_rows {
-            1 => Operation::Insert(record(&self.history, from)),
-            _ => Operation::InsertMany((from..to).map(|n| record(&self.history, n)).collect()),
-        };
-        Some(Step::one(Request {
-            label: super::insert_label(&operation),
-            operation,
-            expect: Expect::Done,
-        }))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Measurements as the 2012 study describes them: the name of a metric, its value with the least
-//! and the largest one of an interval, the time, and the length of the interval; and the questions
+//! and the largest one of an interval, the time, and the length of the interval; and the queries
 //! that monitoring asks of them.
 //!
 //! Each host has all metrics, and each interval has one record of each metric of each host, in the
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::writing::{Numbers, Writing};
 use super::{Expect, Opening, Plan, Request, Step, Steps, WorkloadError, letters};
 use crate::driver::Operation;
 use crate::driver::aggregate::{Aggregate, Aggregation, Function, Within};
@@ -37,7 +38,7 @@ const VALUE: usize = 2;
 const MAX: usize = 4;
 const TIMESTAMP: usize = 5;
 
-/// The windows of the study's on-line questions, s.
+/// The windows of the study's on-line queries, s.
 const MAX_WINDOW_S: i64 = 600;
 const AVERAGE_WINDOW_S: i64 = 900;
 
@@ -57,9 +58,9 @@ pub struct Measurements {
     pub interval_s: u64,
 }
 
-/// The questions of a trial.
+/// The queries of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Questions {
+pub enum Queries {
     /// Over the last 10 and 15 minutes.
     Online,
     /// Over the whole data.
@@ -176,8 +177,8 @@ impl Measurements {
             .filter(move |position| *position < records)
     }
 
-    /// The question with this number: those of a trial differ in hosts and metrics.
-    fn question(&self, questions: Questions, turn: u64, seed: u64) -> Request {
+    /// The query with this number: those of a trial differ in hosts and metrics.
+    fn query(&self, queries: Queries, turn: u64, seed: u64) -> Request {
         let draw =
             |below: u64, salt: u64| letters::mix(seed ^ letters::mix(turn * 8 + salt)) % below;
         let (host, metric) = (draw(self.hosts, 1), draw(self.metrics, 2));
@@ -187,26 +188,26 @@ impl Measurements {
         let one = host..host + 1;
         let all = (kind..self.hosts).step_by(self.types as usize);
         let end = self.end();
-        match (questions, turn % 2) {
-            (Questions::Online, 0) => {
+        match (queries, turn % 2) {
+            (Queries::Online, 0) => {
                 let from = end - MAX_WINDOW_S;
                 let positions = self.positions(one, metric, from);
                 let values = positions.map(|position| self.values(position)[2]);
                 request("max_10_min", (Function::Max, MAX), of_host, Some(from..end), values)
             }
-            (Questions::Online, _) => {
+            (Queries::Online, _) => {
                 let from = end - AVERAGE_WINDOW_S;
                 let positions = self.positions(all, metric, from);
                 let values = positions.map(|position| self.values(position)[0]);
                 let what = (Function::Average, VALUE);
                 request("average_15_min", what, of_type, Some(from..end), values)
             }
-            (Questions::History, 0) => {
+            (Queries::History, 0) => {
                 let positions = self.positions(one, metric, TIME_FROM);
                 let values = positions.map(|position| self.values(position)[0]);
                 request("average_of_metric", (Function::Average, VALUE), of_host, None, values)
             }
-            (Questions::History, _) => {
+            (Queries::History, _) => {
                 let positions = self.positions(all, metric, TIME_FROM);
                 let values = positions.map(|position| self.values(position)[0]);
                 request("average_of_type", (Function::Average, VALUE), of_type, None, values)
@@ -240,33 +241,21 @@ fn request(
 /// Inserts records in the order of time; each generator inserts its part of the range.
 pub struct Writes {
     data: Measurements,
-    next: Arc<AtomicU64>,
-    end: u64,
-    batch_rows: u64,
+    numbers: Numbers,
 }
 
 impl Writes {
     /// This generator's part of the records.
     pub fn new(data: &Measurements, opening: &Opening) -> Result<Writes, WorkloadError> {
         data.check()?;
-        let (first, end) = opening.share.range(data.records);
-        Ok(Writes {
-            data: *data,
-            next: Arc::new(AtomicU64::new(first + 1)),
-            end: end + 1,
-            batch_rows: u64::from(opening.batch_rows.max(1)),
-        })
+        Ok(Writes { data: *data, numbers: Numbers::share(data.records, opening) })
     }
 }
 
 impl Plan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
-        Box::new(WriteSteps {
-            data: self.data,
-            next: self.next.clone(),
-            end: self.end,
-            batch_rows: self.batch_rows,
-        })
+        let (numbers, data) = (self.numbers.clone(), self.data);
+        Box::new(Writing { numbers, row: move |number| data.record(number) })
     }
 
     fn row(&self, key: &Value) -> Option<Row> {
@@ -284,47 +273,24 @@ fn row_of(data: &Measurements, key: &Value) -> Option<Row> {
     }
 }
 
-struct WriteSteps {
-    data: Measurements,
-    next: Arc<AtomicU64>,
-    end: u64,
-    batch_rows: u64,
-}
-
-impl Steps for WriteSteps {
-    fn next(&mut self) -> Option<Step> {
-        let from = self.next.fetch_add(self.batch_rows, Ordering::Relaxed);
-        let to = self.end.min(from.saturating_add(self.batch_rows));
-        if from >= to {
-            return None;
-        }
-        let operation = match self.batch_rows {
-            1 => Operation::Insert(self.data.record(from)),
-            _ => Operation::InsertMany((from..to).map(|n| self.data.record(n)).collect()),
-        };
-        let label = super::insert_label(&operation);
-        Some(Step::one(Request { label, operation, expect: Expect::Done }))
-    }
-}
-
-/// Asks the questions of one kind in turn.
+/// Asks the queries of one kind in turn.
 pub struct Asking {
     data: Measurements,
-    questions: Questions,
+    queries: Queries,
     opening: Opening,
     turns_taken: Arc<AtomicU64>,
 }
 
 impl Asking {
-    /// Questions about the whole table.
+    /// Queries about the whole table.
     pub fn new(
         data: &Measurements,
-        questions: Questions,
+        queries: Queries,
         opening: &Opening,
     ) -> Result<Asking, WorkloadError> {
         data.check()?;
         let turns_taken = Arc::new(AtomicU64::new(0));
-        Ok(Asking { data: *data, questions, opening: opening.clone(), turns_taken })
+        Ok(Asking { data: *data, queries, opening: opening.clone(), turns_taken })
     }
 }
 
@@ -332,7 +298,7 @@ impl Plan for Asking {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         Box::new(AskingSteps {
             data: self.data,
-            questions: self.questions,
+            queries: self.queries,
             opening: self.opening.clone(),
             turns_taken: self.turns_taken.clone(),
         })
@@ -345,7 +311,7 @@ impl Plan for Asking {
 
 struct AskingSteps {
     data: Measurements,
-    questions: Questions,
+    queries: Queries,
     opening: Opening,
     turns_taken: Arc<AtomicU64>,
 }
@@ -355,7 +321,7 @@ impl Steps for AskingSteps {
         let share = self.opening.share;
         let own = self.turns_taken.fetch_add(1, Ordering::Relaxed);
         let turn = own * u64::from(share.of) + u64::from(share.index);
-        Some(Step::one(self.data.question(self.questions, turn, self.opening.seed)))
+        Some(Step::one(self.data.query(self.queries, turn, self.opening.seed)))
     }
 }
 
@@ -428,8 +394,8 @@ mod tests {
         ) {
             let types = types.min(hosts);
             let data = Measurements { records, hosts, types, metrics, interval_s };
-            for questions in [Questions::Online, Questions::History] {
-                let request = data.question(questions, turn, seed);
+            for queries in [Queries::Online, Queries::History] {
+                let request = data.query(queries, turn, seed);
                 let Operation::Aggregate(asked) = &request.operation else { panic!() };
                 let number = |row: &Row, column: usize| match row.values[column] {
                     Value::Integer(number) => number,

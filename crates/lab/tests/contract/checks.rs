@@ -10,7 +10,7 @@ use lab::driver::{Ability, Driver, Operation, Settle, StoreError, StoreSpec};
 use lab::row::{Kind, Row, Value};
 use lab::trial::Share;
 use lab::workload::lines::Queries;
-use lab::workload::lines::questions::Question;
+use lab::workload::lines::queries::QueryKind;
 use lab::workload::{self, Opening, Verdict, Workload};
 
 use super::table::{Client, MACHINE, MESSAGE, SEVERITY, TIMESTAMP, Table, settle, text_value};
@@ -86,23 +86,23 @@ impl Subject {
         self.searches().await;
     }
 
-    /// Every question about log lines has the right answer, before and after the lines are merged.
+    /// Every query about log lines has the right answer, before and after the lines are merged.
     async fn searches(&self) {
         if !self.can(Ability::Search) {
             return;
         }
-        let mut questions = vec![
-            Question::Word,
-            Question::Phrase,
-            Question::Needle,
-            Question::Fields,
-            Question::Latest,
-            Question::CountBy,
-            Question::Histogram,
+        let mut kinds = vec![
+            QueryKind::Word,
+            QueryKind::Phrase,
+            QueryKind::Needle,
+            QueryKind::Fields,
+            QueryKind::Latest,
+            QueryKind::CountBy,
+            QueryKind::Histogram,
         ];
-        questions.extend(self.can(Ability::Regex).then_some(Question::Regex));
+        kinds.extend(self.can(Ability::Regex).then_some(QueryKind::Regex));
         let writes = Workload::LineWrites { records: LINES };
-        let queries = Workload::LineQueries(Queries { records: LINES, questions, arriving: None });
+        let queries = Workload::LineQueries(Queries { records: LINES, kinds, arriving: None });
         let schema = writes.schema().expect("lines have a table");
         self.driver.create(&schema).await.expect("creates");
         let opening = Opening {

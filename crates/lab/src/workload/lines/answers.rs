@@ -1,4 +1,4 @@
-//! The right answers to questions, found by going through all lines, with every processor.
+//! The right answers to queries, found by going through all lines, with every processor.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ impl Answers {
         answers
     }
 
-    /// The questions, in order.
+    /// The queries, in order.
     pub fn asked(&self) -> &[Search] {
         &self.asked
     }

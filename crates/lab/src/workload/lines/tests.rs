@@ -1,4 +1,4 @@
-//! Questions and answers over log lines, compared with a plain search.
+//! Queries and answers over log lines, compared with a plain search.
 
 use super::*;
 use crate::driver::search::{Match, Wanted};
@@ -7,19 +7,19 @@ use crate::workload::{Verdict, check, right_answer};
 
 const RECORDS: u64 = 3_000;
 
-const ALL: [Question; 8] = [
-    Question::Word,
-    Question::Phrase,
-    Question::Regex,
-    Question::Needle,
-    Question::Fields,
-    Question::Latest,
-    Question::CountBy,
-    Question::Histogram,
+const ALL: [QueryKind; 8] = [
+    QueryKind::Word,
+    QueryKind::Phrase,
+    QueryKind::Regex,
+    QueryKind::Needle,
+    QueryKind::Fields,
+    QueryKind::Latest,
+    QueryKind::CountBy,
+    QueryKind::Histogram,
 ];
 
-fn asking(questions: &[Question], arriving: Option<Arriving>, opening: &Opening) -> Asking {
-    let queries = Queries { records: RECORDS, questions: questions.to_vec(), arriving };
+fn asking(kinds: &[QueryKind], arriving: Option<Arriving>, opening: &Opening) -> Asking {
+    let queries = Queries { records: RECORDS, kinds: kinds.to_vec(), arriving };
     Asking::new(&queries, opening).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn asked(plan: &Asking) -> Vec<Request> {
 }
 
 #[test]
-fn questions_are_asked_in_turn_and_not_twice() {
+fn queries_are_asked_in_turn_and_not_twice() {
     let plan = asking(&ALL, None, &opening(1, 64));
     let asked = asked(&plan);
     assert_eq!(asked.len(), 64);
@@ -125,7 +125,7 @@ fn a_wrong_answer_is_found() {
 }
 
 #[test]
-fn generators_share_the_questions() {
+fn generators_share_the_queries() {
     let mut all = Vec::new();
     for index in 0..3 {
         let share = Share { index, of: 3 };
@@ -139,10 +139,10 @@ fn generators_share_the_questions() {
 }
 
 #[test]
-fn lines_arrive_at_their_rate_and_questions_are_about_those_before() {
+fn lines_arrive_at_their_rate_and_queries_are_about_those_before() {
     let arriving = Arriving { per_s: 100.0, threads: 1 };
     let opening = Opening { batch_rows: 10, ..opening(1, 12) };
-    let plan = asking(&[Question::Word, Question::Latest], Some(arriving), &opening);
+    let plan = asking(&[QueryKind::Word, QueryKind::Latest], Some(arriving), &opening);
     let mut writer = plan.steps(0);
     let mut last = RECORDS;
     for batch in 1..=3 {
@@ -157,7 +157,7 @@ fn lines_arrive_at_their_rate_and_questions_are_about_those_before() {
     let mut asker = plan.steps(1);
     let end = line::time_ms(RECORDS + 1);
     while let Some(step) = asker.next() {
-        assert_eq!(step.request.label, questions::ANY);
+        assert_eq!(step.request.label, queries::ANY);
         let Operation::Search(search) = step.request.operation else { panic!() };
         assert!(search.time.is_some_and(|(_, to)| to <= end));
     }
@@ -165,9 +165,9 @@ fn lines_arrive_at_their_rate_and_questions_are_about_those_before() {
 
 #[test]
 fn what_cannot_be_asked_is_refused() {
-    let queries = |records, questions: &[Question], arriving| Queries {
+    let queries = |records, kinds: &[QueryKind], arriving| Queries {
         records,
-        questions: questions.to_vec(),
+        kinds: kinds.to_vec(),
         arriving,
     };
     let slow = Some(Arriving { per_s: 0.0, threads: 1 });
@@ -175,13 +175,13 @@ fn what_cannot_be_asked_is_refused() {
     for (wrong, name) in [
         (queries(0, &ALL, None), "records"),
         (queries(RECORDS_MAX + 1, &ALL, None), "records"),
-        (queries(1, &[], None), "questions"),
+        (queries(1, &[], None), "kinds"),
         (queries(1, &ALL, slow), "per_s"),
         (queries(1, &ALL, nobody), "threads"),
     ] {
         let error = Asking::new(&wrong, &opening(1, 1)).err().unwrap().to_string();
         assert!(error.starts_with(name), "{error}");
     }
-    // A table of one line has questions too.
+    // A table of one line has queries too.
     assert_eq!(asked(&asking(&ALL, None, &opening(1, 8))).len(), 8);
 }

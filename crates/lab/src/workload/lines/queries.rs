@@ -1,4 +1,4 @@
-//! Questions about log lines, drawn by a seed: no two of a trial are the same, if there are enough.
+//! Queries about log lines, drawn by a seed: no two of a trial are the same, if there are enough.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use crate::driver::search::{Match, Search, Wanted};
 use crate::row::Value;
 use crate::workload::Opening;
 
-/// The label of all questions while lines arrive.
+/// The label of all queries while lines arrive.
 pub const ANY: &str = "query";
 
-/// Questions of a trial that ends by time.
+/// Queries of a trial that ends by time.
 const QUESTIONS_MAX: u64 = 128;
 
-/// Draws of a question until it is one that was not asked yet.
+/// Draws of a query until it is one that was not asked yet.
 const DRAWS_MAX: u32 = 50;
 
 /// Rows of `latest`: a screen.
@@ -28,10 +28,10 @@ const BARS: i64 = 60;
 /// Part of the time that `fields` and `count_by` look at: one divided by it.
 const WINDOW: i64 = 5;
 
-/// A kind of question.
+/// A kind of query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Question {
+pub enum QueryKind {
     /// How many lines have a word?
     Word,
     /// How many lines have two words in a row?
@@ -50,30 +50,30 @@ pub enum Question {
     Histogram,
 }
 
-impl Question {
+impl QueryKind {
     /// Its label in the report.
     pub fn label(self) -> &'static str {
         match self {
-            Question::Word => "word",
-            Question::Phrase => "phrase",
-            Question::Regex => "regex",
-            Question::Needle => "needle",
-            Question::Fields => "fields",
-            Question::Latest => "latest",
-            Question::CountBy => "count_by",
-            Question::Histogram => "histogram",
+            QueryKind::Word => "word",
+            QueryKind::Phrase => "phrase",
+            QueryKind::Regex => "regex",
+            QueryKind::Needle => "needle",
+            QueryKind::Fields => "fields",
+            QueryKind::Latest => "latest",
+            QueryKind::CountBy => "count_by",
+            QueryKind::Histogram => "histogram",
         }
     }
 }
 
-/// The questions of a trial, the kinds in turn.
+/// The queries of a trial, the kinds in turn.
 pub fn ask(queries: &Queries, opening: &Opening) -> Vec<Search> {
     // The same for every generator, of which each asks its share.
     let mut random = fastrand::Rng::with_seed(opening.seed);
     let count = opening.operations.unwrap_or(QUESTIONS_MAX).min(QUESTIONS_MAX);
     let mut known = HashSet::new();
     let mut asked = Vec::new();
-    for kind in queries.questions.iter().cycle().take(count as usize) {
+    for kind in queries.kinds.iter().cycle().take(count as usize) {
         let mut search = draw(*kind, queries, &mut random);
         for _ in 1..DRAWS_MAX {
             if !known.contains(&search) {
@@ -87,7 +87,7 @@ pub fn ask(queries: &Queries, opening: &Opening) -> Vec<Search> {
     asked
 }
 
-fn draw(kind: Question, queries: &Queries, random: &mut fastrand::Rng) -> Search {
+fn draw(kind: QueryKind, queries: &Queries, random: &mut fastrand::Rng) -> Search {
     let vocabulary = Vocabulary::get();
     let text = |text: Match| Some((line::MESSAGE, text));
     let (from, to) = (line::time_ms(1), line::time_ms(queries.records) + 1);
@@ -111,13 +111,13 @@ fn draw(kind: Question, queries: &Queries, random: &mut fastrand::Rng) -> Search
         Match::Word(vocabulary.words[random.usize(..vocabulary.words.len())].to_owned())
     };
     match kind {
-        Question::Word => search.text = text(word(random)),
-        Question::Phrase => {
+        QueryKind::Word => search.text = text(word(random)),
+        QueryKind::Phrase => {
             let phrases = &vocabulary.phrases;
             search.text = text(Match::Phrase(phrases[random.usize(..phrases.len())].clone()));
         }
-        Question::Regex => search.text = text(Match::Regex(regex(random))),
-        Question::Needle => {
+        QueryKind::Regex => search.text = text(Match::Regex(regex(random))),
+        QueryKind::Needle => {
             let start = random.u64(1..=queries.records);
             let mut numbers = (start..=queries.records).chain(1..start);
             let identifier = numbers.find_map(line::identifier);
@@ -125,20 +125,20 @@ fn draw(kind: Question, queries: &Queries, random: &mut fastrand::Rng) -> Search
             search.text = text(Match::Word(identifier.unwrap_or_else(|| "q0".to_owned())));
             search.wanted = Wanted::Latest { rows_max: LATEST_ROWS };
         }
-        Question::Fields => {
+        QueryKind::Fields => {
             search.equals = vec![(line::HOST, host(random)), (line::SEVERITY, severity(random))];
             search.time = window(random);
         }
-        Question::Latest => {
+        QueryKind::Latest => {
             search.text = text(word(random));
             search.wanted = Wanted::Latest { rows_max: LATEST_ROWS };
         }
-        Question::CountBy => {
+        QueryKind::CountBy => {
             search.equals = vec![(line::HOST, host(random))];
             search.time = window(random);
             search.wanted = Wanted::CountBy { column: line::PROGRAM };
         }
-        Question::Histogram => {
+        QueryKind::Histogram => {
             search.equals = vec![(line::HOST, host(random)), (line::SEVERITY, severity(random))];
             search.wanted = Wanted::CountOver { step_ms: step_ms(to - from) };
         }
