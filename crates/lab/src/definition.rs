@@ -17,12 +17,13 @@ use crate::workload::{Workload, WorkloadError, ycsb};
 mod property_file;
 
 /// The studies that come with the program: name, text.
-pub const STUDIES: [(&str, &str); 5] = [
+pub const STUDIES: [(&str, &str); 6] = [
     ("study1", include_str!("../studies/study1.toml")),
     ("ycsb", include_str!("../studies/ycsb.toml")),
     ("apm", include_str!("../studies/apm.toml")),
     ("logstores", include_str!("../studies/logstores.toml")),
     ("containers", include_str!("../studies/containers.toml")),
+    ("collectors", include_str!("../studies/collectors.toml")),
 ];
 
 /// A study, at one scale.

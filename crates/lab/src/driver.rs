@@ -5,11 +5,14 @@
 //! [`StoreError::NotSupported`].
 
 pub mod aggregate;
+pub(crate) mod collector;
 pub mod durability;
 pub(crate) mod http;
 pub(crate) mod logsql;
 pub(crate) mod ring;
 pub mod search;
+pub(crate) mod sender;
+pub mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +26,7 @@ use crate::options::{Known, OptionError, Options};
 use crate::row::{Row, Schema, Value};
 use crate::stores;
 use aggregate::{Aggregate, Aggregation};
+use stream::{Block, Sum};
 
 /// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +72,9 @@ pub enum Operation {
     Search(Search),
     /// Computes a function over the rows that fulfil conditions: [`Answer::Aggregate`].
     Aggregate(Aggregation),
+    /// Hands over lines of syslog: [`Answer::Done`] when the system has taken them. Whether the
+    /// store has them, [`Settle::Visible`] and [`Driver::arrived`] tell.
+    Stream(Block),
 }
 
 /// The kinds of [`Operation`]: what a driver declares it can do.
@@ -94,6 +101,8 @@ pub enum Ability {
     Regex,
     /// [`Operation::Aggregate`]
     Aggregate,
+    /// [`Operation::Stream`]
+    Stream,
 }
 
 impl Ability {
@@ -110,6 +119,7 @@ impl Ability {
         Ability::Aggregate,
         Ability::Search,
         Ability::Regex,
+        Ability::Stream,
     ];
 
     /// The abilities with single rows.
@@ -118,8 +128,11 @@ impl Ability {
     /// [`Ability::ROWS`], and functions over rows.
     pub const ROWS_AND_AGGREGATE: &[Ability] = Ability::ALL.split_at(8).0;
 
-    /// [`Ability::ALL`] without regular expressions.
+    /// [`Ability::ROWS_AND_AGGREGATE`], and searches without regular expressions.
     pub const ALL_BUT_REGEX: &[Ability] = Ability::ALL.split_at(9).0;
+
+    /// All that is asked of a store of rows.
+    pub const ALL_OF_ROWS: &[Ability] = Ability::ALL.split_at(10).0;
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -134,6 +147,7 @@ impl Ability {
             Ability::Search => "search",
             Ability::Regex => "regex",
             Ability::Aggregate => "aggregate",
+            Ability::Stream => "stream",
         }
     }
 }
@@ -152,6 +166,7 @@ impl Operation {
             Operation::Search(search) if search.has_regex() => Ability::Regex,
             Operation::Search(_) => Ability::Search,
             Operation::Aggregate(_) => Ability::Aggregate,
+            Operation::Stream(_) => Ability::Stream,
         }
     }
 }
@@ -292,6 +307,13 @@ pub trait Driver: Send + Sync {
     /// Bytes of the table on disk (in memory, for a store in memory) as the store reports them,
     /// with indexes; `None` if it does not report them.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError>;
+
+    /// The lines of [`Operation::Stream`] that are in the table, read from where the store keeps
+    /// them; `None` for a driver that has no such operation.
+    async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
+        let _ = schema;
+        Ok(None)
+    }
 
     /// Opens a connection for one thread of load, with its statements prepared.
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError>;
@@ -455,7 +477,8 @@ mod tests {
         assert_eq!(Ability::ROWS.last(), Some(&Ability::Delete));
         assert_eq!(Ability::ROWS_AND_AGGREGATE.last(), Some(&Ability::Aggregate));
         assert_eq!(Ability::ALL_BUT_REGEX.last(), Some(&Ability::Search));
-        assert_eq!(Ability::ALL.last(), Some(&Ability::Regex));
+        assert_eq!(Ability::ALL_OF_ROWS.last(), Some(&Ability::Regex));
+        assert_eq!(Ability::ALL.last(), Some(&Ability::Stream));
     }
 
     #[test]

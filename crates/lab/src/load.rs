@@ -12,13 +12,14 @@
 //! [`IN_FLIGHT_S_MAX`]. A stop takes effect within a second, without their answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, interval_at, sleep_until};
 
-use crate::driver::{Ability, Driver, Session};
+use crate::driver::stream::Sum;
+use crate::driver::{Ability, Driver, Session, Settle};
 use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome};
 use crate::trial::{Load, RealTime, Trial, Work};
@@ -145,13 +146,35 @@ impl Drop for AtWork {
     }
 }
 
+/// What a trial does after its threads have ended.
+enum After {
+    /// Counts rows until all are found.
+    Count(realtime::Counting),
+    /// Waits until everything that was written is visible.
+    Visible,
+}
+
+impl After {
+    async fn run(self, shared: Arc<Shared>, lines: Lines) {
+        match self {
+            After::Count(counting) => counting.run(shared, lines).await,
+            After::Visible => match shared.driver.settle(&shared.schema, Settle::Visible).await {
+                Ok(()) => {
+                    let _ = shared.visible.set(Instant::now());
+                }
+                Err(error) => shared.fail(format_args!("not everything is visible: {error}")),
+            },
+        }
+    }
+}
+
 /// A trial with running threads.
 struct Running {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     due: Option<Arc<open::Due>>,
     /// What follows when all threads have ended.
-    counting: Option<realtime::Counting>,
+    after: Option<After>,
     sampler: Sampler,
 }
 
@@ -183,7 +206,7 @@ async fn begin(
         return Err(Outcome::NotSupported { ability: lacks.name().to_owned() });
     }
     let threads = trial.share.part(load.threads.into()) as u32;
-    let (plan, operations, counting): (Box<dyn Plan>, _, _) = match &trial.work {
+    let (plan, operations, after): (Box<dyn Plan>, _, _) = match &trial.work {
         Work::Load { workload, .. } => {
             let operations = workload.operations_max(&load);
             let opening = Opening {
@@ -193,12 +216,12 @@ async fn begin(
                 operations,
             };
             let plan = workload.plan(&trial.schema, &opening).map_err(|e| failed(e.to_string()))?;
-            (plan, operations, None)
+            (plan, operations, load.until_visible.then_some(After::Visible))
         }
         Work::RealTime(real) => {
             let session = connect_all(&driver, trial, 1).await?.remove(0);
             let (writes, counting) = realtime::Writes::new(real, &trial.schema, session);
-            (Box::new(writes), load.operations, Some(counting))
+            (Box::new(writes), load.operations, Some(After::Count(counting)))
         }
     };
     let sessions = connect_all(&driver, trial, threads).await?;
@@ -227,10 +250,13 @@ async fn begin(
         left: operations.map(|all| AtomicU64::new(trial.share.part(all))),
         each: load.operations_per_thread,
         halted: AtomicBool::new(false),
+        broken: AtomicBool::new(false),
         active: AtomicU32::new(0),
         threads,
         rows: AtomicU64::new(0),
         text_bytes: AtomicU64::new(0),
+        streamed: Mutex::default(),
+        visible: OnceLock::new(),
         errors_in_a_row: AtomicU64::new(0),
         ended: Mutex::new(None),
         failed: Notify::new(),
@@ -257,7 +283,7 @@ async fn begin(
     {
         tasks.spawn(open::pace(shared.clone(), due.clone(), setting.timer));
     }
-    Ok(Some(Running { shared, tasks, due, counting, sampler }))
+    Ok(Some(Running { shared, tasks, due, after, sampler }))
 }
 
 /// How the records of the real-time experiment are inserted.
@@ -271,6 +297,7 @@ fn load_of(real: &RealTime) -> Load {
         target_per_s: Some(real.per_s / f64::from(real.batch_rows.max(1))),
         warm_up_s: 0.0,
         batch_rows: real.batch_rows,
+        until_visible: false,
     }
 }
 
@@ -323,6 +350,11 @@ fn check_numbers(load: &Load) -> Result<(), String> {
     }
     if load.threads == 0 {
         return Err("threads: at least one is needed".to_owned());
+    }
+    if load.until_visible && load.warm_up_s > 0.0 {
+        return Err("warm_up_s: rows of a warm-up cannot be told from those that are visible at \
+                    the end; leave it out, or until_visible"
+            .to_owned());
     }
     if load.target_per_s.is_some_and(|per_s| !(per_s.is_finite() && per_s >= 0.001)) {
         return Err("target_per_s: it takes a number from 0.001 on".to_owned());
@@ -396,9 +428,11 @@ impl Running {
                 () = stopped(stop), if !was_stopped => was_stopped = true,
                 () = shared.failed.notified(), if !has_failed => has_failed = true,
                 joined = self.tasks.join_next() => match joined {
-                    None => match self.counting.take() {
-                        Some(counting) if !shared.halted.load(Ordering::Relaxed) => {
-                            self.tasks.spawn(counting.run(shared.clone(), lines.clone()));
+                    None => match self.after.take() {
+                        Some(after) if !shared.halted.load(Ordering::Relaxed) => {
+                            // All operations are answered. What follows has limits of its own.
+                            given_up_at = None;
+                            self.tasks.spawn(after.run(shared.clone(), lines.clone()));
                             continue;
                         }
                         _ => break,
@@ -462,13 +496,36 @@ impl Running {
                 let _ = lines.send(Line::Value { name: name.to_owned(), value }).await;
             }
         }
-        let last = shared.recorder.last().unwrap_or(shared.measured_from);
+        compare_streams(&shared, &lines).await;
+        let last = shared.visible.get().copied().or_else(|| shared.recorder.last());
+        let last = last.unwrap_or(shared.measured_from);
         let seconds = (last - shared.measured_from).as_secs_f64();
         if let Some(due) = &self.due {
             say_unsent(&shared, due, &lines).await;
         }
         let outcome = shared.ended.lock().expect("nothing panics here").take();
         Some(End { outcome: outcome.unwrap_or(Outcome::Completed), seconds })
+    }
+}
+
+/// Compares what was handed over with what arrived; the trial is wrong if they differ.
+async fn compare_streams(shared: &Shared, lines: &Lines) {
+    let sent = *shared.streamed.lock().expect("nothing panics here");
+    if shared.visible.get().is_none() || sent == Sum::default() {
+        return;
+    }
+    if shared.broken.load(Ordering::Relaxed) {
+        let text = "a connection broke, so nobody knows which lines should have arrived".to_owned();
+        let _ = lines.send(Line::Note { text }).await;
+        return;
+    }
+    match shared.driver.arrived(&shared.schema).await {
+        Ok(arrived) => {
+            if let Some(message) = arrived.and_then(|arrived| sent.difference(&arrived)) {
+                shared.end(Outcome::Wrong { message });
+            }
+        }
+        Err(error) => shared.fail(format_args!("what arrived cannot be read: {error}")),
     }
 }
 

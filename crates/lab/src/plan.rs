@@ -302,6 +302,7 @@ fn unbounded(load: &Load) -> Load {
         seconds: Some(LIMIT_S),
         target_per_s: None,
         warm_up_s: 0.0,
+        until_visible: false,
         ..load.clone()
     }
 }

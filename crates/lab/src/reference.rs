@@ -10,11 +10,12 @@ use crate::trial::{Trial, Work};
 use crate::workload::{Phase, Workload};
 
 /// The files, by name of the study.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("study1", include_str!("../reference/study1.toml")),
     ("ycsb", include_str!("../reference/ycsb.toml")),
     ("apm", include_str!("../reference/apm.toml")),
     ("containers", include_str!("../reference/containers.toml")),
+    ("collectors", include_str!("../reference/collectors.toml")),
 ];
 
 /// The published figures of one study.
@@ -200,6 +201,7 @@ pub fn subject(trial: &Trial) -> String {
         Workload::LogReads { .. } => "reads".into(),
         Workload::LineWrites { .. } => "line_writes".into(),
         Workload::LineQueries(_) => "line_queries".into(),
+        Workload::LineStream { line_bytes } => format!("line_stream_{line_bytes}"),
         Workload::HistoryWrites(_) => "history_load".into(),
         Workload::HistoryQueries(_) => "history".into(),
         Workload::MeasurementWrites(_) => "measurement_load".into(),
@@ -261,7 +263,9 @@ mod tests {
 
     #[test]
     fn every_file_is_read() {
-        for (name, tables) in [("study1", 14), ("ycsb", 20), ("apm", 6), ("containers", 14)] {
+        let files =
+            [("study1", 14), ("ycsb", 20), ("apm", 6), ("containers", 14), ("collectors", 5)];
+        for (name, tables) in files {
             let reference = load(name).unwrap();
             assert_eq!((reference.study.as_str(), reference.tables.len()), (name, tables));
         }

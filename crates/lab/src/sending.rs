@@ -32,6 +32,9 @@ pub struct Load {
     /// Rows per insert; more than one only for loading data.
     #[serde(default = "one")]
     pub batch_rows: u32,
+    /// The trial lasts until everything that was written is visible, rather than acknowledged.
+    #[serde(default)]
+    pub until_visible: bool,
 }
 
 fn one() -> u32 {

@@ -15,6 +15,7 @@
 //! servers that already run.
 
 pub mod cli;
+pub(crate) mod collectors;
 pub(crate) mod debian;
 pub(crate) mod go;
 pub mod home;

@@ -25,12 +25,19 @@ pub(crate) mod files {
     pub(crate) mod script;
     pub(crate) mod server;
 }
+mod flume {
+    pub(crate) mod server;
+}
 mod hbase {
     pub(crate) mod driver;
     mod gateway;
     mod rows;
     pub(crate) mod server;
     mod thrift;
+}
+mod kafka {
+    pub(crate) mod driver;
+    pub(crate) mod server;
 }
 mod loginson {
     pub(crate) mod driver;
@@ -55,6 +62,12 @@ mod redis {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod rsyslog {
+    pub(crate) mod server;
+}
+mod syslog_ng {
+    pub(crate) mod server;
+}
 mod victorialogs {
     pub(crate) mod driver;
     pub(crate) mod server;
@@ -70,6 +83,7 @@ mod voltdb {
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::driver::collector;
 use crate::driver::durability::{self, Durability, Level, Promise};
 use crate::driver::{Driver, OpenError, StoreSpec};
 use crate::options::{Known, OptionPairs};
@@ -173,6 +187,18 @@ const INNODB: &[Level] = &[
         server: &[("innodb_flush_log_at_trx_commit", "0")],
     },
 ];
+
+/// What a collector has given to the system is on disk when the system writes it.
+const UNSYNCED: &[Level] = &[Level {
+    durability: Durability::None,
+    loses: "what it has in memory, and about 30 s of its files",
+    driver: &[],
+    server: &[],
+}];
+
+/// The contract of collectors.
+const STREAMS: Contract =
+    Contract { ordered: false, variants: &[&[]], spread: &[], server: &[], long: false };
 
 /// All stores, by name.
 pub const STORES: &[Store] = &[
@@ -278,6 +304,15 @@ pub const STORES: &[Store] = &[
         },
     },
     Store {
+        name: "flume",
+        open: flume::server::open,
+        options: collector::OPTIONS,
+        durability: UNSYNCED,
+        states: &[],
+        server: Some(&flume::server::Flume),
+        contract: Contract { server: &[("heap", "512m")], long: true, ..STREAMS },
+    },
+    Store {
         name: "hbase",
         open: hbase::driver::open,
         options: hbase::driver::OPTIONS,
@@ -310,6 +345,33 @@ pub const STORES: &[Store] = &[
             spread: &[("regions", "2")],
             server: SMALL_HEAP,
             long: true,
+        },
+    },
+    Store {
+        name: "kafka",
+        open: kafka::driver::open,
+        options: kafka::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::None,
+                loses: "what the system has not written by itself yet",
+                driver: &[],
+                server: &[("flush_messages", "0")],
+            },
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[],
+                server: &[("flush_messages", "1")],
+            },
+        ],
+        states: &[],
+        server: Some(&kafka::server::Broker),
+        contract: Contract {
+            spread: &[("replicas", "2")],
+            server: &[("heap", "512m")],
+            long: true,
+            ..STREAMS
         },
     },
     Store {
@@ -462,6 +524,24 @@ pub const STORES: &[Store] = &[
         },
     },
     Store {
+        name: "rsyslog",
+        open: rsyslog::server::open,
+        options: collector::OPTIONS,
+        durability: UNSYNCED,
+        states: &[],
+        server: Some(&rsyslog::server::Rsyslog),
+        contract: STREAMS,
+    },
+    Store {
+        name: "syslog-ng",
+        open: syslog_ng::server::open,
+        options: collector::OPTIONS,
+        durability: UNSYNCED,
+        states: &[],
+        server: Some(&syslog_ng::server::SyslogNg),
+        contract: STREAMS,
+    },
+    Store {
         name: "victorialogs",
         open: victorialogs::driver::open,
         options: victorialogs::driver::OPTIONS,
@@ -570,9 +650,10 @@ mod tests {
             let name = store.name;
             let none = BTreeMap::new();
             assert!(store.promise(&none, Some(&none)).is_some(), "{name}");
-            // VoltDB's community edition has no log, VictoriaLogs writes at intervals, and HBase
-            // cannot sync a local file.
-            let durable = !["hbase", "victorialogs", "voltdb"].contains(&name);
+            // VoltDB's community edition has no log, VictoriaLogs writes at intervals, HBase
+            // cannot sync a local file, and collectors leave that to the system.
+            let durable = !["flume", "hbase", "rsyslog", "syslog-ng", "victorialogs", "voltdb"]
+                .contains(&name);
             assert_eq!(store.level(Durability::Each).is_some(), durable, "{name} can be durable");
             for level in store.durability {
                 let given = |pairs: OptionPairs| -> BTreeMap<String, String> {

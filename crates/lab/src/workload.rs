@@ -22,6 +22,7 @@ pub mod letters;
 pub mod lines;
 pub mod logs;
 pub mod measurements;
+pub mod stream;
 pub mod writing;
 pub mod ycsb;
 
@@ -53,6 +54,11 @@ pub enum Workload {
     /// Asks what operators ask of the log lines 1 to `records`, and checks every answer. The labels
     /// are those of the queries.
     LineQueries(lines::Queries),
+    /// Sends log lines of one size, as frames of syslog, until the time is over: see [`stream`].
+    LineStream {
+        /// Size of a line with its line break, bytes.
+        line_bytes: u32,
+    },
     /// Inserts measurements in the order of time.
     MeasurementWrites(Measurements),
     /// Asks for a maximum and an average over the last minutes of measurements, and checks every
@@ -123,6 +129,7 @@ impl Workload {
             Workload::HistoryQueries(_) => vec![Ability::Count],
             Workload::LineWrites { .. } => vec![Ability::Insert],
             Workload::LineQueries(queries) => line_needs(queries),
+            Workload::LineStream { .. } => vec![Ability::Stream],
             Workload::Ycsb { phase: Phase::Load, .. }
             | Workload::Apm { phase: Phase::Load, .. } => {
                 vec![Ability::Insert]
@@ -427,6 +434,7 @@ fn in_words(operation: &Operation) -> String {
             let all: Vec<_> = equal.chain(range).collect();
             format!("{function} of column {} where {}", asked.column, all.join(" and "))
         }
+        Operation::Stream(block) => format!("of {} lines", block.sum().lines),
     }
 }
 
@@ -469,7 +477,9 @@ impl Workload {
             Workload::HistoryWrites(_) | Workload::HistoryQueries(_) => {
                 logs::schema("history", true)
             }
-            Workload::LineWrites { .. } | Workload::LineQueries(_) => lines::line::schema("lines"),
+            Workload::LineWrites { .. }
+            | Workload::LineQueries(_)
+            | Workload::LineStream { .. } => lines::line::schema("lines"),
             Workload::MeasurementWrites(_)
             | Workload::MeasurementWindows(_)
             | Workload::MeasurementHistory(_) => measurements::schema(),
@@ -497,6 +507,7 @@ impl Workload {
             Workload::HistoryQueries(history) => Box::new(history::Queries::new(history, opening)?),
             Workload::LineWrites { records } => Box::new(lines::Writes::new(*records, opening)?),
             Workload::LineQueries(queries) => Box::new(lines::Asking::new(queries, opening)?),
+            Workload::LineStream { line_bytes } => Box::new(stream::Streams::new(*line_bytes)?),
             Workload::MeasurementWrites(data) => {
                 Box::new(measurements::Writes::new(data, opening)?)
             }
@@ -517,7 +528,8 @@ impl Workload {
 
     /// Whether it adds rows to its table.
     pub fn inserts(&self) -> bool {
-        self.needs().contains(&Ability::Insert)
+        let adds = |need: &Ability| matches!(need, Ability::Insert | Ability::Stream);
+        self.needs().iter().any(adds)
     }
 
     /// The number of operations of all generators that ends a trial: that of the load, or the

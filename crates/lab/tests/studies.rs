@@ -100,6 +100,14 @@ fn logstores() {
 }
 
 #[test]
+fn collectors() {
+    // rsyslog keeps no rows that could be searched.
+    study("collectors", "loginson,rsyslog", &|experiment, store| {
+        store == "loginson" || !experiment.starts_with("reading")
+    });
+}
+
+#[test]
 fn containers() {
     let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
     let may_write = |path: &str| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();

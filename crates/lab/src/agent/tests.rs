@@ -22,6 +22,7 @@ fn trial(records: u64, seconds: Option<f64>) -> Trial {
         seconds,
         target_per_s: Some(2000.0),
         warm_up_s: 0.0,
+        until_visible: false,
         batch_rows: 1,
     };
     Trial::example(null::NAME, workload, load)

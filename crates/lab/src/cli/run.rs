@@ -250,6 +250,16 @@ fn level_names() -> String {
     Durability::ALL.map(Durability::name).join(", ")
 }
 
+/// The command line, without the directory of the program, which says nothing to others.
+fn command() -> Vec<String> {
+    let mut words: Vec<String> = std::env::args().collect();
+    if let Some(program) = words.first_mut() {
+        let name = Path::new(program).file_name().and_then(|name| name.to_str());
+        *program = name.unwrap_or("loginson-lab").to_owned();
+    }
+    words
+}
+
 /// The version of this program, with the commit that it was built from.
 fn version() -> String {
     match env!("LOGINSON_LAB_COMMIT") {
@@ -279,7 +289,7 @@ pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
         scale: args.scale.name().to_owned(),
         seed: args.seed,
         started: now(),
-        command: std::env::args().collect(),
+        command: command(),
         lab_version: version(),
         machine: crate::measure::machine::describe(),
         stores: Vec::new(),

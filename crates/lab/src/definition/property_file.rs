@@ -107,6 +107,7 @@ fn load(properties: &mut BTreeMap<String, String>) -> Result<Load, WorkloadError
         seconds: seconds.map(f64::from),
         target_per_s: target.map(f64::from),
         warm_up_s: 0.0,
+        until_visible: false,
         batch_rows: 1,
     })
 }

@@ -111,6 +111,48 @@ impl Http {
         Ok(Reply { status, body })
     }
 
+    /// Sends a request like [`Http::send_within`], and hands over the lines of the response one by
+    /// one, of whatever number.
+    pub async fn lines(
+        &self,
+        timeout: Duration,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: impl Into<reqwest::Body>,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), StoreError> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len();
+        let request = self
+            .client
+            .request(method, format!("http://{}{path}", self.endpoints[at]))
+            .header(reqwest::header::CONTENT_TYPE, content_type)
+            .timeout(timeout)
+            .body(body);
+        let failed = |e: reqwest::Error| self.failed(&e, timeout);
+        let mut response = request.send().await.map_err(failed)?;
+        if !response.status().is_success() {
+            return Err(self.refused(format!("status {}", response.status())));
+        }
+        // The beginning of a line whose end is in the next chunk.
+        let mut begun: Vec<u8> = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+            for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+                begun.extend_from_slice(piece);
+                if piece.ends_with(b"\n") {
+                    take(&begun);
+                    begun.clear();
+                } else if begun.len() > ANSWER_BYTES_MAX {
+                    return Err(self.answer(format!("a line of {ANSWER_BYTES_MAX} bytes")));
+                }
+            }
+        }
+        if !begun.is_empty() {
+            take(&begun);
+        }
+        Ok(())
+    }
+
     /// The store's own error.
     pub fn refused(&self, reason: String) -> StoreError {
         StoreError::Refused { store: self.store.clone(), reason }

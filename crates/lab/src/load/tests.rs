@@ -116,6 +116,7 @@ fn load(threads: u32) -> Load {
         seconds: None,
         target_per_s: None,
         warm_up_s: 0.0,
+        until_visible: false,
         batch_rows: 1,
     }
 }

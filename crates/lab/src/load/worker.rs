@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
 use super::recorder::Recorder;
+use crate::driver::stream::Sum;
 use crate::driver::{Driver, Operation, Session, StoreError};
 use crate::results::Outcome;
 use crate::row::{Row, Schema};
@@ -43,6 +44,8 @@ pub struct Shared {
     pub each: Option<u64>,
     /// Set when no further operation may be sent.
     pub halted: AtomicBool,
+    /// Set when an operation failed, so that nobody knows whether the store has its rows.
+    pub broken: AtomicBool,
     /// Threads at work.
     pub active: AtomicU32,
     /// Threads of this generator.
@@ -51,6 +54,10 @@ pub struct Shared {
     pub rows: AtomicU64,
     /// Their size as lines of text.
     pub text_bytes: AtomicU64,
+    /// Lines that were handed over, in the warm-up too.
+    pub streamed: Mutex<Sum>,
+    /// When everything that was written was visible, if the trial lasts until then.
+    pub visible: OnceLock<Instant>,
     /// Errors since the last right answer.
     pub errors_in_a_row: AtomicU64,
     /// Why the trial ended, if not normally.
@@ -177,23 +184,31 @@ impl Worker {
             }
             Err(error) => {
                 self.error(request, due, now, error.kind());
+                self.shared.broken.store(true, Ordering::Relaxed);
                 self.steps.ended(request, false);
                 self.after_error(error).await?;
                 return ControlFlow::Continue(false);
             }
         };
         self.steps.ended(request, right);
+        if let Operation::Stream(block) = &request.operation {
+            *self.shared.streamed.lock().expect("nothing panics here") += block.sum();
+        }
         if right {
             if self.shared.errors_in_a_row.load(Ordering::Relaxed) > 0 {
                 self.shared.errors_in_a_row.store(0, Ordering::Relaxed);
             }
             if due >= self.shared.measured_from {
                 self.shared.recorder.right(self.thread, request.label, now, now - due);
-                if let Operation::InsertMany(rows) = &request.operation {
-                    let bytes = rows.iter().map(Row::text_bytes).sum();
-                    self.shared.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
-                    self.shared.text_bytes.fetch_add(bytes, Ordering::Relaxed);
-                }
+                let (rows, text_bytes) = match &request.operation {
+                    Operation::InsertMany(rows) => {
+                        (rows.len() as u64, rows.iter().map(Row::text_bytes).sum())
+                    }
+                    Operation::Stream(block) => (block.sum().lines, block.sum().bytes),
+                    _ => (0, 0),
+                };
+                self.shared.rows.fetch_add(rows, Ordering::Relaxed);
+                self.shared.text_bytes.fetch_add(text_bytes, Ordering::Relaxed);
             }
         }
         ControlFlow::Continue(right)

@@ -57,7 +57,8 @@ impl Measure {
     /// The measure that ranks experiments with this workload.
     pub fn of_work(trial: &Trial) -> Measure {
         use crate::workload::Workload::{
-            HistoryQueries, LineQueries, LineWrites, MeasurementHistory, MeasurementWindows,
+            HistoryQueries, LineQueries, LineStream, LineWrites, MeasurementHistory,
+            MeasurementWindows,
         };
         if trial.crash_after_s.is_some() {
             return Measure::Value(crate::run::LOST.into());
@@ -74,6 +75,7 @@ impl Measure {
                 Some(_) => Measure::Latency(crate::workload::lines::queries::ANY.into()),
                 None => Measure::Latency(ALL.into()),
             },
+            Work::Load { workload: LineStream { .. }, .. } => Measure::Rows,
             Work::Load { workload: LineWrites { .. }, load } if load.batch_rows > 1 => {
                 Measure::Rows
             }

@@ -68,8 +68,11 @@ pub fn percent(share: f64) -> String {
     if value < 10.0 { format!("{value:.1}%") } else { format!("{}%", plain(value.round())) }
 }
 
-/// A ratio to three significant digits.
+/// A ratio to three significant digits; a dash for that to zero.
 pub fn ratio(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
     let digits = (2 - value.abs().log10().floor().clamp(-6.0, 2.0) as i32).max(0);
     format!("{value:.*}×", digits as usize)
 }
@@ -127,6 +130,7 @@ mod tests {
             assert_eq!(plain(value), text);
         }
         assert_eq!([ratio(1.0), ratio(0.09421), ratio(153.2)], ["1.00×", "0.0942×", "153×"]);
+        assert_eq!([ratio(0.0 / 0.0), ratio(2.0 / 0.0)], ["–", "–"]);
         assert_eq!(count(7_495_861), "7,495,861");
         assert_eq!(bytes(2_512_345.0), "2.5 MB");
         assert_eq!(bytes(12.0), "12 B");

@@ -584,6 +584,7 @@ fn records(trial: &Trial) -> Option<u64> {
         }
         Workload::LineWrites { records } => Some(*records),
         Workload::LineQueries(queries) => Some(queries.records),
+        Workload::LineStream { .. } => None,
         Workload::MeasurementWrites(data)
         | Workload::MeasurementWindows(data)
         | Workload::MeasurementHistory(data) => Some(data.records),

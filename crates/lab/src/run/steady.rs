@@ -120,7 +120,7 @@ impl Runner<'_> {
 pub fn is_repeatable(trial: &Trial, fresh: bool) -> bool {
     let inserts = match &trial.work {
         Work::RealTime(_) => true,
-        Work::Load { workload, .. } => workload.needs().contains(&crate::driver::Ability::Insert),
+        Work::Load { workload, .. } => workload.inserts(),
     };
     trial.crash_after_s.is_none() && (fresh || !inserts)
 }

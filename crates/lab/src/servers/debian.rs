@@ -5,6 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::home::once;
 use super::process::is_root;
 use super::{Launch, Say, ServerError, Site, io};
 
@@ -39,6 +40,67 @@ pub fn install(site: &Site, packages: &[&str], say: &Say) -> Result<(), ServerEr
 
 fn apt(arguments: Vec<String>) -> Launch {
     Launch::new("apt-get", arguments).variable("DEBIAN_FRONTEND", "noninteractive")
+}
+
+/// Downloads a package and those that it needs and the system has not, and unpacks them into
+/// `directory`, unless that exists. For packages that exclude others of the system. Blocks.
+pub fn unpack_once(
+    site: &Site,
+    directory: &Path,
+    package: &str,
+    say: &Say,
+) -> Result<(), ServerError> {
+    let missing = |what: String| ServerError::Missing {
+        what,
+        remedy: "it is for Debian and its like; on others, leave this store out".to_owned(),
+    };
+    if program("apt-get").is_none() || program("dpkg").is_none() {
+        return Err(missing(format!("{package} is unpacked by apt-get and dpkg")));
+    }
+    once(directory, |part| {
+        say(&format!("fetches {package}"));
+        let mut packages = needed(package);
+        if packages.is_empty() && is_root() {
+            let _ = apt(vec!["update".to_owned(), "-qq".to_owned()])
+                .run(&site.log.join("apt-get.log"), &site.log);
+            packages = needed(package);
+        }
+        if packages.is_empty() {
+            return Err(ServerError::Missing {
+                what: format!("apt knows no package {package}"),
+                remedy: "refresh its lists: sudo apt-get update".to_owned(),
+            });
+        }
+        let downloads = part.join("packages");
+        std::fs::create_dir_all(&downloads).map_err(io(&downloads))?;
+        // It downloads into the current directory.
+        let mut arguments = vec!["-C".to_owned(), downloads.display().to_string()];
+        arguments.extend(["apt-get", "download", "-qq"].map(str::to_owned));
+        if is_root() {
+            // Another user could not enter the directory.
+            arguments.extend(["-o", "APT::Sandbox::User=root"].map(str::to_owned));
+        }
+        arguments.extend(packages);
+        Launch::new("env", arguments).run(&site.log.join("apt-get.log"), part)?;
+        let entries = std::fs::read_dir(&downloads).map_err(io(&downloads))?;
+        for entry in entries {
+            let file = entry.map_err(io(&downloads))?.path();
+            let unpack = [file.display().to_string(), part.display().to_string()];
+            Launch::new("dpkg", ["-x".to_owned()].into_iter().chain(unpack))
+                .run(&site.log.join("dpkg.log"), part)?;
+        }
+        std::fs::remove_dir_all(&downloads).map_err(io(&downloads))
+    })
+}
+
+/// What apt would install for a package, itself included.
+fn needed(package: &str) -> Vec<String> {
+    let mut command = Command::new("apt-get");
+    command.args(["install", "--simulate", "--no-install-recommends", package]);
+    let Ok(output) = command.output() else { return Vec::new() };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let installs = text.lines().filter_map(|line| line.strip_prefix("Inst "));
+    installs.filter_map(|rest| rest.split(' ').next()).map(str::to_owned).collect()
 }
 
 /// Whether a package is installed.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lab::driver::aggregate::{Aggregation, Function, Within};
 use lab::driver::search::{Match, Search, Wanted};
+use lab::driver::stream::{Block, Sum, TABLE};
 use lab::driver::{Ability, Driver, Operation, Settle, StoreError, StoreSpec};
-use lab::row::{Kind, Row, Value};
+use lab::row::{Kind, Row, Schema, Value};
 use lab::trial::Share;
 use lab::workload::lines::Queries;
 use lab::workload::lines::queries::QueryKind;
@@ -67,6 +68,11 @@ impl Subject {
     /// All checks, on one running store.
     pub async fn keeps_the_contract(&self) {
         assert!(!self.driver.version().await.expect("tells its version").is_empty());
+        self.streams().await;
+        if !self.can(Ability::InsertMany) {
+            let table = Table::new("contract", Kind::Text);
+            return self.refuses_what_it_did_not_declare(&table).await;
+        }
         let mut table = self.table("contract", Kind::Text).await;
         self.reads(&table).await;
         self.scans(&table).await;
@@ -84,6 +90,41 @@ impl Subject {
         self.counts(&table).await;
         self.aggregates(&table).await;
         self.searches().await;
+    }
+
+    /// Lines of several connections arrive byte for byte; a new table has none of them.
+    async fn streams(&self) {
+        if !self.can(Ability::Stream) {
+            return;
+        }
+        let workload = Workload::LineStream { line_bytes: 117 };
+        let schema = Schema { table: TABLE.to_owned(), ..workload.schema().expect("a table") };
+        let plan = workload.plan(&schema, &Opening::of(Share::default())).expect("a plan");
+        for turn in 0..2 {
+            self.driver.create(&schema).await.expect("creates");
+            let works = (0..4).map(|thread| {
+                let (mut steps, driver, schema) = (plan.steps(thread), &self.driver, &schema);
+                async move {
+                    let mut session = driver.connect(schema).await.expect("connects");
+                    let mut sent = Sum::default();
+                    for _ in 0..3 + turn {
+                        let operation = steps.next().expect("it never ends").request.operation;
+                        let Operation::Stream(block) = &operation else { panic!("{operation:?}") };
+                        sent += block.sum();
+                        session.execute(&operation).await.expect("takes lines");
+                    }
+                    sent
+                }
+            });
+            let mut sent = Sum::default();
+            for sum in futures_util::future::join_all(works).await {
+                sent += sum;
+            }
+            self.driver.settle(&schema, Settle::Visible).await.expect("settles");
+            if let Some(arrived) = self.driver.arrived(&schema).await.expect("reads") {
+                assert_eq!(sent.difference(&arrived), None);
+            }
+        }
     }
 
     /// Every query about log lines has the right answer, before and after the lines are merged.
@@ -333,7 +374,8 @@ impl Subject {
 
     async fn refuses_what_it_did_not_declare(&self, table: &Table) {
         let mut client = Client::new(&*self.driver, table).await;
-        let row = table.rows.values().next().expect("a row").clone();
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let row = table.random_rows(&mut random, 1).remove(0);
         let key = row.key.clone();
         let changes = vec![(MESSAGE, text_value("x"))];
         for operation in [
@@ -352,6 +394,7 @@ impl Subject {
                 conditions: vec![],
                 within: None,
             }),
+            Operation::Stream(Block::new(b"<13>Jul 22 04:26:40 web01 app: a\n".to_vec())),
         ] {
             let ability = operation.ability();
             if self.can(ability) {
@@ -382,6 +425,10 @@ impl Subject {
 
     /// Rows spread over several nodes or shards are one table.
     pub async fn spreads_over_nodes(&self) {
+        self.streams().await;
+        if !self.can(Ability::InsertMany) {
+            return;
+        }
         let mut table = self.table("spread", Kind::Text).await;
         self.reads(&table).await;
         self.scans(&table).await;
@@ -395,9 +442,10 @@ impl Subject {
     pub async fn tells_that_the_store_died(&self, kill: impl FnOnce()) {
         let table = self.table("dying", Kind::Text).await;
         let row = table.rows.values().next().expect("a row");
-        let operation = match self.can(Ability::Read) {
-            true => Operation::Read { key: row.key.clone() },
-            false => Operation::Count { conditions: vec![] },
+        let operation = match (self.can(Ability::Read), self.can(Ability::Count)) {
+            (true, _) => Operation::Read { key: row.key.clone() },
+            (false, true) => Operation::Count { conditions: vec![] },
+            (false, false) => Operation::Stream(Block::new(b"<13>a\n".to_vec())),
         };
         let mut clients = Vec::new();
         for _ in 0..SESSIONS {

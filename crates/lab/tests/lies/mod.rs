@@ -219,6 +219,7 @@ fn load(seconds: f64) -> Load {
         seconds: Some(seconds),
         target_per_s: None,
         warm_up_s: 0.0,
+        until_visible: false,
         batch_rows: 1,
     }
 }

@@ -224,6 +224,7 @@ pub fn work(workload: Workload, threads: u32, ramp_s: f64, target_per_s: Option<
         seconds: None,
         target_per_s,
         warm_up_s: 0.0,
+        until_visible: false,
         batch_rows: 1,
     };
     Work::Load { workload, load }

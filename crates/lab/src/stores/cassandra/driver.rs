@@ -354,7 +354,7 @@ impl Session for Connection {
             }
             Operation::Count { conditions } => self.count(conditions).await,
             Operation::Delete { key } => self.write(&statements.delete, (Cell(key),)).await,
-            Operation::Search(_) => {
+            Operation::Search(_) | Operation::Stream(_) => {
                 let (store, ability) = (self.errors.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }

@@ -321,6 +321,10 @@ impl Session for Connection {
             Operation::Delete { key } => self.delete(key).await,
             Operation::Search(search) => self.find(search).await,
             Operation::Aggregate(asked) => self.aggregate(asked).await,
+            Operation::Stream(_) => {
+                let (store, ability) = (self.http.store().to_owned(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
+            }
         }
     }
 }

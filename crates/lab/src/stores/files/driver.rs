@@ -223,7 +223,8 @@ impl Connection {
             Operation::Update { .. }
             | Operation::Scan { .. }
             | Operation::Delete { .. }
-            | Operation::Aggregate(_) => {
+            | Operation::Aggregate(_)
+            | Operation::Stream(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }

@@ -10,7 +10,11 @@
 //!
 //! A store of logs cannot change lines and has no order of keys: updates, scans and single deletes
 //! are not supported. Creating a table deletes its earlier lines. With several endpoints each is a
-//! shard ([`Ring`]). Left out: syslog, because its senders get no response to measure.
+//! shard ([`Ring`]).
+//!
+//! Streams come in over syslog, into the table [`stream::TABLE`] alone: a rule of the server gives
+//! lines from this machine that type. Senders of syslog get no answer, so a line has arrived when
+//! the store counts it as kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +26,13 @@ use reqwest::Method;
 use serde::Deserialize;
 
 use crate::driver::aggregate::{Aggregate, Aggregation, Function, Within};
+use crate::driver::collector::Streaming;
 use crate::driver::http::{Http, Reply, form, push_segment};
 use crate::driver::logsql::{self, Line, quoted, value_of};
 use crate::driver::ring::Ring;
 use crate::driver::search::{self, Search};
+use crate::driver::sender::{Sender, Unit};
+use crate::driver::stream::{self, Sum};
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, too_large, within,
@@ -53,6 +60,12 @@ const LOOK: Duration = Duration::from_millis(20);
 const FORM: &str = "application/x-www-form-urlencoded";
 const LINES: &str = "application/x-ndjson";
 
+/// The option for the addresses of syslog.
+pub(super) const SYSLOG: &str = "syslog";
+
+/// The source of these lines in the status.
+const SYSLOG_TCP: &str = "syslog_tcp";
+
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
@@ -60,6 +73,11 @@ pub(crate) const OPTIONS: &[Known] = &[
         name: "time",
         default: "timestamp",
         help: "the integer column with the time of a line, s since 1970, if the table has it",
+    },
+    Known {
+        name: SYSLOG,
+        default: "",
+        help: "HOST:PORT of each node for syslog over TCP, with a comma between; the lab's servers name it",
     },
     Known {
         name: "seal",
@@ -76,6 +94,8 @@ struct Loginson {
     seal: bool,
     ring: Arc<Ring>,
     nodes: Vec<Http>,
+    /// None without addresses for syslog.
+    sender: Option<Sender>,
 }
 
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
@@ -87,7 +107,8 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let ring = Arc::new(Ring::new(nodes.len()));
     let time = options.text("time").to_owned();
     let seal = options.choice("seal", &["yes", "no"])? == "yes";
-    Ok(Arc::new(Loginson { store, endpoints, timeout, time, seal, ring, nodes }))
+    let sender = Sender::of(&store, options.text(SYSLOG), timeout, Unit::Lines);
+    Ok(Arc::new(Loginson { store, endpoints, timeout, time, seal, ring, nodes, sender }))
 }
 
 /// The fields of `/api/v1/status` that are used.
@@ -95,7 +116,14 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 struct Status {
     version: String,
     store: StoreStatus,
+    ingest: Vec<Source>,
     parse_lag_lines: u64,
+}
+
+#[derive(Deserialize)]
+struct Source {
+    source: String,
+    lines_kept: u64,
 }
 
 #[derive(Deserialize)]
@@ -128,6 +156,7 @@ impl Driver for Loginson {
             Ability::Search,
             Ability::Regex,
             Ability::Aggregate,
+            Ability::Stream,
         ]
     }
 
@@ -149,6 +178,9 @@ impl Driver for Loginson {
 
     async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
         let all = async {
+            if let Some(mut waiting) = self.sender.as_ref().and_then(Sender::waiting) {
+                while !waiting.is_over(self.kept().await?).await? {}
+            }
             for node in &self.nodes {
                 settled(node, self.seal && settle != Settle::Visible).await?;
             }
@@ -164,9 +196,40 @@ impl Driver for Loginson {
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        if let Some(sender) = self.sender.as_ref().filter(|_| schema.table == stream::TABLE) {
+            let connection = sender.connect(self.kept().await?).await?;
+            return Ok(Box::new(Streaming { store: self.store.clone(), connection }));
+        }
         let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
         let table = Table::new(&self.store, schema, &self.time);
         Ok(Box::new(LoginsonSession { ring: self.ring.clone(), nodes, table }))
+    }
+
+    async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
+        let query = form("format=raw&query", &format!("_type:={}", quoted(&schema.table)));
+        let mut all = Sum::default();
+        for node in &self.nodes {
+            let lines = Box::pin(node.lines(
+                MAINTENANCE_TIMEOUT,
+                Method::POST,
+                "/api/v1/export",
+                FORM,
+                query.clone(),
+                |line| all.add_line(line),
+            ));
+            lines.await?;
+        }
+        Ok(Some(all))
+    }
+}
+
+impl Loginson {
+    /// Lines that all nodes have kept of those that came over syslog, since they began.
+    async fn kept(&self) -> Result<u64, StoreError> {
+        let all = try_join_all(self.nodes.iter().map(status)).await?;
+        let sources = all.iter().flat_map(|status| &status.ingest);
+        let kept = sources.filter(|source| source.source == SYSLOG_TCP).map(|s| s.lines_kept);
+        Ok(kept.sum())
     }
 }
 
@@ -422,6 +485,7 @@ impl Session for LoginsonSession {
                 let merged = asked.function.merge_all(parts);
                 merged.map(Answer::Aggregate).ok_or_else(|| too_large(&self.table.store))
             }
+            Operation::Stream(_) => Err(stream::elsewhere(&self.table.store, SYSLOG)),
             Operation::Update { .. } | Operation::Scan { .. } | Operation::Delete { .. } => {
                 let (store, ability) = (self.table.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::driver::SYSLOG;
 use crate::driver::http::plain_client;
+use crate::driver::stream::TABLE;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, home};
 
@@ -16,6 +18,9 @@ const PROGRAM: &str = "LOGINSON_BIN";
 
 /// Time limit of one readiness request.
 const READY_MAX: Duration = Duration::from_secs(5);
+
+/// Ports between that of HTTP and that of syslog.
+const SYSLOG_APART: u16 = 50;
 
 pub(crate) struct Loginson;
 
@@ -51,7 +56,7 @@ impl Server for Loginson {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let first = options.number("port", 1024, u16::MAX - SYSLOG_APART - nodes as u16)?;
         let program = program(options)?;
         let settings = [
             "[store]".to_owned(),
@@ -68,13 +73,19 @@ impl Server for Loginson {
                 format!("data_dir = {:?}", data.join("store").display().to_string()),
                 format!("http_listen = \"127.0.0.1:{port}\""),
                 "syslog_udp_listen = \"off\"".to_owned(),
-                "syslog_tcp_listen = \"off\"".to_owned(),
+                format!("syslog_tcp_listen = \"127.0.0.1:{}\"", port + SYSLOG_APART),
             ];
             lines.extend(settings.clone());
+            // The table of streams: see the driver.
+            lines.push("[[types]]".to_owned());
+            lines.push(format!("name = \"{TABLE}\""));
+            lines.push("remote_ip = [\"127.0.0.1\"]".to_owned());
             let arguments = ["--config".to_owned(), file.display().to_string()];
             Node {
                 endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+                listen: [port, port + SYSLOG_APART]
+                    .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+                    .to_vec(),
                 files: vec![(file, lines.join("\n") + "\n")],
                 launch: Launch::new(&program, arguments),
                 configuration: settings.to_vec(),
@@ -95,6 +106,16 @@ impl Server for Loginson {
             Err(error) => Err(error.to_string()),
         }
     }
+
+    fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
+        let all: Vec<String> = nodes.iter().filter_map(syslog).collect();
+        vec![(SYSLOG, all.join(","))]
+    }
+}
+
+/// The address of a node for syslog.
+fn syslog(node: &Node) -> Option<String> {
+    node.listen.get(1).map(SocketAddr::to_string)
 }
 
 /// The program to start, as an absolute path.

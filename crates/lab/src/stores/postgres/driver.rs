@@ -77,7 +77,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Postgres {
     fn abilities(&self) -> &'static [Ability] {
-        Ability::ALL
+        Ability::ALL_OF_ROWS
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -531,6 +531,10 @@ impl PostgresSession {
                 let parts = try_join_all(shards.map(|shard| shard.aggregate(asked))).await?;
                 let merged = asked.function.merge_all(parts);
                 merged.map(Answer::Aggregate).ok_or_else(|| too_large(&self.store))
+            }
+            Operation::Stream(_) => {
+                let (store, ability) = (self.store.clone(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
             }
         }
     }

@@ -399,7 +399,8 @@ impl RedisSession {
             Operation::Scan { .. }
             | Operation::Count { .. }
             | Operation::Search(_)
-            | Operation::Aggregate(_) => {
+            | Operation::Aggregate(_)
+            | Operation::Stream(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }

@@ -8,6 +8,9 @@
 //! are not supported. Creating a table deletes its earlier lines, for which the server needs
 //! `-delete.enable`. With several endpoints each is a shard ([`Ring`]). Left out: the cluster of
 //! VictoriaLogs itself (`-storageNode`), tenants, and authentication.
+//!
+//! Streams come in over syslog, into the table [`stream::TABLE`] alone. The server keeps the fields
+//! of a line and not the line, so what arrived is counted and not compared.
 
 mod table;
 
@@ -20,10 +23,14 @@ use futures_util::future::try_join_all;
 use reqwest::Method;
 use serde::Deserialize;
 
+pub(super) use self::table::TABLE;
 use self::table::Table;
+use crate::driver::collector::Streaming;
 use crate::driver::http::{Http, Reply, form};
 use crate::driver::ring::Ring;
 use crate::driver::search::{self, Search};
+use crate::driver::sender::{Sender, Unit};
+use crate::driver::stream;
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, within,
@@ -41,9 +48,20 @@ const LOOK: Duration = Duration::from_millis(50);
 const FORM: &str = "application/x-www-form-urlencoded";
 const LINES: &str = "application/stream+json";
 
+/// The option for the addresses of syslog.
+pub(super) const SYSLOG: &str = "syslog";
+
+/// The counter of lines that came over it.
+const SYSLOG_LINES: &str = "vl_rows_ingested_total{type=\"syslog_tcp\"}";
+
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
+    Known {
+        name: SYSLOG,
+        default: "",
+        help: "HOST:PORT of each node for syslog over TCP, with a comma between; the lab's servers name it",
+    },
     Known {
         name: "time",
         default: "timestamp",
@@ -64,12 +82,15 @@ struct VictoriaLogs {
     stream: Vec<String>,
     ring: Arc<Ring>,
     nodes: Vec<Http>,
+    /// None without addresses for syslog.
+    sender: Option<Sender>,
 }
 
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let options = crate::driver::options(spec, OPTIONS)?;
     let timeout = crate::driver::timeout(&options)?;
     let nodes = Http::each(&spec.name, &spec.endpoints, timeout);
+    let sender = Sender::of(&spec.name, options.text(SYSLOG), timeout, Unit::Lines);
     Ok(Arc::new(VictoriaLogs {
         store: spec.name.clone(),
         endpoints: spec.endpoints.clone(),
@@ -78,6 +99,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
         stream: options.text("stream").split(':').map(str::to_owned).collect(),
         ring: Arc::new(Ring::new(nodes.len())),
         nodes,
+        sender,
     }))
 }
 
@@ -91,6 +113,7 @@ impl Driver for VictoriaLogs {
             Ability::Count,
             Ability::Search,
             Ability::Regex,
+            Ability::Stream,
         ]
     }
 
@@ -116,6 +139,9 @@ impl Driver for VictoriaLogs {
     }
 
     async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
+        if let Some(mut waiting) = self.sender.as_ref().and_then(Sender::waiting) {
+            while !waiting.is_over(self.ingested().await?).await? {}
+        }
         let all = try_join_all(self.nodes.iter().map(|node| settled(node, settle)));
         within(&self.store, MAINTENANCE_TIMEOUT, all).await.map(|_| ())
     }
@@ -128,6 +154,10 @@ impl Driver for VictoriaLogs {
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        if let Some(sender) = self.sender.as_ref().filter(|_| schema.table == stream::TABLE) {
+            let connection = sender.connect(self.ingested().await?).await?;
+            return Ok(Box::new(Streaming { store: self.store.clone(), connection }));
+        }
         let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
         let (store, ring, table) = (self.store.clone(), self.ring.clone(), self.table(schema));
         Ok(Box::new(Connection { store, ring, nodes, table }))
@@ -135,6 +165,13 @@ impl Driver for VictoriaLogs {
 }
 
 impl VictoriaLogs {
+    /// Lines that all nodes have taken over syslog, since they began. A node without any has no
+    /// such counter.
+    async fn ingested(&self) -> Result<u64, StoreError> {
+        let all = try_join_all(self.nodes.iter().map(metrics)).await?;
+        Ok(all.iter().filter_map(|text| sum(text, SYSLOG_LINES)).sum())
+    }
+
     fn table(&self, schema: &Schema) -> Table {
         Table::new(schema, &self.time, &self.stream)
     }
@@ -297,6 +334,7 @@ impl Session for Connection {
                 let parts = try_join_all(parts).await?;
                 Ok(search::merged(parts, search, self.table.time()))
             }
+            Operation::Stream(_) => Err(stream::elsewhere(&self.store, SYSLOG)),
             _ => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
+use super::driver::{SYSLOG, TABLE};
+use crate::driver::stream;
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, go};
 
@@ -19,6 +21,9 @@ const PROGRAM: go::Program = go::Program {
 /// empty.
 const NEEDED: &[&str] =
     &["-retentionPeriod=100y", "-futureRetention=100y", "-delete.enable", "-defaultMsgValue="];
+
+/// Ports between that of HTTP and that of syslog.
+const SYSLOG_APART: u16 = 50;
 
 pub(crate) struct VictoriaLogs;
 
@@ -61,7 +66,7 @@ impl Server for VictoriaLogs {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let first = options.number("port", 1024, u16::MAX - SYSLOG_APART - nodes as u16)?;
         let program = match options.text("bin") {
             "" => site.software.join(options.text("version")).join("victoria-logs"),
             path => std::path::absolute(path).map_err(crate::servers::io(path.as_ref()))?,
@@ -75,14 +80,19 @@ impl Server for VictoriaLogs {
             let port = first + index as u16;
             let name = format!("victorialogs{}", index + 1);
             let data = site.data.join(&name);
+            let syslog = SocketAddr::from((Ipv4Addr::LOCALHOST, port + SYSLOG_APART));
             let mut arguments = vec![
                 format!("-httpListenAddr=127.0.0.1:{port}"),
                 format!("-storageDataPath={}", data.display()),
+                // The table of streams.
+                format!("-syslog.listenAddr.tcp={syslog}"),
+                format!("-syslog.extraFields.tcp={{\"{TABLE}\":\"{}\"}}", stream::TABLE),
+                format!("-syslog.streamFields.tcp=[\"{TABLE}\",\"hostname\",\"app_name\"]"),
             ];
             arguments.extend(settings.clone());
             Node {
                 endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)), syslog],
                 files: Vec::new(),
                 launch: Launch::new(&program, arguments),
                 configuration: settings.clone(),
@@ -95,5 +105,11 @@ impl Server for VictoriaLogs {
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
         crate::servers::driver_answers(self.name(), node).await
+    }
+
+    fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
+        let syslog = nodes.iter().filter_map(|node| node.listen.get(1));
+        let syslog: Vec<String> = syslog.map(SocketAddr::to_string).collect();
+        vec![(SYSLOG, syslog.join(","))]
     }
 }

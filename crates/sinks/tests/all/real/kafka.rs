@@ -25,7 +25,10 @@ impl Real {
         let server = format!("127.0.0.1:{}", self.port);
         let command = [&["tool", class, "--bootstrap-server", &server], arguments].concat();
         let out = self.command(&command).output().unwrap();
-        String::from_utf8(out.stdout).unwrap() + &String::from_utf8_lossy(&out.stderr)
+        let printed =
+            String::from_utf8(out.stdout).unwrap() + &String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{class} {arguments:?}: {printed}");
+        printed
     }
 
     /// The values of each key, in their order.

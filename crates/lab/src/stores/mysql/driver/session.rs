@@ -252,7 +252,7 @@ impl MysqlSession {
                 self.shard(key).change(Shape::Delete, parameters([key])).await?;
                 Ok(Answer::Done)
             }
-            Operation::Search(_) | Operation::Aggregate(_) => {
+            Operation::Search(_) | Operation::Aggregate(_) | Operation::Stream(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }

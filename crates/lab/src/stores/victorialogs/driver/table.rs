@@ -17,7 +17,7 @@ use crate::row::{Kind, Row, Schema, Value};
 const KEY: &str = "Key";
 
 /// The field with the name of the table.
-const TABLE: &str = "Table";
+pub const TABLE: &str = "Table";
 
 /// The field of a count's answer.
 pub(super) const COUNT: &str = "n";
