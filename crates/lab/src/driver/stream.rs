@@ -1,5 +1,5 @@
-//! Log lines as a stream of bytes, as collectors take them. A collector answers nothing, so what has
-//! arrived is compared with what was sent.
+//! Log lines as a stream of bytes, as collectors take them. A collector answers nothing, so what
+//! has arrived is compared with what was sent.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::io::BufRead;

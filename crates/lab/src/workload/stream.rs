@@ -1,9 +1,9 @@
 //! Log lines of one size as collectors get them: frames of syslog (RFC 3164) with a line break
 //! behind each, over a connection for every thread.
 //!
-//! The lines are those of [`lines`](super::lines), cut or repeated to the size. They are made before
-//! the trial, in a few blocks that every thread sends again and again: the generator only has to
-//! write bytes.
+//! The lines are those of [`lines`](super::lines), cut or repeated to the size. They are made
+//! before the trial, in a few blocks that every thread sends again and again: the generator only
+//! has to write bytes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! syslog-ng, as Debian packages it: it takes lines over TCP and writes them into a file. Nothing is
-//! done with a line, and senders wait when it cannot write. Its package excludes that of rsyslog, so
-//! it is unpacked and not installed.
+//! syslog-ng, as Debian packages it: it takes lines over TCP and writes them into a file. Nothing
+//! is done with a line, and senders wait when it cannot write. Its package excludes that of
+//! rsyslog, so it is unpacked and not installed.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
