@@ -130,7 +130,7 @@ mod tests {
             assert_eq!(plain(value), text);
         }
         assert_eq!([ratio(1.0), ratio(0.09421), ratio(153.2)], ["1.00×", "0.0942×", "153×"]);
-        assert_eq!([ratio(0.0 / 0.0), ratio(2.0 / 0.0)], ["–", "–"]);
+        assert_eq!([ratio(f64::NAN), ratio(f64::INFINITY)], ["–", "–"]);
         assert_eq!(count(7_495_861), "7,495,861");
         assert_eq!(bytes(2_512_345.0), "2.5 MB");
         assert_eq!(bytes(12.0), "12 B");

@@ -54,6 +54,9 @@ const TIMES: std::ops::Range<i64> = 1..9_000_000_000;
 /// count includes them.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
 
+/// Lines that are exported together, about.
+const WINDOW_LINES: i64 = 250_000;
+
 /// Time between two polls of background work.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -206,18 +209,15 @@ impl Driver for Loginson {
     }
 
     async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
-        let query = form("format=raw&query", &format!("_type:={}", quoted(&schema.table)));
+        let table = Table::new(&self.store, schema, &self.time);
         let mut all = Sum::default();
         for node in &self.nodes {
-            let lines = Box::pin(node.lines(
-                MAINTENANCE_TIMEOUT,
-                Method::POST,
-                "/api/v1/export",
-                FORM,
-                query.clone(),
-                |line| all.add_line(line),
-            ));
-            lines.await?;
+            for times in windows(node, &table).await? {
+                let query = form("format=raw&query", &format!("{}{times}", table.lines()));
+                let (path, limit) = ("/api/v1/export", MAINTENANCE_TIMEOUT);
+                let take = |line: &[u8]| all.add_line(line);
+                node.lines(limit, Method::POST, path, FORM, query, take).await?;
+            }
         }
         Ok(Some(all))
     }
@@ -253,6 +253,31 @@ async fn settled(node: &Http, seal: bool) -> Result<(), StoreError> {
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Filters for the times of a table's lines, each for a part of them, and together for all: an
+/// export is sorted by time, for which it goes through the lines several times if they are many.
+async fn windows(node: &Http, table: &Table) -> Result<Vec<String>, StoreError> {
+    let query = format!("{} | stats count() n, min(_time) first, max(_time) last", table.lines());
+    let line = first_line(node, &query).await?.unwrap_or_default();
+    let value = |name: &str| line.get(name).map_or("", String::as_str);
+    let lines: i64 = value("n").parse().map_err(|_| node.answer("a count is a number".into()))?;
+    if lines == 0 {
+        return Ok(Vec::new());
+    }
+    let time = |name: &str| -> Result<Timestamp, StoreError> {
+        let text = value(name);
+        text.parse().map_err(|_| node.answer(format!("`{text}` is not a time")))
+    };
+    // The end of the last one is behind the last line.
+    let (first, last) = (time("first")?.as_second(), time("last")?.as_second() + 1);
+    let windows = (lines / WINDOW_LINES + 1).min(last - first).max(1);
+    let at = |place: i64| Timestamp::from_second(first + (last - first) * place / windows);
+    let filter = |place: i64| {
+        let (from, to) = at(place).and_then(|from| Ok((from, at(place + 1)?))).ok()?;
+        Some(format!(" _time:[{from}, {to})"))
+    };
+    Ok((0..windows).filter_map(filter).collect())
 }
 
 /// Deletes all lines of a table, and waits until they are gone.
@@ -463,7 +488,7 @@ impl Session for LoginsonSession {
             Operation::Read { key } => {
                 let node = &self.nodes[self.ring.shard(key)];
                 let query = self.table.read_query(key);
-                let line = self.first_line(node, &query).await?;
+                let line = first_line(node, &query).await?;
                 let row = line.map(|line| self.table.row(&line)).transpose();
                 Ok(Answer::Row(row.map_err(|reason| node.answer(reason))?))
             }
@@ -508,7 +533,7 @@ impl LoginsonSession {
     }
 
     async fn count(&self, node: &Http, query: &str) -> Result<u64, StoreError> {
-        let line = self.first_line(node, query).await?.unwrap_or_default();
+        let line = first_line(node, query).await?.unwrap_or_default();
         let count = line.get("n").and_then(|n| n.parse().ok());
         count.ok_or_else(|| node.answer("a count is one number".to_owned()))
     }
@@ -517,13 +542,13 @@ impl LoginsonSession {
         let table = &self.table;
         let field = |column: usize| table.field(column);
         let query = logsql::query(&table.lines(), field, search);
-        let lines = self.answer_lines(node, &form("query", &query)).await?;
+        let lines = answer_lines(node, &form("query", &query)).await?;
         logsql::answer(&table.schema, field, search, &lines, |line| table.row(line))
             .map_err(|reason| node.answer(reason))
     }
 
     async fn aggregate(&self, node: &Http, query: &str) -> Result<Aggregate, StoreError> {
-        let line = self.first_line(node, query).await?.unwrap_or_default();
+        let line = first_line(node, query).await?.unwrap_or_default();
         let rows = line.get("n").and_then(|n| n.parse().ok());
         let rows = rows.ok_or_else(|| node.answer("a count is one number".to_owned()))?;
         if rows == 0 {
@@ -533,25 +558,25 @@ impl LoginsonSession {
         let told = || node.answer(format!("the result {:?} is no integer", line.get("v")));
         Ok(Aggregate { rows, value: Some(value.ok_or_else(told)?) })
     }
+}
 
-    /// The first line of a response.
-    async fn first_line(&self, node: &Http, query: &str) -> Result<Option<Line>, StoreError> {
-        Ok(self.answer_lines(node, &form("limit=1&query", query)).await?.into_iter().next())
-    }
+/// The first line of an answer.
+async fn first_line(node: &Http, query: &str) -> Result<Option<Line>, StoreError> {
+    Ok(answer_lines(node, &form("limit=1&query", query)).await?.into_iter().next())
+}
 
-    async fn answer_lines(&self, node: &Http, body: &str) -> Result<Vec<Line>, StoreError> {
-        let sent = node.send(Method::POST, "/select/logsql/query", FORM, body.to_owned()).await?;
-        let reply = good(node, sent)?;
-        let lines = reply.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let line = |line: &[u8]| {
-            // Values of rows are strings; an error is an object.
-            if line.starts_with(b"{\"_error\":{") {
-                return Err(node.refused(String::from_utf8_lossy(line).into_owned()));
-            }
-            serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))
-        };
-        lines.map(line).collect()
-    }
+async fn answer_lines(node: &Http, body: &str) -> Result<Vec<Line>, StoreError> {
+    let sent = node.send(Method::POST, "/select/logsql/query", FORM, body.to_owned()).await?;
+    let reply = good(node, sent)?;
+    let lines = reply.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let line = |line: &[u8]| {
+        // Values of rows are strings; an error is an object.
+        if line.starts_with(b"{\"_error\":{") {
+            return Err(node.refused(String::from_utf8_lossy(line).into_owned()));
+        }
+        serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))
+    };
+    lines.map(line).collect()
 }
 
 #[cfg(test)]
