@@ -49,6 +49,35 @@ fn a_report_of_study_1_is_as_read() {
     assert!(!page.contains("https://") && !page.contains("<b>slowly"));
 }
 
+/// The reports that the documents show are made from the trials beside them.
+#[test]
+fn published_reports_follow_from_their_trials() {
+    let mut made = 0;
+    for entry in std::fs::read_dir("../../docs/lab").unwrap() {
+        let published = entry.unwrap().path();
+        if !published.join("trials.jsonl.zst").exists() {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["run.json", "trials.jsonl.zst"] {
+            std::fs::copy(published.join(name), folder.path().join(name)).unwrap();
+        }
+        let files = report::write(folder.path(), folder.path()).unwrap();
+        for (file, name) in files.iter().zip(["report.html", "report.md"]) {
+            let came = std::fs::read_to_string(file).unwrap();
+            let shown = std::fs::read_to_string(published.join(name)).unwrap();
+            let same = came == shown;
+            assert!(
+                same,
+                "{}: write it again: loginson-lab report",
+                published.join(name).display()
+            );
+        }
+        made += 1;
+    }
+    assert!(made > 0);
+}
+
 #[test]
 fn a_report_of_targets_is_as_read() {
     let folder = tempfile::tempdir().unwrap();

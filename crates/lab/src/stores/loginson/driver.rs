@@ -54,8 +54,8 @@ const TIMES: std::ops::Range<i64> = 1..9_000_000_000;
 /// count includes them.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
 
-/// Lines that are exported together, about.
-const WINDOW_LINES: i64 = 250_000;
+/// Lines that are read by one query, about: an answer has a limit of ten million rows.
+const WINDOW_LINES: i64 = 5_000_000;
 
 /// Time between two polls of background work.
 const LOOK: Duration = Duration::from_millis(20);
@@ -184,8 +184,9 @@ impl Driver for Loginson {
             if let Some(mut waiting) = self.sender.as_ref().and_then(Sender::waiting) {
                 while !waiting.is_over(self.kept().await?).await? {}
             }
-            for node in &self.nodes {
-                settled(node, self.seal && settle != Settle::Visible).await?;
+            // Queries see a line once it is durable: they parse by themselves what is not parsed.
+            if settle != Settle::Visible {
+                try_join_all(self.nodes.iter().map(|node| settled(node, self.seal))).await?;
             }
             Ok(())
         };
@@ -212,9 +213,12 @@ impl Driver for Loginson {
         let table = Table::new(&self.store, schema, &self.time);
         let mut all = Sum::default();
         for node in &self.nodes {
+            // Parsing goes on behind the arrival; reading is faster after it.
+            settled(node, false).await?;
             for times in windows(node, &table).await? {
                 let query = form("format=raw&query", &format!("{}{times}", table.lines()));
-                let (path, limit) = ("/api/v1/export", MAINTENANCE_TIMEOUT);
+                // An export would be sorted, for which it goes through such lines several times.
+                let (path, limit) = ("/select/logsql/query", MAINTENANCE_TIMEOUT);
                 let take = |line: &[u8]| all.add_line(line);
                 node.lines(limit, Method::POST, path, FORM, query, take).await?;
             }
@@ -238,9 +242,9 @@ async fn status(node: &Http) -> Result<Status, StoreError> {
     parsed(node, reply)
 }
 
-/// Waits for background work of the store, until acknowledged lines are on disk and parsed. With
-/// `seal` the active segment is closed first, and all lines are sealed, as they are for users after
-/// the first minutes or hours.
+/// Waits for background work of the store, until acknowledged lines are parsed. With `seal` the
+/// active segment is closed first, and all lines are sealed, as they are for users after the first
+/// minutes or hours.
 async fn settled(node: &Http, seal: bool) -> Result<(), StoreError> {
     if seal {
         good(node, node.send(Method::POST, "/api/v1/seal", FORM, "").await?)?;
@@ -255,8 +259,7 @@ async fn settled(node: &Http, seal: bool) -> Result<(), StoreError> {
     }
 }
 
-/// Filters for the times of a table's lines, each for a part of them, and together for all: an
-/// export is sorted by time, for which it goes through the lines several times if they are many.
+/// Filters for the times of a table's lines, each for a part of them, and together for all.
 async fn windows(node: &Http, table: &Table) -> Result<Vec<String>, StoreError> {
     let query = format!("{} | stats count() n, min(_time) first, max(_time) last", table.lines());
     let line = first_line(node, &query).await?.unwrap_or_default();
