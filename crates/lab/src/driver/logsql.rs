@@ -1,8 +1,9 @@
 //! Searches in LogsQL, the query language that Loginson and VictoriaLogs share.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Answer;
 use super::search::{Match, Search, Wanted};
@@ -89,6 +90,79 @@ pub fn answer<'a>(
             Ok(Value::Integer(time.as_millisecond()))
         }),
     }
+}
+
+/// The column of a table that is the time of its lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeColumn {
+    column: usize,
+    /// Of the column in a second.
+    units: i64,
+    /// Seconds since 1970 that the store takes as times.
+    valid: Range<i64>,
+}
+
+impl TimeColumn {
+    /// The schema's own column of times, in milliseconds, or the integer column `named`, in seconds.
+    /// A number outside of `valid` seconds is kept as a field.
+    pub fn of(schema: &Schema, named: &str, valid: Range<i64>) -> Option<TimeColumn> {
+        let is_integer = |at: &usize| schema.columns[*at].kind == Kind::Integer;
+        let named = || schema.column(named).filter(is_integer).map(|at| (at, 1));
+        let (column, units) = schema.time().map(|at| (at, 1_000)).or_else(named)?;
+        Some(TimeColumn { column, units, valid })
+    }
+
+    /// Whether it is this column.
+    pub fn is(&self, column: usize) -> bool {
+        self.column == column
+    }
+
+    /// The time of a line with this value, if it is a valid time.
+    pub fn time(&self, value: &Value) -> Option<Timestamp> {
+        match value {
+            Value::Integer(time) if self.valid.contains(&(time / self.units)) => {
+                Timestamp::from_millisecond(time * (1_000 / self.units)).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The filter for lines of one value of the column, whose time this is.
+    pub fn filter(&self, time: Timestamp) -> String {
+        let end = time + SignedDuration::from_millis(1_000 / self.units);
+        format!(" _time:[{time}, {end})")
+    }
+
+    /// The value of the column in a line with this time.
+    fn value(&self, time: Timestamp) -> Value {
+        Value::Integer(time.as_millisecond() * self.units / 1_000)
+    }
+}
+
+/// Builds a row from the fields of a line, in which `key` has its key; the error says what is wrong
+/// with them. A missing field is empty, and a time that has no field of its own is that of the line.
+pub fn row<'a>(
+    schema: &Schema,
+    key: &str,
+    time: Option<&TimeColumn>,
+    field: impl Fn(usize) -> &'a str,
+    fields: &Line,
+) -> Result<Row, String> {
+    let text = |name: &str| fields.get(name).map_or("", String::as_str);
+    let columns = schema.columns.iter().enumerate();
+    let values = columns.map(|(at, column)| {
+        let named = text(field(at));
+        match time {
+            Some(time) if time.is(at) && named.is_empty() => {
+                let text = text("_time");
+                let found = text.parse().map_err(|_| format!("`{text}` is not a time"))?;
+                Ok(time.value(found))
+            }
+            _ => value_of(named, column.kind),
+        }
+    });
+    let values = values.collect::<Result<_, String>>()?;
+    Ok(Row { key: value_of(text(key), schema.key)?, values })
 }
 
 /// The value of a column in a field of a line.

@@ -28,7 +28,7 @@ use serde::Deserialize;
 use crate::driver::aggregate::{Aggregate, Aggregation, Function, Within};
 use crate::driver::collector::Streaming;
 use crate::driver::http::{Http, Reply, form, push_segment};
-use crate::driver::logsql::{self, Line, quoted, value_of};
+use crate::driver::logsql::{self, Line, TimeColumn, quoted};
 use crate::driver::ring::Ring;
 use crate::driver::search::{self, Search};
 use crate::driver::sender::{Sender, Unit};
@@ -38,7 +38,7 @@ use crate::driver::{
     StoreError, StoreSpec, TIMEOUT, too_large, within,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{Row, Schema, Value};
 
 /// The field of the key. No column has this name, because columns have no capitals.
 const KEY: &str = "Key";
@@ -332,16 +332,14 @@ fn good(node: &Http, reply: Reply) -> Result<Reply, StoreError> {
 struct Table {
     store: String,
     schema: Schema,
-    /// The column with the time, and how many of its units a second has.
-    time: Option<(usize, i64)>,
+    time: Option<TimeColumn>,
     /// Path of inserts.
     insert: String,
 }
 
 impl Table {
     fn new(store: &str, schema: &Schema, time: &str) -> Table {
-        let named = schema.column(time).filter(|at| schema.columns[*at].kind == Kind::Integer);
-        let time = schema.time().map(|at| (at, 1_000)).or(named.map(|at| (at, 1)));
+        let time = TimeColumn::of(schema, time, TIMES);
         // Names that Loginson would use as the time are ordinary fields, except the configured one.
         let insert = format!("/insert/jsonline?_type={}&_time_field=_time", schema.table);
         Table { store: store.to_owned(), schema: schema.clone(), time, insert }
@@ -380,18 +378,11 @@ impl Table {
 
     /// The time of a line with this value, if it is a valid time.
     fn time_of(&self, column: usize, value: &Value) -> Option<Timestamp> {
-        match (value, self.time) {
-            (Value::Integer(time), Some((at, units)))
-                if at == column && TIMES.contains(&(time / units)) =>
-            {
-                Timestamp::from_millisecond(time * (1_000 / units)).ok()
-            }
-            _ => None,
-        }
+        self.time.as_ref().filter(|time| time.is(column))?.time(value)
     }
 
     fn is_time(&self, column: usize) -> bool {
-        self.time.is_some_and(|(at, _)| at == column)
+        self.time.as_ref().is_some_and(|time| time.is(column))
     }
 
     /// The filter for all lines of the table.
@@ -411,12 +402,9 @@ impl Table {
     fn filter(&self, conditions: &[(usize, Value)]) -> String {
         let mut query = self.lines();
         for (column, value) in conditions {
-            match self.time_of(*column, value) {
-                Some(from) => {
-                    let units = self.time.map_or(1, |(_, units)| units);
-                    let to = from + jiff::SignedDuration::from_millis(1_000 / units);
-                    query.push_str(&format!(" _time:[{from}, {to})"));
-                }
+            let time = self.time.as_ref().filter(|time| time.is(*column));
+            match time.and_then(|time| Some(time.filter(time.time(value)?))) {
+                Some(filter) => query.push_str(&filter),
                 None => {
                     let value = quoted(&value.to_string());
                     query.push_str(&format!(" {}:={value}", self.field(*column)));
@@ -443,27 +431,10 @@ impl Table {
         query + &format!(" | stats count() as n, {function}({}) as v", self.field(asked.column))
     }
 
-    /// Builds a row from the fields of a line. A missing field is empty.
+    /// The row of a line. A number that is not a valid time has its own field; the time of the line
+    /// is a placeholder then.
     fn row(&self, fields: &Line) -> Result<Row, String> {
-        let text = |name: &str| fields.get(name).map_or("", String::as_str);
-        let key = value_of(text(KEY), self.schema.key)?;
-        let columns = self.schema.columns.iter().enumerate();
-        let values = columns.map(|(at, column)| {
-            let named = text(self.field(at));
-            // A number that is not a valid time has its own field; the time of the line is a
-            // placeholder.
-            match self.time {
-                Some((time, units)) if time == at && named.is_empty() => {
-                    let text = text("_time");
-                    let time: Timestamp =
-                        text.parse().map_err(|_| format!("`{text}` is not a time"))?;
-                    Ok(Value::Integer(time.as_millisecond() * units / 1_000))
-                }
-                _ => value_of(named, column.kind),
-            }
-        });
-        let values = values.collect::<Result<_, String>>()?;
-        Ok(Row { key, values })
+        logsql::row(&self.schema, KEY, self.time.as_ref(), |column| self.field(column), fields)
     }
 }
 
@@ -585,7 +556,7 @@ async fn answer_lines(node: &Http, body: &str) -> Result<Vec<Line>, StoreError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Column;
+    use crate::row::{Column, Kind};
 
     fn table() -> Table {
         let column = |name: &str, kind| Column::new(name, kind, true);

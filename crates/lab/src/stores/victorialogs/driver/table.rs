@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::driver::Answer;
-use crate::driver::logsql::{self, quoted, value_of};
+use crate::driver::logsql::{self, TimeColumn, quoted};
 use crate::driver::search::{Search, Wanted};
 use crate::row::{Kind, Row, Schema, Value};
 
@@ -37,8 +37,7 @@ const NO_TIME: &str = "1970-01-01T00:00:01Z";
 /// The fields of a table's columns in lines.
 pub(super) struct Table {
     schema: Schema,
-    /// The column with the time, and how many of its units a second has.
-    time: Option<(usize, i64)>,
+    time: Option<TimeColumn>,
     /// Columns that are part of the stream.
     stream: Vec<usize>,
     insert_path: String,
@@ -55,10 +54,7 @@ impl Table {
         };
         let mut table = Table {
             schema: schema.clone(),
-            time: schema
-                .time()
-                .map(|at| (at, 1_000))
-                .or(column(time, Kind::Integer).map(|at| (at, 1))),
+            time: TimeColumn::of(schema, time, TIMES),
             // The message of a line cannot be part of its stream.
             stream: stream
                 .iter()
@@ -123,14 +119,7 @@ impl Table {
 
     /// The time of a line with this value, if it is a valid time.
     fn time_of(&self, column: usize, value: &Value) -> Option<Timestamp> {
-        match (value, self.time) {
-            (Value::Integer(time), Some((at, units)))
-                if at == column && TIMES.contains(&(time / units)) =>
-            {
-                Timestamp::from_millisecond(time * (1_000 / units)).ok()
-            }
-            _ => None,
-        }
+        self.time.as_ref().filter(|time| time.is(column))?.time(value)
     }
 
     /// All lines of the table.
@@ -158,12 +147,9 @@ impl Table {
         let mut streams = Vec::new();
         let mut filters = String::new();
         for (column, value) in conditions {
-            match (self.time_of(*column, value), value) {
-                (Some(from), _) => {
-                    let units = self.time.map_or(1, |(_, units)| units);
-                    let to = from + SignedDuration::from_millis(1_000 / units);
-                    filters.push_str(&format!(" _time:[{from}, {to})"));
-                }
+            let time = self.time.as_ref().filter(|time| time.is(*column));
+            match (time.and_then(|time| Some(time.filter(time.time(value)?))), value) {
+                (Some(filter), _) => filters.push_str(&filter),
                 (None, Value::Text(text)) if self.stream.contains(column) => {
                     streams.push((*column, text.as_str()));
                 }
@@ -207,24 +193,9 @@ impl Table {
         )
     }
 
-    /// Builds a row from the fields of a line; the error says what is wrong with them.
+    /// The row of a line.
     pub fn row(&self, fields: &BTreeMap<String, String>) -> Result<Row, String> {
-        let text = |name: &str| fields.get(name).map_or("", String::as_str);
-        let key = value_of(text(KEY), self.schema.key)?;
-        let columns = self.schema.columns.iter().enumerate();
-        let values = columns.map(|(at, column)| {
-            let named = text(self.field(at));
-            // A number that is not a valid time has a field of its own.
-            let Some((_, units)) = self.time.filter(|(time, _)| *time == at && named.is_empty())
-            else {
-                return value_of(named, column.kind);
-            };
-            let time: Result<Timestamp, _> = text("_time").parse();
-            let time = time.map_err(|_| format!("`{}` is not a time", text("_time")))?;
-            Ok(Value::Integer(time.as_millisecond() * units / 1_000))
-        });
-        let values = values.collect::<Result<_, String>>()?;
-        Ok(Row { key, values })
+        logsql::row(&self.schema, KEY, self.time.as_ref(), |column| self.field(column), fields)
     }
 }
 
