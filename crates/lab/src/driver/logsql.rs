@@ -103,8 +103,8 @@ pub struct TimeColumn {
 }
 
 impl TimeColumn {
-    /// The schema's own column of times, in milliseconds, or the integer column `named`, in seconds.
-    /// A number outside of `valid` seconds is kept as a field.
+    /// The schema's own column of times, in milliseconds, or the integer column `named`, in
+    /// seconds. A number outside of `valid` seconds is kept as a field.
     pub fn of(schema: &Schema, named: &str, valid: Range<i64>) -> Option<TimeColumn> {
         let is_integer = |at: &usize| schema.columns[*at].kind == Kind::Integer;
         let named = || schema.column(named).filter(is_integer).map(|at| (at, 1));
@@ -140,7 +140,8 @@ impl TimeColumn {
 }
 
 /// Builds a row from the fields of a line, in which `key` has its key; the error says what is wrong
-/// with them. A missing field is empty, and a time that has no field of its own is that of the line.
+/// with them. A missing field is empty, and a time that has no field of its own is that of the
+/// line.
 pub fn row<'a>(
     schema: &Schema,
     key: &str,
