@@ -91,18 +91,10 @@ impl Http {
         content_type: &'static str,
         body: impl Into<reqwest::Body>,
     ) -> Result<Reply, StoreError> {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len();
-        let request = self
-            .client
-            .request(method, format!("http://{}{path}", self.endpoints[at]))
-            .header(reqwest::header::CONTENT_TYPE, content_type)
-            .timeout(timeout)
-            .body(body);
-        let failed = |e: reqwest::Error| self.failed(&e, timeout);
-        let mut response = request.send().await.map_err(failed)?;
+        let mut response = self.response(timeout, method, path, content_type, body).await?;
         let status = response.status().as_u16();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e, timeout))? {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
                 return Err(self.answer(format!("more than {ANSWER_BYTES_MAX} bytes")));
             }
@@ -122,21 +114,13 @@ impl Http {
         body: impl Into<reqwest::Body>,
         mut take: impl FnMut(&[u8]),
     ) -> Result<(), StoreError> {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len();
-        let request = self
-            .client
-            .request(method, format!("http://{}{path}", self.endpoints[at]))
-            .header(reqwest::header::CONTENT_TYPE, content_type)
-            .timeout(timeout)
-            .body(body);
-        let failed = |e: reqwest::Error| self.failed(&e, timeout);
-        let mut response = request.send().await.map_err(failed)?;
+        let mut response = self.response(timeout, method, path, content_type, body).await?;
         if !response.status().is_success() {
             return Err(self.refused(format!("status {}", response.status())));
         }
         // The beginning of a line whose end is in the next chunk.
         let mut begun: Vec<u8> = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e, timeout))? {
             for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
                 begun.extend_from_slice(piece);
                 if piece.ends_with(b"\n") {
@@ -151,6 +135,26 @@ impl Http {
             take(&begun);
         }
         Ok(())
+    }
+
+    /// The beginning of a response: of the next endpoint, to a request of which `timeout` bounds
+    /// the whole exchange.
+    async fn response(
+        &self,
+        timeout: Duration,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: impl Into<reqwest::Body>,
+    ) -> Result<reqwest::Response, StoreError> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len();
+        let request = self
+            .client
+            .request(method, format!("http://{}{path}", self.endpoints[at]))
+            .header(reqwest::header::CONTENT_TYPE, content_type)
+            .timeout(timeout)
+            .body(body);
+        request.send().await.map_err(|e| self.failed(&e, timeout))
     }
 
     /// The store's own error.
@@ -202,6 +206,28 @@ pub(crate) fn push_segment(path: &mut String, segment: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn lines_are_whole_wherever_the_response_is_cut() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = listener.local_addr().unwrap().to_string();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await.unwrap();
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            for part in [head, "4\r\none\n\r\n", "2\r\ntw\r\n", "3\r\no\n3\r\n", "0\r\n\r\n"] {
+                stream.write_all(part.as_bytes()).await.unwrap();
+                stream.flush().await.unwrap();
+            }
+        });
+        let http = Http::new("s", &[endpoint], 0, Duration::from_secs(5));
+        let mut lines = Vec::new();
+        let take = |line: &[u8]| lines.push(String::from_utf8(line.to_vec()).unwrap());
+        http.lines(Duration::from_secs(5), Method::GET, "/", "text/plain", "", take).await.unwrap();
+        server.await.unwrap();
+        assert_eq!(lines, ["one\n", "two\n", "3"]);
+    }
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
