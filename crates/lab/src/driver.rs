@@ -309,7 +309,7 @@ pub trait Driver: Send + Sync {
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError>;
 
     /// The lines of [`Operation::Stream`] that are in the table, read from where the store keeps
-    /// them; `None` for a driver that has no such operation.
+    /// them; `None` for a store that does not keep them as they were.
     async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
         let _ = schema;
         Ok(None)

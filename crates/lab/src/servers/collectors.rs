@@ -23,8 +23,7 @@ pub(crate) async fn answers(node: &Node) -> Result<(), String> {
     connected.map(|_| ()).map_err(|e| e.to_string())
 }
 
-/// The options of the driver. The version is the beginning of the first line that the program
-/// prints with `arguments`, up to a second word of digits.
+/// The options of the driver, with the version that the program prints with `arguments`.
 pub(crate) fn driver_options(nodes: &[Node], arguments: &[&str]) -> Vec<(&'static str, String)> {
     let Some(first) = nodes.first() else { return Vec::new() };
     let mut command = Command::new(&first.launch.program);
