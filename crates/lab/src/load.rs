@@ -188,6 +188,12 @@ async fn begin(
     let (load, needs) = match &trial.work {
         Work::Load { workload, load } => {
             check_load(workload, load).map_err(failed)?;
+            if load.until_visible && trial.share.of != 1 {
+                return Err(failed(
+                    "until_visible is for one generator: it waits for what it sent itself"
+                        .to_owned(),
+                ));
+            }
             let mut needs = workload.needs();
             if load.batch_rows > 1 {
                 needs.push(Ability::InsertMany);
@@ -496,7 +502,11 @@ impl Running {
                 let _ = lines.send(Line::Value { name: name.to_owned(), value }).await;
             }
         }
-        compare_streams(&shared, &lines).await;
+        tokio::select! {
+            biased;
+            () = stopped(stop) => return None,
+            () = compare_streams(&shared, &lines) => {}
+        }
         let last = shared.visible.get().copied().or_else(|| shared.recorder.last());
         let last = last.unwrap_or(shared.measured_from);
         let seconds = (last - shared.measured_from).as_secs_f64();

@@ -45,15 +45,10 @@ pub(crate) const OPTIONS: &[Known] = &[
     Known { name: VERSION, default: "unknown", help: "the version; the lab's servers name it" },
 ];
 
-/// What distinguishes collectors.
-pub(crate) struct Kind {
-    pub versions_tested: &'static [&'static str],
-}
-
 struct Collector {
     store: String,
-    kind: &'static Kind,
     version: String,
+    versions_tested: &'static [&'static str],
     sender: Sender,
     output: Vec<PathBuf>,
 }
@@ -64,15 +59,19 @@ pub(crate) fn options_for(output: &[PathBuf], version: String) -> Vec<(&'static 
     vec![(OUTPUT, paths.join(":")), (VERSION, version)]
 }
 
-pub(crate) fn open(spec: &StoreSpec, kind: &'static Kind) -> Result<Arc<dyn Driver>, OpenError> {
+/// The driver of a collector that is tested with these versions.
+pub(crate) fn open(
+    spec: &StoreSpec,
+    versions_tested: &'static [&'static str],
+) -> Result<Arc<dyn Driver>, OpenError> {
     let options = super::options(spec, OPTIONS)?;
     super::hosts(spec)?;
     let timeout = super::timeout(&options)?;
     let output = options.text(OUTPUT).split(':').filter(|path| !path.is_empty());
     Ok(Arc::new(Collector {
         store: spec.name.clone(),
-        kind,
         version: options.text(VERSION).to_owned(),
+        versions_tested,
         sender: Sender::new(&spec.name, &spec.endpoints, timeout, Unit::Bytes),
         output: output.map(PathBuf::from).collect(),
     }))
@@ -86,12 +85,12 @@ impl Driver for Collector {
 
     async fn version(&self) -> Result<String, StoreError> {
         // It has no other answer than taking a connection.
-        self.sender.connect(self.size().await?).await?;
+        self.sender.reach().await?;
         Ok(self.version.clone())
     }
 
     fn versions_tested(&self) -> &'static [&'static str] {
-        self.kind.versions_tested
+        self.versions_tested
     }
 
     async fn create(&self, _: &Schema) -> Result<(), StoreError> {
@@ -104,7 +103,9 @@ impl Driver for Collector {
             }
             size = now;
         }
-        self.each(begin).await.map(|_| ())
+        self.each(begin).await?;
+        self.sender.begin(size);
+        Ok(())
     }
 
     async fn settle(&self, _: &Schema, _: Settle) -> Result<(), StoreError> {

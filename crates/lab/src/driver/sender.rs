@@ -1,7 +1,7 @@
 //! Sends streams of lines over TCP, and waits until the store has them.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -34,8 +34,8 @@ pub(crate) struct Sender {
     next: AtomicUsize,
     /// What was sent, in the unit.
     sent: Arc<AtomicU64>,
-    /// What the store had before, in the unit.
-    before: OnceLock<u64>,
+    /// What the store had before the table, in the unit; none until it is known.
+    before: Mutex<Option<u64>>,
 }
 
 impl Sender {
@@ -47,7 +47,7 @@ impl Sender {
             unit,
             next: AtomicUsize::new(0),
             sent: Arc::default(),
-            before: OnceLock::new(),
+            before: Mutex::default(),
         }
     }
 
@@ -58,26 +58,42 @@ impl Sender {
         (!all.is_empty()).then(|| Sender::new(store, &all, timeout, unit))
     }
 
+    /// Begins a table: nothing of it is sent, and the store has taken `has` before it.
+    pub fn begin(&self, has: u64) {
+        self.sent.store(0, Ordering::Relaxed);
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(has);
+    }
+
+    /// Fails where nobody takes a connection.
+    pub async fn reach(&self) -> Result<(), StoreError> {
+        self.dial().await.map(|_| ())
+    }
+
     /// Opens a connection; `has` is what the store has taken since it began.
     pub async fn connect(&self, has: u64) -> Result<Connection, StoreError> {
-        self.before.get_or_init(|| has);
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(has);
+        Ok(Connection {
+            store: self.store.clone(),
+            timeout: self.timeout,
+            unit: self.unit,
+            stream: self.dial().await?,
+            sent: self.sent.clone(),
+        })
+    }
+
+    async fn dial(&self) -> Result<TcpStream, StoreError> {
         let place = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len();
         let connect = async {
             let stream = TcpStream::connect(&self.endpoints[place]).await;
             stream.map_err(|e| unreachable(&self.store, &e))
         };
-        Ok(Connection {
-            store: self.store.clone(),
-            timeout: self.timeout,
-            unit: self.unit,
-            stream: within(&self.store, self.timeout, connect).await?,
-            sent: self.sent.clone(),
-        })
+        within(&self.store, self.timeout, connect).await
     }
 
     /// What is to arrive; nothing before the first connection.
     pub fn waiting(&self) -> Option<Waiting<'_>> {
-        let (before, sent) = (*self.before.get()?, self.sent.load(Ordering::Relaxed));
+        let before = (*self.before.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let sent = self.sent.load(Ordering::Relaxed);
         Some(Waiting { sender: self, before, sent, most: 0, since: Instant::now() })
     }
 }
@@ -171,13 +187,23 @@ mod tests {
         });
         let mut connection = sender.connect(7).await.unwrap();
         connection.send(&Block::new(b"a\nb\nc\n".to_vec())).await.unwrap();
-        drop(connection);
-        assert_eq!(taken.await.unwrap(), b"a\nb\nc\n");
 
         let mut waiting = sender.waiting().unwrap();
         for (has, is_over) in [(7, false), (9, false), (10, true), (11, true)] {
             assert_eq!(waiting.is_over(has).await.unwrap(), is_over);
         }
+
+        // A table that is created again waits for nothing of the one before.
+        sender.begin(10);
+        assert!(sender.waiting().unwrap().is_over(10).await.unwrap());
+        connection.send(&Block::new(b"d\n".to_vec())).await.unwrap();
+        assert!(!sender.waiting().unwrap().is_over(10).await.unwrap());
+        sender.begin(7);
+        for text in [&b"a\nb\n"[..], b"c\n"] {
+            connection.send(&Block::new(text.to_vec())).await.unwrap();
+        }
+        drop(connection);
+        assert_eq!(taken.await.unwrap(), b"a\nb\nc\nd\na\nb\nc\n");
 
         tokio::time::pause();
         let mut waiting = sender.waiting().unwrap();

@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::driver::collector::{self, Kind};
+use crate::driver::collector;
 use crate::driver::{Driver, OpenError, StoreSpec};
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, collectors, maven};
 
 const VERSION: &str = "1.11.0";
 
-const KIND: Kind = Kind { versions_tested: &["Apache Flume 1.11."] };
-
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    collector::open(spec, &KIND)
+    collector::open(spec, &["Apache Flume 1.11."])
 }
 
 pub(crate) struct Flume;

@@ -176,7 +176,11 @@ impl Driver for Loginson {
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         let delete = try_join_all(self.nodes.iter().map(|node| delete(node, schema)));
-        within(&self.store, MAINTENANCE_TIMEOUT, delete).await.map(|_| ())
+        within(&self.store, MAINTENANCE_TIMEOUT, delete).await?;
+        if let Some(sender) = self.sender.as_ref().filter(|_| schema.table == stream::TABLE) {
+            sender.begin(self.kept().await?);
+        }
+        Ok(())
     }
 
     async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {

@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::driver::collector::{self, Kind};
+use crate::driver::collector;
 use crate::driver::{Driver, OpenError, StoreSpec};
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, collectors, debian};
 
 const PROGRAM: &str = "rsyslogd";
 
-const KIND: Kind = Kind { versions_tested: &["rsyslogd 8.2302."] };
-
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    collector::open(spec, &KIND)
+    collector::open(spec, &["rsyslogd 8.2302."])
 }
 
 pub(crate) struct Rsyslog;

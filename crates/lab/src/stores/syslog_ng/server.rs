@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::driver::collector::{self, Kind};
+use crate::driver::collector;
 use crate::driver::{Driver, OpenError, StoreSpec};
 use crate::options::{Known, Options};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, collectors, debian};
@@ -19,10 +19,8 @@ const PACKAGE: &str = "syslog-ng-core";
 const CONNECTIONS_MAX: u32 = 64;
 const WINDOW_LINES: u32 = 2_000;
 
-const KIND: Kind = Kind { versions_tested: &["syslog-ng 3.38."] };
-
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    collector::open(spec, &KIND)
+    collector::open(spec, &["syslog-ng 3.38."])
 }
 
 pub(crate) struct SyslogNg;

@@ -135,7 +135,11 @@ impl Driver for VictoriaLogs {
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         let table = self.table(schema);
         let empty = try_join_all(self.nodes.iter().map(|node| empty(node, &table)));
-        within(&self.store, MAINTENANCE_TIMEOUT, empty).await.map(|_| ())
+        within(&self.store, MAINTENANCE_TIMEOUT, empty).await?;
+        if let Some(sender) = self.sender.as_ref().filter(|_| schema.table == stream::TABLE) {
+            sender.begin(self.ingested().await?);
+        }
+        Ok(())
     }
 
     async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
