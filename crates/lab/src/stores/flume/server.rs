@@ -1,7 +1,7 @@
 //! Apache Flume, from Maven: a source of syslog over TCP, a channel in memory, and a sink into a
 //! file, as in the 2017 study.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -47,12 +47,8 @@ impl Server for Flume {
         let batch = options.number("batch", 1, 10_000)?;
         let java = maven::java(options, &[11, 17])?;
         let heap = maven::memory(options, "heap")?;
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("flume{}", index + 1);
-            let data = site.data.join(&name);
-            let file = site.run.join(format!("{name}.properties"));
-            let settings = vec![
+        let settings = |port: u16, data: &Path| {
+            vec![
                 "agent.sources = lines".to_owned(),
                 "agent.channels = memory".to_owned(),
                 "agent.sinks = file".to_owned(),
@@ -66,14 +62,13 @@ impl Server for Flume {
                 format!("agent.channels.memory.capacity = {channel}"),
                 format!("agent.channels.memory.transactionCapacity = {}", batch.max(1_000)),
                 "agent.sinks.file.type = file_roll".to_owned(),
-                format!(
-                    "agent.sinks.file.sink.directory = {}",
-                    collectors::output(&data).display()
-                ),
+                format!("agent.sinks.file.sink.directory = {}", collectors::output(data).display()),
                 "agent.sinks.file.sink.rollInterval = 0".to_owned(),
                 format!("agent.sinks.file.sink.batchSize = {batch}"),
                 "agent.sinks.file.channel = memory".to_owned(),
-            ];
+            ]
+        };
+        let launch = |_: &Path, file: &Path| {
             let arguments = [
                 format!("-Xms{heap}"),
                 format!("-Xmx{heap}"),
@@ -86,19 +81,13 @@ impl Server for Flume {
                 "-f".to_owned(),
                 file.display().to_string(),
             ];
-            let mut configuration = vec![format!("heap {heap}")];
-            configuration.extend(settings.clone());
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: vec![(file, settings.join("\n") + "\n")],
-                launch: Launch::new(&java, arguments),
-                configuration,
-                name,
-                data,
-            }
+            Launch::new(&java, arguments)
         };
-        Ok((0..nodes).map(node).collect())
+        let mut all = collectors::nodes("flume", site, (first, nodes), settings, launch);
+        for node in &mut all {
+            node.configuration.push(format!("heap {heap}"));
+        }
+        Ok(all)
     }
 
     fn prepare(&self, _: &Site, node: &Node) -> Result<(), ServerError> {

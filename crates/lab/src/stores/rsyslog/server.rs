@@ -1,7 +1,7 @@
 //! rsyslog, from the system's package: it takes lines over TCP and writes them into a file. Nothing
 //! is done with a line, and its queue waits rather than drops when it is full.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -45,12 +45,8 @@ impl Server for Rsyslog {
         let queue = options.number("queue", 1_000, 10_000_000)?;
         let batch = options.number("batch", 1, 100_000)?;
         let program = debian::program(PROGRAM).unwrap_or_else(|| PROGRAM.into());
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("rsyslog{}", index + 1);
-            let data = site.data.join(&name);
-            let file = site.run.join(format!("{name}.conf"));
-            let settings = vec![
+        let settings = |port: u16, data: &Path| {
+            vec![
                 "global(maxMessageSize=\"16k\")".to_owned(),
                 format!(
                     "main_queue(queue.type=\"FixedArray\" queue.size=\"{queue}\" \
@@ -61,25 +57,16 @@ impl Server for Rsyslog {
                 "template(name=\"line\" type=\"string\" string=\"%rawmsg%\\n\")".to_owned(),
                 format!(
                     "action(type=\"omfile\" file=\"{}\" template=\"line\" ioBufferSize=\"256k\")",
-                    collectors::output(&data).join("lines").display()
+                    collectors::output(data).join("lines").display()
                 ),
-            ];
-            let paths = [file.clone(), data.join("pid")].map(|path| path.display().to_string());
-            let [conf, pid] = paths;
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: vec![(file, settings.join("\n") + "\n")],
-                launch: Launch::new(
-                    &program,
-                    ["-n".to_owned(), "-f".to_owned(), conf, "-i".to_owned(), pid],
-                ),
-                configuration: settings,
-                name,
-                data,
-            }
+            ]
         };
-        Ok((0..nodes).map(node).collect())
+        let launch = |data: &Path, file: &Path| {
+            let paths = [file, &data.join("pid")].map(|path| path.display().to_string());
+            let [conf, pid] = paths;
+            Launch::new(&program, ["-n".to_owned(), "-f".to_owned(), conf, "-i".to_owned(), pid])
+        };
+        Ok(collectors::nodes("rsyslog", site, (first, nodes), settings, launch))
     }
 
     fn prepare(&self, _: &Site, node: &Node) -> Result<(), ServerError> {

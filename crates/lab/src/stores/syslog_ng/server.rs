@@ -2,7 +2,6 @@
 //! is done with a line, and senders wait when it cannot write. Its package excludes that of
 //! rsyslog, so it is unpacked and not installed.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,12 +49,8 @@ impl Server for SyslogNg {
         let library_path: Vec<String> =
             libraries.iter().map(|path| path.display().to_string()).collect();
         let modules = modules(&root).unwrap_or_else(|| root.join("usr/lib/syslog-ng"));
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("syslogng{}", index + 1);
-            let data = site.data.join(&name);
-            let file = site.run.join(format!("{name}.conf"));
-            let settings = vec![
+        let settings = |port: u16, data: &Path| {
+            vec![
                 "@version: 3.38".to_owned(),
                 format!(
                     "options {{ stats-freq(0); use-dns(no); log-msg-size(16384); flush-lines({batch}); }};"
@@ -67,11 +62,13 @@ impl Server for SyslogNg {
                 ),
                 format!(
                     "destination file {{ file(\"{}\" template(\"$MSG\\n\") log-fifo-size({})); }};",
-                    collectors::output(&data).join("lines").display(),
+                    collectors::output(data).join("lines").display(),
                     2 * CONNECTIONS_MAX * WINDOW_LINES
                 ),
                 "log { source(lines); destination(file); flags(flow-control); };".to_owned(),
-            ];
+            ]
+        };
+        let launch = |data: &Path, file: &Path| {
             let own = |name: &str| data.join(name).display().to_string();
             let arguments = [
                 "--foreground".to_owned(),
@@ -82,19 +79,10 @@ impl Server for SyslogNg {
                 format!("--control={}", own("ctl")),
                 format!("--module-path={}", modules.display()),
             ];
-            let launch = Launch::new(root.join("usr/sbin/syslog-ng"), arguments)
-                .variable("LD_LIBRARY_PATH", library_path.join(":"));
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: vec![(file, settings.join("\n") + "\n")],
-                launch,
-                configuration: settings,
-                name,
-                data,
-            }
+            Launch::new(root.join("usr/sbin/syslog-ng"), arguments)
+                .variable("LD_LIBRARY_PATH", library_path.join(":"))
         };
-        Ok((0..nodes).map(node).collect())
+        Ok(collectors::nodes("syslogng", site, (first, nodes), settings, launch))
     }
 
     fn prepare(&self, _: &Site, node: &Node) -> Result<(), ServerError> {
