@@ -12,7 +12,8 @@ cleanup() {
   status=$?
   kill $generator $server $secured 2>/dev/null || true
   wait 2>/dev/null || true
-  if [ $status != 0 ]; then tail -n 30 "$dir"/*.log; fi
+  # What failed comes last, because it is what one looks for.
+  if [ $status != 0 ]; then tail -n 30 "$dir"/*.log "$dir/tests.txt"; fi
   rm -rf "$dir"
 }
 trap cleanup EXIT
@@ -52,4 +53,4 @@ done
 
 LOGINSON_URL="http://$(address http)" LOGINSON_LOGIN_PASSWORD="$password" \
   LOGINSON_LOGIN_URL="https://$(node -p "JSON.parse(require('fs').readFileSync('$dir/secured.json')).http")" \
-  npx --prefix web playwright test --config web/playwright.config.ts "$@"
+  npx --prefix web playwright test --config web/playwright.config.ts "$@" | tee "$dir/tests.txt"

@@ -18,6 +18,9 @@ mod elasticsearch {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod ferretdb {
+    pub(crate) mod server;
+}
 pub(crate) mod files {
     pub(crate) mod driver;
     pub(crate) mod process;
@@ -46,6 +49,9 @@ mod loginson {
 mod mariadb {
     pub(crate) mod server;
 }
+mod mongodb {
+    pub(crate) mod driver;
+}
 mod mysql {
     pub(crate) mod driver;
     pub(crate) mod server;
@@ -71,6 +77,9 @@ mod syslog_ng {
 mod victorialogs {
     pub(crate) mod driver;
     pub(crate) mod server;
+}
+mod voldemort {
+    pub(crate) mod driver;
 }
 mod voltdb {
     mod connection;
@@ -102,7 +111,8 @@ pub struct Store {
     /// Values of options that decide in which state the store is measured, with a sentence for the
     /// report.
     pub states: &'static [(&'static str, &'static str, &'static str)],
-    /// The server that the lab fetches and starts; none for a store that needs none.
+    /// The server that the lab fetches and starts; none for a store that needs none, or that no
+    /// package registry has.
     pub server: Option<&'static dyn Server>,
     /// What the contract test varies.
     pub contract: Contract,
@@ -276,6 +286,34 @@ pub const STORES: &[Store] = &[
         },
     },
     Store {
+        name: "ferretdb",
+        open: mongodb::driver::open_ferretdb,
+        options: mongodb::driver::FERRETDB_OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[],
+                server: &[("backend", "sqlite"), ("synchronous", "full")],
+            },
+            Level {
+                durability: Durability::None,
+                loses: "all since SQLite last merged its log into its file",
+                driver: &[],
+                server: &[("backend", "sqlite"), ("synchronous", "normal")],
+            },
+        ],
+        states: &[],
+        server: Some(&ferretdb::server::Ferretdb),
+        contract: Contract {
+            ordered: true,
+            variants: &[&[], &[("database", "another")]],
+            spread: &[],
+            server: &[],
+            long: true,
+        },
+    },
+    Store {
         name: "files",
         open: files::driver::open,
         options: files::driver::OPTIONS,
@@ -415,6 +453,28 @@ pub const STORES: &[Store] = &[
             server: &[],
             long: true,
         },
+    },
+    Store {
+        name: "mongodb",
+        open: mongodb::driver::open,
+        options: mongodb::driver::OPTIONS,
+        durability: &[
+            Level {
+                durability: Durability::Each,
+                loses: "nothing",
+                driver: &[("journal", "on")],
+                server: &[],
+            },
+            Level {
+                durability: Durability::Interval,
+                loses: "0.1 s",
+                driver: &[("journal", "off")],
+                server: &[],
+            },
+        ],
+        states: &[],
+        server: None,
+        contract: Contract { ordered: true, variants: &[], spread: &[], server: &[], long: false },
     },
     Store {
         name: "mysql",
@@ -568,6 +628,15 @@ pub const STORES: &[Store] = &[
             server: &[],
             long: true,
         },
+    },
+    Store {
+        name: "voldemort",
+        open: voldemort::driver::open,
+        options: voldemort::driver::OPTIONS,
+        durability: &[],
+        states: &[],
+        server: None,
+        contract: Contract { ordered: false, variants: &[], spread: &[], server: &[], long: false },
     },
     Store {
         name: "voltdb",

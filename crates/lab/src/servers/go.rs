@@ -28,7 +28,8 @@ pub(crate) fn build_once(
     say: &Say,
 ) -> Result<(), ServerError> {
     once(directory, |part| {
-        let go = go(program)?;
+        let otherwise = ", or name a program that you have: --set bin=PATH";
+        let go = command(program.package, program.go, otherwise)?;
         let package = format!("{}@{version}", program.package);
         say(&format!("builds {package}"));
         let arguments = [
@@ -41,13 +42,12 @@ pub(crate) fn build_once(
     })
 }
 
-fn go(program: &Program) -> Result<PathBuf, ServerError> {
+/// The command `go`; `builds` and `otherwise`, another remedy, are for the message if it is
+/// missing, and `oldest` is the oldest release that builds it.
+pub(crate) fn command(builds: &str, oldest: &str, otherwise: &str) -> Result<PathBuf, ServerError> {
     let usual = || Some(PathBuf::from(USUAL)).filter(|path| path.is_file());
     debian::program("go").or_else(usual).ok_or_else(|| ServerError::Missing {
-        what: format!("the command go is not there, which builds {}", program.package),
-        remedy: format!(
-            "install Go {} or later (https://go.dev/dl/), or name a program that you have: --set bin=PATH",
-            program.go
-        ),
+        what: format!("the command go is not there, which builds {builds}"),
+        remedy: format!("install Go {oldest} or later (https://go.dev/dl/){otherwise}"),
     })
 }

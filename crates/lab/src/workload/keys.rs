@@ -107,7 +107,7 @@ struct Pending {
 }
 
 impl Records {
-    /// With the numbers below `loaded` present.
+    /// With the numbers below `loaded` present, at least one.
     pub fn new(loaded: u64, share: Share) -> Records {
         Records {
             loaded,
@@ -172,6 +172,10 @@ impl Records {
         number < self.loaded
     }
 }
+
+/// Draws for one choice. Where a store refuses insert after insert, the newest records are none that
+/// can be read, and an exponential chooser would draw for ever.
+const DRAWS_MAX: u32 = 1000;
 
 /// The distribution of choices.
 #[derive(Debug, Clone)]
@@ -238,9 +242,10 @@ impl Chooser {
         Chooser::Exponential { gamma: -(1.0 - percentile / 100.0).ln() / range }
     }
 
-    /// The number of a readable record.
+    /// The number of a readable record; any of those that were loaded, with the same probability, if
+    /// [`DRAWS_MAX`] draws find none.
     pub fn next(&mut self, records: &Records, random: &mut fastrand::Rng) -> u64 {
-        loop {
+        for _ in 0..DRAWS_MAX {
             let places = records.places();
             let place = self.place(places, random);
             if place < places
@@ -249,6 +254,7 @@ impl Chooser {
                 return number;
             }
         }
+        random.u64(0..records.loaded)
     }
 
     fn place(&mut self, places: u64, random: &mut fastrand::Rng) -> u64 {
@@ -416,6 +422,22 @@ mod tests {
         assert_eq!(newest(&records), 20);
         let seen: BTreeSet<_> = (0..2000).map(|_| latest.next(&records, &mut random)).collect();
         assert!(!seen.contains(&11) && seen.contains(&14), "a failed insert is never read");
+    }
+
+    #[test]
+    fn a_store_that_refuses_all_inserts_is_still_read() {
+        let records = Records::new(1, Share::default());
+        for _ in 0..1000 {
+            records.inserted(records.insert(), false);
+        }
+        let mut random = random();
+        for mut chooser in [
+            Chooser::exponential(95.0, 0.857),
+            Chooser::Latest { zipfian: Zipfian::new(1) },
+            Chooser::zipfian(0, 1_000_000),
+        ] {
+            assert_eq!(chooser.next(&records, &mut random), 0, "{chooser:?}");
+        }
     }
 
     proptest! {

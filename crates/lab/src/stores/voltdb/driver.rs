@@ -321,8 +321,7 @@ impl VoltDbSession {
                 self.call(&procedure, &[key]).await?;
                 Ok(Answer::Done)
             }
-            #[allow(unreachable_patterns, reason = "operations of later versions")]
-            _ => {
+            Operation::Search(_) | Operation::Aggregate(_) | Operation::Stream(_) => {
                 let (store, ability) = (self.store.clone(), operation.ability());
                 Err(StoreError::NotSupported { store, ability })
             }
