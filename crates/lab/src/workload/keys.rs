@@ -173,8 +173,8 @@ impl Records {
     }
 }
 
-/// Draws for one choice. Where a store refuses insert after insert, the newest records are none that
-/// can be read, and an exponential chooser would draw for ever.
+/// Draws for one choice. Where a store refuses insert after insert, the newest records are none
+/// that can be read, and an exponential chooser would draw for ever.
 const DRAWS_MAX: u32 = 1000;
 
 /// The distribution of choices.
@@ -242,8 +242,8 @@ impl Chooser {
         Chooser::Exponential { gamma: -(1.0 - percentile / 100.0).ln() / range }
     }
 
-    /// The number of a readable record; any of those that were loaded, with the same probability, if
-    /// [`DRAWS_MAX`] draws find none.
+    /// The number of a readable record; any of those that were loaded, with the same probability,
+    /// if [`DRAWS_MAX`] draws find none.
     pub fn next(&mut self, records: &Records, random: &mut fastrand::Rng) -> u64 {
         for _ in 0..DRAWS_MAX {
             let places = records.places();
