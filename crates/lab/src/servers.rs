@@ -17,40 +17,35 @@
 pub mod cli;
 pub(crate) mod collectors;
 pub(crate) mod debian;
+mod error;
 pub(crate) mod go;
 pub mod home;
 pub mod isolation;
 pub mod maven;
+mod nodes;
 pub mod process;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::driver::StoreSpec;
-use crate::options::{Known, OptionError, Options};
+use crate::options::{Known, Options};
 use crate::stores::STORES;
+pub use error::ServerError;
+pub(crate) use error::io;
 pub use home::{Home, Site};
 use isolation::Settings;
+use nodes::{Record, alive, blocking, ended, lock, start_all, stop_all};
 pub use process::{Launch, Process, Signal};
 
 /// Limit of the nodes of one store. More would not fit on one machine; a start with more is
 /// refused.
 pub const NODES_MAX: u32 = 16;
-
-/// Lines of a server's log that are quoted in an error.
-const TAIL_LINES: usize = 15;
-
-/// How long an address may stay in use by a process that is ending.
-const FREE_WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// Time between two checks of a process or of its answer.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Receives progress messages for the user, a line at a time.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
@@ -127,13 +122,6 @@ pub struct Node {
     pub configuration: Vec<String>,
 }
 
-/// The record in `run/` of a started node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
-    process: Process,
-    node: Node,
-}
-
 /// A store with running servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
@@ -198,107 +186,6 @@ impl Running {
             Some((node, _)) => Err(ended(&site, node)),
         }
     }
-}
-
-/// Why a server could not be provided.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// There is no server with this name.
-    #[error("there is no server `{name}`; there are: {}", names().join(", "))]
-    Unknown {
-        /// The requested name.
-        name: String,
-    },
-    /// An option that does not exist, or does not accept the value.
-    #[error(transparent)]
-    Option(#[from] OptionError),
-    /// More nodes than [`NODES_MAX`], or zero.
-    #[error("{name}: {nodes} nodes; a store has 1 to {NODES_MAX} on one machine")]
-    Nodes {
-        /// Name of the store.
-        name: String,
-        /// The requested number.
-        nodes: u32,
-    },
-    /// An I/O error.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// The error.
-        source: std::io::Error,
-    },
-    /// A prerequisite is missing.
-    #[error("{what}; {remedy}")]
-    Missing {
-        /// The prerequisite.
-        what: String,
-        /// How to get it.
-        remedy: String,
-    },
-    /// A program for installing or preparing failed.
-    #[error("`{command}` failed; the end of {log}:\n{tail}")]
-    Command {
-        /// The command.
-        command: String,
-        /// The file with its output.
-        log: String,
-        /// The end of the output.
-        tail: String,
-    },
-    /// Another process listens on the server's address.
-    #[error(
-        "{address} is taken by another process; stop that, or give another port with --set port=NUMBER: {source}"
-    )]
-    Port {
-        /// The address.
-        address: SocketAddr,
-        /// The error of the system.
-        source: std::io::Error,
-    },
-    /// The process ended by itself.
-    #[error("{node} has ended; the end of {log}:\n{tail}")]
-    Ended {
-        /// Its name.
-        node: String,
-        /// Its log.
-        log: String,
-        /// The end of the log.
-        tail: String,
-    },
-    /// The process runs and does not answer.
-    #[error("{node} did not answer within {seconds} s ({said}); the end of {log}:\n{tail}")]
-    Silent {
-        /// Its name.
-        node: String,
-        /// The time limit.
-        seconds: u64,
-        /// What it returned instead of an answer.
-        said: String,
-        /// Its log.
-        log: String,
-        /// The end of the log.
-        tail: String,
-    },
-    /// It runs with other settings than requested.
-    #[error("{name} runs with other settings; stop it first: loginson-lab stores stop {name}")]
-    Different {
-        /// Name of the store.
-        name: String,
-    },
-    /// A process survived being killed; an administrator has to find out why.
-    #[error("{node} (pid {pid}) is still there after it was killed")]
-    Immortal {
-        /// Its name.
-        node: String,
-        /// Its process id.
-        pid: u32,
-    },
-}
-
-pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ServerError {
-    let path = path.display().to_string();
-    move |source| ServerError::Io { path, source }
 }
 
 /// All servers that can be started.
@@ -486,192 +373,4 @@ fn running_of(name: &str, planned: Vec<Node>, records: &[Record]) -> Running {
     let nodes =
         planned.into_iter().map(|node| (process(&node), node)).map(|(p, n)| (n, p)).collect();
     Running { name: name.to_owned(), nodes, keeps_data: true }
-}
-
-async fn start_all(
-    server: &'static dyn Server,
-    site: &Site,
-    nodes: &[Node],
-    say: &Say,
-) -> Result<Vec<Process>, ServerError> {
-    for address in nodes.iter().flat_map(|node| &node.listen) {
-        free(*address).await?;
-    }
-    let mut processes = Vec::new();
-    for node in nodes {
-        say(&format!("starts {}", node.name));
-        let process = {
-            let (site, node) = (site.clone(), node.clone());
-            blocking(move || begin(server, &site, &node)).await?
-        };
-        if server.in_turn() {
-            wait(server, site, node, nodes, &process, say).await?;
-        }
-        processes.push(process);
-    }
-    if !server.in_turn() {
-        for (node, process) in nodes.iter().zip(&processes) {
-            wait(server, site, node, nodes, process, say).await?;
-        }
-    }
-    Ok(processes)
-}
-
-/// Starts the process of a node, and writes its record.
-fn begin(server: &dyn Server, site: &Site, node: &Node) -> Result<Process, ServerError> {
-    for directory in [&node.data, &site.log, &site.run] {
-        std::fs::create_dir_all(directory).map_err(io(directory))?;
-    }
-    for (path, text) in &node.files {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(io(parent))?;
-        }
-        std::fs::write(path, text).map_err(io(path))?;
-    }
-    server.prepare(site, node)?;
-    let process = node.launch.start(&site.log_of(&node.name), &node.data)?;
-    let record = Record { process: process.clone(), node: node.clone() };
-    let path = site.record_of(&node.name);
-    let text = serde_json::to_string_pretty(&record).expect("a record is JSON");
-    if let Err(error) = home::write_whole(&path, &text) {
-        // Without its record no later command could stop it.
-        process.signal(Signal::KILL);
-        return Err(error);
-    }
-    Ok(process)
-}
-
-/// Polls a node until it answers.
-async fn wait(
-    server: &dyn Server,
-    site: &Site,
-    node: &Node,
-    nodes: &[Node],
-    process: &Process,
-    say: &Say,
-) -> Result<(), ServerError> {
-    let begin = Instant::now();
-    let limit = Duration::from_secs(server.start_s_max());
-    let mut shown_s = 0;
-    loop {
-        let left = limit.saturating_sub(begin.elapsed());
-        let said = match tokio::time::timeout(left, server.answers(node, nodes)).await {
-            Ok(Ok(())) => {
-                say(&format!("{} answers after {:.1} s", node.name, begin.elapsed().as_secs_f64()));
-                return Ok(());
-            }
-            Ok(Err(said)) => said,
-            Err(_) => "no answer".to_owned(),
-        };
-        if !process.alive() {
-            return Err(ended(site, node));
-        }
-        if begin.elapsed() >= limit {
-            return Err(ServerError::Silent {
-                node: node.name.clone(),
-                seconds: limit.as_secs(),
-                said,
-                log: site.log_of(&node.name).display().to_string(),
-                tail: home::tail(&site.log_of(&node.name), TAIL_LINES),
-            });
-        }
-        if begin.elapsed().as_secs() > shown_s {
-            shown_s = begin.elapsed().as_secs();
-            say(&format!("waits for {}: {shown_s} of {} s ({said})", node.name, limit.as_secs()));
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-fn ended(site: &Site, node: &Node) -> ServerError {
-    let log = site.log_of(&node.name);
-    let tail = home::tail(&log, TAIL_LINES);
-    ServerError::Ended { node: node.name.clone(), log: log.display().to_string(), tail }
-}
-
-/// An error if another process keeps listening on `address`. The test binds like servers do, so
-/// that old connections in the system's tables do not matter; processes that the earlier server
-/// started may end a moment later.
-async fn free(address: SocketAddr) -> Result<(), ServerError> {
-    let begin = Instant::now();
-    loop {
-        match TcpListener::bind(address) {
-            Ok(_) => return Ok(()),
-            Err(source) if begin.elapsed() >= FREE_WAIT_MAX => {
-                return Err(ServerError::Port { address, source });
-            }
-            Err(_) => tokio::time::sleep(LOOK).await,
-        }
-    }
-}
-
-async fn stop_all(server: &dyn Server, site: &Site, say: &Say) -> Result<(), ServerError> {
-    let records = records(site)?;
-    let (signal, seconds) = server.stop();
-    let begin = Instant::now();
-    for record in records.iter().rev().filter(|r| r.process.alive()) {
-        say(&format!("stops {} (pid {})", record.node.name, record.process.pid));
-        record.process.signal(signal);
-    }
-    for record in records.iter().rev() {
-        let limit = Duration::from_secs(seconds).saturating_sub(begin.elapsed());
-        if !gone(&record.process, limit).await {
-            let name = &record.node.name;
-            say(&format!(
-                "kills {name} (pid {}): it did not end in {seconds} s",
-                record.process.pid
-            ));
-            record.process.signal(Signal::KILL);
-            if !gone(&record.process, Duration::from_secs(10)).await {
-                return Err(ServerError::Immortal { node: name.clone(), pid: record.process.pid });
-            }
-        }
-        if let Some(isolation) = record.node.launch.isolation.clone() {
-            blocking(move || isolation.release()).await;
-        }
-        let path = site.record_of(&record.node.name);
-        std::fs::remove_file(&path).map_err(io(&path))?;
-    }
-    Ok(())
-}
-
-async fn gone(process: &Process, limit: Duration) -> bool {
-    let begin = Instant::now();
-    while process.alive() {
-        if begin.elapsed() >= limit {
-            return false;
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-    true
-}
-
-/// Nodes that were started and not stopped, in order.
-fn records(site: &Site) -> Result<Vec<Record>, ServerError> {
-    let mut records = Vec::new();
-    for path in site.records()? {
-        let text = std::fs::read_to_string(&path).map_err(io(&path))?;
-        let record: Record =
-            serde_json::from_str(&text).map_err(|e| io(&path)(std::io::Error::from(e)))?;
-        records.push(record);
-    }
-    // `node10` comes after `node9`.
-    records.sort_by_key(|r| (r.node.name.len(), r.node.name.clone()));
-    Ok(records)
-}
-
-fn alive(site: &Site) -> Result<Vec<Record>, ServerError> {
-    Ok(records(site)?.into_iter().filter(|record| record.process.alive()).collect())
-}
-
-async fn lock(site: &Site, say: &Say) -> Result<home::Lock, ServerError> {
-    let (site, say) = (site.clone(), say.clone());
-    blocking(move || site.lock(&say)).await
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(value) => value,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
 }

@@ -48,7 +48,7 @@ impl Drop for Place {
         let stop = move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let stop = async {
-                let names = ["redis@cgroup", "redis@lxc", "redis"];
+                let names = ["redis@cgroup", "redis@lxc", "redis@runc", "redis"];
                 for name in names {
                     servers::stop(&home, name, &say()).await?;
                 }
@@ -107,8 +107,8 @@ async fn what_was_started_is_found_left_alone_and_stopped() {
     servers::stop(&place.home, "redis", &say()).await.unwrap();
 }
 
-/// Two instances of one store run at the same time, one in a control group and one in a container,
-/// both within the same limits.
+/// Instances of one store run at the same time, in a control group and in containers, all within
+/// the same limits.
 #[tokio::test]
 async fn instances_run_beside_each_other_within_their_limits() {
     if !rustix::process::geteuid().is_root() {
@@ -116,7 +116,7 @@ async fn instances_run_beside_each_other_within_their_limits() {
         return;
     }
     let place = Place::new();
-    for (at, container) in ["cgroup", "lxc"].into_iter().enumerate() {
+    for (at, container) in ["cgroup", "lxc", "runc"].into_iter().enumerate() {
         let name = format!("redis@{container}");
         let given = [
             ("port", (place.port + at as u16).to_string()),
@@ -144,17 +144,21 @@ async fn instances_run_beside_each_other_within_their_limits() {
         let server = pids.iter().find(|pid| status(pid, "Name:")[0].starts_with("redis")).unwrap();
         assert_eq!(status(server, "Cpus_allowed_list:"), ["0"], "{name}");
         // Its number within a container is another one.
-        assert_eq!(status(server, "NSpid:").len() > 1, container == "lxc", "{name}");
+        assert_eq!(status(server, "NSpid:").len() > 1, container != "cgroup", "{name}");
         let groups = std::fs::read_to_string(format!("/proc/{server}/cgroup")).unwrap();
         assert!(groups.contains("loginson-lab-"), "{name}: {groups}");
         let other = BTreeMap::from([("container".to_owned(), "none".to_owned())]);
         let error = servers::start(&place.home, &name, 1, &other, &say()).await.unwrap_err();
         assert!(matches!(error, ServerError::Different { .. }), "{error}");
     }
-    for container in ["cgroup", "lxc"] {
+    for container in ["cgroup", "lxc", "runc"] {
         let name = format!("redis@{container}");
         let running = servers::running(&place.home, &name).unwrap().expect("the other was started");
         let pids = running.pids();
+        if container == "runc" {
+            // Its monitor leaves the container behind.
+            assert!(running.nodes[0].1.signal(Signal::KILL));
+        }
         servers::wipe(&place.home, &name, Logs::Remove, &say()).await.unwrap();
         assert!(pids.iter().all(|pid| servers::Process::of(*pid).is_none_or(|p| !p.alive())));
         assert_eq!(servers::running(&place.home, &name).unwrap(), None);

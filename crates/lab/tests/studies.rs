@@ -117,7 +117,7 @@ fn containers() {
         );
         return;
     }
-    study("containers", "redis@host,redis@lxc", &|_, _| true);
+    study("containers", "redis@host,redis@lxc,redis@runc", &|_, _| true);
 }
 
 /// The servers of a finished run are removed with their data: a repeated trial needs both.

@@ -1,7 +1,7 @@
-//! Starts a server under limits: in a control group of the host, or in an LXC container.
+//! Starts a server under limits: in a control group of the host, or in a container of LXC or runc.
 //!
 //! The options are those of every server ([`OPTIONS`]). A control group only limits; a container
-//! has limits by the same control groups and namespaces besides. Both keep the network of the host,
+//! has limits by the same control groups and namespaces besides. All keep the network of the host,
 //! so a server has the same addresses everywhere.
 //!
 //! Left out on purpose: containers with images or networks of their own, and users without root:
@@ -9,6 +9,8 @@
 
 mod cgroup;
 mod lxc;
+mod root;
+mod runc;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ pub const OPTIONS: &[Known] = &[
     Known {
         name: "container",
         default: "none",
-        help: "where it runs: none, cgroup (under limits on the host), or lxc (in a container)",
+        help: "where it runs: none, cgroup (under limits on the host), lxc or runc (in a container)",
     },
     Known { name: "cpus", default: "", help: "limit of processor time, in processors, as 1.5" },
     Known { name: "cores", default: "", help: "the processors that it may use, as 0-1,3" },
@@ -48,6 +50,8 @@ enum Container {
     Cgroup,
     /// A container of LXC.
     Lxc,
+    /// A container of runc.
+    Runc,
 }
 
 /// The limits of one node. A limit that is not given is not set.
@@ -93,9 +97,10 @@ impl Settings {
         let (common, own) =
             given.clone().into_iter().partition(|(name, _): &(String, String)| is_common(name));
         let options = Options::read(store, OPTIONS, &common)?;
-        let container = match options.choice("container", &["none", "cgroup", "lxc"])? {
+        let container = match options.choice("container", &["none", "cgroup", "lxc", "runc"])? {
             "cgroup" => Some(Container::Cgroup),
             "lxc" => Some(Container::Lxc),
+            "runc" => Some(Container::Runc),
             _ => None,
         };
         let set = |name: &str| Some(options.text(name)).filter(|text| !text.is_empty());
@@ -109,7 +114,7 @@ impl Settings {
             memory_bytes: set("memory").map(|text| memory(&options, text)).transpose()?,
         };
         if container.is_none() && limits != Limits::default() {
-            let reason = "a limit needs container = cgroup or container = lxc";
+            let reason = "a limit needs container = cgroup, lxc or runc";
             return Err(options.wrong("container", reason));
         }
         let shown = OPTIONS.iter().filter(|_| container.is_some());
@@ -119,11 +124,14 @@ impl Settings {
 
     /// Installs the software that the container needs. Fast if it is installed already.
     pub fn install(&self, site: &Site, say: &Say) -> Result<(), ServerError> {
-        match self.container {
-            Some(Container::Lxc) if debian::program(lxc::PROGRAM).is_none() => {
-                debian::install(site, &["lxc"], say)
-            }
-            _ => Ok(()),
+        let (program, package) = match self.container {
+            Some(Container::Lxc) => (lxc::PROGRAM, "lxc"),
+            Some(Container::Runc) => (runc::PROGRAM, "runc"),
+            Some(Container::Cgroup) | None => return Ok(()),
+        };
+        match debian::program(program) {
+            Some(_) => Ok(()),
+            None => debian::install(site, &[package], say),
         }
     }
 
@@ -141,7 +149,7 @@ impl Settings {
         });
         for path in outside.chain(program) {
             let is_there = shared.iter().any(|(known, _)| path.starts_with(known));
-            if !is_there && path.is_absolute() && !lxc::is_of_system(path) {
+            if !is_there && path.is_absolute() && !root::is_of_system(path) {
                 shared.push((path.to_owned(), false));
             }
         }
@@ -154,13 +162,19 @@ impl Settings {
 }
 
 impl Isolation {
-    /// Makes the control group or the files of the container. Returns the words that stand before
-    /// the command of `launch`, the first of which starts everything.
-    pub(super) fn prepare(&self, launch: &Launch) -> Result<Vec<String>, ServerError> {
-        match self.container {
-            Container::Cgroup => cgroup::prepare(&self.name, &self.limits),
-            Container::Lxc => lxc::prepare(self, launch),
-        }
+    /// Makes the control group or the files of the container for `command`, which starts `launch`.
+    /// Returns the command that starts it there.
+    pub(super) fn prepare(
+        &self,
+        launch: &Launch,
+        command: Vec<String>,
+    ) -> Result<Vec<String>, ServerError> {
+        let before = match self.container {
+            Container::Cgroup => cgroup::prepare(&self.name, &self.limits)?,
+            Container::Lxc => lxc::prepare(self, launch)?,
+            Container::Runc => return runc::prepare(self, launch, &command),
+        };
+        Ok(before.into_iter().chain(command).collect())
     }
 
     /// Removes what [`Isolation::prepare`] made, after the process has ended. What cannot be
@@ -169,6 +183,7 @@ impl Isolation {
         match self.container {
             Container::Cgroup => cgroup::release(&self.name),
             Container::Lxc => lxc::release(self),
+            Container::Runc => runc::release(self),
         }
     }
 }
@@ -234,7 +249,7 @@ mod tests {
     fn wrong_limits_are_refused() {
         for (given, said) in [
             (&[("cpus", "1")][..], "needs container = cgroup"),
-            (&[("container", "docker")], "one of: none, cgroup, lxc"),
+            (&[("container", "docker")], "one of: none, cgroup, lxc, runc"),
             (&[("container", "lxc"), ("cpus", "none")], "a number from 0.01"),
             (&[("container", "lxc"), ("cpus", "NaN")], "a number from 0.01"),
             (&[("container", "lxc"), ("cores", "0-1,")], "numbers of processors"),

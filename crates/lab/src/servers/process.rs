@@ -1,7 +1,6 @@
 //! Processes of servers: started in a session of their own, identified by their start time, and
 //! signalled only if that matches.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -122,12 +121,11 @@ impl Launch {
         let output = File::options().create(true).append(true).open(log).map_err(io(log))?;
         let errors = output.try_clone().map_err(io(log))?;
         let prefix = self.prefix(data)?;
-        let isolation = self.isolation.as_ref().map(|isolation| isolation.prepare(self));
-        let isolation = isolation.transpose()?.unwrap_or_default();
-        let isolation = isolation.iter().map(String::as_str);
-        let words = std::iter::once("setsid").chain(isolation).chain(prefix);
-        let words: Vec<&OsStr> = words.map(OsStr::new).collect();
-        let mut command = self.command(&words);
+        let words = match &self.isolation {
+            Some(isolation) => isolation.prepare(self, self.words(&prefix))?,
+            None => self.words(&prefix),
+        };
+        let mut command = self.command("setsid", &words);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         // `setsid`, `unshare` and `setpriv` each exec the given program, and so does the shell that
         // enters a control group: the id stays the same. That of a container is its monitor's,
@@ -149,8 +147,9 @@ impl Launch {
         let output = File::create(log).map_err(io(log))?;
         let errors = output.try_clone().map_err(io(log))?;
         let prefix = self.prefix(data)?;
-        let words: Vec<&OsStr> = prefix.iter().map(OsStr::new).collect();
-        let mut command = self.command(&words);
+        let words = self.words(&prefix);
+        let (first, rest) = words.split_first().expect("the program at least");
+        let mut command = self.command(first, rest);
         let status = command.stdin(Stdio::null()).stdout(output).stderr(errors).status();
         match status.map_err(io(&self.program))?.success() {
             true => Ok(()),
@@ -162,16 +161,16 @@ impl Launch {
         }
     }
 
-    fn command(&self, prefix: &[&OsStr]) -> Command {
-        let mut command = match prefix {
-            [] => Command::new(&self.program),
-            [first, rest @ ..] => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(&self.program);
-                command
-            }
-        };
-        command.args(&self.arguments).envs(self.environment.iter().map(|(k, v)| (k, v)));
+    /// `prefix`, the program and its arguments.
+    fn words(&self, prefix: &[&str]) -> Vec<String> {
+        let prefix = prefix.iter().map(|word| (*word).to_owned());
+        let program = [self.program.display().to_string()];
+        prefix.chain(program).chain(self.arguments.iter().cloned()).collect()
+    }
+
+    fn command(&self, first: &str, rest: &[String]) -> Command {
+        let mut command = Command::new(first);
+        command.args(rest).envs(self.environment.iter().map(|(k, v)| (k, v)));
         command
     }
 

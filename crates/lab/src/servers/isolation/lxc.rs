@@ -1,71 +1,32 @@
-//! A container of LXC without an image: its root is made of the host's own directories, read-only,
-//! so that the same software runs inside and outside.
+//! A container of LXC.
 //!
 //! `lxc-execute` stays in the foreground, passes signals on, and ends with the server; if it is
 //! killed, the kernel kills the container. The container has namespaces of its own for processes,
 //! mounts, names and messages; the network is the host's. Source: lxc.container.conf(5).
 
 use std::fmt::Write;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::{Isolation, Launch, ServerError, cgroup};
+use super::{Isolation, Launch, ServerError, cgroup, root};
 use crate::servers::io;
 
 /// The program that runs a container in the foreground.
 pub(super) const PROGRAM: &str = "lxc-execute";
 
-/// Directories of the host with the software of the system.
-const SYSTEM: [&str; 3] = ["usr", "etc", "opt"];
-
-/// Empty directories that are mount points or expected by programs.
-const EMPTY: [&str; 8] = ["proc", "sys", "dev", "tmp", "var", "root", "run", "home"];
-
-/// Links of a merged /usr, or directories of their own on other systems.
-const LINKS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-
-/// Whether a container sees this directory of the host anyway.
-pub(super) fn is_of_system(path: &Path) -> bool {
-    let mut names = path.components().skip(1);
-    let first = names.next().and_then(|name| name.as_os_str().to_str());
-    first.is_none_or(|name| SYSTEM.contains(&name) || LINKS.contains(&name))
-}
-
 /// Makes the root and the configuration of the container; the result is the beginning of the
 /// command that runs in it.
 pub(super) fn prepare(isolation: &Isolation, launch: &Launch) -> Result<Vec<String>, ServerError> {
-    let root = root(isolation);
-    let directories = SYSTEM.iter().chain(&EMPTY).map(|name| root.join(name));
-    for directory in directories.chain([containers(isolation)]) {
-        std::fs::create_dir_all(&directory).map_err(io(&directory))?;
-    }
-    let mut mounted = Vec::new();
-    for name in LINKS {
-        let (path, inside) = (Path::new("/").join(name), root.join(name));
-        match std::fs::read_link(&path) {
-            Ok(target) => match symlink(&target, &inside) {
-                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-                    return Err(io(&inside)(e));
-                }
-                _ => {}
-            },
-            Err(_) if path.is_dir() => {
-                std::fs::create_dir_all(&inside).map_err(io(&inside))?;
-                mounted.push(name);
-            }
-            Err(_) => {}
-        }
-    }
-    mounted.extend(SYSTEM.iter().filter(|name| Path::new("/").join(name).is_dir()));
-    // Software of the system is not in the directory of the store, which then is missing.
-    let shared: Vec<_> = isolation.shared.iter().filter(|(path, _)| path.is_dir()).collect();
+    let mounted = root::make(isolation)?;
+    let state = containers(isolation);
+    std::fs::create_dir_all(&state).map_err(io(&state))?;
+    let shared = root::shared(isolation);
     let path = isolation.directory.join("config");
     let text = configuration(isolation, launch, (&mounted, &shared), cgroup::has_version_2());
     std::fs::write(&path, text).map_err(io(&path))?;
     let words = [
         PROGRAM.to_owned(),
         "-P".to_owned(),
-        containers(isolation).display().to_string(),
+        state.display().to_string(),
         "-n".to_owned(),
         isolation.name.clone(),
         "-f".to_owned(),
@@ -78,10 +39,6 @@ pub(super) fn prepare(isolation: &Isolation, launch: &Launch) -> Result<Vec<Stri
 /// Removes the files of the container. Its mounts went with its namespace.
 pub(super) fn release(isolation: &Isolation) {
     let _ = std::fs::remove_dir_all(&isolation.directory);
-}
-
-fn root(isolation: &Isolation) -> PathBuf {
-    isolation.directory.join("root")
 }
 
 /// Where LXC keeps what it knows of the container.
@@ -103,7 +60,7 @@ fn configuration(
          lxc.mount.auto = proc:mixed sys:ro\n\
          lxc.mount.entry = tmpfs tmp tmpfs nosuid,nodev,size=512m 0 0\n\
          lxc.mount.entry = tmpfs dev/shm tmpfs nosuid,nodev,create=dir 0 0\n",
-        root(isolation).display()
+        root::of(isolation).display()
     );
     let mut line = |name: &str, value: &str| {
         writeln!(text, "{name} = {value}").expect("a string takes all");
@@ -175,19 +132,5 @@ mod tests {
         let text = configuration(&isolation, &launch, (&["usr"], &shared), true);
         assert!(text.contains("lxc.cgroup2.cpu.max = 50000 100000\n"), "{text}");
         assert!(text.contains("lxc.cgroup2.memory.max = 1048576\n"), "{text}");
-    }
-
-    #[test]
-    fn software_of_the_system_is_inside_anyway() {
-        for (path, inside) in [
-            ("/usr/lib/jvm/java", true),
-            ("/lib/x", true),
-            ("/opt/store", true),
-            ("/", true),
-            ("/home/me/bin", false),
-            ("/usrlocal", false),
-        ] {
-            assert_eq!(is_of_system(Path::new(path)), inside, "{path}");
-        }
     }
 }
