@@ -67,8 +67,8 @@ pub(super) fn release(isolation: &Isolation) {
     let _ = std::fs::remove_dir_all(&isolation.directory);
 }
 
-/// Ends the container and its control group. Fails, which does not matter, where `runc run` ended by
-/// itself and has deleted it.
+/// Ends the container and its control group. Fails, which does not matter, where `runc run` ended
+/// by itself and has deleted it.
 fn delete(isolation: &Isolation) {
     let words = runtime(isolation);
     let mut command = Command::new(&words[0]);
@@ -148,8 +148,8 @@ fn configuration(
     })
 }
 
-/// Those of [`CAPABILITIES`] that a process with this `/proc/PID/status` has: it can give no others,
-/// and a machine may keep some from root.
+/// Those of [`CAPABILITIES`] that a process with this `/proc/PID/status` has: it can give no
+/// others, and a machine may keep some from root.
 fn capabilities(status: &str) -> Vec<&'static str> {
     let mask = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
     let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or_default();
