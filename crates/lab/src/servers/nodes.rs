@@ -70,8 +70,12 @@ fn begin(server: &dyn Server, site: &Site, node: &Node) -> Result<Process, Serve
     let path = site.record_of(&node.name);
     let text = serde_json::to_string_pretty(&record).expect("a record is JSON");
     if let Err(error) = home::write_whole(&path, &text) {
-        // Without its record no later command could stop it.
+        // Without its record no later command could stop it, nor the container that a killed
+        // monitor may leave behind.
         process.signal(Signal::KILL);
+        if let Some(isolation) = &node.launch.isolation {
+            isolation.release();
+        }
         return Err(error);
     }
     Ok(process)

@@ -1,7 +1,7 @@
 //! A container of runc, the runtime of Docker.
 //!
 //! `runc run` stays in the foreground, passes signals on, and ends with the server. If it is
-//! killed, the container goes on until [`release`] deletes it. The container has namespaces of its
+//! killed, the container runs until [`release`] deletes it. The container has namespaces of its
 //! own for processes, mounts, names and messages; the network is the host's. It has no filter of
 //! system calls, as the container of LXC has none. Source: the runtime specification of the Open
 //! Container Initiative, 1.0.2.
