@@ -203,6 +203,52 @@ fn copied_blocks_are_the_lines_and_counts_of_their_sources() {
     }
 }
 
+#[test]
+fn a_block_that_is_copied_alone_is_counted_like_its_lines() {
+    let line = |i: usize| {
+        format!(
+            "<{}>Oct 11 22:14:{:02} host{} app{}: message {i}",
+            i % 90,
+            i / 40 % 60,
+            i % 3,
+            i % 5
+        )
+    };
+    let lines = |from: usize, to: usize| -> Vec<Vec<u8>> {
+        (from..to).map(|i| line(i).into_bytes()).collect()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(Clustering::Application, 2_000, 20_000);
+    let from = path(&dir, "from.sealed");
+    seal(&from, &parse(&[lines(0, 900), lines(900, 2_400)]), options);
+    let file = SealedFile::open(&RealDisk, &from).unwrap();
+    let to = path(&dir, "to.sealed");
+    let mut writer = SealedWriter::create(&RealDisk, &to, &HEADER, &[5, 6], options).unwrap();
+    // Of every third block, every second line goes.
+    let mut expected = Vec::new();
+    for (place, entry) in file.footer().blocks.iter().enumerate() {
+        let stored = file.stored_block(place).unwrap();
+        let batch = Arc::new(file.block_of(place, &stored).unwrap());
+        let stays = |row: &Row<'_>| place % 3 != 1 || row.index() % 2 == 0;
+        expected.extend(batch.rows().filter(stays).map(|row| describe(&batch, &row)));
+        if place % 3 == 1 {
+            writer.push(batch, Some(&stays)).unwrap();
+        } else {
+            writer.count_block(&batch);
+            writer.copy_block(entry, &stored).unwrap();
+        }
+    }
+    let footer = writer.finish().unwrap();
+    expected.sort();
+    let blocks = blocks_of(&to);
+    assert!(rows_of(&blocks) == expected);
+    assert_eq!(footer.blocks.len(), file.footer().blocks.len());
+    let blocks: Vec<Arc<Batch>> = blocks.into_iter().map(Arc::new).collect();
+    let whole = seal(&path(&dir, "whole.sealed"), &blocks, options);
+    assert_eq!(footer.rollups.len(), ROLLUP_FIELDS.len());
+    assert_eq!((footer.rollups, footer.pairs), (whole.rollups, whole.pairs));
+}
+
 /// Checks that columns and records agree for each row.
 fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
     let read = |number| file.chunk(index, number).map(Arc::new);

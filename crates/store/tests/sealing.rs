@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_all, work};
 use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Batch, Frame, LineId};
+use segment::sealed::SealedFile;
 use store::{
     DeletionState, LineFilter, RetentionRule, SegmentState, Step, Store, StoreCallbacks,
     StoreConfig, Unit,
@@ -585,6 +586,30 @@ fn lines_are_deleted_by_filter_wherever_they_are_and_across_restarts() {
     bench.restart(true);
     assert_eq!(work(&bench.store, &bench.host), 0);
     assert_eq!(bench.store.stats().lines, 2_100 - 11 + 100);
+}
+
+#[test]
+fn a_deletion_leaves_blocks_as_they_are_of_which_no_line_goes() {
+    let bench = Bench::new(|config| config.segment_bytes_max = 64 << 20);
+    bench.segment(60_000);
+    work(&bench.store, &bench.host);
+    let blocks = |bench: &Bench| -> Vec<Vec<u8>> {
+        let sealed = bench.files().into_iter().find(|name| name.ends_with(".sealed")).unwrap();
+        let path = Path::new("/data/segments").join(sealed);
+        let file = SealedFile::open(&bench.disk, &path).unwrap();
+        (0..file.footer().blocks.len()).map(|place| file.stored_block(place).unwrap()).collect()
+    };
+    let before = blocks(&bench);
+    assert!(before.len() > 2, "{} blocks", before.len());
+    let kept = lines(&bench.store, &bench.host);
+    bench.store.delete_lines("1-7.").unwrap();
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.store.deletions()[0].0.lines, 1);
+    let after = blocks(&bench);
+    assert_eq!(after.len(), before.len());
+    let changed = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+    assert_eq!(changed, 1, "of {} blocks", before.len());
+    assert_eq!(lines(&bench.store, &bench.host).len(), kept.len() - 1);
 }
 
 #[test]

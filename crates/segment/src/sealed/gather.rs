@@ -62,20 +62,14 @@ impl Pending {
         let mut keys = Keys::new(&batch, clustering);
         let mut rows_of_stems = vec![0; batch.stems()];
         let index = self.batches.len() as u32;
-        // A run of consecutive lines with the same second and values: second, values, count.
-        let mut run = (0, ValueNumbers::default(), 0);
+        let mut run = Run::default();
         for row in batch.rows() {
             if keep.is_some_and(|keep| !keep(&row)) {
                 continue;
             }
             rows_of_stems[usize::from(row.stem().0)] += 1;
             let key = keys.of(&row, counter);
-            let second = row.time_ns().div_euclid(SECOND_NS);
-            if (second, key.counted) != (run.0, run.1) {
-                counter.add(run.0, run.2, &run.1);
-                run = (second, key.counted, 0);
-            }
-            run.2 += u32::from(key.number != INTERNAL);
+            run.take(&row, key, counter);
             let displaced = row.time_ns().abs_diff(row.received_ns()) > DISPLACED_NS;
             let group = &mut key.groups[usize::from(displaced)];
             if *group == UNKNOWN {
@@ -87,7 +81,7 @@ impl Pending {
             group.bytes += bytes;
             self.bytes += bytes;
         }
-        counter.add(run.0, run.2, &run.1);
+        run.end(counter);
         let rows: u32 = rows_of_stems.iter().sum();
         if rows > 0 {
             self.rows += rows as usize;
@@ -135,6 +129,40 @@ impl Pending {
             group.rows.sort_by_cached_key(time_ns);
         }
         groups
+    }
+}
+
+/// Counts the rows of a batch that is not to be written.
+pub(crate) fn count(batch: &Batch, counter: &mut Counter) {
+    let mut keys = Keys::new(batch, Clustering::Arrival);
+    let mut run = Run::default();
+    for row in batch.rows() {
+        run.take(&row, keys.of(&row, counter), counter);
+    }
+    run.end(counter);
+}
+
+/// Consecutive lines with the same second and values, which are counted together.
+#[derive(Default)]
+struct Run {
+    second: i64,
+    values: ValueNumbers,
+    lines: u32,
+}
+
+impl Run {
+    #[inline]
+    fn take(&mut self, row: &Row<'_>, key: &Key<'_>, counter: &mut Counter) {
+        let second = row.time_ns().div_euclid(SECOND_NS);
+        if (second, key.counted) != (self.second, self.values) {
+            self.end(counter);
+            *self = Run { second, values: key.counted, lines: 0 };
+        }
+        self.lines += u32::from(key.number != INTERNAL);
+    }
+
+    fn end(&self, counter: &mut Counter) {
+        counter.add(self.second, self.lines, &self.values);
     }
 }
 

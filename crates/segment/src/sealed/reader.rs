@@ -102,8 +102,19 @@ impl SealedFile {
     /// Errors: the block cannot be read or is damaged; the text gives file and offset.
     pub fn read_block(&self, block: usize) -> Result<Batch, SegmentError> {
         let entry = &self.footer.blocks[block];
-        let chunks = self.read_chunks(entry)?;
-        restore(&chunks, entry.lines as usize, self.footer.form())
+        self.restored(entry, &self.read_chunks(entry)?)
+    }
+
+    /// The records of block number `place` in its [stored bytes](Self::stored_block).
+    ///
+    /// Errors: the block is damaged; the text gives file and offset.
+    pub fn block_of(&self, place: usize, stored: &[u8]) -> Result<Batch, SegmentError> {
+        let entry = &self.footer.blocks[place];
+        self.restored(entry, &self.open_chunks(entry, stored)?)
+    }
+
+    fn restored(&self, entry: &BlockEntry, chunks: &[Vec<u8>]) -> Result<Batch, SegmentError> {
+        restore(chunks, entry.lines as usize, self.footer.form())
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
@@ -291,6 +302,11 @@ impl SealedFile {
     /// All chunks of a block, verified and decompressed.
     fn read_chunks(&self, entry: &BlockEntry) -> Result<Vec<Vec<u8>>, SegmentError> {
         let stored = read_exact(&*self.blob, &self.path, entry.offset, entry.chunk_bytes_disk())?;
+        self.open_chunks(entry, &stored)
+    }
+
+    /// The chunks of a block, verified and decompressed, of the bytes with which it begins.
+    fn open_chunks(&self, entry: &BlockEntry, stored: &[u8]) -> Result<Vec<Vec<u8>>, SegmentError> {
         let mut from = 0;
         let mut chunks = Vec::with_capacity(entry.chunks.len());
         let mut decompressor = Decompressor::default();

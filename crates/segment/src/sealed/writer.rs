@@ -18,7 +18,7 @@ use super::footer::{
     BlockEntry, Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed,
 };
 use super::form::Form;
-use super::gather::{Group, Pending};
+use super::gather::{Group, Pending, count};
 use super::layout::{BatchShapes, Layouts};
 use super::restore::restore;
 use super::rollup::Counter;
@@ -91,8 +91,7 @@ impl SealedWriter {
         batch: Arc<Batch>,
         keep: Option<&dyn Fn(&Row<'_>) -> bool>,
     ) -> Result<(), SegmentError> {
-        let marks = batch.origins().iter().filter_map(|origin| origin.hints.summarised_through);
-        self.footer.summarised_through = self.footer.summarised_through.max(marks.max());
+        self.note_marks(&batch);
         self.pending.take(batch, keep, self.options.clustering, &mut self.counter);
         if self.pending.bytes >= self.options.chunk_bytes || self.pending.rows >= CHUNK_ROWS_MAX {
             self.write_chunk()?;
@@ -106,6 +105,11 @@ impl SealedWriter {
         footer.version == SEALED_VERSION && footer.header.node == self.footer.header.node
     }
 
+    fn note_marks(&mut self, batch: &Batch) {
+        let marks = batch.origins().iter().filter_map(|origin| origin.hints.summarised_through);
+        self.footer.summarised_through = self.footer.summarised_through.max(marks.max());
+    }
+
     /// Counts the lines of a file whose blocks are all [copied](Self::copy_block). The counts of
     /// the new file tell no shorter intervals of time apart than those of its sources.
     pub fn count_copied(&mut self, footer: &Footer) {
@@ -114,6 +118,13 @@ impl SealedWriter {
         if footer.lines() > footer.lines_internal() {
             self.counter.add_counted(footer.rollups.iter().chain(&footer.pairs));
         }
+    }
+
+    /// Counts the lines of a block that is [copied](Self::copy_block) while others of its file are
+    /// not.
+    pub fn count_block(&mut self, batch: &Batch) {
+        self.note_marks(batch);
+        count(batch, &mut self.counter);
     }
 
     /// Adds a block of a file that [can be copied](Self::can_copy), as

@@ -95,6 +95,8 @@ enum Source {
     Sealed(Arc<SealedSegment>, Arc<SealedFile>),
     /// A sealed segment whose blocks are copied as they are.
     Copied(Arc<SealedSegment>, Arc<SealedFile>),
+    /// A sealed segment whose blocks are copied as they are, except for those of which lines go.
+    Sifted(Arc<SealedSegment>, Arc<SealedFile>),
 }
 
 /// What a step read of a unit.
@@ -103,13 +105,15 @@ enum Unit {
     Rows(Arc<Batch>),
     /// A block as stored in its file.
     Block(Vec<u8>),
+    /// A block as stored in its file, and its records.
+    Sifted(Vec<u8>, Arc<Batch>),
 }
 
 impl Source {
     fn segment(&self) -> AnySegment {
         match self {
             Source::Hot(hot) => AnySegment::Hot(hot.clone()),
-            Source::Sealed(sealed, _) | Source::Copied(sealed, _) => {
+            Source::Sealed(sealed, _) | Source::Copied(sealed, _) | Source::Sifted(sealed, _) => {
                 AnySegment::Sealed(sealed.clone())
             }
         }
@@ -119,7 +123,9 @@ impl Source {
     fn units(&self) -> Option<usize> {
         match self {
             Source::Hot(hot) => hot.is_rolled().then(|| read(&hot.index).frames.len()),
-            Source::Sealed(_, file) | Source::Copied(_, file) => Some(file.footer().blocks.len()),
+            Source::Sealed(_, file) | Source::Copied(_, file) | Source::Sifted(_, file) => {
+                Some(file.footer().blocks.len())
+            }
         }
     }
 
@@ -127,7 +133,7 @@ impl Source {
     /// those frames are readable that are parsed, or that the parse stage has given up.
     fn readable(&self, from: usize, count: usize, settled: Position) -> Vec<u64> {
         match self {
-            Source::Sealed(_, file) | Source::Copied(_, file) => {
+            Source::Sealed(_, file) | Source::Copied(_, file) | Source::Sifted(_, file) => {
                 let blocks = file.footer().blocks.iter().skip(from).take(count);
                 blocks.map(|block| block.bytes_raw).collect()
             }
@@ -252,20 +258,26 @@ impl Rewrite {
         Ok(rewrite)
     }
 
-    /// Makes a merge copy the blocks of a source where the result is the same as writing its lines
-    /// again: no line is deleted, and the source has so many bytes of lines that its blocks are of
-    /// full size.
+    /// Makes a merge and a deletion copy the blocks of which no line is deleted. A merge does so
+    /// where the result is the same as writing the lines again: the source has so many bytes of
+    /// lines, at least `bytes_min`, that its blocks are of full size.
     fn copy_where_possible(&mut self, writer: &SealedWriter, bytes_min: u64) {
-        if self.purpose != Purpose::Merge {
-            return;
-        }
+        let bytes_min = match self.purpose {
+            Purpose::Merge => bytes_min,
+            Purpose::Prune => 0,
+            Purpose::Seal | Purpose::Trail | Purpose::Reencode => return,
+        };
         for source in &mut self.sources {
             if let Source::Sealed(sealed, file) = source
                 && sealed.bytes_raw >= bytes_min
                 && writer.can_copy(file.footer())
-                && !file.footer().time_ns().is_some_and(|range| self.pruning.may_name(range))
             {
-                *source = Source::Copied(sealed.clone(), file.clone());
+                let range = file.footer().time_ns();
+                let (sealed, file) = (sealed.clone(), file.clone());
+                *source = match range.is_some_and(|range| self.pruning.may_name(range)) {
+                    true => Source::Sifted(sealed, file),
+                    false => Source::Copied(sealed, file),
+                };
             }
         }
     }
@@ -294,6 +306,7 @@ impl Rewrite {
             match unit {
                 Unit::Rows(batch) => self.push(batch)?,
                 Unit::Block(stored) => self.copy(source, place, &stored)?,
+                Unit::Sifted(stored, batch) => self.sift(source, place, &stored, batch)?,
             }
         }
         if self.purpose == Purpose::Trail {
@@ -352,6 +365,13 @@ impl Rewrite {
                 let bytes = file.footer().blocks[place].bytes_disk();
                 file.stored_block(place).map(|stored| (Unit::Block(stored), bytes))
             }
+            Source::Sifted(_, file) => {
+                let bytes = file.footer().blocks[place].bytes_disk();
+                file.stored_block(place).and_then(|stored| {
+                    let batch = file.block_of(place, &stored)?;
+                    Ok((Unit::Sifted(stored, Arc::new(batch)), bytes))
+                })
+            }
         };
         // Retention may have removed the file just now, which is no fault.
         loaded.map_err(|error| match segment.may_be_gone() {
@@ -374,12 +394,46 @@ impl Rewrite {
         writer.copy_block(entry, stored).map_err(target)
     }
 
+    /// Adds a block of a source that is sifted: as it is, or without the lines that are deleted.
+    fn sift(
+        &mut self,
+        source: usize,
+        place: usize,
+        stored: &[u8],
+        batch: Arc<Batch>,
+    ) -> Result<(), RewriteError> {
+        let goes = self.going(&batch);
+        let Source::Sifted(_, file) = &self.sources[source] else {
+            unreachable!("only blocks of sifted sources are read in both forms")
+        };
+        if goes.is_some() {
+            return self.push_kept(batch, goes);
+        }
+        self.lines_kept += batch.len() as u64;
+        let writer = self.writer.as_mut().expect("not finished");
+        writer.count_block(&batch);
+        writer.copy_block(&file.footer().blocks[place], stored).map_err(target)
+    }
+
     /// Writes a unit, without the lines that are deleted.
     fn push(&mut self, batch: Arc<Batch>) -> Result<(), RewriteError> {
-        let mut goes = None;
-        if self.pruning.may_name(batch.time_range_ns()) {
-            goes = self.pruning.select(&batch, &mut Findings::default());
+        let goes = self.going(&batch);
+        self.push_kept(batch, goes)
+    }
+
+    /// Returns for each row whether it is deleted; None when no row is.
+    fn going(&mut self, batch: &Arc<Batch>) -> Option<Vec<bool>> {
+        match self.pruning.may_name(batch.time_range_ns()) {
+            true => self.pruning.select(batch, &mut Findings::default()),
+            false => None,
         }
+    }
+
+    fn push_kept(
+        &mut self,
+        batch: Arc<Batch>,
+        goes: Option<Vec<bool>>,
+    ) -> Result<(), RewriteError> {
         let gone = goes.iter().flatten().filter(|goes| **goes).count();
         self.lines_kept += (batch.len() - gone) as u64;
         let writer = self.writer.as_mut().expect("not finished");
@@ -504,9 +558,9 @@ impl Rewrite {
         for source in &self.sources {
             match source {
                 Source::Hot(hot) => drop(core.segments.open_hot(hot)),
-                Source::Sealed(sealed, file) | Source::Copied(sealed, file) => {
-                    sealed.keep_open(file.clone());
-                }
+                Source::Sealed(sealed, file)
+                | Source::Copied(sealed, file)
+                | Source::Sifted(sealed, file) => sealed.keep_open(file.clone()),
             }
         }
         let segment = segment.map(|(segment, _)| segment);
