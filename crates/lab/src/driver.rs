@@ -12,6 +12,7 @@ pub(crate) mod logsql;
 pub(crate) mod ring;
 pub mod search;
 pub(crate) mod sender;
+pub(crate) mod sharded;
 pub mod stream;
 
 use std::collections::BTreeMap;

@@ -22,10 +22,11 @@ use reqwest::Method;
 use self::statements::Statements;
 use crate::driver::http::Http;
 use crate::driver::ring::Ring;
-use crate::driver::search::{self, Search, Wanted};
+use crate::driver::search::{Search, Wanted};
+use crate::driver::sharded::{Shard, Sharded};
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, within,
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
+    StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -155,12 +156,18 @@ impl Driver for ClickHouse {
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
         let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
-        let (store, ring, schema) = (self.store.clone(), self.ring.clone(), schema.clone());
-        let statements = Statements::new(&schema);
+        let (schema, statements) = (Arc::new(schema.clone()), Arc::new(Statements::new(schema)));
         try_join_all(nodes.iter().map(|node| ask(node, statements.nothing()))).await?;
         let years = try_join_all(nodes.iter().map(year)).await?;
-        let has_tokens = years.iter().all(|year| *year >= TOKENS_RELEASE);
-        Ok(Box::new(Connection { store, ring, nodes, schema, statements, has_tokens }))
+        let node = |(http, year): (Http, u32)| Node {
+            store: self.store.clone(),
+            http,
+            schema: schema.clone(),
+            statements: statements.clone(),
+            has_tokens: year >= TOKENS_RELEASE,
+        };
+        let nodes = nodes.into_iter().zip(years).map(node).collect();
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, &schema, nodes)))
     }
 }
 
@@ -221,92 +228,57 @@ fn refusal(status: u16, body: &[u8]) -> String {
     }
 }
 
-struct Connection {
+/// One of the servers of a session.
+struct Node {
     store: String,
-    ring: Arc<Ring>,
-    nodes: Vec<Http>,
-    schema: Schema,
-    statements: Statements,
-    /// Whether the servers search for words by themselves.
+    http: Http,
+    schema: Arc<Schema>,
+    statements: Arc<Statements>,
+    /// Whether the server searches for words by itself.
     has_tokens: bool,
 }
 
 #[async_trait]
-impl Session for Connection {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => {
-                self.insert(self.node(&row.key), &[row]).await?;
-                Ok(Answer::Done)
-            }
-            Operation::InsertMany(rows) => {
-                let split = self.ring.split(rows);
-                let nodes = self.nodes.iter().zip(&split);
-                try_join_all(nodes.map(|(node, rows)| self.insert(node, rows))).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Read { key } => {
-                let rows = self.rows(self.node(key), self.statements.read(key)).await?;
-                Ok(Answer::Row(rows.into_iter().next()))
-            }
-            Operation::Scan { from, rows_max } => {
-                let query = self.statements.scan(from, *rows_max);
-                let parts = self.nodes.iter().map(|node| self.rows(node, query.clone()));
-                Ok(Answer::Rows(crate::driver::merged(try_join_all(parts).await?, *rows_max)))
-            }
-            Operation::Count { conditions } => {
-                let query = self.statements.count(conditions);
-                let counts = self.nodes.iter().map(|node| number(node, query.clone()));
-                Ok(Answer::Count(try_join_all(counts).await?.into_iter().sum()))
-            }
-            Operation::Search(search) => {
-                let query = self.statements.search(search, self.has_tokens);
-                let query = query
-                    .ok_or_else(|| self.nodes[0].refused("the table has no time".to_owned()))?;
-                let parts = self.nodes.iter().map(|node| self.search(node, search, query.clone()));
-                let parts = try_join_all(parts).await?;
-                Ok(search::merged(parts, search, self.schema.time()))
-            }
-            _ => {
-                let (store, ability) = (self.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
-        }
-    }
-}
-
-impl Connection {
-    fn node(&self, key: &Value) -> &Http {
-        &self.nodes[self.ring.shard(key)]
+impl Shard for Node {
+    fn store(&self) -> &str {
+        &self.store
     }
 
-    async fn insert(&self, node: &Http, rows: &[&Row]) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        ask(node, self.statements.insert(rows)).await.map(|_| ())
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
+        ask(&self.http, self.statements.insert(rows)).await.map(|_| ())
     }
 
-    async fn search(
-        &self,
-        node: &Http,
-        search: &Search,
-        query: String,
-    ) -> Result<Answer, StoreError> {
+    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(self.statements.read(key)).await?.into_iter().next())
+    }
+
+    async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
+        self.rows(self.statements.scan(from, rows_max)).await
+    }
+
+    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
+        number(&self.http, self.statements.count(conditions)).await
+    }
+
+    async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
+        let query = self.statements.search(search, self.has_tokens);
+        let query = query.ok_or_else(|| self.http.refused("the table has no time".to_owned()))?;
         let kind = match search.wanted {
-            Wanted::Count => return number(node, query).await.map(Answer::Count),
-            Wanted::Latest { .. } => return self.rows(node, query).await.map(Answer::Rows),
+            Wanted::Count => return number(&self.http, query).await.map(Answer::Count),
+            Wanted::Latest { .. } => return self.rows(query).await.map(Answer::Rows),
             Wanted::CountBy { column } => self.schema.columns[column].kind,
             Wanted::CountOver { .. } => Kind::Integer,
         };
-        let bytes = ask(node, query).await?;
-        let groups = row_binary::groups(kind, &bytes).map_err(|reason| node.answer(reason))?;
+        let bytes = ask(&self.http, query).await?;
+        let groups = row_binary::groups(kind, &bytes).map_err(|reason| self.http.answer(reason))?;
         Ok(Answer::Groups(groups))
     }
+}
 
-    async fn rows(&self, node: &Http, query: String) -> Result<Vec<Row>, StoreError> {
-        let bytes = ask(node, query).await?;
-        row_binary::rows(&self.schema, &bytes).map_err(|reason| node.answer(reason))
+impl Node {
+    async fn rows(&self, query: String) -> Result<Vec<Row>, StoreError> {
+        let bytes = ask(&self.http, query).await?;
+        row_binary::rows(&self.schema, &bytes).map_err(|reason| self.http.answer(reason))
     }
 }
 

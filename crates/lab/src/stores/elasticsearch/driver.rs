@@ -182,6 +182,8 @@ impl Driver for Elasticsearch {
                 "refresh_interval": self.refresh,
                 "translog.durability": self.translog,
                 "requests.cache.enable": self.request_cache,
+                // Otherwise the size of a table is that of up to ten seconds ago.
+                "store.stats_refresh_interval": "0s",
             },
             "mappings": { "dynamic": "strict", "properties": properties(schema) },
         });

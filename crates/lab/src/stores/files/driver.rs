@@ -14,10 +14,11 @@ use tokio::net::TcpStream;
 
 use super::protocol::{Find, LINE_BYTES_MAX, Print, Reply, Request, Text};
 use crate::driver::ring::Ring;
-use crate::driver::search::{self, Match, Search, Wanted};
+use crate::driver::search::{Match, Search, Wanted};
+use crate::driver::sharded::{Shard, Sharded};
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, within,
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
+    StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -99,16 +100,16 @@ impl Driver for Files {
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
-        let connect = self.endpoints.iter().map(|endpoint| Link::new(&self.store, endpoint));
-        let links = within(&self.store, self.timeout, try_join_all(connect)).await?;
-        Ok(Box::new(Connection {
-            store: self.store.clone(),
-            timeout: self.timeout,
-            sync: self.sync,
-            ring: self.ring.clone(),
+        let schema = Arc::new(schema.clone());
+        let node = |endpoint: &String| Node {
+            link: Link::new(&self.store, endpoint),
             schema: schema.clone(),
-            links,
-        }))
+            sync: self.sync,
+        };
+        let mut nodes: Vec<Node> = self.endpoints.iter().map(node).collect();
+        let connect = try_join_all(nodes.iter_mut().map(|node| node.link.connect()));
+        within(&self.store, self.timeout, connect).await?;
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, &schema, nodes)))
     }
 }
 
@@ -117,7 +118,7 @@ impl Files {
     async fn all(&self, limit: Duration, request: &Request) -> Result<Vec<String>, StoreError> {
         let mut all = Vec::new();
         for endpoint in &self.endpoints {
-            all.push(async { Link::new(&self.store, endpoint).await?.ask(request).await });
+            all.push(async { Link::new(&self.store, endpoint).ask(request).await });
         }
         within(&self.store, limit, try_join_all(all)).await
     }
@@ -127,134 +128,113 @@ fn answer(store: &str, reason: impl ToString) -> StoreError {
     StoreError::Answer { store: store.to_owned(), reason: reason.to_string() }
 }
 
-/// A connection to a node.
+/// A connection to a node, made when it is used.
 struct Link {
     store: String,
-    stream: BufReader<TcpStream>,
+    endpoint: String,
+    stream: Option<BufReader<TcpStream>>,
 }
 
 impl Link {
-    async fn new(store: &str, endpoint: &str) -> Result<Link, StoreError> {
-        let connect = async {
-            let stream = TcpStream::connect(endpoint).await?;
-            stream.set_nodelay(true)?;
-            Ok(Link { store: store.to_owned(), stream: BufReader::new(stream) })
-        };
-        connect.await.map_err(|e: std::io::Error| StoreError::Unreachable {
-            store: store.to_owned(),
-            reason: e.to_string(),
-        })
+    fn new(store: &str, endpoint: &str) -> Link {
+        Link { store: store.to_owned(), endpoint: endpoint.to_owned(), stream: None }
+    }
+
+    async fn connect(&mut self) -> Result<&mut BufReader<TcpStream>, StoreError> {
+        match &mut self.stream {
+            Some(stream) => Ok(stream),
+            none => {
+                let connect = async {
+                    let stream = TcpStream::connect(&self.endpoint).await?;
+                    stream.set_nodelay(true)?;
+                    Ok(BufReader::new(stream))
+                };
+                Ok(none.insert(connect.await.map_err(|e| broken(&self.store, &e))?))
+            }
+        }
     }
 
     async fn ask(&mut self, request: &Request) -> Result<String, StoreError> {
-        let mut line = serde_json::to_vec(request).map_err(|e| answer(&self.store, e))?;
+        let store = self.store.clone();
+        let mut line = serde_json::to_vec(request).map_err(|e| answer(&store, e))?;
         line.push(b'\n');
+        let stream = self.connect().await?;
         let exchange = async {
-            self.stream.get_mut().write_all(&line).await?;
+            stream.get_mut().write_all(&line).await?;
             line.clear();
-            (&mut self.stream).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
+            stream.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
             match line.last() {
                 Some(b'\n') => Ok(()),
                 _ => Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
             }
         };
-        let broken = |e: std::io::Error| StoreError::Unreachable {
-            store: self.store.clone(),
-            reason: e.to_string(),
-        };
-        exchange.await.map_err(broken)?;
+        exchange.await.map_err(|e| broken(&store, &e))?;
         match serde_json::from_slice(&line) {
             Ok(Reply::Done(text)) => Ok(text),
-            Ok(Reply::Failed(reason)) => {
-                Err(StoreError::Refused { store: self.store.clone(), reason })
-            }
-            Err(error) => Err(answer(&self.store, error)),
+            Ok(Reply::Failed(reason)) => Err(StoreError::Refused { store, reason }),
+            Err(error) => Err(answer(&store, error)),
         }
     }
 }
 
-struct Connection {
-    store: String,
-    timeout: Duration,
+fn broken(store: &str, e: &std::io::Error) -> StoreError {
+    StoreError::Unreachable { store: store.to_owned(), reason: e.to_string() }
+}
+
+/// One of the nodes of a session.
+struct Node {
+    link: Link,
+    schema: Arc<Schema>,
+    /// Whether a line is acknowledged when it is on disk.
     sync: bool,
-    ring: Arc<Ring>,
-    schema: Schema,
-    links: Vec<Link>,
 }
 
 #[async_trait]
-impl Session for Connection {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        let store = self.store.clone();
-        within(&store, self.timeout, self.run(operation)).await
+impl Shard for Node {
+    fn store(&self) -> &str {
+        &self.link.store
     }
-}
 
-impl Connection {
-    async fn run(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => self.append(std::slice::from_ref(row)).await,
-            Operation::InsertMany(rows) => self.append(rows).await,
-            Operation::Read { key } => {
-                let key_text = escaped(&key.to_string());
-                let find = Find {
-                    table: self.schema.table.clone(),
-                    // An empty text is in every line.
-                    text: Some(Text::Fixed(key_text.clone())),
-                    equals: vec![(BEFORE, key_text)],
-                    range: None,
-                    print: Print::First,
-                };
-                let link = &mut self.links[self.ring.shard(key)];
-                let lines = link.ask(&Request::Find(find)).await?;
-                let row = lines.lines().next().map(|line| row(&self.schema, line)).transpose();
-                Ok(Answer::Row(row.map_err(|reason| answer(&self.store, reason))?))
-            }
-            Operation::Count { conditions } => {
-                let search = Search {
-                    text: None,
-                    equals: conditions.clone(),
-                    time: None,
-                    wanted: Wanted::Count,
-                };
-                self.search(&search).await
-            }
-            Operation::Search(search) => self.search(search).await,
-            Operation::Update { .. }
-            | Operation::Scan { .. }
-            | Operation::Delete { .. }
-            | Operation::Aggregate(_)
-            | Operation::Stream(_) => {
-                let (store, ability) = (self.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
+    fn disconnect(&mut self) {
+        self.link.stream = None;
+    }
+
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
+        let text = rows.iter().map(|row| line(row)).collect();
+        let append = Request::Append { table: self.schema.table.clone(), text, sync: self.sync };
+        self.link.ask(&append).await.map(|_| ())
+    }
+
+    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
+        let key_text = escaped(&key.to_string());
+        let find = Find {
+            table: self.schema.table.clone(),
+            // An empty text is in every line.
+            text: Some(Text::Fixed(key_text.clone())),
+            equals: vec![(BEFORE, key_text)],
+            range: None,
+            print: Print::First,
+        };
+        let lines = self.link.ask(&Request::Find(find)).await?;
+        let row = lines.lines().next().map(|line| row(&self.schema, line)).transpose();
+        row.map_err(|reason| answer(&self.link.store, reason))
+    }
+
+    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
+        let (equals, wanted) = (conditions.to_vec(), Wanted::Count);
+        match self.search(&Search { text: None, equals, time: None, wanted }).await? {
+            Answer::Count(count) => Ok(count),
+            other => Err(answer(&self.link.store, format!("a count is a number, not {other:?}"))),
         }
     }
 
-    async fn append(&mut self, rows: &[Row]) -> Result<Answer, StoreError> {
-        let split = self.ring.split(rows);
-        let append = self.links.iter_mut().zip(split).filter(|(_, rows)| !rows.is_empty());
-        let append = append.map(|(link, rows)| {
-            let text = rows.iter().map(|row| line(row)).collect();
-            let request =
-                Request::Append { table: self.schema.table.clone(), text, sync: self.sync };
-            async move { link.ask(&request).await }
-        });
-        try_join_all(append).await?;
-        Ok(Answer::Done)
-    }
-
     async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
-        let time = self.schema.time();
-        let request =
-            &Request::Find(find(&self.schema, search).ok_or_else(|| {
-                answer(&self.store, "a search by time of a table without a time")
-            })?);
-        let texts = try_join_all(self.links.iter_mut().map(|link| link.ask(request))).await?;
-        let parts = texts.iter().map(|text| found(&self.schema, search, text));
-        let parts: Result<Vec<Answer>, String> = parts.collect();
-        let parts = parts.map_err(|reason| answer(&self.store, reason))?;
-        Ok(search::merged(parts, search, time))
+        let find = find(&self.schema, search);
+        let find = find.ok_or_else(|| {
+            answer(&self.link.store, "a search by time of a table without a time")
+        })?;
+        let text = self.link.ask(&Request::Find(find)).await?;
+        found(&self.schema, search, &text).map_err(|reason| answer(&self.link.store, reason))
     }
 }
 

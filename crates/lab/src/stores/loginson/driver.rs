@@ -30,12 +30,13 @@ use crate::driver::collector::Streaming;
 use crate::driver::http::{Http, Reply, form, push_segment};
 use crate::driver::logsql::{self, Line, TimeColumn, quoted};
 use crate::driver::ring::Ring;
-use crate::driver::search::{self, Search};
+use crate::driver::search::Search;
 use crate::driver::sender::{Sender, Unit};
+use crate::driver::sharded::{Shard, Sharded};
 use crate::driver::stream::{self, Sum};
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, too_large, within,
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
+    StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
 use crate::row::{Row, Schema, Value};
@@ -209,8 +210,9 @@ impl Driver for Loginson {
             return Ok(Box::new(Streaming { store: self.store.clone(), connection }));
         }
         let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
-        let table = Table::new(&self.store, schema, &self.time);
-        Ok(Box::new(LoginsonSession { ring: self.ring.clone(), nodes, table }))
+        let table = Arc::new(Table::new(&self.store, schema, &self.time));
+        let nodes = nodes.into_iter().map(|http| Node { http, table: table.clone() }).collect();
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, schema, nodes)))
     }
 
     async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
@@ -445,91 +447,52 @@ impl Table {
     }
 }
 
-struct LoginsonSession {
-    ring: Arc<Ring>,
-    nodes: Vec<Http>,
-    table: Table,
+/// One of the servers of a session.
+struct Node {
+    http: Http,
+    table: Arc<Table>,
 }
 
 #[async_trait]
-impl Session for LoginsonSession {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => {
-                let node = &self.nodes[self.ring.shard(&row.key)];
-                self.insert(node, &[row]).await?;
-                Ok(Answer::Done)
-            }
-            Operation::InsertMany(rows) => {
-                let split = self.ring.split(rows);
-                let nodes = self.nodes.iter().zip(&split);
-                try_join_all(nodes.map(|(node, rows)| self.insert(node, rows))).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Read { key } => {
-                let node = &self.nodes[self.ring.shard(key)];
-                let query = self.table.read_query(key);
-                let line = first_line(node, &query).await?;
-                let row = line.map(|line| self.table.row(&line)).transpose();
-                Ok(Answer::Row(row.map_err(|reason| node.answer(reason))?))
-            }
-            Operation::Count { conditions } => {
-                let query = self.table.count_query(conditions);
-                let counts = try_join_all(self.nodes.iter().map(|node| self.count(node, &query)));
-                let counts = counts.await?;
-                Ok(Answer::Count(counts.into_iter().sum()))
-            }
-            Operation::Search(search) => {
-                let nodes = self.nodes.iter();
-                let parts = try_join_all(nodes.map(|node| self.search(node, search))).await?;
-                Ok(search::merged(parts, search, self.table.schema.time()))
-            }
-            Operation::Aggregate(asked) => {
-                let query = self.table.aggregate_query(asked);
-                let nodes = self.nodes.iter();
-                let parts = try_join_all(nodes.map(|node| self.aggregate(node, &query))).await?;
-                let merged = asked.function.merge_all(parts);
-                merged.map(Answer::Aggregate).ok_or_else(|| too_large(&self.table.store))
-            }
-            Operation::Stream(_) => Err(stream::elsewhere(&self.table.store, SYSLOG)),
-            Operation::Update { .. } | Operation::Scan { .. } | Operation::Delete { .. } => {
-                let (store, ability) = (self.table.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
-        }
+impl Shard for Node {
+    fn store(&self) -> &str {
+        &self.table.store
     }
-}
 
-impl LoginsonSession {
-    async fn insert(&self, node: &Http, rows: &[&Row]) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
         let mut body = Vec::new();
         for row in rows {
             self.table.push_line(&mut body, row);
         }
-        let reply = node.send(Method::POST, &self.table.insert, LINES, body).await?;
-        good(node, reply).map(|_| ())
+        let reply = self.http.send(Method::POST, &self.table.insert, LINES, body).await?;
+        good(&self.http, reply).map(|_| ())
     }
 
-    async fn count(&self, node: &Http, query: &str) -> Result<u64, StoreError> {
-        let line = first_line(node, query).await?.unwrap_or_default();
+    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
+        let line = first_line(&self.http, &self.table.read_query(key)).await?;
+        let row = line.map(|line| self.table.row(&line)).transpose();
+        row.map_err(|reason| self.http.answer(reason))
+    }
+
+    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
+        let query = self.table.count_query(conditions);
+        let line = first_line(&self.http, &query).await?.unwrap_or_default();
         let count = line.get("n").and_then(|n| n.parse().ok());
-        count.ok_or_else(|| node.answer("a count is one number".to_owned()))
+        count.ok_or_else(|| self.http.answer("a count is one number".to_owned()))
     }
 
-    async fn search(&self, node: &Http, search: &Search) -> Result<Answer, StoreError> {
+    async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
         let table = &self.table;
         let field = |column: usize| table.field(column);
         let query = logsql::query(&table.lines(), field, search);
-        let lines = answer_lines(node, &form("query", &query)).await?;
+        let lines = answer_lines(&self.http, &form("query", &query)).await?;
         logsql::answer(&table.schema, field, search, &lines, |line| table.row(line))
-            .map_err(|reason| node.answer(reason))
+            .map_err(|reason| self.http.answer(reason))
     }
 
-    async fn aggregate(&self, node: &Http, query: &str) -> Result<Aggregate, StoreError> {
-        let line = first_line(node, query).await?.unwrap_or_default();
+    async fn aggregate(&mut self, asked: &Aggregation) -> Result<Aggregate, StoreError> {
+        let node = &self.http;
+        let line = first_line(node, &self.table.aggregate_query(asked)).await?.unwrap_or_default();
         let rows = line.get("n").and_then(|n| n.parse().ok());
         let rows = rows.ok_or_else(|| node.answer("a count is one number".to_owned()))?;
         if rows == 0 {
@@ -538,6 +501,10 @@ impl LoginsonSession {
         let value = line.get("v").and_then(|value| value.parse().ok());
         let told = || node.answer(format!("the result {:?} is no integer", line.get("v")));
         Ok(Aggregate { rows, value: Some(value.ok_or_else(told)?) })
+    }
+
+    fn no_stream(&self) -> StoreError {
+        stream::elsewhere(&self.table.store, SYSLOG)
     }
 }
 

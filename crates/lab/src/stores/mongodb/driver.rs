@@ -22,9 +22,10 @@ use futures_util::future::try_join_all;
 use self::table::Table;
 use self::wire::{Connection, Failure, Reply, number};
 use crate::driver::ring::Ring;
+use crate::driver::sharded::{self, Sharded};
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, within,
+    Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
+    TIMEOUT, within,
 };
 use crate::options::{Known, Options};
 use crate::row::{Row, Schema, Value};
@@ -152,8 +153,7 @@ impl Driver for Mongodb {
         let mut shards: Vec<Shard> = self.hosts.iter().map(shard).collect();
         let connect = try_join_all(shards.iter_mut().map(|shard| shard.connected()));
         within(&self.store, self.timeout, connect).await?;
-        let (store, timeout, ring) = (self.store.clone(), self.timeout, self.ring.clone());
-        Ok(Box::new(MongodbSession { store, timeout, ring, shards }))
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, schema, shards)))
     }
 }
 
@@ -224,8 +224,45 @@ impl Shard {
         connection.command(command).await.map_err(|e| failed(&store, e))
     }
 
-    async fn insert(&mut self, rows: impl IntoIterator<Item = &Row>) -> Result<(), StoreError> {
-        for command in self.table.inserts(rows) {
+    /// The rows of a reply, and the cursor for more of them; 0 if there are none.
+    fn batch(&self, reply: &Reply, field: &str) -> Result<(Vec<Row>, i64), Failure> {
+        let malformed = |e: bson::error::Error| Failure::Malformed(e.to_string());
+        let cursor = reply.document()?.get_document("cursor").map_err(malformed)?;
+        let mut rows = Vec::new();
+        for document in cursor.get_array(field).map_err(malformed)? {
+            let document = document.map_err(malformed)?;
+            let document = document.as_document();
+            let document =
+                document.ok_or_else(|| Failure::Malformed("a row is no document".to_owned()))?;
+            rows.push(self.table.row(document).map_err(Failure::Malformed)?);
+        }
+        let id = number(cursor, "id");
+        Ok((rows, id.ok_or_else(|| Failure::Malformed("a cursor without id".to_owned()))?))
+    }
+
+    /// Sends a command whose reply has a number `n`.
+    async fn counted(&mut self, command: &RawDocumentBuf) -> Result<u64, StoreError> {
+        let reply = self.command(command).await?;
+        let count = reply.document().map(|reply| number(reply, "n"));
+        let count = count.map_err(|e| failed(&self.store, e))?;
+        count.and_then(|n| u64::try_from(n).ok()).ok_or_else(|| {
+            failed(&self.store, Failure::Malformed("a reply without a number `n`".to_owned()))
+        })
+    }
+}
+
+#[async_trait]
+impl sharded::Shard for Shard {
+    fn store(&self) -> &str {
+        &self.store
+    }
+
+    fn disconnect(&mut self) {
+        self.open = None;
+    }
+
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
+        for command in self.table.inserts(rows.iter().copied()) {
             self.command(&command).await?;
         }
         Ok(())
@@ -235,6 +272,14 @@ impl Shard {
         let reply = self.command(&self.table.read(key)).await?;
         let (rows, _) = self.batch(&reply, "firstBatch").map_err(|e| failed(&self.store, e))?;
         Ok(rows.into_iter().next())
+    }
+
+    async fn update(
+        &mut self,
+        key: &Value,
+        changes: &[(usize, Value)],
+    ) -> Result<bool, StoreError> {
+        Ok(self.counted(&self.table.update(key, changes)).await? > 0)
     }
 
     async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
@@ -255,103 +300,12 @@ impl Shard {
         }
     }
 
-    /// The rows of a reply, and the cursor for more of them; 0 if there are none.
-    fn batch(&self, reply: &Reply, field: &str) -> Result<(Vec<Row>, i64), Failure> {
-        let malformed = |e: bson::error::Error| Failure::Malformed(e.to_string());
-        let cursor = reply.document()?.get_document("cursor").map_err(malformed)?;
-        let mut rows = Vec::new();
-        for document in cursor.get_array(field).map_err(malformed)? {
-            let document = document.map_err(malformed)?;
-            let document = document.as_document();
-            let document =
-                document.ok_or_else(|| Failure::Malformed("a row is no document".to_owned()))?;
-            rows.push(self.table.row(document).map_err(Failure::Malformed)?);
-        }
-        let id = number(cursor, "id");
-        Ok((rows, id.ok_or_else(|| Failure::Malformed("a cursor without id".to_owned()))?))
-    }
-
     async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
         self.counted(&self.table.count(conditions)).await
     }
 
-    /// Sends a command whose reply has a number `n`.
-    async fn counted(&mut self, command: &RawDocumentBuf) -> Result<u64, StoreError> {
-        let reply = self.command(command).await?;
-        let count = reply.document().map(|reply| number(reply, "n"));
-        let count = count.map_err(|e| failed(&self.store, e))?;
-        count.and_then(|n| u64::try_from(n).ok()).ok_or_else(|| {
-            failed(&self.store, Failure::Malformed("a reply without a number `n`".to_owned()))
-        })
-    }
-}
-
-struct MongodbSession {
-    store: String,
-    timeout: Duration,
-    ring: Arc<Ring>,
-    shards: Vec<Shard>,
-}
-
-#[async_trait]
-impl Session for MongodbSession {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        let store = self.store.clone();
-        let answer = within(&store, self.timeout, self.run(operation)).await;
-        use StoreError::{Answer, Timeout, Unreachable};
-        if let Err(Timeout { .. } | Unreachable { .. } | Answer { .. }) = answer {
-            // What the server still sends would be taken for the next reply.
-            self.shards.iter_mut().for_each(|shard| shard.open = None);
-        }
-        answer
-    }
-}
-
-impl MongodbSession {
-    async fn run(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => {
-                self.shard(&row.key).insert([row]).await?;
-                Ok(Answer::Done)
-            }
-            Operation::InsertMany(rows) => {
-                let split = self.ring.split(rows);
-                let shards = self.shards.iter_mut().zip(split);
-                try_join_all(shards.map(|(shard, rows)| shard.insert(rows))).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Read { key } => Ok(Answer::Row(self.shard(key).read(key).await?)),
-            Operation::Update { key, changes } => {
-                let shard = self.shard(key);
-                match shard.counted(&shard.table.update(key, changes)).await? {
-                    0 => Err(crate::driver::no_row(&self.store, key)),
-                    _ => Ok(Answer::Done),
-                }
-            }
-            Operation::Scan { from, rows_max } => {
-                let shards = self.shards.iter_mut();
-                let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
-                Ok(Answer::Rows(crate::driver::merged(parts, *rows_max)))
-            }
-            Operation::Count { conditions } => {
-                let shards = self.shards.iter_mut();
-                let counts = try_join_all(shards.map(|shard| shard.count(conditions))).await?;
-                Ok(Answer::Count(counts.into_iter().sum()))
-            }
-            Operation::Delete { key } => {
-                let shard = self.shard(key);
-                shard.counted(&shard.table.delete(key)).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Search(_) | Operation::Aggregate(_) | Operation::Stream(_) => {
-                let (store, ability) = (self.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
-        }
-    }
-
-    fn shard(&mut self, key: &Value) -> &mut Shard {
-        &mut self.shards[self.ring.shard(key)]
+    async fn delete(&mut self, key: &Value) -> Result<(), StoreError> {
+        self.counted(&self.table.delete(key)).await.map(|_| ())
     }
 }
 

@@ -21,8 +21,9 @@ use futures_util::future::try_join_all;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error, Opts, OptsBuilder};
 
-use self::session::{MysqlSession, Shard};
+use self::session::Shard;
 use crate::driver::ring::Ring;
+use crate::driver::sharded::Sharded;
 use crate::driver::{
     Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
     TIMEOUT, within,
@@ -155,8 +156,7 @@ impl Driver for Mysql {
         let mut shards: Vec<Shard> = self.hosts.iter().map(shard).collect();
         let prepare = try_join_all(shards.iter_mut().map(Shard::prepare_common));
         within(&self.store, self.timeout, prepare).await?;
-        let ring = self.ring.clone();
-        Ok(Box::new(MysqlSession::new(&self.store, self.timeout, ring, shards)))
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, &schema, shards)))
     }
 }
 

@@ -25,9 +25,11 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::ring::Ring;
+use crate::driver::search::Search;
+use crate::driver::sharded::{self, Sharded};
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, too_large, within,
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
+    StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -140,8 +142,7 @@ impl Driver for Postgres {
         let mut shards: Vec<Shard> = self.configs.iter().map(shard).collect();
         let prepare = try_join_all(shards.iter_mut().map(Shard::prepare_common));
         within(&self.store, self.timeout, prepare).await?;
-        let (store, timeout, ring) = (self.store.clone(), self.timeout, self.ring.clone());
-        Ok(Box::new(PostgresSession { store, timeout, ring, shards }))
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, &schema, shards)))
     }
 }
 
@@ -354,10 +355,43 @@ impl Shard {
         client.query(&statement, values).await.map_err(|e| failed(&store, &e))
     }
 
+    fn row(&self, row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+        let value = |at: usize, kind: Kind| {
+            let value = match kind {
+                Kind::Integer => row.try_get(at).map(Value::Integer),
+                Kind::Text => row.try_get(at).map(Value::Text),
+            };
+            value.map_err(|e| self.answer(&e.to_string()))
+        };
+        let key = value(0, self.schema.key)?;
+        let columns = self.schema.columns.iter().enumerate();
+        let values =
+            columns.map(|(at, column)| value(at + 1, column.kind)).collect::<Result<_, _>>()?;
+        Ok(Row { key, values })
+    }
+
+    fn answer(&self, reason: &str) -> StoreError {
+        StoreError::Answer { store: self.store.clone(), reason: reason.to_owned() }
+    }
+}
+
+#[async_trait]
+impl sharded::Shard for Shard {
+    fn store(&self) -> &str {
+        &self.store
+    }
+
+    fn disconnect(&mut self) {
+        self.open = None;
+    }
+
+    async fn insert(&mut self, row: &Row) -> Result<(), StoreError> {
+        let values: Vec<Parameter<'_>> =
+            std::iter::once(&row.key).chain(&row.values).map(parameter).collect();
+        self.change(Shape::Insert, &values).await.map(|_| ())
+    }
+
     async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
         let kinds =
             std::iter::once(self.schema.key).chain(self.schema.columns.iter().map(|c| c.kind));
         let array = |(at, kind): (usize, Kind)| {
@@ -408,23 +442,28 @@ impl Shard {
         numbers.ok_or_else(|| self.answer("an aggregate is a count and a number"))
     }
 
-    fn row(&self, row: &tokio_postgres::Row) -> Result<Row, StoreError> {
-        let value = |at: usize, kind: Kind| {
-            let value = match kind {
-                Kind::Integer => row.try_get(at).map(Value::Integer),
-                Kind::Text => row.try_get(at).map(Value::Text),
-            };
-            value.map_err(|e| self.answer(&e.to_string()))
-        };
-        let key = value(0, self.schema.key)?;
-        let columns = self.schema.columns.iter().enumerate();
-        let values =
-            columns.map(|(at, column)| value(at + 1, column.kind)).collect::<Result<_, _>>()?;
-        Ok(Row { key, values })
+    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
+        let rows = self.ask(Shape::Read, &[parameter(key)]).await?;
+        rows.first().map(|row| self.row(row)).transpose()
     }
 
-    fn answer(&self, reason: &str) -> StoreError {
-        StoreError::Answer { store: self.store.clone(), reason: reason.to_owned() }
+    async fn update(
+        &mut self,
+        key: &Value,
+        changes: &[(usize, Value)],
+    ) -> Result<bool, StoreError> {
+        let columns = changes.iter().map(|(column, _)| *column).collect();
+        let values = std::iter::once(key).chain(changes.iter().map(|(_, value)| value));
+        let values: Vec<Parameter<'_>> = values.map(parameter).collect();
+        Ok(self.change(Shape::Update(columns), &values).await? > 0)
+    }
+
+    async fn delete(&mut self, key: &Value) -> Result<(), StoreError> {
+        self.change(Shape::Delete, &[parameter(key)]).await.map(|_| ())
+    }
+
+    async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
+        self.run_search(search).await
     }
 }
 
@@ -452,96 +491,6 @@ fn texts<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Vec<&'a str>> {
         Value::Text(text) => Some(text.as_str()),
     };
     values.map(text).collect()
-}
-
-struct PostgresSession {
-    store: String,
-    timeout: Duration,
-    ring: Arc<Ring>,
-    shards: Vec<Shard>,
-}
-
-#[async_trait]
-impl Session for PostgresSession {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        let store = self.store.clone();
-        let answer = within(&store, self.timeout, self.run(operation)).await;
-        if let Err(StoreError::Timeout { .. } | StoreError::Unreachable { .. }) = answer {
-            // A late answer would be read first on the same connection.
-            self.shards.iter_mut().for_each(|shard| shard.open = None);
-        }
-        answer
-    }
-}
-
-impl PostgresSession {
-    async fn run(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => {
-                let values: Vec<Parameter<'_>> =
-                    std::iter::once(&row.key).chain(&row.values).map(parameter).collect();
-                self.shard(&row.key).change(Shape::Insert, &values).await?;
-                Ok(Answer::Done)
-            }
-            Operation::InsertMany(rows) => {
-                let split = self.ring.split(rows);
-                let shards = self.shards.iter_mut().zip(&split);
-                try_join_all(shards.map(|(shard, rows)| shard.insert_many(rows))).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Read { key } => {
-                let shard = self.shard(key);
-                let rows = shard.ask(Shape::Read, &[parameter(key)]).await?;
-                Ok(Answer::Row(rows.first().map(|row| shard.row(row)).transpose()?))
-            }
-            Operation::Update { key, changes } => {
-                let columns = changes.iter().map(|(column, _)| *column).collect();
-                let values: Vec<Parameter<'_>> = std::iter::once(key)
-                    .chain(changes.iter().map(|(_, v)| v))
-                    .map(parameter)
-                    .collect();
-                let changed = self.shard(key).change(Shape::Update(columns), &values).await?;
-                match changed {
-                    0 => Err(crate::driver::no_row(&self.store, key)),
-                    _ => Ok(Answer::Done),
-                }
-            }
-            Operation::Scan { from, rows_max } => {
-                let shards = self.shards.iter_mut();
-                let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
-                Ok(Answer::Rows(crate::driver::merged(parts, *rows_max)))
-            }
-            Operation::Count { conditions } => {
-                let shards = self.shards.iter_mut();
-                let counts = try_join_all(shards.map(|shard| shard.count(conditions))).await?;
-                Ok(Answer::Count(counts.into_iter().sum()))
-            }
-            Operation::Search(search) => {
-                let shards = self.shards.iter_mut();
-                let parts = try_join_all(shards.map(|shard| shard.search(search))).await?;
-                let time = self.shards.first().and_then(|shard| shard.schema.time());
-                Ok(crate::driver::search::merged(parts, search, time))
-            }
-            Operation::Delete { key } => {
-                self.shard(key).change(Shape::Delete, &[parameter(key)]).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Aggregate(asked) => {
-                let shards = self.shards.iter_mut();
-                let parts = try_join_all(shards.map(|shard| shard.aggregate(asked))).await?;
-                let merged = asked.function.merge_all(parts);
-                merged.map(Answer::Aggregate).ok_or_else(|| too_large(&self.store))
-            }
-            Operation::Stream(_) => {
-                let (store, ability) = (self.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
-        }
-    }
-
-    fn shard(&mut self, key: &Value) -> &mut Shard {
-        &mut self.shards[self.ring.shard(key)]
-    }
 }
 
 /// Errors of the server are its own; a server that shuts down reports that in one, and counts as

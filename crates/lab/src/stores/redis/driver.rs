@@ -19,15 +19,19 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError};
 
 use crate::driver::ring::Ring;
+use crate::driver::sharded::{self, Sharded};
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, within,
+    Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
+    TIMEOUT, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
 
 /// Keys that are removed at a time when a table is emptied.
 const EMPTY_KEYS: usize = 1000;
+
+/// Characters of an error's message.
+const MESSAGE_CHARS_MAX: usize = 400;
 
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
@@ -155,8 +159,7 @@ impl Driver for Redis {
         let mut shards: Vec<Shard> = self.clients.iter().map(shard).collect();
         let connect = try_join_all(shards.iter_mut().map(Shard::connected));
         within(&self.store, self.timeout, connect).await?;
-        let (store, timeout, ring) = (self.store.clone(), self.timeout, self.ring.clone());
-        Ok(Box::new(RedisSession { store, timeout, ring, shards }))
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, &schema, shards)))
     }
 }
 
@@ -229,26 +232,7 @@ impl Shard {
         pipeline.query_async(connection).await.map_err(|e| failed(&store, timeout, &e))
     }
 
-    async fn insert(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut pipeline = Pipeline::new();
-        for row in rows {
-            let member = member(&row.key);
-            pipeline.cmd("HSET").arg(self.key(&member));
-            for (column, value) in self.schema.columns.iter().zip(&row.values) {
-                pipeline.arg(&column.name).arg(text(value));
-            }
-            pipeline.ignore();
-            if self.scans {
-                pipeline.cmd("ZADD").arg(&self.schema.table).arg(0).arg(&member).ignore();
-            }
-        }
-        self.send(&pipeline).await
-    }
-
-    async fn read(&mut self, members: &[String]) -> Result<Vec<Option<Row>>, StoreError> {
+    async fn rows(&mut self, members: &[String]) -> Result<Vec<Option<Row>>, StoreError> {
         if members.is_empty() {
             return Ok(Vec::new());
         }
@@ -301,14 +285,74 @@ impl Shard {
         Ok(members)
     }
 
-    async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
-        let members = self.members(from, rows_max).await?;
-        // A row that was deleted meanwhile is left out.
-        Ok(self.read(&members).await?.into_iter().flatten().collect())
-    }
-
     fn key(&self, member: &str) -> String {
         format!("{}:{member}", self.schema.table)
+    }
+}
+
+#[async_trait]
+impl sharded::Shard for Shard {
+    fn store(&self) -> &str {
+        &self.store
+    }
+
+    fn disconnect(&mut self) {
+        self.open = None;
+    }
+
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
+        let mut pipeline = Pipeline::new();
+        for row in rows {
+            let member = member(&row.key);
+            pipeline.cmd("HSET").arg(self.key(&member));
+            for (column, value) in self.schema.columns.iter().zip(&row.values) {
+                pipeline.arg(&column.name).arg(text(value));
+            }
+            pipeline.ignore();
+            if self.scans {
+                pipeline.cmd("ZADD").arg(&self.schema.table).arg(0).arg(&member).ignore();
+            }
+        }
+        self.send(&pipeline).await
+    }
+
+    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(&[member(key)]).await?.into_iter().next().flatten())
+    }
+
+    /// Redis does not tell whether there was such a row.
+    async fn update(
+        &mut self,
+        key: &Value,
+        changes: &[(usize, Value)],
+    ) -> Result<bool, StoreError> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("HSET").arg(self.key(&member(key)));
+        for (column, value) in changes {
+            pipeline.arg(&self.schema.columns[*column].name).arg(text(value));
+        }
+        pipeline.ignore();
+        self.send::<()>(&pipeline).await?;
+        Ok(true)
+    }
+
+    async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
+        if !self.scans {
+            return Err(self.lacks(Ability::Scan));
+        }
+        let members = self.members(from, rows_max).await?;
+        // A row that was deleted meanwhile is left out.
+        Ok(self.rows(&members).await?.into_iter().flatten().collect())
+    }
+
+    async fn delete(&mut self, key: &Value) -> Result<(), StoreError> {
+        let member = member(key);
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("UNLINK").arg(self.key(&member)).ignore();
+        if self.scans {
+            pipeline.cmd("ZREM").arg(&self.schema.table).arg(&member).ignore();
+        }
+        self.send(&pipeline).await
     }
 }
 
@@ -334,88 +378,19 @@ fn text(value: &Value) -> String {
     value.to_string()
 }
 
-struct RedisSession {
-    store: String,
-    timeout: Duration,
-    ring: Arc<Ring>,
-    shards: Vec<Shard>,
-}
-
-#[async_trait]
-impl Session for RedisSession {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        let store = self.store.clone();
-        let answer = within(&store, self.timeout, self.run(operation)).await;
-        if let Err(StoreError::Timeout { .. } | StoreError::Unreachable { .. }) = answer {
-            self.shards.iter_mut().for_each(|shard| shard.open = None);
-        }
-        answer
-    }
-}
-
-impl RedisSession {
-    async fn run(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => {
-                self.shard(&row.key).insert(&[row]).await?;
-                Ok(Answer::Done)
-            }
-            Operation::InsertMany(rows) => {
-                let split = self.ring.split(rows);
-                let shards = self.shards.iter_mut().zip(&split);
-                try_join_all(shards.map(|(shard, rows)| shard.insert(rows))).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Read { key } => {
-                let rows = self.shard(key).read(&[member(key)]).await?;
-                Ok(Answer::Row(rows.into_iter().next().flatten()))
-            }
-            Operation::Update { key, changes } => {
-                let shard = self.shard(key);
-                let mut pipeline = Pipeline::new();
-                pipeline.cmd("HSET").arg(shard.key(&member(key)));
-                for (column, value) in changes {
-                    pipeline.arg(&shard.schema.columns[*column].name).arg(text(value));
-                }
-                pipeline.ignore();
-                shard.send::<()>(&pipeline).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Scan { from, rows_max } if self.shards[0].scans => {
-                let shards = self.shards.iter_mut();
-                let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
-                Ok(Answer::Rows(crate::driver::merged(parts, *rows_max)))
-            }
-            Operation::Delete { key } => {
-                let (shard, member) = (self.shard(key), member(key));
-                let mut pipeline = Pipeline::new();
-                pipeline.cmd("UNLINK").arg(shard.key(&member)).ignore();
-                if shard.scans {
-                    pipeline.cmd("ZREM").arg(&shard.schema.table).arg(&member).ignore();
-                }
-                shard.send::<()>(&pipeline).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Scan { .. }
-            | Operation::Count { .. }
-            | Operation::Search(_)
-            | Operation::Aggregate(_)
-            | Operation::Stream(_) => {
-                let (store, ability) = (self.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
-        }
-    }
-
-    fn shard(&mut self, key: &Value) -> &mut Shard {
-        &mut self.shards[self.ring.shard(key)]
+/// The message of an error. That of a batch names each command that failed, and is cut.
+fn in_words(e: &RedisError) -> String {
+    let words: String = e.to_string().chars().take(MESSAGE_CHARS_MAX).collect();
+    match words.contains("maxmemory") {
+        true => format!("its memory is full, raise its option maxmemory: {words}"),
+        false => words,
     }
 }
 
 fn failed(store: &str, limit: Duration, e: &RedisError) -> StoreError {
     use redis::ErrorKind::{AuthenticationFailed, Extension, Server};
     let store = store.to_owned();
-    let reason = e.to_string();
+    let reason = in_words(e);
     if e.is_timeout() && !e.is_connection_refusal() {
         StoreError::Timeout { store, seconds: limit.as_secs() }
     } else if e.is_io_error() || e.is_connection_dropped() || e.is_connection_refusal() {
@@ -442,5 +417,15 @@ mod tests {
         }
         assert_eq!(key_of("x", Kind::Integer), None);
         assert_eq!(key_of("x", Kind::Text), Some(Value::Text("x".to_owned())));
+    }
+
+    #[test]
+    fn the_error_of_a_batch_is_short_and_names_the_remedy() {
+        let full = (redis::ErrorKind::Extension, "OOM", "used memory > 'maxmemory'.".repeat(100));
+        let words = in_words(&RedisError::from(full));
+        assert!(words.starts_with("its memory is full, raise its option maxmemory: "), "{words}");
+        assert!(words.chars().count() < MESSAGE_CHARS_MAX + 100, "{words}");
+        let other = in_words(&RedisError::from((redis::ErrorKind::Io, "broken pipe")));
+        assert!(other.starts_with("broken pipe"), "{other}");
     }
 }

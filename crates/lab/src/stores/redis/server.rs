@@ -20,7 +20,7 @@ impl Server for Redis {
             Known { name: "port", default: "16379", help: "of the first node; the others follow" },
             Known {
                 name: "maxmemory",
-                default: "1gb",
+                default: "2gb",
                 help: "data of each node; beyond it inserts are refused",
             },
             Known {

@@ -28,15 +28,16 @@ use self::table::Table;
 use crate::driver::collector::Streaming;
 use crate::driver::http::{Http, Reply, form};
 use crate::driver::ring::Ring;
-use crate::driver::search::{self, Search};
+use crate::driver::search::Search;
 use crate::driver::sender::{Sender, Unit};
+use crate::driver::sharded::{Shard, Sharded};
 use crate::driver::stream;
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
-    StoreError, StoreSpec, TIMEOUT, within,
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
+    StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
-use crate::row::{Row, Schema};
+use crate::row::{Row, Schema, Value};
 
 /// Limit of one line. The server's own (`-insert.maxLineSizeBytes`) is the same by default; it
 /// acknowledges a longer line and drops it.
@@ -163,8 +164,10 @@ impl Driver for VictoriaLogs {
             return Ok(Box::new(Streaming { store: self.store.clone(), connection }));
         }
         let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
-        let (store, ring, table) = (self.store.clone(), self.ring.clone(), self.table(schema));
-        Ok(Box::new(Connection { store, ring, nodes, table }))
+        let table = Arc::new(self.table(schema));
+        let node = |http| Node { store: self.store.clone(), http, table: table.clone() };
+        let nodes = nodes.into_iter().map(node).collect();
+        Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, schema, nodes)))
     }
 }
 
@@ -301,77 +304,55 @@ async fn count(node: &Http, query: &str) -> Result<u64, StoreError> {
     count.ok_or_else(|| node.answer("a count is one number".to_owned()))
 }
 
-struct Connection {
+/// One of the servers of a session.
+struct Node {
     store: String,
-    ring: Arc<Ring>,
-    nodes: Vec<Http>,
-    table: Table,
+    http: Http,
+    table: Arc<Table>,
 }
 
 #[async_trait]
-impl Session for Connection {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => {
-                self.insert(&self.nodes[self.ring.shard(&row.key)], &[row]).await?;
-                Ok(Answer::Done)
-            }
-            Operation::InsertMany(rows) => {
-                let split = self.ring.split(rows);
-                let nodes = self.nodes.iter().zip(&split);
-                try_join_all(nodes.map(|(node, rows)| self.insert(node, rows))).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Read { key } => {
-                let node = &self.nodes[self.ring.shard(key)];
-                let line = first(node, &self.table.read_query(key)).await?;
-                let row = line.map(|line| self.table.row(&line)).transpose();
-                Ok(Answer::Row(row.map_err(|reason| node.answer(reason))?))
-            }
-            Operation::Count { conditions } => {
-                let query = self.table.count_query(conditions);
-                let counts = self.nodes.iter().map(|node| count(node, &query));
-                Ok(Answer::Count(try_join_all(counts).await?.into_iter().sum()))
-            }
-            Operation::Search(search) => {
-                let parts = self.nodes.iter().map(|node| self.search(node, search));
-                let parts = try_join_all(parts).await?;
-                Ok(search::merged(parts, search, self.table.time()))
-            }
-            Operation::Stream(_) => Err(stream::elsewhere(&self.store, SYSLOG)),
-            _ => {
-                let (store, ability) = (self.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
-        }
-    }
-}
-
-impl Connection {
-    async fn search(&self, node: &Http, search: &Search) -> Result<Answer, StoreError> {
-        let query = form("query", &self.table.search_query(search));
-        let lines = answer_lines(node, query).await?;
-        self.table.found(search, &lines).map_err(|reason| node.answer(reason))
+impl Shard for Node {
+    fn store(&self) -> &str {
+        &self.store
     }
 
-    async fn insert(&self, node: &Http, rows: &[&Row]) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
         let mut body = Vec::new();
         for row in rows {
             let start = body.len();
             self.table.push_line(&mut body, row);
             let bytes = body.len() - start;
             if bytes > LINE_BYTES_MAX {
-                return Err(node.refused(format!(
+                return Err(self.http.refused(format!(
                     "the row of key {} has {bytes} bytes; a line has at most {LINE_BYTES_MAX}",
                     row.key
                 )));
             }
         }
-        let reply = node.send(Method::POST, self.table.insert_path(), LINES, body).await?;
-        good(node, reply).map(|_| ())
+        let path = self.table.insert_path();
+        let reply = self.http.send(Method::POST, path, LINES, body).await?;
+        good(&self.http, reply).map(|_| ())
+    }
+
+    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
+        let line = first(&self.http, &self.table.read_query(key)).await?;
+        let row = line.map(|line| self.table.row(&line)).transpose();
+        row.map_err(|reason| self.http.answer(reason))
+    }
+
+    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
+        count(&self.http, &self.table.count_query(conditions)).await
+    }
+
+    async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
+        let query = form("query", &self.table.search_query(search));
+        let lines = answer_lines(&self.http, query).await?;
+        self.table.found(search, &lines).map_err(|reason| self.http.answer(reason))
+    }
+
+    fn no_stream(&self) -> StoreError {
+        stream::elsewhere(&self.store, SYSLOG)
     }
 }
 

@@ -1,18 +1,15 @@
-//! The connections of one thread of load: one to each shard, with prepared statements.
+//! The connection of one thread of load to one shard, with prepared statements.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts, Params, Statement};
 
 use super::failed;
 use super::statements::{self, Shape};
-use crate::driver::ring::Ring;
-use crate::driver::{Answer, Operation, Session, StoreError, within};
+use crate::driver::{StoreError, sharded};
 use crate::row::{Kind, Row, Schema, Value};
 
 /// A connection with its statements.
@@ -103,19 +100,6 @@ impl Shard {
         conn.exec(&statement, values).await.map_err(|e| failed(&store, e))
     }
 
-    /// Inserts rows in one transaction: all, or none.
-    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let inserted = self.insert_in_transaction(rows).await;
-        if inserted.is_err() {
-            // The server rolls back what a closed connection did not commit.
-            self.open = None;
-        }
-        inserted
-    }
-
     async fn insert_in_transaction(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
         let packet_bytes_max = self.opened().await?.packet_bytes_max;
         self.command("start transaction").await?;
@@ -130,20 +114,6 @@ impl Shard {
         let store = self.store.clone();
         let open = self.opened().await?;
         open.conn.query_drop(sql).await.map_err(|e| failed(&store, e))
-    }
-
-    async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
-        let rows_max = Value::Integer(i64::try_from(rows_max).unwrap_or(i64::MAX));
-        let rows = self.ask(Shape::Scan, parameters([from, &rows_max])).await?;
-        rows.into_iter().map(|row| self.row(row)).collect()
-    }
-
-    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
-        let columns = conditions.iter().map(|(column, _)| *column).collect();
-        let values = parameters(conditions.iter().map(|(_, value)| value));
-        let rows = self.ask(Shape::Count(columns), values).await?;
-        let count = rows.into_iter().next().and_then(|mut row| row.take_opt::<u64, _>(0)?.ok());
-        count.ok_or_else(|| self.answer("a count is one number"))
     }
 
     fn row(&self, mut row: mysql_async::Row) -> Result<Row, StoreError> {
@@ -166,6 +136,65 @@ impl Shard {
     }
 }
 
+#[async_trait]
+impl sharded::Shard for Shard {
+    fn store(&self) -> &str {
+        &self.store
+    }
+
+    fn disconnect(&mut self) {
+        self.open = None;
+    }
+
+    async fn insert(&mut self, row: &Row) -> Result<(), StoreError> {
+        let values = parameters(std::iter::once(&row.key).chain(&row.values));
+        self.change(Shape::Insert(1), values).await.map(|_| ())
+    }
+
+    /// Inserts rows in one transaction: all, or none.
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
+        let inserted = self.insert_in_transaction(rows).await;
+        if inserted.is_err() {
+            // The server rolls back what a closed connection did not commit.
+            self.open = None;
+        }
+        inserted
+    }
+
+    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
+        let rows = self.ask(Shape::Read, parameters([key])).await?;
+        rows.into_iter().next().map(|row| self.row(row)).transpose()
+    }
+
+    async fn update(
+        &mut self,
+        key: &Value,
+        changes: &[(usize, Value)],
+    ) -> Result<bool, StoreError> {
+        let columns = changes.iter().map(|(column, _)| *column).collect();
+        let values = changes.iter().map(|(_, value)| value).chain([key]);
+        Ok(self.change(Shape::Update(columns), parameters(values)).await? > 0)
+    }
+
+    async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
+        let rows_max = Value::Integer(i64::try_from(rows_max).unwrap_or(i64::MAX));
+        let rows = self.ask(Shape::Scan, parameters([from, &rows_max])).await?;
+        rows.into_iter().map(|row| self.row(row)).collect()
+    }
+
+    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
+        let columns = conditions.iter().map(|(column, _)| *column).collect();
+        let values = parameters(conditions.iter().map(|(_, value)| value));
+        let rows = self.ask(Shape::Count(columns), values).await?;
+        let count = rows.into_iter().next().and_then(|mut row| row.take_opt::<u64, _>(0)?.ok());
+        count.ok_or_else(|| self.answer("a count is one number"))
+    }
+
+    async fn delete(&mut self, key: &Value) -> Result<(), StoreError> {
+        self.change(Shape::Delete, parameters([key])).await.map(|_| ())
+    }
+}
+
 fn parameters<'a>(values: impl IntoIterator<Item = &'a Value>) -> Params {
     let value = |value: &Value| match value {
         Value::Integer(number) => mysql_async::Value::Int(*number),
@@ -174,92 +203,5 @@ fn parameters<'a>(values: impl IntoIterator<Item = &'a Value>) -> Params {
     match values.into_iter().map(value).collect::<Vec<_>>() {
         none if none.is_empty() => Params::Empty,
         values => Params::Positional(values),
-    }
-}
-
-/// Shards, among which keys are distributed.
-pub(super) struct MysqlSession {
-    store: String,
-    timeout: Duration,
-    ring: Arc<Ring>,
-    shards: Vec<Shard>,
-}
-
-#[async_trait]
-impl Session for MysqlSession {
-    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        let store = self.store.clone();
-        let answer = within(&store, self.timeout, self.run(operation)).await;
-        use StoreError::{Answer, Timeout, Unreachable};
-        if let Err(Timeout { .. } | Unreachable { .. } | Answer { .. }) = answer {
-            // What the server still sends would be taken for the next answer.
-            self.shards.iter_mut().for_each(|shard| shard.open = None);
-        }
-        answer
-    }
-}
-
-impl MysqlSession {
-    /// For these shards, which are in the order of the ring.
-    pub fn new(
-        store: &str,
-        timeout: Duration,
-        ring: Arc<Ring>,
-        shards: Vec<Shard>,
-    ) -> MysqlSession {
-        MysqlSession { store: store.to_owned(), timeout, ring, shards }
-    }
-
-    async fn run(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        match operation {
-            Operation::Insert(row) => {
-                let values = parameters(std::iter::once(&row.key).chain(&row.values));
-                self.shard(&row.key).change(Shape::Insert(1), values).await?;
-                Ok(Answer::Done)
-            }
-            Operation::InsertMany(rows) => {
-                let split = self.ring.split(rows);
-                let shards = self.shards.iter_mut().zip(&split);
-                try_join_all(shards.map(|(shard, rows)| shard.insert_many(rows))).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Read { key } => {
-                let shard = self.shard(key);
-                let rows = shard.ask(Shape::Read, parameters([key])).await?;
-                let row = rows.into_iter().next();
-                Ok(Answer::Row(row.map(|row| shard.row(row)).transpose()?))
-            }
-            Operation::Update { key, changes } => {
-                let columns = changes.iter().map(|(column, _)| *column).collect();
-                let values = changes.iter().map(|(_, value)| value).chain([key]);
-                let shape = Shape::Update(columns);
-                match self.shard(key).change(shape, parameters(values)).await? {
-                    0 => Err(crate::driver::no_row(&self.store, key)),
-                    _ => Ok(Answer::Done),
-                }
-            }
-            Operation::Scan { from, rows_max } => {
-                let shards = self.shards.iter_mut();
-                let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
-                Ok(Answer::Rows(crate::driver::merged(parts, *rows_max)))
-            }
-            Operation::Count { conditions } => {
-                let shards = self.shards.iter_mut();
-                let counts = try_join_all(shards.map(|shard| shard.count(conditions))).await?;
-                Ok(Answer::Count(counts.into_iter().sum()))
-            }
-            Operation::Delete { key } => {
-                self.shard(key).change(Shape::Delete, parameters([key])).await?;
-                Ok(Answer::Done)
-            }
-            Operation::Search(_) | Operation::Aggregate(_) | Operation::Stream(_) => {
-                let (store, ability) = (self.store.clone(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
-        }
-    }
-
-    fn shard(&mut self, key: &Value) -> &mut Shard {
-        &mut self.shards[self.ring.shard(key)]
     }
 }

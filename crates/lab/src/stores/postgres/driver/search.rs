@@ -73,7 +73,7 @@ fn sql(schema: &Schema, search: &Search) -> Result<(String, Vec<Value>), String>
 impl Shard {
     /// Runs a search. It is not prepared, so that it is planned with its values, as for somebody
     /// who asks once.
-    pub async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
+    pub async fn run_search(&mut self, search: &Search) -> Result<Answer, StoreError> {
         let (sql, values) = sql(&self.schema, search).map_err(|reason| self.answer(&reason))?;
         let typed: Vec<(Parameter<'_>, Type)> = values
             .iter()

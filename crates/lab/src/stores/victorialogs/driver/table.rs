@@ -76,11 +76,6 @@ impl Table {
         table
     }
 
-    /// The column of times that a search orders by.
-    pub fn time(&self) -> Option<usize> {
-        self.schema.time()
-    }
-
     /// The path of inserts.
     pub fn insert_path(&self) -> &str {
         &self.insert_path
