@@ -6,6 +6,7 @@ use super::number::{interval, percent, plain, probability};
 use super::ranking::{Pair, Ranked, adjust, detectable, in_turns, level_groups, pairs, ranked};
 use super::summary::{Experiment, Group, Measure};
 use crate::results::Outcome;
+use crate::run::LOST;
 
 /// The name of our own store's driver.
 const OWN: &str = "loginson";
@@ -32,8 +33,12 @@ impl Verdict {
     }
 }
 
-/// The verdicts on an experiment; none where only one store has a number.
+/// The verdicts on an experiment; none where only one store has a number, and none where stores are
+/// killed: what they lose is counted, and [`losses`] says it.
 pub fn verdicts(experiment: &Experiment) -> Vec<Verdict> {
+    if experiment.measure == Measure::Value(LOST.into()) {
+        return Vec::new();
+    }
     let pairs = pairs(experiment);
     let verdict = |set: &&[Group]| {
         let all = ranked(set, &experiment.measure);
@@ -62,6 +67,10 @@ pub fn sentences(experiment: &Experiment) -> Vec<String> {
         let all = ranked(set, &experiment.measure);
         let within = of_set(&pairs, &set[0]);
         let place = place(experiment, &set[0]);
+        if experiment.measure == Measure::Value(LOST.into()) {
+            sentences.extend(losses(&place, &all));
+            continue;
+        }
         sentences.extend(leader(&experiment.measure, &place, &all, &within));
         sentences.extend(own(&experiment.measure, &place, &all, &within));
         sentences.extend(overload(experiment, &place, set));
@@ -170,6 +179,26 @@ fn leader(measure: &Measure, place: &str, all: &[Ranked<'_>], pairs: &[&Pair<'_>
         )
     };
     vec![text]
+}
+
+/// Which stores lost acknowledged rows when they were killed, and how many in each repetition.
+fn losses(place: &str, all: &[Ranked<'_>]) -> Vec<String> {
+    let (none, some): (Vec<&Ranked<'_>>, Vec<_>) =
+        all.iter().partition(|ranked| ranked.sample.iter().all(|lost| *lost == 0.0));
+    let names: Vec<&str> = none.iter().map(|ranked| ranked.group.store.as_str()).collect();
+    let mut sentences = Vec::new();
+    if !names.is_empty() {
+        sentences.push(format!("{place}No acknowledged row is lost by {}.", names.join(", ")));
+    }
+    sentences.extend(some.iter().map(|ranked| {
+        let lost: Vec<String> = ranked.sample.iter().map(|lost| plain(*lost)).collect();
+        format!(
+            "{place}{} loses acknowledged rows: {}, by repetition.",
+            ranked.group.store,
+            lost.join(", ")
+        )
+    }));
+    sentences
 }
 
 fn equal(p: f64) -> String {
