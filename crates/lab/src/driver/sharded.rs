@@ -1,9 +1,8 @@
 //! One session over several servers that know nothing of each other: the client distributes rows by
 //! their keys, as the studies of 2012 and 2014 did with Redis and MySQL.
 //!
-//! [`Ring`] names the server of a key. Scans, counts, searches and functions are asked of all
-//! servers at once, and their answers are merged. A store has only to say what one of its servers
-//! does: it implements [`Shard`].
+//! [`Ring`] names the server of a key. Scans, counts, searches and functions go to all servers at
+//! once, and their answers are merged. A driver implements [`Shard`] for one server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,8 @@ use crate::row::{Row, Schema, Value};
 
 /// A session's connection to one of the servers. It connects when it is used.
 ///
-/// What a store cannot do is left as it is here: it is [not supported](StoreError::NotSupported).
+/// A driver leaves out the operations that its store does not have: the methods here answer that the
+/// operation is [not supported](StoreError::NotSupported).
 #[async_trait]
 pub(crate) trait Shard: Send {
     /// The name of the store.
