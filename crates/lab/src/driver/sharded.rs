@@ -18,8 +18,8 @@ use crate::row::{Row, Schema, Value};
 
 /// A session's connection to one of the servers. It connects when it is used.
 ///
-/// A driver leaves out the operations that its store does not have: the methods here answer that the
-/// operation is [not supported](StoreError::NotSupported).
+/// A driver leaves out the operations that its store does not have: the methods here answer that
+/// the operation is [not supported](StoreError::NotSupported).
 #[async_trait]
 pub(crate) trait Shard: Send {
     /// The name of the store.
