@@ -92,11 +92,18 @@ pub(crate) struct Rewrite {
 
 enum Source {
     Hot(Arc<HotSegment>),
-    Sealed(Arc<SealedSegment>, Arc<SealedFile>),
-    /// A sealed segment whose blocks are copied as they are.
-    Copied(Arc<SealedSegment>, Arc<SealedFile>),
-    /// A sealed segment whose blocks are copied as they are, except for those of which lines go.
-    Sifted(Arc<SealedSegment>, Arc<SealedFile>),
+    Sealed(Arc<SealedSegment>, Arc<SealedFile>, Blocks),
+}
+
+/// What becomes of the blocks of a sealed segment.
+#[derive(Clone, Copy)]
+enum Blocks {
+    /// Their lines are encoded again.
+    Encoded,
+    /// They are copied as they are.
+    Copied,
+    /// They are copied as they are, except for those of which lines go.
+    Sifted,
 }
 
 /// What a step read of a unit.
@@ -113,9 +120,7 @@ impl Source {
     fn segment(&self) -> AnySegment {
         match self {
             Source::Hot(hot) => AnySegment::Hot(hot.clone()),
-            Source::Sealed(sealed, _) | Source::Copied(sealed, _) | Source::Sifted(sealed, _) => {
-                AnySegment::Sealed(sealed.clone())
-            }
+            Source::Sealed(sealed, ..) => AnySegment::Sealed(sealed.clone()),
         }
     }
 
@@ -123,9 +128,7 @@ impl Source {
     fn units(&self) -> Option<usize> {
         match self {
             Source::Hot(hot) => hot.is_rolled().then(|| read(&hot.index).frames.len()),
-            Source::Sealed(_, file) | Source::Copied(_, file) | Source::Sifted(_, file) => {
-                Some(file.footer().blocks.len())
-            }
+            Source::Sealed(_, file, _) => Some(file.footer().blocks.len()),
         }
     }
 
@@ -133,7 +136,7 @@ impl Source {
     /// those frames are readable that are parsed, or that the parse stage has given up.
     fn readable(&self, from: usize, count: usize, settled: Position) -> Vec<u64> {
         match self {
-            Source::Sealed(_, file) | Source::Copied(_, file) | Source::Sifted(_, file) => {
+            Source::Sealed(_, file, _) => {
                 let blocks = file.footer().blocks.iter().skip(from).take(count);
                 blocks.map(|block| block.bytes_raw).collect()
             }
@@ -202,7 +205,7 @@ impl Rewrite {
         let open = |segment: AnySegment| match segment {
             AnySegment::Hot(hot) => Ok(Source::Hot(hot)),
             AnySegment::Sealed(sealed) => match core.segments.open_sealed(&sealed) {
-                Ok(file) => Ok(Source::Sealed(sealed, file)),
+                Ok(file) => Ok(Source::Sealed(sealed, file, Blocks::Encoded)),
                 Err(error) => Err(RewriteError::Source { segment: sealed.id, error }),
             },
         };
@@ -268,15 +271,14 @@ impl Rewrite {
             Purpose::Seal | Purpose::Trail | Purpose::Reencode => return,
         };
         for source in &mut self.sources {
-            if let Source::Sealed(sealed, file) = source
+            if let Source::Sealed(sealed, file, blocks) = source
                 && sealed.bytes_raw >= bytes_min
                 && writer.can_copy(file.footer())
             {
                 let range = file.footer().time_ns();
-                let (sealed, file) = (sealed.clone(), file.clone());
-                *source = match range.is_some_and(|range| self.pruning.may_name(range)) {
-                    true => Source::Sifted(sealed, file),
-                    false => Source::Copied(sealed, file),
+                *blocks = match range.is_some_and(|range| self.pruning.may_name(range)) {
+                    true => Blocks::Sifted,
+                    false => Blocks::Copied,
                 };
             }
         }
@@ -357,20 +359,19 @@ impl Rewrite {
                 let frame = self.frame(hot, place, callbacks);
                 frame.map(|(batch, bytes)| (Unit::Rows(batch), bytes))
             }
-            Source::Sealed(_, file) => {
+            Source::Sealed(_, file, blocks) => {
                 let bytes = file.footer().blocks[place].bytes_disk();
-                file.read_block(place).map(|batch| (Unit::Rows(Arc::new(batch)), bytes))
-            }
-            Source::Copied(_, file) => {
-                let bytes = file.footer().blocks[place].bytes_disk();
-                file.stored_block(place).map(|stored| (Unit::Block(stored), bytes))
-            }
-            Source::Sifted(_, file) => {
-                let bytes = file.footer().blocks[place].bytes_disk();
-                file.stored_block(place).and_then(|stored| {
-                    let batch = file.block_of(place, &stored)?;
-                    Ok((Unit::Sifted(stored, Arc::new(batch)), bytes))
-                })
+                let unit = match blocks {
+                    Blocks::Encoded => {
+                        file.read_block(place).map(|batch| Unit::Rows(Arc::new(batch)))
+                    }
+                    Blocks::Copied => file.stored_block(place).map(Unit::Block),
+                    Blocks::Sifted => file.stored_block(place).and_then(|stored| {
+                        let batch = file.block_of(place, &stored)?;
+                        Ok(Unit::Sifted(stored, Arc::new(batch)))
+                    }),
+                };
+                unit.map(|unit| (unit, bytes))
             }
         };
         // Retention may have removed the file just now, which is no fault.
@@ -382,8 +383,8 @@ impl Rewrite {
 
     /// Adds a block of a source that is copied.
     fn copy(&mut self, source: usize, place: usize, stored: &[u8]) -> Result<(), RewriteError> {
-        let Source::Copied(_, file) = &self.sources[source] else {
-            unreachable!("only blocks of copied sources are read as they are")
+        let Source::Sealed(_, file, _) = &self.sources[source] else {
+            unreachable!("only sealed sources have blocks")
         };
         let entry = &file.footer().blocks[place];
         self.lines_kept += u64::from(entry.lines);
@@ -403,12 +404,12 @@ impl Rewrite {
         batch: Arc<Batch>,
     ) -> Result<(), RewriteError> {
         let goes = self.going(&batch);
-        let Source::Sifted(_, file) = &self.sources[source] else {
-            unreachable!("only blocks of sifted sources are read in both forms")
-        };
         if goes.is_some() {
             return self.push_kept(batch, goes);
         }
+        let Source::Sealed(_, file, _) = &self.sources[source] else {
+            unreachable!("only sealed sources have blocks")
+        };
         self.lines_kept += batch.len() as u64;
         let writer = self.writer.as_mut().expect("not finished");
         writer.count_block(&batch);
@@ -558,9 +559,7 @@ impl Rewrite {
         for source in &self.sources {
             match source {
                 Source::Hot(hot) => drop(core.segments.open_hot(hot)),
-                Source::Sealed(sealed, file)
-                | Source::Copied(sealed, file)
-                | Source::Sifted(sealed, file) => sealed.keep_open(file.clone()),
+                Source::Sealed(sealed, file, _) => sealed.keep_open(file.clone()),
             }
         }
         let segment = segment.map(|(segment, _)| segment);
