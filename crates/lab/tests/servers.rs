@@ -76,7 +76,7 @@ async fn what_was_started_is_found_left_alone_and_stopped() {
         [0, 1].map(|n| format!("127.0.0.1:{}", place.port + n)).to_vec()
     );
     let configuration = started.configuration();
-    assert!(configuration.contains(&"maxmemory \"1gb\"".to_owned()), "{configuration:?}");
+    assert!(configuration.contains(&"maxmemory \"2gb\"".to_owned()), "{configuration:?}");
     assert!(started.data().iter().all(|directory| directory.is_dir()));
 
     assert!(!started.keeps_data, "without a log of changes it began empty");
