@@ -368,6 +368,9 @@ pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 /// Time limit for creating, settling and emptying tables.
 pub(crate) const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
 
+/// Characters of a store's message that an error quotes.
+const MESSAGE_CHARS_MAX: usize = 400;
+
 /// The option that every driver has.
 pub(crate) const TIMEOUT: Known =
     Known { name: "timeout_s", default: "30", help: "time limit of one operation, s" };
@@ -416,6 +419,16 @@ pub(crate) fn no_row(store: &str, key: &Value) -> StoreError {
     StoreError::Refused { store: store.to_owned(), reason: format!("no row under the key {key}") }
 }
 
+/// What a store says, on one line, cut where it is long: it may quote whole rows, or name each of
+/// the thousands of commands of a batch.
+pub(crate) fn short_message(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
 /// The error of a sum that does not fit into 64 bits.
 pub(crate) fn too_large(store: &str) -> StoreError {
     StoreError::Answer { store: store.to_owned(), reason: "a sum does not fit into 64 bits".into() }
@@ -440,6 +453,13 @@ mod tests {
         let endpoints = endpoints.iter().map(|e| (*e).to_owned()).collect();
         let (name, label) = ("store".to_owned(), "store".to_owned());
         StoreSpec { name, label, endpoints, options: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_message_is_one_short_line() {
+        assert_eq!(short_message("ERROR:\n a\tb\n"), "ERROR: a b");
+        let long = short_message(&"ž".repeat(MESSAGE_CHARS_MAX + 1));
+        assert_eq!(long.chars().count(), MESSAGE_CHARS_MAX + 1, "the last one says that it is cut");
     }
 
     #[test]

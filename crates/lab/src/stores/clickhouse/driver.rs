@@ -26,7 +26,7 @@ use crate::driver::search::{Search, Wanted};
 use crate::driver::sharded::{Shard, Sharded};
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
-    StoreSpec, TIMEOUT, within,
+    StoreSpec, TIMEOUT, short_message, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -37,9 +37,6 @@ const SYNC_RELEASE: u32 = 21;
 /// The first release that searches for words by themselves (`hasToken`); before, by a regular
 /// expression.
 const TOKENS_RELEASE: u32 = 20;
-
-/// Characters of the server's message in an error: it may quote whole rows.
-const MESSAGE_CHARS_MAX: usize = 500;
 
 /// Time between two attempts to merge all parts.
 const LOOK: Duration = Duration::from_millis(100);
@@ -214,8 +211,8 @@ async fn maintain(node: &Http, statement: String) -> Result<(), StoreError> {
 
 /// The store's error message; for kinds with a remedy it begins with the remedy.
 fn refusal(status: u16, body: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(body).chars().take(MESSAGE_CHARS_MAX).collect();
-    let words = format!("status {status}: {}", text.trim());
+    let text = String::from_utf8_lossy(body);
+    let words = format!("status {status}: {}", short_message(&text));
     let remedy = [
         ("Too many parts", "it merges more slowly than inserts arrive, insert more rows at once"),
         ("Memory limit", "raise the option memory_mb of the server"),

@@ -28,6 +28,7 @@ use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::http::{Http, Reply, push_segment};
 use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
+    short_message,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
@@ -678,7 +679,7 @@ fn refusal(http: &Http, reply: &Reply) -> StoreError {
         Err(_) => http.refused(
             Cause {
                 kind: "without the JSON of an error".to_owned(),
-                reason: Some(String::from_utf8_lossy(&reply.body).chars().take(200).collect()),
+                reason: Some(short_message(&String::from_utf8_lossy(&reply.body))),
                 root_cause: Vec::new(),
             }
             .words(reply.status),

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::rows::FAMILY;
 use super::thrift::{self, Field, Struct, Writer};
-use crate::driver::StoreError;
+use crate::driver::{StoreError, short_message};
 
 /// Bytes of rows in one call that writes many: the gateway holds a call in its memory.
 const PUT_BYTES: usize = 1 << 20;
@@ -20,9 +20,6 @@ const CELL_BYTES: usize = 32;
 
 /// Bytes that are made room for before each read of a reply.
 const READ_BYTES: usize = 16 << 10;
-
-/// Characters of a gateway's message that are kept: it may hold a stack of calls.
-const MESSAGE_CHARS_MAX: usize = 400;
 
 /// `DELETE_FAMILY`: all versions of all cells of a row.
 const DELETE_FAMILY: i32 = 2;
@@ -331,8 +328,7 @@ fn refusal(reply: &thrift::Reply<'_>) -> Option<String> {
         },
     };
     let text = String::from_utf8_lossy(message.unwrap_or(b"an exception without a message"));
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(line.chars().take(MESSAGE_CHARS_MAX).collect())
+    Some(short_message(&text))
 }
 
 fn unreachable(store: &str, error: &std::io::Error) -> StoreError {

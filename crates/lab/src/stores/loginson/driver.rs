@@ -36,7 +36,7 @@ use crate::driver::sharded::{Shard, Sharded};
 use crate::driver::stream::{self, Sum};
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
-    StoreSpec, TIMEOUT, within,
+    StoreSpec, TIMEOUT, short_message, within,
 };
 use crate::options::Known;
 use crate::row::{Row, Schema, Value};
@@ -332,7 +332,7 @@ fn good(node: &Http, reply: Reply) -> Result<Reply, StoreError> {
     }
     let reason = match serde_json::from_slice::<Failure>(&reply.body) {
         Ok(failure) => failure.error,
-        Err(_) => String::from_utf8_lossy(&reply.body).into_owned(),
+        Err(_) => short_message(&String::from_utf8_lossy(&reply.body)),
     };
     Err(node.refused(format!("status {}: {reason}", reply.status)))
 }
@@ -525,7 +525,7 @@ fn lines_of(node: &Http, reply: Reply) -> Result<Vec<Line>, StoreError> {
     let line = |line: &[u8]| {
         // Values of rows are strings; an error is an object.
         if line.starts_with(b"{\"_error\":{") {
-            return Err(node.refused(String::from_utf8_lossy(line).into_owned()));
+            return Err(node.refused(short_message(&String::from_utf8_lossy(line))));
         }
         serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))
     };

@@ -22,16 +22,13 @@ use crate::driver::ring::Ring;
 use crate::driver::sharded::{self, Sharded};
 use crate::driver::{
     Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
-    TIMEOUT, within,
+    TIMEOUT, short_message, within,
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
 
 /// Keys that are removed at a time when a table is emptied.
 const EMPTY_KEYS: usize = 1000;
-
-/// Characters of an error's message.
-const MESSAGE_CHARS_MAX: usize = 400;
 
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
@@ -380,7 +377,7 @@ fn text(value: &Value) -> String {
 
 /// The message of an error. That of a batch names each command that failed, and is cut.
 fn in_words(e: &RedisError) -> String {
-    let words: String = e.to_string().chars().take(MESSAGE_CHARS_MAX).collect();
+    let words = short_message(&e.to_string());
     match words.contains("maxmemory") {
         true => format!("its memory is full, raise its option maxmemory: {words}"),
         false => words,
@@ -424,7 +421,7 @@ mod tests {
         let full = (redis::ErrorKind::Extension, "OOM", "used memory > 'maxmemory'.".repeat(100));
         let words = in_words(&RedisError::from(full));
         assert!(words.starts_with("its memory is full, raise its option maxmemory: "), "{words}");
-        assert!(words.chars().count() < MESSAGE_CHARS_MAX + 100, "{words}");
+        assert!(words.len() < 600, "{words}");
         let other = in_words(&RedisError::from((redis::ErrorKind::Io, "broken pipe")));
         assert!(other.starts_with("broken pipe"), "{other}");
     }

@@ -34,7 +34,7 @@ use crate::driver::sharded::{Shard, Sharded};
 use crate::driver::stream;
 use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
-    StoreSpec, TIMEOUT, within,
+    StoreSpec, TIMEOUT, short_message, within,
 };
 use crate::options::Known;
 use crate::row::{Row, Schema, Value};
@@ -276,8 +276,8 @@ fn good(node: &Http, reply: Reply) -> Result<Reply, StoreError> {
     if (200..300).contains(&reply.status) {
         return Ok(reply);
     }
-    let reason = String::from_utf8_lossy(&reply.body);
-    Err(node.refused(format!("status {}: {}", reply.status, reason.trim())))
+    let reason = short_message(&String::from_utf8_lossy(&reply.body));
+    Err(node.refused(format!("status {}: {reason}", reply.status)))
 }
 
 /// The fields of a line of an answer.
@@ -292,7 +292,7 @@ async fn answer_lines(node: &Http, body: String) -> Result<Vec<Fields>, StoreErr
     let reply = good(node, node.send(Method::POST, "/select/logsql/query", FORM, body).await?)?;
     let lines = reply.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let parse = |line| {
-        let words = || String::from_utf8_lossy(line).chars().take(200).collect::<String>();
+        let words = || short_message(&String::from_utf8_lossy(line));
         serde_json::from_slice(line).map_err(|e| node.answer(format!("{e}: {}", words())))
     };
     lines.map(parse).collect()

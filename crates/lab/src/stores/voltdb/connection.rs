@@ -9,15 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::wire::{self, Response, Table, status};
-use crate::driver::StoreError;
+use crate::driver::{StoreError, short_message};
 use crate::row::Value;
 
 /// Calls that are sent together before their responses are read. More of them would fill the
 /// buffers of both sides while neither reads.
 const CALLS_TOGETHER: usize = 128;
-
-/// Characters of a server's message that are kept: it may quote whole rows.
-const MESSAGE_CHARS_MAX: usize = 400;
 
 /// An open connection.
 pub(super) struct Connection {
@@ -135,7 +132,8 @@ impl Connection {
 
     fn checked(&self, response: Response) -> Result<Vec<Table>, StoreError> {
         let store = self.store.clone();
-        let reason = || format!("{} (status {})", shortened(&response.message), response.status);
+        let reason =
+            || format!("{} (status {})", short_message(&response.message), response.status);
         match response.status {
             status::SUCCESS => Ok(response.tables),
             status::CONNECTION_LOST | status::CONNECTION_TIMEOUT => {
@@ -152,15 +150,6 @@ impl Connection {
 
 fn unreachable(store: &str, error: &std::io::Error) -> StoreError {
     StoreError::Unreachable { store: store.to_owned(), reason: error.to_string() }
-}
-
-/// A message on one line.
-fn shortened(message: &str) -> String {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
 }
 
 /// Why a login was refused.
@@ -240,12 +229,5 @@ mod tests {
         assert_eq!(send([(2, 1), (0, 1), (1, 1)]).await, (None, 3));
         assert_eq!(send([(2, 1), (0, -2), (1, 1)]).await, (Some("refused"), 3));
         assert_eq!(send([(2, 1), (9, 1), (1, 1)]).await, (Some("answer"), 3));
-    }
-
-    #[test]
-    fn a_message_of_the_server_is_one_short_line() {
-        assert_eq!(shortened("VOLTDB ERROR:\n a\tb\n"), "VOLTDB ERROR: a b");
-        let long = shortened(&"ž".repeat(MESSAGE_CHARS_MAX + 1));
-        assert_eq!(long.chars().count(), MESSAGE_CHARS_MAX + 1);
     }
 }
