@@ -8,6 +8,13 @@ use super::summary::{Experiment, Group, Measure};
 use crate::results::Outcome;
 use crate::run::LOST;
 
+/// Samples that show no difference, and would not have shown even one of this factor, say nothing.
+const FACTOR_SHOWN_MAX: f64 = 10.0;
+
+/// Says that nothing is found because too little was measured.
+const TOO_FEW: &str =
+    "The repetitions are too few: not even a tenfold difference would have been found.";
+
 /// The name of our own store's driver.
 const OWN: &str = "loginson";
 
@@ -31,6 +38,17 @@ impl Verdict {
             _ => None,
         }
     }
+
+    /// Whether the repetitions are too few for any verdict: no difference is found, and not even a
+    /// tenfold one would have been.
+    pub fn is_blind(&self) -> bool {
+        self.tested && self.groups.len() == 1 && would_miss(self.detectable)
+    }
+}
+
+/// Whether a difference of a factor of ten could stay unseen.
+fn would_miss(detectable: Option<f64>) -> bool {
+    detectable.is_some_and(|factor| factor > FACTOR_SHOWN_MAX)
 }
 
 /// The verdicts on an experiment; none where only one store has a number, and none where stores are
@@ -73,6 +91,10 @@ pub fn sentences(experiment: &Experiment) -> Vec<String> {
         }
         sentences.extend(leader(&experiment.measure, &place, &all, &within));
         sentences.extend(own(&experiment.measure, &place, &all, &within));
+        let none_differ = within.iter().all(|pair| pair.significant() != Some(true));
+        if none_differ && would_miss(detectable(&within, pairs.len())) {
+            sentences.push(format!("{place}{TOO_FEW}"));
+        }
         sentences.extend(overload(experiment, &place, set));
     }
     sentences.extend(sizes(experiment, &pairs));
@@ -326,4 +348,30 @@ fn not_measured(experiment: &Experiment) -> Vec<String> {
         }));
     }
     sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_that_show_nothing_give_no_verdict() {
+        let verdict = |groups: &[&[&str]], tested, detectable| Verdict {
+            subject: "Reads".into(),
+            groups: groups
+                .iter()
+                .map(|group| group.iter().map(|store| (*store).to_owned()).collect())
+                .collect(),
+            tested,
+            detectable,
+        };
+        let level: &[&[&str]] = &[&["redis", "postgres"]];
+        let apart: &[&[&str]] = &[&["redis"], &["postgres"]];
+        assert!(verdict(level, true, Some(11.0)).is_blind());
+        assert!(!verdict(level, true, Some(2.0)).is_blind(), "they differ by less than twice");
+        assert!(!verdict(apart, true, Some(11.0)).is_blind(), "a difference is found");
+        assert!(!verdict(level, false, None).is_blind(), "it is not tested at all");
+        assert_eq!(verdict(apart, true, Some(11.0)).winner(), Some("redis"));
+        assert_eq!(verdict(level, true, Some(2.0)).winner(), None);
+    }
 }

@@ -1,5 +1,8 @@
 //! Formats numbers for people: four significant digits, with thousands separators.
 
+/// Above this, the smallest ratio that a test can show is not told.
+const DETECTABLE_MAX: f64 = 100.0;
+
 /// A number to four significant digits: `12,272`, `5.622`, `0.01234`.
 pub fn plain(value: f64) -> String {
     if !value.is_finite() {
@@ -77,6 +80,14 @@ pub fn ratio(value: f64) -> String {
     format!("{value:.*}×", digits as usize)
 }
 
+/// The smallest ratio that a test can show; how blind a blind test is does not matter.
+pub fn detectable_ratio(value: f64) -> String {
+    match value > DETECTABLE_MAX {
+        true => format!("over {DETECTABLE_MAX}×"),
+        false => ratio(value),
+    }
+}
+
 /// Bytes in a suitable unit.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];
@@ -130,6 +141,7 @@ mod tests {
             assert_eq!(plain(value), text);
         }
         assert_eq!([ratio(1.0), ratio(0.09421), ratio(153.2)], ["1.00×", "0.0942×", "153×"]);
+        assert_eq!([detectable_ratio(31.6), detectable_ratio(5e16)], ["31.6×", "over 100×"]);
         assert_eq!([ratio(f64::NAN), ratio(f64::INFINITY)], ["–", "–"]);
         assert_eq!(count(7_495_861), "7,495,861");
         assert_eq!(bytes(2_512_345.0), "2.5 MB");

@@ -11,7 +11,7 @@ use super::document::{Block, Document, Table};
 use super::doubts::{self, GENERATOR_SHARE_MAX, OTHERS_SHARE_MAX, doubts};
 use super::gigabyte;
 use super::instances;
-use super::number::{bytes, percent, ratio};
+use super::number::{bytes, detectable_ratio, percent};
 use super::papers;
 use super::samples;
 use super::summary::{Experiment, Summary};
@@ -119,9 +119,10 @@ fn verdict(all: &[Verdict]) -> String {
     if all.is_empty() {
         return "One store was measured: there is nothing to compare.".into();
     }
-    let tested = all.iter().filter(|verdict| verdict.tested).count();
+    let untested = all.iter().filter(|verdict| !verdict.tested).count();
+    let blind = all.iter().filter(|verdict| verdict.is_blind()).count();
     let mut first: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for verdict in all.iter().filter(|verdict| verdict.tested) {
+    for verdict in all.iter().filter(|verdict| verdict.tested && !verdict.is_blind()) {
         match verdict.winner() {
             Some(store) => first.entry(store).or_default().0 += 1,
             None => {
@@ -141,9 +142,8 @@ fn verdict(all: &[Verdict]) -> String {
         }
     });
     let texts: Vec<String> = texts.collect();
-    let untested = all.len() - tested;
     format!(
-        "Stores were compared in {} way{}.{}{}",
+        "Stores were compared in {} way{}.{}{}{}",
         all.len(),
         if all.len() == 1 { "" } else { "s" },
         match texts.is_empty() {
@@ -154,6 +154,12 @@ fn verdict(all: &[Verdict]) -> String {
             0 => String::new(),
             untested =>
                 format!(" {untested} had one repetition, and nothing can be said about chance."),
+        },
+        match blind {
+            0 => String::new(),
+            blind => format!(
+                " {blind} had so few repetitions that not even a tenfold difference would have been found."
+            ),
         }
     )
 }
@@ -202,8 +208,12 @@ fn verdict_table(all: &[Verdict]) -> Table {
             groups.map(|(at, stores)| format!("{}. {}", at + 1, stores.join(", "))).collect();
         table.rows.push(vec![
             verdict.subject.clone(),
-            if verdict.tested { groups.join("; ") } else { "not tested".into() },
-            verdict.detectable.map(ratio).unwrap_or_default(),
+            match (verdict.tested, verdict.is_blind()) {
+                (false, _) => "not tested".into(),
+                (true, true) => "too few repetitions".into(),
+                (true, false) => groups.join("; "),
+            },
+            verdict.detectable.map(detectable_ratio).unwrap_or_default(),
         ]);
     }
     table
@@ -374,6 +384,14 @@ fn threats(document: &mut Document, summary: &Summary) {
         "Configurations are the defaults but for bounded memory; a store that is tuned for the work may do better.".into(),
         "Data is generated: values and keys spread as in the study, not as in anybody's logs.".into(),
     ]);
+    if summary.run.stores.iter().any(|store| store.label.contains('@')) {
+        points.push(
+            "An instance is the same processes for the whole run. Repetitions do not show how far two processes that were started alike \
+             differ, by what their compiler made of the code or where their memory lies: an instance that is a little faster may be the \
+             luckier process."
+                .into(),
+        );
+    }
     if summary.run.scale != "paper" {
         points.push(format!(
             "At scale {} data fits into memory: nothing is said about data that does not.",

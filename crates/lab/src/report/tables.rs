@@ -2,7 +2,9 @@
 
 use super::conclusion::TARGET_SHARE_MIN;
 use super::document::Table;
-use super::number::{bytes, count, interval, of_name, percent, plain, probability, ratio};
+use super::number::{
+    bytes, count, detectable_ratio, interval, of_name, percent, plain, probability, ratio,
+};
 use super::papers;
 use super::ranking::{Pair, pairs, ranked};
 use super::summary::{
@@ -160,7 +162,7 @@ pub fn tests(experiment: &Experiment) -> Table {
                 plain(test.freedom),
                 probability(test.p),
                 probability(pair.p_adjusted.unwrap_or(1.0)),
-                ratio(test.detectable(alpha)),
+                detectable_ratio(test.detectable(alpha)),
             ]),
             None => row.extend(vec![String::new(); 8]),
         }

@@ -201,6 +201,11 @@ class Checks:
     def ratio(self, where, printed, value):
         self.close(where, printed, value, relative=6e-3, absolute=0.006)
 
+    def detectable(self, where, printed, value):
+        if value > 100:
+            return self.same(where, printed, "over 100×")
+        self.ratio(where, printed, value)
+
     def percent(self, where, printed, share):
         value = abs(share) * 100
         self.close(where, printed, value, relative=0, absolute=0.051 if value < 10 else 0.51)
@@ -356,7 +361,7 @@ def check_experiment(checks, title, groups, found):
         checks.p(where + ", p after Holm", row["p after Holm"], after)
         alpha = 0.05 / len(tests)
         quantiles = stats.t.ppf(1 - alpha / 2, freedom) + stats.t.ppf(0.8, freedom)
-        checks.ratio(
+        checks.detectable(
             where + ", detectable", row["smallest detectable"], math.exp(quantiles * error)
         )
         verdict = "significant" if after < 0.05 else "not significant"
