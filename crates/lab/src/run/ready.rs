@@ -66,6 +66,9 @@ impl Runner<'_> {
                 }
             }
         }
+        if let Err(error) = self.empty_unused(steps, &store, trial).await? {
+            return failed(format!("a table of earlier trials could not be emptied: {error}"));
+        }
         match self.load(step, &store, trial, dataset, watch).await? {
             Loaded::Yes => Ok(Ready::Yes(store)),
             Loaded::Stopped => Ok(Ready::Stopped),
@@ -125,6 +128,36 @@ impl Runner<'_> {
         Ok(Ok(()))
     }
 
+    /// Empties the tables of the store's servers that no step needs any more. A store that tells
+    /// only the size of all its tables would count them as data of this one.
+    async fn empty_unused(
+        &mut self,
+        steps: &[Step],
+        store: &Store,
+        trial: &Trial,
+    ) -> Result<Result<(), StoreError>, RunError> {
+        let server = trial.store.server();
+        let todo: Vec<&Trial> = steps
+            .iter()
+            .filter(|step| !self.directory.has(&step.name))
+            .map(|step| &step.trial)
+            .filter(|other| other.store.server() == server && other.nodes == trial.nodes)
+            .collect();
+        let known = self.state.tables.get(server).cloned().unwrap_or_default();
+        for schema in known {
+            if todo.iter().any(|other| other.schema.table == schema.table) {
+                continue;
+            }
+            if let Err(error) = store.driver.create(&schema).await {
+                return Ok(Err(error));
+            }
+            self.state.tables.entry(server.to_owned()).or_default().retain(|one| *one != schema);
+            self.state.forget_table(server, &schema.table);
+            self.keep_state()?;
+        }
+        Ok(Ok(()))
+    }
+
     /// Creates the table of a step, and fills it.
     pub(super) async fn load(
         &mut self,
@@ -139,10 +172,11 @@ impl Runner<'_> {
         if !step.fresh && self.state.loaded.contains(&key) {
             return Ok(Loaded::Yes);
         }
-        let same_table = |(label, data): &(String, String)| {
-            *label == key.0 && data.rsplit_once(" in ").is_some_and(|(_, other)| other == table)
-        };
-        self.state.loaded.retain(|known| !same_table(known));
+        self.state.forget_table(trial.store.server(), table);
+        let tables = self.state.tables.entry(trial.store.server().to_owned()).or_default();
+        if !tables.contains(&trial.schema) {
+            tables.push(trial.schema.clone());
+        }
         self.keep_state()?;
         if let Err(error) = store.driver.create(&trial.schema).await {
             return Ok(Loaded::Not(format!("its table could not be made: {error}")));

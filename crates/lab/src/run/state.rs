@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::results::{Directory, ResultsError};
+use crate::row::Schema;
 
 /// The state between steps.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub struct State {
     pub nodes: BTreeMap<String, u32>,
     /// Loaded data: label of the store; name of the data set, ` in `, name of the table.
     pub loaded: BTreeSet<(String, String)>,
+    /// Tables that may hold data, by the name of the store whose servers have them.
+    #[serde(default)]
+    pub tables: BTreeMap<String, Vec<Schema>>,
 }
 
 impl State {
@@ -35,6 +39,16 @@ impl State {
     /// Forgets the data of a store.
     pub fn forget(&mut self, store: &str) {
         self.loaded.retain(|(label, _)| label.split(' ').next() != Some(store));
+        self.tables.remove(store);
+    }
+
+    /// Forgets the data of one table of a store, of whatever data set.
+    pub fn forget_table(&mut self, store: &str, table: &str) {
+        let same = |(label, data): &(String, String)| {
+            label.split(' ').next() == Some(store)
+                && data.rsplit_once(" in ").is_some_and(|(_, other)| other == table)
+        };
+        self.loaded.retain(|known| !same(known));
     }
 }
 
@@ -47,9 +61,31 @@ pub fn forget_removed(
     let mut state = State::read(directory);
     state.nodes.retain(|store, _| is_external(store));
     state.loaded.retain(|(label, _)| label.split(' ').next().is_some_and(&is_external));
+    state.tables.retain(|store, _| is_external(store));
     state.write(directory)
 }
 
 fn path(directory: &Directory) -> PathBuf {
     directory.path().join("state.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_forgotten_for_one_store_only() {
+        let names = [
+            ("redis", "users in people"),
+            ("redis", "guests in people"),
+            ("redis", "users in users"),
+            ("postgres", "users in people"),
+        ];
+        let all = names.map(|(store, data)| (store.to_owned(), data.to_owned()));
+        let mut state = State { loaded: all.clone().into(), ..State::default() };
+        state.forget_table("redis", "people");
+        assert_eq!(state.loaded, BTreeSet::from([all[2].clone(), all[3].clone()]));
+        state.forget("redis");
+        assert_eq!(state.loaded, BTreeSet::from([all[3].clone()]));
+    }
 }
