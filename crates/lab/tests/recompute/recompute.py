@@ -94,6 +94,10 @@ class Histogram:
         raise AssertionError("a percentile is of all values")
 
 
+# Workloads of queries, which are ranked by latency.
+QUERIES = ("history_queries", "measurement_windows", "measurement_history")
+
+
 class Trial:
     def __init__(self, path):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -132,7 +136,7 @@ class Trial:
             self.measure = "value", "delay_ms"
         elif self.load.get("ramp_s", 0) > 0:
             self.measure = "peak", None
-        elif self.target is not None or work["workload"]["kind"] == "history_queries":
+        elif self.target is not None or work["workload"]["kind"] in QUERIES:
             self.measure = "latency", "all"
         else:
             self.measure = "rate", None
