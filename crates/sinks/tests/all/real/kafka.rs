@@ -156,11 +156,19 @@ fn large_records(real: &Real) {
     let found = real.consume("small");
     assert_eq!((found.len(), found.contains_key("50")), (99, false));
 
-    // The record whose time the broker refuses is found by smaller batches.
+    // The record whose time the broker refuses is found by smaller batches. The other records are
+    // months old: the broker would delete them as soon as it looks for expired ones.
     create(
         real,
         "times",
-        &["--partitions", "1", "--config", "message.timestamp.after.max.ms=1000"],
+        &[
+            "--partitions",
+            "1",
+            "--config",
+            "message.timestamp.after.max.ms=1000",
+            "--config",
+            "retention.ms=-1",
+        ],
     );
     let sink = self::sink(&format!(
         "name = \"real\"\nretry = {{ longest = \"1s\" }}\n[kafka]\n\
