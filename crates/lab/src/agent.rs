@@ -8,10 +8,12 @@
 //! because its part of the load is missing. Both sides send a message every second, because a
 //! machine without power or network closes no connection: silence counts as a loss too.
 //!
-//! The protocol is one connection per trial with one JSON [`Message`] per line. It has no
-//! encryption and no password: anyone who reaches an agent can make it put load on any machine.
-//! That is why it listens on loopback by default; use other addresses only in an isolated network.
+//! The protocol is one connection per trial with one JSON [`Message`] per line. Anyone who may speak
+//! to an agent can make it put load on any machine. That is why it listens on loopback by default,
+//! and elsewhere only with a secret that the coordinator sends first. The secret is not encrypted:
+//! it keeps away who can reach the agent, and not who can read the network.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -34,7 +36,7 @@ pub use processes::Processes;
 pub use serve::serve;
 
 /// Version of the protocol: agent and coordinator must have the same version.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Limit of a line from the other side; a longer one ends the connection. A histogram of one second
 /// takes some kilobytes.
@@ -64,8 +66,13 @@ pub type Open = fn(&StoreSpec) -> Result<Arc<dyn Driver>, OpenError>;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message {
-    /// The first message of both sides.
-    Hello { protocol: u32, lab_version: String },
+    /// The first message of both sides; that of the coordinator has the secret of the agent.
+    Hello {
+        protocol: u32,
+        lab_version: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<String>,
+    },
     /// To the agent: the trial with its share.
     Run(Box<Trial>),
     /// From the agent: all connections to the store are made.
@@ -85,22 +92,41 @@ enum Message {
 }
 
 impl Message {
-    fn hello() -> Message {
+    fn hello(token: Option<&str>) -> Message {
         let lab_version = env!("CARGO_PKG_VERSION").to_owned();
-        Message::Hello { protocol: PROTOCOL, lab_version }
+        Message::Hello { protocol: PROTOCOL, lab_version, token: token.map(str::to_owned) }
+    }
+
+    /// Whether it has this secret. It takes as long for every secret of the same length.
+    fn knows(&self, secret: &str) -> bool {
+        let Message::Hello { token: Some(token), .. } = self else { return false };
+        let (token, secret) = (token.as_bytes(), secret.as_bytes());
+        let differences = token.iter().zip(secret).map(|(a, b)| a ^ b);
+        token.len() == secret.len() && differences.fold(0, |all, one| all | one) == 0
     }
 
     /// Checks the version of the other side.
     fn greets(&self) -> Result<(), String> {
         match self {
             Message::Hello { protocol, .. } if *protocol == PROTOCOL => Ok(()),
-            Message::Hello { protocol, lab_version } => Err(format!(
+            Message::Hello { protocol, lab_version, .. } => Err(format!(
                 "speaks version {protocol} of the protocol (loginson-lab {lab_version}), this is {PROTOCOL} \
                  (loginson-lab {}): use the same version everywhere",
                 env!("CARGO_PKG_VERSION")
             )),
             _ => Err("did not say which version it has".to_owned()),
         }
+    }
+}
+
+/// Reads the secret of agents, without the end of its line.
+pub fn read_token(path: &Path) -> std::io::Result<String> {
+    let named = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| std::io::Error::new(error.kind(), named(&error)))?;
+    match text.trim() {
+        "" => Err(std::io::Error::other(named(&"it is empty; write a secret into it"))),
+        token => Ok(token.to_owned()),
     }
 }
 

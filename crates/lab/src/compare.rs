@@ -148,14 +148,14 @@ fn compared(old: &Summary, new: &Summary) -> Document {
             let same = |other: &&Group| {
                 other.store == group.store
                     && other.nodes == group.nodes
-                    && other.target_per_s == group.target_per_s
+                    && other.has_target_of(group)
             };
             let now = later.and_then(|later| later.groups.iter().find(same));
-            let number = |group: &'_ Group| {
+            let has_no_number = |group: &'_ Group| {
                 ranked(std::slice::from_ref(group), &experiment.measure).is_empty()
             };
             match now {
-                Some(now) if !number(group) && !number(now) => {
+                Some(now) if !has_no_number(group) && !has_no_number(now) => {
                     let of = |group| ranked(std::slice::from_ref(group), &experiment.measure).pop();
                     let both: Option<(Ranked<'_>, Ranked<'_>)> = of(now).zip(of(group));
                     pairs.extend(both.map(|(now, before)| (experiment, apart(now, before))));
@@ -164,7 +164,7 @@ fn compared(old: &Summary, new: &Summary) -> Document {
                     "{}: {} has no number in {}.",
                     experiment.title,
                     experiment.name_of(group),
-                    if number(group) { "the older result" } else { "the newer result" }
+                    if has_no_number(group) { "the older result" } else { "the newer result" }
                 )),
             }
         }

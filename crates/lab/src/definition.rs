@@ -177,6 +177,9 @@ fn one_node() -> Vec<u32> {
     vec![1]
 }
 
+/// The longest pause before a trial, or until a kill: a month, as for the length of a load.
+const PAUSE_S_MAX: f64 = 2_678_400.0;
+
 /// Target rates as shares of earlier results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -379,9 +382,12 @@ impl Study {
                         .into(),
                 );
             }
-            if !after.is_finite() || after <= 0.0 {
-                return Some("`crash_after_s` is above 0".into());
+            if after <= 0.0 || !(0.0..=PAUSE_S_MAX).contains(&after) {
+                return Some(format!("`crash_after_s` is above 0 and at most {PAUSE_S_MAX}"));
             }
+        }
+        if !(0.0..=PAUSE_S_MAX).contains(&experiment.rest_s) {
+            return Some(format!("`rest_s` is from 0 to {PAUSE_S_MAX}"));
         }
         if experiment.cold
             && (experiment.fresh || experiment.workload.as_ref().is_none_or(Workload::inserts))

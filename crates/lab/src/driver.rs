@@ -78,6 +78,19 @@ pub enum Operation {
     Stream(Block),
 }
 
+impl Operation {
+    /// Whether it is about one row, which is on one server.
+    pub fn is_of_one_row(&self) -> bool {
+        matches!(
+            self,
+            Operation::Insert(_)
+                | Operation::Read { .. }
+                | Operation::Update { .. }
+                | Operation::Delete { .. }
+        )
+    }
+}
+
 /// The kinds of [`Operation`]: what a driver declares it can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

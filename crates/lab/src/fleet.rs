@@ -27,11 +27,6 @@ impl Up {
         let nodes = self.running.iter().flat_map(|running| &running.nodes);
         nodes.map(|(_, process)| process.pid).collect()
     }
-
-    /// Its current processes on this machine; none for external servers.
-    pub fn pids(&self) -> Vec<u32> {
-        self.running.as_ref().map(Running::pids).unwrap_or_default()
-    }
 }
 
 /// Starts and stops the servers of a run.
@@ -104,20 +99,22 @@ impl Fleet {
     /// Stops a store and removes its data, unless it is external.
     pub async fn wipe(&mut self, store: &str) -> Result<(), ServerError> {
         self.up.remove(store);
-        self.begun.remove(store);
         if self.external.contains_key(store) {
             return Ok(());
         }
-        servers::wipe(&self.home, store, Logs::Keep, &self.say).await
+        servers::wipe(&self.home, store, Logs::Keep, &self.say).await?;
+        self.begun.remove(store);
+        Ok(())
     }
 
     /// Stops a store; its data stays.
     pub async fn down(&mut self, store: &str) -> Result<(), ServerError> {
         self.up.remove(store);
-        match self.begun.remove(store) {
-            true => servers::stop(&self.home, store, &self.say).await,
-            false => Ok(()),
+        if self.begun.contains(store) {
+            servers::stop(&self.home, store, &self.say).await?;
+            self.begun.remove(store);
         }
+        Ok(())
     }
 
     /// Stops all stores that were started here; the first error is returned after all were tried.

@@ -19,6 +19,10 @@ pub struct GeneratorArgs {
     /// Generators on other machines, each started with `loginson-lab agent`; they share every trial
     #[arg(long, value_delimiter = ',', value_name = "HOST:PORT")]
     pub agents: Vec<String>,
+    /// A file with the secret of these agents, if they have one
+    #[arg(long, requires = "agents", value_name = "FILE")]
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// Number of processes on this machine that share every trial
     #[arg(long, conflicts_with = "agents", value_name = "N")]
     pub processes: Option<u32>,
@@ -27,6 +31,7 @@ pub struct GeneratorArgs {
 /// The generators of a run.
 pub struct Generators {
     agents: Vec<String>,
+    token: Option<String>,
     /// Stopped at the end of the run.
     _processes: Option<Processes>,
 }
@@ -34,13 +39,15 @@ pub struct Generators {
 impl Generators {
     /// Starts the requested processes.
     pub async fn start(args: &GeneratorArgs) -> std::io::Result<Generators> {
+        let token = args.token_file.as_deref().map(agent::read_token).transpose()?;
         let Some(count) = args.processes.filter(|count| *count > 1) else {
-            return Ok(Generators { agents: args.agents.clone(), _processes: None });
+            return Ok(Generators { agents: args.agents.clone(), token, _processes: None });
         };
         let program: PathBuf = std::env::current_exe()?;
         let starting = tokio::task::spawn_blocking(move || Processes::start(&program, count));
         let processes = starting.await.map_err(std::io::Error::other)??;
-        Ok(Generators { agents: processes.addresses().to_vec(), _processes: Some(processes) })
+        let agents = processes.addresses().to_vec();
+        Ok(Generators { agents, token, _processes: Some(processes) })
     }
 
     /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
@@ -63,6 +70,6 @@ impl Generators {
             let setting = Setting { watched, ..Setting::default() };
             return load::run_in(setting, driver, trial, lines, stop).await;
         }
-        agent::run(&self.agents, trial, watched, lines, stop).await
+        agent::run(&self.agents, self.token.as_deref(), trial, watched, lines, stop).await
     }
 }

@@ -4,8 +4,8 @@
 //! All connections are opened first and are not measured. Then every thread is a task with one
 //! connection, in a closed ([`closed`]) or an open loop ([`open`]). Failures are handled as
 //! follows. A failed operation is counted by kind, and the thread continues, with a new connection
-//! if the old one broke; if none can be opened, or if all operations fail, the trial fails. A wrong
-//! answer ends it at once. An operation that the store does not have makes it `NotSupported`. In
+//! if the old one broke; if none can be opened, or if more than half of all operations fail, the
+//! trial fails: its numbers would be of the few that did not. A wrong answer ends it at once. An operation that the store does not have makes it `NotSupported`. In
 //! every case the measurements so far are emitted.
 //!
 //! Operations in flight at the end of the time are awaited and count, for at most
@@ -56,8 +56,11 @@ pub const TEXT_BYTES: &str = "written_text_bytes";
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
 /// An open loop that leaves at least this share (one divided by it) of the scheduled operations
-/// unsent gets a note in the report; fewer were just due at the end.
+/// unsent gets a note in the report. A few are always due shortly before the end.
 const UNSENT_PER_NOTED: u64 = 20;
+
+/// Threads of a trial at most: each has a connection.
+const THREADS_MAX: u32 = 65_536;
 
 /// Connections that are opened concurrently.
 const CONNECTING_MAX: usize = 32;
@@ -264,6 +267,7 @@ async fn begin(
         streamed: Mutex::default(),
         visible: OnceLock::new(),
         errors_in_a_row: AtomicU64::new(0),
+        last_error: Mutex::default(),
         ended: Mutex::new(None),
         failed: Notify::new(),
     });
@@ -271,7 +275,7 @@ async fn begin(
     let due = load.target_per_s.map(|per_s| {
         let schedule =
             ramp::Schedule { begin: start, per_s, ramp_s: load.ramp_s, share: trial.share };
-        Arc::new(open::Due::new(schedule))
+        Arc::new(open::Due::new(schedule, threads))
     });
     for (thread, session) in (0..).zip(sessions) {
         let worker = Worker::new(thread, shared.clone(), session);
@@ -354,8 +358,8 @@ fn check_numbers(load: &Load) -> Result<(), String> {
             return Err(format!("{name}: it takes 0 to 2678400 seconds"));
         }
     }
-    if load.threads == 0 {
-        return Err("threads: at least one is needed".to_owned());
+    if !(1..=THREADS_MAX).contains(&load.threads) {
+        return Err(format!("threads: it takes 1 to {THREADS_MAX}"));
     }
     if load.until_visible && load.warm_up_s > 0.0 {
         return Err("warm_up_s: rows of a warm-up cannot be told from those that are visible at \
@@ -395,17 +399,16 @@ async fn connect_all(
                 );
                 return Err(Outcome::Failed { message });
             }
-            Err(()) => {}
+            Err(message) => return Err(Outcome::Failed { message }),
         }
     }
     Ok(sessions)
 }
 
-/// A panic of one of our tasks is passed on; a cancelled task counts as ended.
-fn panicked(error: tokio::task::JoinError) {
-    if let Ok(panic) = error.try_into_panic() {
-        std::panic::resume_unwind(panic);
-    }
+/// Says that a task did not end by itself. Its trial fails, and the run goes on: servers have to be
+/// stopped at its end.
+fn panicked(error: tokio::task::JoinError) -> String {
+    format!("a thread of the generator ended by a fault of the lab or of a client library: {error}")
 }
 
 impl Running {
@@ -444,7 +447,9 @@ impl Running {
                         _ => break,
                     },
                     Some(joined) => {
-                        let _ = joined.map_err(panicked);
+                        if let Err(panic) = joined.map_err(panicked) {
+                            shared.fail(panic);
+                        }
                         continue;
                     }
                 },
@@ -507,11 +512,20 @@ impl Running {
             () = stopped(stop) => return None,
             () = compare_streams(&shared, &lines) => {}
         }
-        let last = shared.visible.get().copied().or_else(|| shared.recorder.last());
+        let last = shared.visible.get().copied().or_else(|| shared.recorder.last(shared.until));
         let last = last.unwrap_or(shared.measured_from);
         let seconds = (last - shared.measured_from).as_secs_f64();
         if let Some(due) = &self.due {
             say_unsent(&shared, due, &lines).await;
+        }
+        let (right, errors) = shared.recorder.totals();
+        if errors > right {
+            let last = shared.last_error.lock().expect("nothing panics here").take();
+            shared.fail(format_args!(
+                "{errors} of {} operations failed, the last with: {}",
+                errors + right,
+                last.as_deref().unwrap_or("an answer without the row that was asked for")
+            ));
         }
         let outcome = shared.ended.lock().expect("nothing panics here").take();
         Some(End { outcome: outcome.unwrap_or(Outcome::Completed), seconds })

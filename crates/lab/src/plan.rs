@@ -217,7 +217,8 @@ impl Maker<'_> {
                 share_of = Some((base, share));
             }
         }
-        let trial = self.trial(store, Role::Measure, work, repetition, seed);
+        let mut trial = self.trial(store, Role::Measure, work, repetition, seed);
+        trial.target_share = share_of.as_ref().map(|(_, share)| *share);
         self.wrap(format!("{name}-r{repetition:02}"), trial, share_of)
     }
 
@@ -275,6 +276,7 @@ impl Maker<'_> {
             work,
             repetition,
             seed,
+            target_share: None,
             share: Share::default(),
             cold: self.experiment.cold,
             crash_after_s: self.experiment.crash_after_s,

@@ -1,9 +1,9 @@
 //! The report of a run: one self-contained HTML file, and Markdown, both made from the raw results
 //! alone.
 //!
-//! Lines of trials become samples ([`summary`]); samples are ranked and tested ([`ranking`]); what
-//! casts doubt on them is looked for (`doubts`); the sections form a [`document`], which
-//! [`markdown`] and [`html`] write.
+//! Lines of trials are read ([`mod@read`]) into samples ([`summary`]); samples are ranked and
+//! tested ([`ranking`]); what casts doubt on them is looked for (`doubts`); the sections form a
+//! [`document`], which [`markdown`] and [`html`] write.
 
 mod charts;
 mod conclusion;
@@ -19,12 +19,13 @@ pub(crate) mod number;
 mod papers;
 mod plot;
 pub mod ranking;
+pub mod read;
 mod samples;
 mod sections;
 pub mod summary;
 mod tables;
 
-pub use doubts::{GENERATOR_SHARE_MAX, OTHERS_SECONDS_MIN, OTHERS_SHARE_MAX};
+pub use doubts::{GENERATOR_SHARE_MAX, OTHERS_SHARE_MAX, others_share};
 pub use sections::document;
 pub use tables::PERCENTILES;
 
@@ -44,7 +45,7 @@ pub enum ReportError {
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// A trial's results are inconsistent.
-    #[error("trial {trial}: {reason}; remove its file and resume the run to measure it again")]
+    #[error("trial {trial}: {reason}; measure it again: loginson-lab resume --retry-failed")]
     Trial {
         /// Its name.
         trial: String,

@@ -9,7 +9,7 @@
 pub mod archive;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -112,6 +112,24 @@ pub enum Line {
     },
     /// The last line.
     End(End),
+}
+
+impl Line {
+    /// What of its numbers no trial can have.
+    fn fault(&self) -> Option<&'static str> {
+        let is_time = |seconds: f64| (0.0..=TRIAL_S_MAX).contains(&seconds);
+        match self {
+            Line::Second(second) if !is_time(second.second.into()) => Some("no trial is so long"),
+            Line::Second(second) if i64::try_from(second.count).is_err() => {
+                Some("no trial has so many operations")
+            }
+            Line::Resource(resource) if !is_time(resource.second.into()) => {
+                Some("no trial is so long")
+            }
+            Line::End(end) if !is_time(end.seconds) => Some("no trial is so long"),
+            _ => None,
+        }
+    }
 }
 
 /// The first line of a trial's file.
@@ -257,6 +275,28 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ResultsError + '_ {
     move |source| ResultsError::Io { path: path.display().to_string(), source }
 }
 
+/// The longest line that is read: a line of a trial has some kilobytes.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+
+/// The longest trial, s: two months, because a load takes a month at most.
+const TRIAL_S_MAX: f64 = 5_356_800.0;
+
+/// The lines of a file, each of them of at most [`LINE_BYTES_MAX`]; a longer one is an error.
+fn limited_lines(mut read: impl BufRead) -> impl Iterator<Item = std::io::Result<String>> {
+    std::iter::from_fn(move || {
+        let mut line = String::new();
+        match (&mut read).take(LINE_BYTES_MAX).read_line(&mut line) {
+            Err(error) => Some(Err(error)),
+            Ok(0) => None,
+            Ok(_) if line.len() as u64 == LINE_BYTES_MAX => {
+                let message = format!("it is longer than {LINE_BYTES_MAX} bytes");
+                Some(Err(std::io::Error::new(std::io::ErrorKind::InvalidData, message)))
+            }
+            Ok(_) => Some(Ok(line.trim_end_matches(['\r', '\n']).to_owned())),
+        }
+    })
+}
+
 /// The directory of one run.
 #[derive(Debug, Clone)]
 pub struct Directory {
@@ -338,12 +378,20 @@ impl Directory {
         Ok(names)
     }
 
-    /// Removes failed trials, so that a resumed run repeats them. Returns their number.
+    /// Removes failed trials and damaged files, so that a resumed run repeats them. Returns their
+    /// number.
     pub fn forget_failed(&self) -> Result<u32, ResultsError> {
         let mut forgotten = 0;
         for name in self.trials()? {
-            let lines = self.read(&name)?;
-            if let Some(Line::End(End { outcome: Outcome::Failed { .. }, .. })) = lines.last() {
+            let is_done = match self.read(&name) {
+                Ok(lines) => match lines.last() {
+                    Some(Line::End(end)) => !matches!(end.outcome, Outcome::Failed { .. }),
+                    _ => false,
+                },
+                Err(ResultsError::Line { .. }) => false,
+                Err(error) => return Err(error),
+            };
+            if !is_done {
                 let path = self.trial_path(&name);
                 std::fs::remove_file(&path).map_err(io(&path))?;
                 forgotten += 1;
@@ -352,17 +400,21 @@ impl Directory {
         Ok(forgotten)
     }
 
-    /// All lines of a trial.
+    /// All lines of a trial. A number that no trial can have is an error, as is a line that is none
+    /// of the lab's.
     pub fn read(&self, trial: &str) -> Result<Vec<Line>, ResultsError> {
         let path = self.trial_path(trial);
         let file = std::fs::File::open(&path).map_err(io(&path))?;
         let mut lines = Vec::new();
-        for (at, line) in BufReader::new(file).lines().enumerate() {
-            let line = line.map_err(io(&path))?;
-            lines.push(serde_json::from_str(&line).map_err(|e| ResultsError::Line {
+        for (at, text) in limited_lines(BufReader::new(file)).enumerate() {
+            let line = text.map_err(|e| e.to_string()).and_then(|text| {
+                let line: Line = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+                line.fault().map_or(Ok(line), |fault| Err(fault.to_owned()))
+            });
+            lines.push(line.map_err(|reason| ResultsError::Line {
                 path: path.display().to_string(),
                 number: at + 1,
-                reason: e.to_string(),
+                reason,
             })?);
         }
         Ok(lines)

@@ -7,9 +7,10 @@
 
 mod cold;
 mod crash;
+mod disturbed;
 mod ready;
 mod state;
-mod steady;
+mod warm_up;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,17 +25,18 @@ use crate::generate::Generators;
 use crate::load::{Stop, stopped};
 use crate::measure::process::Watched;
 use crate::plan::Step;
+use crate::report::OTHERS_SHARE_MAX;
 use crate::report::ReportError;
 use crate::report::summary::mean;
 use crate::results::{
     Directory, End, Header, Line, Outcome, ResultsError, Run, StoreInfo, TrialWriter,
 };
 use crate::trial::{Role, Trial};
-pub use crash::{LOST, Witness, look_for};
+pub use crash::{ACKNOWLEDGED, LOST, Witness, look_for};
+use disturbed::{ATTEMPTS_MAX, Seen, is_repeatable, other_seed};
 use ready::{keep, sizes};
 use state::State;
 pub use state::forget_removed;
-use steady::{ATTEMPTS_MAX, Others, is_repeatable, other_seed};
 
 /// Limit of the measurement lines between generator and file. When it is full, measuring waits for
 /// the disk.
@@ -194,7 +196,7 @@ impl<'a> Runner<'a> {
                     Warm::Yes => {}
                     Warm::Now(note) => {
                         notes.extend(note);
-                        // The data of a fresh table is not what it was.
+                        // The warm-up changed the data, if its table is made for each trial.
                         ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
                     }
                     Warm::Stopped => return Ok(None),
@@ -235,12 +237,14 @@ impl<'a> Runner<'a> {
                 }
                 return Ok(ended);
             }
-            let Some((mut end, others)) = self.measure(&store, &trial, &mut writer, watch).await?
+            let Some(Measured { mut end, seen }) =
+                self.measure(&store, &trial, &mut writer, watch).await?
             else {
                 return Ok(None);
             };
             let measured = end.outcome == Outcome::Completed && trial.role == Role::Measure;
-            let disturbed = others.disturbing_share(self.run.machine.cores).filter(|_| measured);
+            let share = seen.others_share(end.seconds, self.run.machine.cores);
+            let disturbed = share.filter(|share| measured && *share > OTHERS_SHARE_MAX);
             if let Some(share) = disturbed
                 && attempt < ATTEMPTS_MAX
                 && is_repeatable(&trial, step.fresh)
@@ -268,16 +272,15 @@ impl<'a> Runner<'a> {
         Ok(writer)
     }
 
-    /// Sends the operations of a trial, and writes the measurements; `None` if it was stopped. Also
-    /// returns what other programs used.
+    /// Sends the operations of a trial, and writes the measurements; `None` if it was stopped.
     async fn measure(
         &self,
         store: &Store,
         trial: &Trial,
         writer: &mut TrialWriter,
         watch: &mut dyn Watch,
-    ) -> Result<Option<(End, Others)>, RunError> {
-        let mut others = Others::default();
+    ) -> Result<Option<Measured>, RunError> {
+        let mut seen = Seen::default();
         let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
         let watched = store.up.as_ref().map(|up| watched(up, trial));
         let sending =
@@ -289,7 +292,7 @@ impl<'a> Runner<'a> {
                 line = lines.recv() => match line {
                     Some(line) => {
                         watch.line(&line);
-                        others.add(&line);
+                        seen.add(&line);
                         writer.write(&line)?;
                     }
                     // All measurements have arrived, and the generator has ended or is about to.
@@ -298,7 +301,7 @@ impl<'a> Runner<'a> {
                             Some(end) => end,
                             None => sending.await,
                         };
-                        return Ok(end.map(|end| (end, others)));
+                        return Ok(end.map(|end| Measured { end, seen }));
                     }
                 },
                 ended = &mut sending, if end.is_none() => end = Some(ended),
@@ -315,6 +318,12 @@ impl<'a> Runner<'a> {
 struct Store {
     driver: Arc<dyn Driver>,
     up: Option<Up>,
+}
+
+/// How a trial ended, and what its lines tell.
+struct Measured {
+    end: End,
+    seen: Seen,
 }
 
 enum Ready {
@@ -346,5 +355,5 @@ pub fn now() -> String {
 
 /// The servers of a trial.
 fn watched(up: &Up, trial: &Trial) -> Watched {
-    Watched { name: trial.store.label.clone(), pids: up.pids(), descendants: true }
+    Watched { name: trial.store.label.clone(), pids: up.roots(), descendants: true }
 }

@@ -282,7 +282,7 @@ pub async fn start(
     let mut planned = server.nodes(&site, &options, nodes)?;
     planned.iter_mut().for_each(|node| settings.apply(&site, node));
     assert_eq!(endpoints(&planned).len(), nodes as usize, "one endpoint for each node");
-    let _lock = lock(&site, say).await?;
+    let lock = Arc::new(lock(&site, say).await?);
     let old = alive(&site)?;
     if !old.is_empty() {
         let same = old.len() == planned.len() && old.iter().all(|r| planned.contains(&r.node));
@@ -291,7 +291,7 @@ pub async fn start(
             false => Err(ServerError::Different { name: name.to_owned() }),
         };
     }
-    match start_all(server, &site, &planned, say).await {
+    match start_all(server, &site, &planned, &lock, say).await {
         Ok(processes) => Ok(Running {
             name: name.to_owned(),
             nodes: planned.into_iter().zip(processes).collect(),

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::StoreSpec;
+use crate::driver::{Ability, StoreSpec};
 use crate::row::Schema;
 pub use crate::sending::{Load, Share};
-use crate::workload::Workload;
+use crate::workload::{Phase, Workload};
 
 /// Everything that determines a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Trial {
     pub repetition: u32,
     /// The seed of all random choices: the same trial sends the same operations.
     pub seed: u64,
+    /// The target rate is this share of the rate that the store reached in another experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_share: Option<f64>,
     /// This generator's share of the work.
     #[serde(default)]
     pub share: Share,
@@ -66,6 +69,57 @@ pub enum Work {
     },
     /// Rows at a steady rate, then counts until all are found (2015 study, real-time data).
     RealTime(RealTime),
+}
+
+impl Work {
+    /// Whether it asks on-line queries over measurements.
+    pub fn is_online(&self) -> bool {
+        matches!(self, Work::Load { workload: Workload::MeasurementWindows(_), .. })
+    }
+
+    /// Whether it loads data.
+    pub fn is_load(&self) -> bool {
+        let Work::Load { workload, .. } = self else { return false };
+        match workload {
+            Workload::Ycsb { phase, .. } | Workload::Apm { phase, .. } => *phase == Phase::Load,
+            Workload::MeasurementWrites(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it writes rows, alone or among other operations.
+    pub fn writes(&self) -> bool {
+        let Work::Load { workload, .. } = self else { return true };
+        let needs = workload.needs();
+        [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
+    }
+
+    /// Lines that should arrive while queries are asked.
+    pub fn due_rows(&self) -> Option<f64> {
+        let Work::Load { workload: Workload::LineQueries(queries), load } = self else {
+            return None;
+        };
+        Some(queries.arriving.as_ref()?.per_s * load.seconds?)
+    }
+
+    /// Records in the store, if the workload knows them.
+    pub fn records(&self) -> Option<u64> {
+        let Work::Load { workload, .. } = self else { return None };
+        match workload {
+            Workload::LogWrites { records } | Workload::LogReads { records } => Some(*records),
+            Workload::HistoryWrites(history) | Workload::HistoryQueries(history) => {
+                Some(history.records)
+            }
+            Workload::LineWrites { records } => Some(*records),
+            Workload::LineQueries(queries) => Some(queries.records),
+            Workload::LineStream { .. } => None,
+            Workload::MeasurementWrites(data)
+            | Workload::MeasurementWindows(data)
+            | Workload::MeasurementHistory(data) => Some(data.records),
+            Workload::Apm { records, .. } => Some(*records),
+            Workload::Ycsb { properties, .. } => properties.get("recordcount")?.trim().parse().ok(),
+        }
+    }
 }
 
 /// The real-time experiment of the 2015 study.
@@ -109,6 +163,7 @@ impl Trial {
             work: Work::Load { workload, load },
             repetition: 1,
             seed: 1,
+            target_share: None,
             share: Share::default(),
             cold: false,
             crash_after_s: None,

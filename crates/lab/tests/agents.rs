@@ -72,6 +72,8 @@ impl Running {
 struct Network {
     keeper: Running,
     agents: Vec<Option<Running>>,
+    /// The file with the secret of the agents.
+    secret: tempfile::NamedTempFile,
     _store: Option<Running>,
 }
 
@@ -93,7 +95,9 @@ impl Network {
         keeper.args(["-c", SETUP, "sh"]);
         keeper.args(MACHINES.map(|(name, address)| format!("{name}={address}")));
         let keeper = Running::start(&mut keeper, "ready");
-        let mut network = Network { keeper, agents: vec![None, None], _store: None };
+        let secret = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(secret.path(), "open sesame\n").unwrap();
+        let mut network = Network { keeper, agents: vec![None, None], secret, _store: None };
         let mut store = network.on("store", "redis-server");
         store.args(["--bind", MACHINES[0].1, "--protected-mode", "no", "--save", ""]);
         network._store = Some(Running::start(&mut store, "Ready to accept connections"));
@@ -121,7 +125,8 @@ impl Network {
     fn start_agent(&mut self, number: usize) {
         let (name, address) = MACHINES[number + 1];
         let mut agent = self.on(name, env!("CARGO_BIN_EXE_loginson-lab"));
-        agent.args(["agent", "--listen", &format!("{address}:9614")]);
+        agent.args(["agent", "--listen", &format!("{address}:9614"), "--token-file"]);
+        agent.arg(self.secret.path());
         self.agents[number] = Some(Running::start(&mut agent, address));
     }
 
@@ -134,7 +139,8 @@ impl Network {
         run.args(["-p", "recordcount=1000", "-p", "operationcount=2000"]);
         run.args(["-p", "threadcount=4", "-p", "target=500", "--repetitions", repetitions]);
         run.args(["--endpoint", &format!("redis={}:6379", MACHINES[0].1)]);
-        run.args(["--agents", "10.9.0.3:9614,10.9.0.4:9614", "--out"]).arg(out);
+        run.args(["--agents", "10.9.0.3:9614,10.9.0.4:9614", "--token-file"]);
+        run.arg(self.secret.path()).arg("--out").arg(out);
         run.stdout(Stdio::null()).stderr(Stdio::piped());
         run
     }

@@ -11,7 +11,7 @@ use super::{Message, SILENCE_S_MAX, every_second, messages, send};
 use crate::load::{Lines, Stop, stopped};
 use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome};
-use crate::trial::{Share, Trial};
+use crate::trial::{Share, Trial, Work};
 
 /// Time limit for an agent to accept a connection and send its greeting.
 pub(super) const GREET_S_MAX: u64 = 10;
@@ -30,21 +30,27 @@ const STOP_S_MAX: u64 = 3;
 /// A message from an agent, or its loss.
 type From = (usize, Result<Message, String>);
 
-/// Runs `trial` on all `agents` (`host:port`), each with its share, as [`crate::load::run`] does in
+/// Runs `trial` on all `agents` (`host:port`), whose secret is `token`, each with its share, as [`crate::load::run`] does in
 /// this process alone. The processes `watched` on this machine, and the whole machine, are measured
 /// as well.
 pub async fn run(
     agents: &[String],
+    token: Option<&str>,
     trial: &Trial,
     watched: Vec<Watched>,
     lines: Lines,
     mut stop: Stop,
 ) -> Option<End> {
-    let mut coordinator = match Coordinator::connect(agents, trial).await {
+    let warm_up = match &trial.work {
+        // A time that is none is refused by the agents.
+        Work::Load { load, .. } => Duration::try_from_secs_f64(load.warm_up_s).unwrap_or_default(),
+        Work::RealTime(_) => Duration::ZERO,
+    };
+    let mut coordinator = match Coordinator::connect(agents, token, trial).await {
         Ok(coordinator) => coordinator,
         Err(message) => return Some(End { outcome: Outcome::Failed { message }, seconds: 0.0 }),
     };
-    coordinator.run(watched, &lines, &mut stop).await
+    coordinator.run(watched, warm_up, &lines, &mut stop).await
 }
 
 struct Coordinator<'a> {
@@ -58,11 +64,15 @@ struct Coordinator<'a> {
 }
 
 impl<'a> Coordinator<'a> {
-    async fn connect(agents: &'a [String], trial: &Trial) -> Result<Coordinator<'a>, String> {
+    async fn connect(
+        agents: &'a [String],
+        token: Option<&str>,
+        trial: &Trial,
+    ) -> Result<Coordinator<'a>, String> {
         let greeting = (0u32..).zip(agents).map(|(index, address)| async move {
             let share = Share { index, of: agents.len() as u32 };
             let part = Trial { share, ..trial.clone() };
-            let greeted = timeout(Duration::from_secs(GREET_S_MAX), greet(address, part)).await;
+            let greeted = timeout(Duration::from_secs(GREET_S_MAX), greet(address, token, part)).await;
             greeted
                 .unwrap_or_else(|_| Err(format!("did not answer within {GREET_S_MAX} s")))
                 .map_err(|reason| {
@@ -87,7 +97,13 @@ impl<'a> Coordinator<'a> {
         Ok(Coordinator { agents, writers, received, ends, silent_s })
     }
 
-    async fn run(&mut self, watched: Vec<Watched>, lines: &Lines, stop: &mut Stop) -> Option<End> {
+    async fn run(
+        &mut self,
+        watched: Vec<Watched>,
+        warm_up: Duration,
+        lines: &Lines,
+        stop: &mut Stop,
+    ) -> Option<End> {
         let mut merger = Merger::new(self.agents.len());
         let mut sampler = Sampler::new(watched, true);
         // Agents that are ready to start. Once all are, the seconds of the trial are counted here
@@ -123,7 +139,8 @@ impl<'a> Coordinator<'a> {
                             if ready == self.agents.len() {
                                 let go = Message::Go { after_ms: START_AFTER.as_millis() as u64 };
                                 self.tell(&go).await;
-                                seconds = interval_at(Instant::now() + START_AFTER, Duration::from_secs(1));
+                                let measured_from = Instant::now() + START_AFTER + warm_up;
+                                seconds = interval_at(measured_from, Duration::from_secs(1));
                             }
                         }
                         Err(message) => drop(failure.get_or_insert(message)),
@@ -260,14 +277,16 @@ fn lost(agent: &str, reason: &str) -> String {
 /// Connects to an agent and sends it its share.
 async fn greet(
     address: &str,
+    token: Option<&str>,
     part: Trial,
 ) -> Result<(OwnedWriteHalf, mpsc::Receiver<Result<Message, String>>), String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut received = messages(read);
-    send(&mut write, &Message::hello()).await?;
+    send(&mut write, &Message::hello(token)).await?;
     match received.recv().await {
+        // An agent says no more to a coordinator of another version or secret.
         Some(Ok(hello)) => hello.greets()?,
         Some(Err(reason)) => return Err(reason),
         None => return Err("the connection was closed".to_owned()),

@@ -4,21 +4,22 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Agents; dropping this stops them.
+/// Agents; dropping this stops them. They also end when this process does, however it ends: their
+/// standard input ends with it.
 pub struct Processes {
     children: Vec<Child>,
     addresses: Vec<String>,
 }
 
 impl Processes {
-    /// Starts `count` agents, each `program` with the arguments `agent --listen 127.0.0.1:0`, which
+    /// Starts `count` agents, each `program` with the arguments of an agent on a free port, which
     /// prints its address in the first line of its output. Blocks until all have.
     pub fn start(program: &std::path::Path, count: u32) -> std::io::Result<Processes> {
         let mut processes = Processes { children: Vec::new(), addresses: Vec::new() };
         for _ in 0..count {
             let mut child = Command::new(program)
-                .args(["agent", "--listen", "127.0.0.1:0"])
-                .stdin(Stdio::null())
+                .args(["agent", "--until-input-ends", "--listen", "127.0.0.1:0"])
+                .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()?;
             let stdout = child.stdout.take().expect("it is piped");

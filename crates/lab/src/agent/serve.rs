@@ -6,50 +6,86 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Duration, timeout};
 
+use super::coordinator::GREET_S_MAX;
 use super::{Message, Open, SILENCE_S_MAX, every_second, messages, send};
 use crate::load::{self, Gate, Setting, Stop, stopped};
 use crate::measure::process::Watched;
+use crate::trial::Trial;
 
 /// Time limit for the previous trial to end, s: if its coordinator is lost, this side notices that
 /// a little later than the coordinator's side.
 const BUSY_S_MAX: u64 = 5;
 
+/// Connections at a time; another one is closed at once.
+const CONNECTIONS_MAX: usize = 16;
+
+/// Pause after a connection could not be accepted, for example because all file descriptors are in
+/// use.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+
 /// Runs trials until it is stopped, one at a time: with load from two coordinators neither
-/// measurement would be valid.
-pub async fn serve(listener: TcpListener, open: Open, mut stop: Stop) -> std::io::Result<()> {
+/// measurement would be valid. With a `token`, only for coordinators that know it.
+pub async fn serve(listener: TcpListener, open: Open, token: Option<String>, mut stop: Stop) {
     let busy = Arc::new(Semaphore::new(1));
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let token: Option<Arc<str>> = token.map(Arc::from);
     loop {
-        let (stream, _) = tokio::select! {
+        let accepted = tokio::select! {
             biased;
-            () = stopped(&mut stop) => return Ok(()),
-            accepted = listener.accept() => accepted?,
+            () = stopped(&mut stop) => return,
+            accepted = listener.accept() => accepted,
         };
-        let (busy, stop) = (busy.clone(), stop.clone());
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        let Ok(connection) = connections.clone().try_acquire_owned() else { continue };
+        let (busy, token, stop) = (busy.clone(), token.clone(), stop.clone());
         tokio::spawn(async move {
             // The coordinator knows what went wrong, or it is gone.
-            let _ = serve_one(stream, open, busy, stop).await;
+            let _ = serve_one(stream, open, token.as_deref(), busy, stop).await;
+            drop(connection);
         });
+    }
+}
+
+/// The trial of a coordinator that introduces itself; the reason to refuse it otherwise.
+async fn introduced(
+    received: &mut mpsc::Receiver<Result<Message, String>>,
+    token: Option<&str>,
+) -> Result<Result<Box<Trial>, String>, String> {
+    let mut next = async || received.recv().await.unwrap_or_else(|| Err("it is gone".to_owned()));
+    let hello = next().await?;
+    if let Err(reason) = hello.greets() {
+        return Ok(Err(format!("the coordinator {reason}")));
+    }
+    if token.is_some_and(|token| !hello.knows(token)) {
+        return Ok(Err("the coordinator does not know its secret: give the run the same \
+                       --token-file"
+            .to_owned()));
+    }
+    match next().await? {
+        Message::Run(trial) => Ok(Ok(trial)),
+        _ => Ok(Err("the coordinator sent no trial".to_owned())),
     }
 }
 
 async fn serve_one(
     stream: TcpStream,
     open: Open,
+    token: Option<&str>,
     busy: Arc<Semaphore>,
     mut stop: Stop,
 ) -> Result<(), String> {
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut received = messages(read);
-    send(&mut write, &Message::hello()).await?;
-    let mut next = async || received.recv().await.unwrap_or_else(|| Err("it is gone".to_owned()));
-    if let Err(reason) = next().await?.greets() {
-        let reason = format!("the coordinator {reason}");
-        return send(&mut write, &Message::Refused { reason }).await;
-    }
-    let Message::Run(trial) = next().await? else {
-        let reason = "the coordinator sent no trial".to_owned();
-        return send(&mut write, &Message::Refused { reason }).await;
+    send(&mut write, &Message::hello(None)).await?;
+    let limit = Duration::from_secs(GREET_S_MAX);
+    let introduced = timeout(limit, introduced(&mut received, token)).await;
+    let trial = match introduced.map_err(|_| "it said nothing".to_owned())?? {
+        Ok(trial) => trial,
+        Err(reason) => return send(&mut write, &Message::Refused { reason }).await,
     };
     let Ok(_busy) = timeout(Duration::from_secs(BUSY_S_MAX), busy.acquire()).await else {
         let reason = "it is busy with a trial of another coordinator".to_owned();

@@ -30,10 +30,16 @@ fn trial(records: u64, seconds: Option<f64>) -> Trial {
 
 /// Starts an agent in this process; returns its address, and a handle that stops it.
 async fn agent() -> (String, watch::Sender<bool>) {
+    agent_with(None).await
+}
+
+/// The same with a secret.
+async fn agent_with(token: Option<&str>) -> (String, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(serve(listener, crate::driver::open, stopped));
+    let token = token.map(str::to_owned);
+    tokio::spawn(serve(listener, crate::driver::open, token, stopped));
     (address, stop)
 }
 
@@ -73,7 +79,7 @@ async fn coordinate(agents: &[String], trial: &Trial) -> (Option<End>, Vec<Line>
         }
         all
     });
-    let end = run(agents, trial, Vec::new(), lines, stop).await;
+    let end = run(agents, None, trial, Vec::new(), lines, stop).await;
     (end, collect.await.unwrap())
 }
 
@@ -103,7 +109,7 @@ async fn agents_share_a_trial_and_their_lines_add_up() {
 #[tokio::test]
 async fn an_agent_of_another_version_or_that_is_lost_ends_the_trial() {
     let (good, _keep) = agent().await;
-    let hello = r#"{"hello":{"protocol":2,"lab_version":"0"}}"#;
+    let hello = r#"{"hello":{"protocol":3,"lab_version":"0"}}"#;
     let cases = [
         ("", "connection was closed"),
         ("{\"hello\":{\"protocol\":7,\"lab_version\":\"9.9\"}}\n", "version 7 of the protocol"),
@@ -136,7 +142,7 @@ async fn lines_have_a_longest_length() {
     let stream = TcpStream::connect(&address).await.unwrap();
     let (read, mut write) = stream.into_split();
     let mut received = messages(read);
-    assert_eq!(received.recv().await.unwrap(), Ok(Message::hello()));
+    assert_eq!(received.recv().await.unwrap(), Ok(Message::hello(None)));
     // The agent closes before it has read everything.
     let _ = write.write_all(&vec![b'x'; 2 * LINE_BYTES_MAX as usize]).await;
     assert!(received.recv().await.unwrap().is_err());
@@ -148,8 +154,8 @@ async fn an_agent_takes_one_trial_at_a_time() {
     let stream = TcpStream::connect(&address).await.unwrap();
     let (read, mut write) = stream.into_split();
     let mut received = messages(read);
-    assert_eq!(received.recv().await.unwrap(), Ok(Message::hello()));
-    send(&mut write, &Message::hello()).await.unwrap();
+    assert_eq!(received.recv().await.unwrap(), Ok(Message::hello(None)));
+    send(&mut write, &Message::hello(None)).await.unwrap();
     send(&mut write, &Message::Run(Box::new(trial(100, Some(60.0))))).await.unwrap();
     assert_eq!(received.recv().await.unwrap(), Ok(Message::Ready));
     let (end, _) = coordinate(&[address], &trial(10, None)).await;
@@ -165,10 +171,55 @@ async fn a_stop_reaches_the_agents() {
     let (stop_sender, stop) = watch::channel(false);
     let trial = trial(100, Some(60.0));
     let running =
-        tokio::spawn(async move { run(&[address], &trial, Vec::new(), lines, stop).await });
+        tokio::spawn(async move { run(&[address], None, &trial, Vec::new(), lines, stop).await });
     // The first line shows that the trial runs.
     assert!(received.recv().await.is_some());
     stop_sender.send(true).unwrap();
     while received.recv().await.is_some() {}
     assert_eq!(running.await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_agent_with_a_secret_serves_who_knows_it() {
+    let (address, _keep) = agent_with(Some("open sesame")).await;
+    let run = async |token: Option<&str>| {
+        let (lines, mut received) = mpsc::channel(16);
+        let (_stop, stop) = watch::channel(false);
+        let drain = tokio::spawn(async move { while received.recv().await.is_some() {} });
+        let trial = trial(10, None);
+        let end = run(&[address.clone()], token, &trial, Vec::new(), lines, stop).await;
+        drain.await.unwrap();
+        end
+    };
+    assert_eq!(run(Some("open sesame")).await.unwrap().outcome, Outcome::Completed);
+    for wrong in [None, Some(""), Some("open sesamE"), Some("open sesame and more")] {
+        let message = message(run(wrong).await);
+        assert!(message.contains("--token-file"), "{wrong:?}: {message}");
+        assert!(!message.contains("sesame"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn silent_connections_are_few_and_end() {
+    let (address, _keep) = agent().await;
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpStream::connect(&address).await.unwrap());
+    }
+    // Those beyond the limit are closed; the others are greeted.
+    let mut greeted = 0;
+    for stream in &mut silent {
+        greeted += usize::from(stream.read_u8().await.is_ok());
+    }
+    assert!((1..=16).contains(&greeted), "{greeted}");
+    drop(silent);
+    // The agent notices a moment later that they are gone.
+    for attempt in 0.. {
+        let (end, _) = coordinate(std::slice::from_ref(&address), &trial(10, None)).await;
+        match end.unwrap().outcome {
+            Outcome::Completed => break,
+            other => assert!(attempt < 100, "{other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

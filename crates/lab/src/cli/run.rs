@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::shown::Shown;
@@ -147,7 +148,8 @@ impl RunArgs {
                         known.first().unwrap_or(&"LEVEL")
                     )
                 });
-                // A level of its own follows in the list, for a store that has not the common one.
+                // The common level comes first in the list. A store that does not have it may be
+                // given another one after it, so that this is no fault yet.
                 let own = self
                     .durability
                     .iter()
@@ -331,7 +333,7 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     let mut fleet =
         Fleet::new(home, args.external(), args.settings(&study, &stores)?, shown.sayer());
     let generators = Generators::start(&args.generators).await?;
-    let stop = stop_on_ctrl_c();
+    let stop = stop_on_signal();
     let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop);
     let outcome = runner.steps(&steps, &mut shown).await;
     let down = match args.keep_servers {
@@ -392,11 +394,22 @@ fn remove_data(servers: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Becomes true at the first Ctrl-C; a second one ends the program at once.
-pub fn stop_on_ctrl_c() -> watch::Receiver<bool> {
+/// Becomes true at the first Ctrl-C or SIGTERM; a second one ends the program at once.
+pub fn stop_on_signal() -> watch::Receiver<bool> {
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
+        let mut terminate = signal(SignalKind::terminate()).ok();
+        loop {
+            let terminated = async {
+                match &mut terminate {
+                    Some(terminate) => terminate.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                pressed = tokio::signal::ctrl_c() => if pressed.is_err() { return },
+                _ = terminated => {}
+            }
             if *sender.borrow() {
                 std::process::exit(130);
             }

@@ -173,7 +173,14 @@ impl<S: Shard> Session for Sharded<S> {
         let store = self.store.clone();
         let answer = within(&store, self.timeout, self.run(operation)).await;
         use StoreError::{Answer, Timeout, Unreachable};
-        if let Err(Timeout { .. } | Unreachable { .. } | Answer { .. }) = answer {
+        // An operation on several servers ends with the first error: others may still answer, and
+        // their answer would be taken for that of the next operation.
+        let breaks = match &answer {
+            Err(Timeout { .. } | Unreachable { .. } | Answer { .. }) => true,
+            Err(_) => self.shards.len() > 1 && !operation.is_of_one_row(),
+            Ok(_) => false,
+        };
+        if breaks {
             self.shards.iter_mut().for_each(Shard::disconnect);
         }
         answer

@@ -12,7 +12,7 @@
 //! simulated clock it must be that of the runtime.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::Semaphore;
 use tokio::time::{Duration, Instant, sleep_until};
@@ -33,6 +33,8 @@ pub struct Due {
     released: Semaphore,
     taken: AtomicU64,
     released_count: AtomicU64,
+    /// Threads that take operations.
+    threads: AtomicU32,
 }
 
 /// The timer that releases operations.
@@ -46,9 +48,21 @@ pub enum Timer {
 
 impl Due {
     /// Nothing is released yet.
-    pub fn new(schedule: Schedule) -> Due {
-        let (taken, released_count) = (AtomicU64::new(0), AtomicU64::new(0));
-        Due { schedule, released: Semaphore::new(0), taken, released_count }
+    pub fn new(schedule: Schedule, threads: u32) -> Due {
+        Due {
+            schedule,
+            released: Semaphore::new(0),
+            taken: AtomicU64::new(0),
+            released_count: AtomicU64::new(0),
+            threads: AtomicU32::new(threads),
+        }
+    }
+
+    /// A thread takes no more; after the last one nothing is due for anybody.
+    fn left(&self) {
+        if self.threads.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.close();
+        }
     }
 
     /// Waits for the next due operation, and returns when it was due. `None` at the end of the
@@ -128,9 +142,14 @@ pub async fn pace(shared: Arc<Shared>, due: Arc<Due>, timer: Timer) {
 }
 
 /// Runs one thread until the end of the trial.
-pub async fn run(mut worker: Worker, start: Instant, due: Arc<Due>) {
+pub async fn run(worker: Worker, start: Instant, due: Arc<Due>) {
     sleep_until(start).await;
     let _at_work = super::AtWork::new(worker.shared.clone());
+    send_when_due(worker, &due).await;
+    due.left();
+}
+
+async fn send_when_due(mut worker: Worker, due: &Due) {
     while let Some(since) = due.take().await {
         let Some(step) = worker.next(since, Instant::now()) else {
             // It was due, and nobody sends it.

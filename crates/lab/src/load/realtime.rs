@@ -142,7 +142,7 @@ impl Counting {
             return;
         }
         let operation = Operation::Count { conditions: vec![self.common.clone()] };
-        let written = shared.recorder.last().unwrap_or_else(Instant::now);
+        let written = shared.recorder.last(None).unwrap_or_else(Instant::now);
         let mut seen = 0;
         for k in 0..self.real.counts_max {
             sleep_until(written + Duration::from_secs_f64(self.real.interval_s * f64::from(k)))

@@ -29,7 +29,8 @@ pub struct Recorder {
 struct Shard {
     /// The last two or three seconds.
     cells: Vec<Cell>,
-    last: Option<Instant>,
+    last_right: Option<Instant>,
+    last_error: Option<Instant>,
 }
 
 struct Cell {
@@ -49,6 +50,10 @@ struct Given {
     labels: BTreeSet<&'static str>,
     /// Threads at work at the end of each second that was not emitted yet.
     threads: BTreeMap<u32, u32>,
+    /// Right answers.
+    right: u64,
+    /// Operations without one.
+    errors: u64,
 }
 
 impl Recorder {
@@ -61,27 +66,39 @@ impl Recorder {
     /// Records a right answer. Answers before the measured part are ignored.
     pub fn right(&self, thread: u32, label: &'static str, answered: Instant, latency: Duration) {
         let micros = (latency.as_micros().min(u128::from(LATENCY_MAX_US)) as u64).max(1);
-        self.cell(thread, label, answered, |cell| cell.latencies.saturating_record(micros));
+        self.cell(thread, label, answered, |shard, at| {
+            shard.last_right = shard.last_right.max(Some(answered));
+            shard.cells[at].latencies.saturating_record(micros);
+        });
     }
 
     /// Records an operation without a right answer.
     pub fn error(&self, thread: u32, label: &'static str, at: Instant, kind: &'static str) {
-        self.cell(thread, label, at, |cell| *cell.errors.entry(kind).or_default() += 1);
+        self.cell(thread, label, at, |shard, place| {
+            shard.last_error = shard.last_error.max(Some(at));
+            *shard.cells[place].errors.entry(kind).or_default() += 1;
+        });
     }
 
-    fn cell(&self, thread: u32, label: &'static str, at: Instant, record: impl FnOnce(&mut Cell)) {
+    /// Records in the cell of a label and second, which has a place in its shard.
+    fn cell(
+        &self,
+        thread: u32,
+        label: &'static str,
+        at: Instant,
+        record: impl FnOnce(&mut Shard, usize),
+    ) {
         let Some(since) = at.checked_duration_since(self.from) else { return };
         let second = since.as_secs().min(u64::from(u32::MAX)) as u32;
         let shard = &self.shards[thread as usize % self.shards.len()];
         let mut shard = shard.lock().expect("nothing panics while it records");
-        shard.last = shard.last.max(Some(at));
         let place = shard.cells.iter().position(|c| c.second == second && c.label == label);
         let place = place.unwrap_or_else(|| {
             let (latencies, errors) = (histogram::new(), BTreeMap::new());
             shard.cells.push(Cell { second, label, latencies, errors });
             shard.cells.len() - 1
         });
-        record(&mut shard.cells[place]);
+        record(&mut *shard, place);
     }
 
     /// Called about once a second, with the number of threads at work: returns the lines of
@@ -97,7 +114,7 @@ impl Recorder {
 
     /// The lines of all seconds that were not emitted yet.
     pub fn rest(&self, threads: u32) -> Vec<Second> {
-        let last = self.last().map(|last| last.duration_since(self.from).as_secs() as u32);
+        let last = self.last(None).map(|last| last.duration_since(self.from).as_secs() as u32);
         let mut given = self.given.lock().expect("nothing panics while it gives out");
         let end = last.map_or(0, |last| last + 1);
         if end > 0 {
@@ -106,10 +123,21 @@ impl Recorder {
         self.take(&mut given, end)
     }
 
-    /// When the last answer or error arrived.
-    pub fn last(&self) -> Option<Instant> {
-        let last = |shard: &Mutex<Shard>| shard.lock().expect("see above").last;
+    /// When the last right answer or error arrived. An error after `until` does not count: an
+    /// operation that times out long after the end would make the rate of all others smaller.
+    pub fn last(&self, until: Option<Instant>) -> Option<Instant> {
+        let last = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().expect("nothing panics while it records");
+            let error = shard.last_error.map(|error| until.map_or(error, |until| error.min(until)));
+            shard.last_right.max(error)
+        };
         self.shards.iter().filter_map(last).max()
+    }
+
+    /// Right answers, and operations without one, of all that was emitted.
+    pub fn totals(&self) -> (u64, u64) {
+        let given = self.given.lock().expect("nothing panics while it gives out");
+        (given.right, given.errors)
     }
 
     fn take(&self, given: &mut Given, before: u32) -> Vec<Second> {
@@ -147,6 +175,10 @@ impl Recorder {
             merged.into_iter().map(|((second, label), cell)| line(second, label, Some(cell), 0)),
         );
         given.before = given.before.max(before);
+        for line in &lines {
+            given.right += line.count;
+            given.errors += line.errors.values().sum::<u64>();
+        }
         lines
     }
 }
@@ -203,6 +235,22 @@ mod tests {
         let now = Instant::now();
         let recorder = Recorder::new(now + Duration::from_secs(1), 1);
         recorder.right(0, "read", now, Duration::ZERO);
-        assert_eq!((recorder.rest(0), recorder.last()), (Vec::new(), None));
+        assert_eq!((recorder.rest(0), recorder.last(None)), (Vec::new(), None));
+    }
+
+    #[test]
+    fn an_error_after_the_end_makes_no_trial_longer() {
+        let from = Instant::now();
+        let at = |s| from + Duration::from_secs(s);
+        let recorder = Recorder::new(from, 2);
+        recorder.right(0, "read", at(9), Duration::ZERO);
+        recorder.error(1, "read", at(40), "timeout");
+        assert_eq!(recorder.last(Some(at(10))), Some(at(10)), "the store was silent until the end");
+        assert_eq!(recorder.last(None), Some(at(40)), "only the operations end it");
+        recorder.right(1, "read", at(11), Duration::ZERO);
+        assert_eq!(recorder.last(Some(at(10))), Some(at(11)));
+        // A line for each second from the first answer on.
+        assert_eq!(recorder.rest(0).len(), 41 - 9);
+        assert_eq!(recorder.totals(), (2, 1));
     }
 }

@@ -60,6 +60,8 @@ pub struct Shared {
     pub visible: OnceLock<Instant>,
     /// Errors since the last right answer.
     pub errors_in_a_row: AtomicU64,
+    /// The last error.
+    pub last_error: Mutex<Option<String>>,
     /// Why the trial ended, if not normally.
     pub ended: Mutex<Option<Outcome>>,
     /// Notified once `ended` is set.
@@ -228,6 +230,7 @@ impl Worker {
             shared.end(Outcome::NotSupported { ability: ability.name().to_owned() });
             return ControlFlow::Break(());
         }
+        *shared.last_error.lock().expect("nothing panics here") = Some(error.to_string());
         let in_a_row = shared.errors_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if in_a_row >= ERRORS_IN_A_ROW_PER_THREAD * u64::from(shared.threads) {
             shared.fail(format_args!(

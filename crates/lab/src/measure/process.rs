@@ -1,10 +1,11 @@
 //! Processor time, memory and disk of processes and of the host, from `/proc`.
 //!
-//! A process can be measured with all its descendants, for servers that fork for each connection. A
-//! later descendant counts from its start; what one did between the last sample and its end is
-//! missed. Memory that processes of one server share, like the buffers of PostgreSQL, counts once:
-//! that of the process with the most. Values that `/proc` does not let us read (disk counters of
-//! another user) are 0.
+//! A process can be measured with all its descendants, for servers that fork for each connection or
+//! run programs. A later descendant counts from its start. One that ends between two samples counts
+//! as well: the kernel adds what it used to the counters of the parent that waits for it. Memory
+//! that processes of one server share, like the buffers of PostgreSQL, counts once: that of the
+//! process with the most. Values that `/proc` does not let us read (disk counters of another user)
+//! are 0.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,10 @@ use crate::results::Resource;
 
 /// Ticks per second in `/proc`: the same on every supported architecture (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
+
+/// The signal of ended children in the masks of `/proc/PID/status`. A process that ignores it does
+/// not inherit their counters.
+const SIGCHLD_BIT: u64 = 1 << 16;
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
@@ -42,6 +47,10 @@ impl Watched {
 /// Counters that only grow, and the current memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Counters {
+    /// The number of the parent.
+    parent: u32,
+    /// Whether it waits for its children, so that their counters are added to its own.
+    inherits: bool,
     cpu_ticks: u64,
     interrupt_ticks: u64,
     /// Memory of the process alone.
@@ -53,11 +62,13 @@ struct Counters {
     network_bytes: u64,
 }
 
+/// Counters of processes, by number and start time: a number that is used again has another one.
+type Processes = BTreeMap<(u32, u64), Counters>;
+
 /// Samples all watched processes repeatedly.
 pub struct Sampler {
-    watched: Vec<Watched>,
-    /// Counters of each process at the last sample. A reused id has another start time.
-    last: BTreeMap<(u32, u64), Counters>,
+    /// Each with its processes at the last sample.
+    watched: Vec<(Watched, Processes)>,
     /// Whether the whole machine is measured too.
     host: Option<Counters>,
 }
@@ -65,82 +76,137 @@ pub struct Sampler {
 impl Sampler {
     /// Starts now; with the whole machine under the name `host`, or without.
     pub fn new(watched: Vec<Watched>, with_host: bool) -> Sampler {
-        let mut sampler = Sampler { watched, last: BTreeMap::new(), host: None };
+        let watched = watched.into_iter().map(|watched| (watched, Processes::new())).collect();
+        let mut sampler = Sampler { watched, host: with_host.then(Counters::default) };
         sampler.restart();
-        if with_host {
-            sampler.host = Some(host());
-        }
         sampler
     }
 
     /// Discards everything before now.
     pub fn restart(&mut self) {
-        for watched in &self.watched {
-            for pid in watched.pids.iter().flat_map(|root| members(watched, *root)) {
-                if let Some((start, counters)) = process(pid) {
-                    self.last.insert((pid, start), counters);
-                }
-            }
+        for (watched, last) in &mut self.watched {
+            *last = watched.roots().iter().flat_map(|root| watched.processes(*root)).collect();
         }
-        if self.host.is_some() {
-            self.host = Some(host());
+        if let Some(last) = &mut self.host {
+            *last = host();
         }
     }
 
     /// The resources used since the last sample.
     pub fn sample(&mut self, second: u32) -> Vec<Resource> {
         let mut resources = Vec::new();
-        for watched in &self.watched {
+        for (watched, last) in &mut self.watched {
             let mut sum = Resource { second, process: watched.name.clone(), ..Resource::default() };
-            for root in &watched.pids {
-                let mut shared_bytes = 0;
-                for pid in members(watched, *root) {
-                    let Some((start, now)) = process(pid) else { continue };
-                    let before = self.last.insert((pid, start), now).unwrap_or_default();
-                    add(&mut sum, before, now);
-                    shared_bytes = shared_bytes.max(now.shared_bytes);
-                }
-                sum.memory_bytes += shared_bytes;
+            let mut all = Processes::new();
+            for root in watched.roots() {
+                let tree = watched.processes(root);
+                let shared_bytes = tree.iter().map(|(_, process)| process.shared_bytes).max();
+                sum.memory_bytes += shared_bytes.unwrap_or(0);
+                all.extend(tree);
             }
+            add(&mut sum, used(last, &all));
+            *last = all;
             resources.push(sum);
         }
-        if let Some(before) = &mut self.host {
+        if let Some(last) = &mut self.host {
             let now = host();
             let mut sum = Resource { second, process: "host".to_owned(), ..Resource::default() };
-            add(&mut sum, *before, now);
-            *before = now;
+            add(&mut sum, now.since(*last));
+            *last = now;
             resources.push(sum);
         }
         resources
     }
 }
 
-fn add(sum: &mut Resource, before: Counters, now: Counters) {
-    sum.cpu_s += now.cpu_ticks.saturating_sub(before.cpu_ticks) as f64 / TICKS_PER_S;
-    let interrupt_ticks = now.interrupt_ticks.saturating_sub(before.interrupt_ticks);
-    sum.interrupts_s += interrupt_ticks as f64 / TICKS_PER_S;
-    sum.memory_bytes += now.memory_bytes;
-    sum.disk_read_bytes += now.disk_read_bytes.saturating_sub(before.disk_read_bytes);
-    sum.disk_write_bytes += now.disk_write_bytes.saturating_sub(before.disk_write_bytes);
-    sum.network_bytes += now.network_bytes.saturating_sub(before.network_bytes);
+impl Watched {
+    /// The watched processes that are not descendants of others, with which they are counted.
+    fn roots(&self) -> Vec<u32> {
+        let below = |root: &u32| trees(&[*root]).split_off(1);
+        if !self.descendants {
+            return self.pids.clone();
+        }
+        let counted: Vec<u32> = self.pids.iter().flat_map(below).collect();
+        self.pids.iter().copied().filter(|pid| !counted.contains(pid)).collect()
+    }
+
+    /// The counters of one root, and, if they are included, of its current descendants.
+    fn processes(&self, root: u32) -> Vec<((u32, u64), Counters)> {
+        let pids = if self.descendants { trees(&[root]) } else { vec![root] };
+        pids.into_iter().filter_map(|pid| process(pid, self.descendants)).collect()
+    }
 }
 
-/// One of the watched processes, and, if they are included, its current descendants.
-fn members(watched: &Watched, root: u32) -> Vec<u32> {
-    if watched.descendants { trees(&[root]) } else { vec![root] }
+/// What processes used between two samples, and the memory that they have now.
+///
+/// The counters of a parent rise by all that an ended child ever used. What was already counted
+/// while the child ran is subtracted, unless nobody inherited it: the parent is not measured, or
+/// does not wait for its children.
+fn used(before: &Processes, now: &Processes) -> Counters {
+    let mut sum = Counters::default();
+    for (process, counters) in now {
+        sum.add(counters.since(before.get(process).copied().unwrap_or_default()));
+    }
+    let ended = before.iter().filter(|(process, _)| !now.contains_key(process));
+    let inherits = |parent: u32| {
+        let known = before.iter().chain(now).find(|((pid, _), _)| *pid == parent);
+        known.is_some_and(|(_, counters)| counters.inherits)
+    };
+    for (_, counters) in ended.filter(|(_, counters)| inherits(counters.parent)) {
+        sum = sum.since(*counters);
+    }
+    sum
 }
 
-fn process(pid: u32) -> Option<(u64, Counters)> {
+impl Counters {
+    /// What was used since `before`, with the memory of now.
+    fn since(self, before: Counters) -> Counters {
+        Counters {
+            cpu_ticks: self.cpu_ticks.saturating_sub(before.cpu_ticks),
+            interrupt_ticks: self.interrupt_ticks.saturating_sub(before.interrupt_ticks),
+            disk_read_bytes: self.disk_read_bytes.saturating_sub(before.disk_read_bytes),
+            disk_write_bytes: self.disk_write_bytes.saturating_sub(before.disk_write_bytes),
+            network_bytes: self.network_bytes.saturating_sub(before.network_bytes),
+            ..self
+        }
+    }
+
+    /// Adds what another process used, and its own memory.
+    fn add(&mut self, other: Counters) {
+        self.cpu_ticks += other.cpu_ticks;
+        self.memory_bytes += other.memory_bytes;
+        self.disk_read_bytes += other.disk_read_bytes;
+        self.disk_write_bytes += other.disk_write_bytes;
+    }
+}
+
+fn add(sum: &mut Resource, used: Counters) {
+    sum.cpu_s += used.cpu_ticks as f64 / TICKS_PER_S;
+    sum.interrupts_s += used.interrupt_ticks as f64 / TICKS_PER_S;
+    sum.memory_bytes += used.memory_bytes;
+    sum.disk_read_bytes += used.disk_read_bytes;
+    sum.disk_write_bytes += used.disk_write_bytes;
+    sum.network_bytes += used.network_bytes;
+}
+
+/// The counters of a process, with or without those of children that it waited for.
+fn process(pid: u32, with_children: bool) -> Option<((u32, u64), Counters)> {
     let process = crate::proc::process(pid)?;
     let stat = process.stat().ok()?;
-    // Another user's disk counters cannot be read.
+    // Another user's disk counters cannot be read. They always hold those of ended children.
     let (disk_read_bytes, disk_write_bytes) =
         process.io().map_or((0, 0), |io| (io.read_bytes, io.write_bytes));
+    let children_ticks = match with_children {
+        true => u64::try_from(stat.cutime + stat.cstime).unwrap_or(0),
+        false => 0,
+    };
     let status = process.status().ok();
     let bytes = |kib: Option<u64>| kib.unwrap_or(0) * 1024;
     let memory = |of: fn(&Status) -> Option<u64>| bytes(status.as_ref().and_then(of));
     let counters = Counters {
-        cpu_ticks: stat.utime + stat.stime,
+        parent: u32::try_from(stat.ppid).unwrap_or(0),
+        inherits: status.as_ref().is_none_or(|status| status.sigign & SIGCHLD_BIT == 0),
+        cpu_ticks: stat.utime + stat.stime + children_ticks,
         interrupt_ticks: 0,
         memory_bytes: memory(|status| status.rssanon),
         shared_bytes: memory(|status| status.rssfile) + memory(|status| status.rssshmem),
@@ -148,7 +214,7 @@ fn process(pid: u32) -> Option<(u64, Counters)> {
         disk_write_bytes,
         network_bytes: 0,
     };
-    Some((stat.starttime, counters))
+    Some(((pid, stat.starttime), counters))
 }
 
 fn host() -> Counters {
@@ -163,6 +229,8 @@ fn host() -> Counters {
     let (cpu_ticks, interrupt_ticks) =
         KernelStats::current().map_or((0, 0), |stats| busy_ticks(&stats.total));
     Counters {
+        parent: 0,
+        inherits: false,
         cpu_ticks,
         interrupt_ticks,
         memory_bytes,
@@ -230,15 +298,19 @@ mod tests {
         };
         let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
         let both = loop {
-            let both = members(&whole, shell.id());
+            let both = trees(&[shell.id()]);
             if both.len() == 2 && is_sleep(&both[1]) && both.iter().all(waits) {
                 break both;
             }
             assert!(std::time::Instant::now() < until, "{both:?}");
             std::thread::yield_now();
         };
-        let counted: Vec<Counters> = both.iter().map(|pid| process(*pid).unwrap().1).collect();
+        let counted: Vec<Counters> =
+            both.iter().map(|pid| process(*pid, true).unwrap().1).collect();
         let sampled = Sampler::new(vec![whole], false).sample(0)[0].memory_bytes;
+        // A container is known by the program that runs it, and by the server within it.
+        let twice = Watched { name: "sh".into(), pids: both.clone(), descendants: true };
+        let sampled_twice = Sampler::new(vec![twice], false).sample(0)[0].memory_bytes;
         let kill = std::process::Command::new("kill").arg(both[1].to_string()).status();
         assert!(kill.unwrap().success());
         shell.wait().unwrap();
@@ -246,6 +318,47 @@ mod tests {
         let shared = counted.iter().map(|one| one.shared_bytes);
         assert!(shared.clone().all(|bytes| bytes > 0), "{counted:?}");
         assert_eq!(sampled, own + shared.max().unwrap(), "{counted:?}");
+        assert_eq!(sampled_twice, sampled, "{counted:?}");
+    }
+
+    #[test]
+    fn processes_that_end_count_once() {
+        let counters = |parent, cpu_ticks| Counters {
+            parent,
+            inherits: true,
+            cpu_ticks,
+            ..Counters::default()
+        };
+        let before = Processes::from([
+            ((2, 1), counters(1, 100)),
+            ((3, 7), counters(2, 40)),
+            ((4, 8), counters(2, 5)),
+        ]);
+        // Process 3 used 2 more, ended, and its parent used 1; process 5 came and went unseen.
+        let unseen = 9;
+        let now = Processes::from([
+            ((2, 1), counters(1, 100 + 1 + 42 + unseen)),
+            ((4, 8), counters(2, 6)),
+        ]);
+        assert_eq!(used(&before, &now).cpu_ticks, 1 + 2 + unseen + 1);
+        // Nobody inherits from a server that was started again, with the same number or another.
+        let again = Processes::from([((2, 900), counters(1, 3))]);
+        let alone = Processes::from([((2, 1), counters(1, 100))]);
+        assert_eq!(used(&alone, &again).cpu_ticks, 3);
+        let other = Processes::from([((9, 900), counters(1, 3))]);
+        assert_eq!(used(&alone, &other).cpu_ticks, 3);
+    }
+
+    #[test]
+    fn a_program_that_ends_between_samples_counts() {
+        let own = Watched { name: "store".to_owned(), descendants: true, ..Watched::generator() };
+        let mut sampler = Sampler::new(vec![own], true);
+        // It ends itself by the limit of its processor time, so that it is known what it used.
+        let mut busy = std::process::Command::new("sh");
+        busy.args(["-c", "ulimit -t 1; while :; do :; done"]);
+        assert!(!busy.status().unwrap().success());
+        let sample = sampler.sample(0);
+        assert!(sample[0].cpu_s >= 0.9, "{sample:?}");
     }
 
     #[test]
@@ -254,7 +367,7 @@ mod tests {
         let mut sampler = Sampler::new(vec![Watched::generator(), whole], true);
         let mut work = 1u64;
         // On a busy machine it takes a while to get processor time.
-        let ticks = || process(std::process::id()).unwrap().1.cpu_ticks;
+        let ticks = || process(std::process::id(), false).unwrap().1.cpu_ticks;
         let before = ticks();
         while ticks() < before + 2 {
             work = work.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -346,7 +346,8 @@ impl Experiment {
     /// The groups in charts of seconds and of single operations: all, or if there are too many to
     /// distinguish, for each store that of the largest cluster and the highest rate.
     pub fn shown(&self) -> Vec<&Group> {
-        let rank = |group: &Group| (group.nodes, group.target_per_s.unwrap_or(0.0));
+        let target = |group: &Group| group.target_share.or(group.target_per_s).unwrap_or(0.0);
+        let rank = |group: &Group| (group.nodes, target(group));
         let largest = |group: &&Group| {
             !self.groups.iter().any(|other| other.store == group.store && rank(other) > rank(group))
         };

@@ -11,10 +11,6 @@ use crate::run::LOST;
 /// Samples that show no difference, and would not have shown even one of this factor, say nothing.
 const FACTOR_SHOWN_MAX: f64 = 10.0;
 
-/// Says that nothing is found because too little was measured.
-const TOO_FEW: &str =
-    "The repetitions are too few: not even a tenfold difference would have been found.";
-
 /// The name of our own store's driver.
 const OWN: &str = "loginson";
 
@@ -26,8 +22,11 @@ pub struct Verdict {
     pub groups: Vec<Vec<String>>,
     /// Whether anything was tested: one repetition shows no difference.
     pub tested: bool,
-    /// The smallest factor that the samples would have shown.
-    pub detectable: Option<f64>,
+    /// The smallest factor that all pairs without a significant difference would have shown; none
+    /// where every pair differs.
+    pub unseen: Option<f64>,
+    /// Whether the repetitions are too few for any verdict.
+    pub is_blind: bool,
 }
 
 impl Verdict {
@@ -38,17 +37,17 @@ impl Verdict {
             _ => None,
         }
     }
-
-    /// Whether the repetitions are too few for any verdict: no difference is found, and not even a
-    /// tenfold one would have been.
-    pub fn is_blind(&self) -> bool {
-        self.tested && self.groups.len() == 1 && would_miss(self.detectable)
-    }
 }
 
-/// Whether a difference of a factor of ten could stay unseen.
-fn would_miss(detectable: Option<f64>) -> bool {
-    detectable.is_some_and(|factor| factor > FACTOR_SHOWN_MAX)
+/// The stores whose repetitions are too few to tell them from the first: no difference is found,
+/// and not even a tenfold one would have been.
+fn too_few<'a>(first: &str, pairs: &[&Pair<'a>], tested_together: usize) -> Vec<&'a str> {
+    let with_first = pairs.iter().filter(|pair| pair.first.group.store == first);
+    let is_blind = |pair: &&&Pair<'_>| {
+        let shown = detectable(&[**pair], tested_together);
+        pair.significant() == Some(false) && shown.is_some_and(|shown| shown > FACTOR_SHOWN_MAX)
+    };
+    with_first.filter(is_blind).map(|pair| pair.second.group.store.as_str()).collect()
 }
 
 /// The verdicts on an experiment; none where only one store has a number, and none where stores are
@@ -64,6 +63,8 @@ pub fn verdicts(experiment: &Experiment) -> Vec<Verdict> {
         let within = of_set(&pairs, &set[0]);
         let place = place(experiment, &set[0]).trim_end_matches(": ").to_lowercase();
         let groups = level_groups(&all, &within).into_iter();
+        let undecided: Vec<&Pair<'_>> =
+            within.iter().copied().filter(|pair| pair.significant() == Some(false)).collect();
         Some(Verdict {
             subject: match place.is_empty() {
                 true => experiment.title.clone(),
@@ -71,7 +72,8 @@ pub fn verdicts(experiment: &Experiment) -> Vec<Verdict> {
             },
             groups: groups.map(|group| group.into_iter().map(str::to_owned).collect()).collect(),
             tested: within.iter().any(|pair| pair.test.is_some()),
-            detectable: detectable(&within, pairs.len()),
+            unseen: detectable(&undecided, pairs.len()),
+            is_blind: !too_few(&all[0].group.store, &within, pairs.len()).is_empty(),
         })
     };
     experiment.sets().iter().filter_map(verdict).collect()
@@ -91,9 +93,15 @@ pub fn sentences(experiment: &Experiment) -> Vec<String> {
         }
         sentences.extend(leader(&experiment.measure, &place, &all, &within));
         sentences.extend(own(&experiment.measure, &place, &all, &within));
-        let none_differ = within.iter().all(|pair| pair.significant() != Some(true));
-        if none_differ && would_miss(detectable(&within, pairs.len())) {
-            sentences.push(format!("{place}{TOO_FEW}"));
+        if let Some(first) = all.first() {
+            let others = too_few(&first.group.store, &within, pairs.len());
+            if !others.is_empty() {
+                sentences.push(format!(
+                    "{place}The repetitions are too few to tell {} from {}: not even a tenfold difference would have been found.",
+                    first.group.store,
+                    others.join(", ")
+                ));
+            }
         }
         sentences.extend(overload(experiment, &place, set));
     }
@@ -110,7 +118,7 @@ fn of_set<'a, 'p>(pairs: &'p [Pair<'a>], group: &Group) -> Vec<&'p Pair<'a>> {
 
 /// Whether two groups differ only in the store, if at all.
 fn same(one: &Group, other: &Group) -> bool {
-    one.nodes == other.nodes && one.target_per_s == other.target_per_s
+    one.nodes == other.nodes && one.has_target_of(other)
 }
 
 /// The size and rate of a set of groups, as the beginning of a sentence.
@@ -119,8 +127,8 @@ fn place(experiment: &Experiment, group: &Group) -> String {
     if experiment.has_sizes() {
         words.push(format!("on {} node{}", group.nodes, if group.nodes == 1 { "" } else { "s" }));
     }
-    if let (true, Some(target)) = (experiment.has_targets(), group.target_per_s) {
-        words.push(format!("at {} per second", plain(target)));
+    if experiment.has_targets() {
+        words.extend(group.target().map(|target| format!("at {target}")));
     }
     match words.is_empty() {
         true => String::new(),
@@ -140,7 +148,8 @@ fn mean_of(measure: &Measure, ranked: &Ranked<'_>) -> String {
     let mean = format!("{}{}", plain(ranked.estimate.mean), measure.unit());
     match ranked.estimate.interval {
         Some(ends) => format!("{mean} (95% interval {})", interval(ends)),
-        None => format!("{mean} (one repetition)"),
+        None if ranked.sample.len() == 1 => format!("{mean} (one repetition)"),
+        None => format!("{mean} (no interval: a value is 0)"),
     }
 }
 
@@ -325,7 +334,9 @@ fn not_measured(experiment: &Experiment) -> Vec<String> {
             let reason = match &trial.outcome {
                 Outcome::Completed => continue,
                 Outcome::NotSupported { ability } => {
-                    format!("not supported, the store has no operation of kind {ability}")
+                    format!(
+                        "not measured: it needs `{ability}`, which the lab's driver for it does not have"
+                    )
                 }
                 Outcome::Wrong { message } => {
                     format!("a wrong answer, so its numbers do not count: {message}")
@@ -352,26 +363,71 @@ fn not_measured(experiment: &Experiment) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::statistics::geometric;
+
+    fn group(store: &str) -> Group {
+        Group {
+            store: store.into(),
+            driver: store.into(),
+            nodes: 1,
+            target_per_s: None,
+            target_share: None,
+            records: None,
+            threads: 1,
+            repetitions: Vec::new(),
+            histograms: BTreeMap::new(),
+        }
+    }
+
+    fn ranked_of<'a>(group: &'a Group, sample: &[f64]) -> Ranked<'a> {
+        Ranked {
+            group,
+            sample: sample.to_vec(),
+            repetitions: (1..=sample.len() as u32).collect(),
+            estimate: geometric(sample).unwrap(),
+        }
+    }
 
     #[test]
     fn samples_that_show_nothing_give_no_verdict() {
-        let verdict = |groups: &[&[&str]], tested, detectable| Verdict {
+        let (redis, postgres, cassandra) = (group("redis"), group("postgres"), group("cassandra"));
+        let blind = |first: &[f64], second: &[f64], third: &[f64]| {
+            let all = [(&redis, first), (&postgres, second), (&cassandra, third)];
+            let all = all.map(|(group, sample)| ranked_of(group, sample));
+            let mut pairs = [
+                in_turns(all[0].clone(), all[1].clone()),
+                in_turns(all[0].clone(), all[2].clone()),
+            ];
+            adjust(&mut pairs);
+            let within: Vec<&Pair<'_>> = pairs.iter().collect();
+            too_few("redis", &within, 2).join(" ")
+        };
+        let level = &[101.0, 98.0, 103.0];
+        assert_eq!(blind(&[100.0, 300.0], &[100.0, 90.0], &[7.0]), "postgres", "two show nothing");
+        assert_eq!(blind(&[100.0, 104.0, 99.0], level, level), "", "they differ by little");
+        assert_eq!(blind(&[9e9, 10e9], &[1.0, 1.1], &[1.0, 1.2]), "", "a difference is found");
+        assert_eq!(blind(&[100.0], &[200.0], &[300.0]), "", "it is not tested at all");
+        // One pair that differs hides no other.
+        assert_eq!(blind(&[9e9, 10e9], &[1.0, 1.1], &[1e9, 4e8]), "cassandra");
+    }
+
+    #[test]
+    fn a_winner_is_first_alone_and_tested() {
+        let verdict = |groups: &[&[&str]], tested| Verdict {
             subject: "Reads".into(),
             groups: groups
                 .iter()
                 .map(|group| group.iter().map(|store| (*store).to_owned()).collect())
                 .collect(),
             tested,
-            detectable,
+            unseen: None,
+            is_blind: false,
         };
-        let level: &[&[&str]] = &[&["redis", "postgres"]];
-        let apart: &[&[&str]] = &[&["redis"], &["postgres"]];
-        assert!(verdict(level, true, Some(11.0)).is_blind());
-        assert!(!verdict(level, true, Some(2.0)).is_blind(), "they differ by less than twice");
-        assert!(!verdict(apart, true, Some(11.0)).is_blind(), "a difference is found");
-        assert!(!verdict(level, false, None).is_blind(), "it is not tested at all");
-        assert_eq!(verdict(apart, true, Some(11.0)).winner(), Some("redis"));
-        assert_eq!(verdict(level, true, Some(2.0)).winner(), None);
+        assert_eq!(verdict(&[&["redis"], &["postgres"]], true).winner(), Some("redis"));
+        assert_eq!(verdict(&[&["redis"], &["postgres"]], false).winner(), None);
+        assert_eq!(verdict(&[&["redis", "postgres"]], true).winner(), None);
     }
 }

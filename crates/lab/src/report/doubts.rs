@@ -3,13 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use super::conclusion::capital;
+use super::conclusion::{TARGET_SHARE_MIN, capital};
 use super::document::Table;
 use super::number::{count, percent, plain, probability};
 use super::ranking::ranked;
-use super::summary::{ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary};
+use super::read::DUE_ROWS;
+use super::summary::mean as average;
+use super::summary::{
+    ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Second, Summary,
+};
 use crate::results::Outcome;
-use crate::run::LOST;
+use crate::run::{ACKNOWLEDGED, LOST};
 use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, trend};
 
 /// A store that reaches more than this share of the generator's limit may be held back by the
@@ -24,8 +28,15 @@ const HOST_SHARE_MAX: f64 = 0.95;
 /// of all; more is interference.
 pub const OTHERS_SHARE_MAX: f64 = 0.1;
 
-/// Shorter trials say too little about what else ran on the machine.
-pub const OTHERS_SECONDS_MIN: usize = 3;
+/// Shorter trials say too little about what else ran on the machine, s.
+const OTHERS_S_MIN: f64 = 3.0;
+
+/// The share of `cores` processors that other programs used in a trial of this length, s, in which
+/// the machine was busy for `host_s` and servers and generator for `own_s`; `None` for short trials.
+pub fn others_share(host_s: f64, own_s: f64, seconds: f64, cores: u32) -> Option<f64> {
+    let all = seconds * f64::from(cores.max(1));
+    (seconds >= OTHERS_S_MIN).then(|| ((host_s - own_s) / all).max(0.0))
+}
 
 /// A trial whose last third is faster or slower than its first by more than this share was not in
 /// a steady state.
@@ -38,12 +49,13 @@ const STEADY_SECONDS_MIN: usize = 9;
 const STALL_USUAL_MIN: u64 = 20;
 
 /// The kinds of doubts, the gravest first, each with what it means for the numbers.
-const KINDS: [(&str, &str); 11] = [
+const KINDS: [(&str, &str); 12] = [
     (LOST_ROWS, "the store acknowledged rows before they were safe from a kill of its process"),
     (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
     (FAILED, "these trials have no number"),
     (STALL, "the store stood still: means hide it, percentiles show it"),
     (ERRORS, "failed operations have no latency and are not in the rate"),
+    (BEHIND, "fewer lines arrived than should, so that queries had the store more for themselves"),
     (BOTTLENECK, "the number is the generator's; the store may do more"),
     (FULL, "store and generator take processor time from each other"),
     (INTERFERENCE, "something else used the machine meanwhile"),
@@ -57,6 +69,7 @@ const WRONG: &str = "wrong answers";
 const FAILED: &str = "failed trials";
 const STALL: &str = "stalls";
 const ERRORS: &str = "errors";
+const BEHIND: &str = "behind";
 const BOTTLENECK: &str = "generator too slow";
 const FULL: &str = "machine full";
 const INTERFERENCE: &str = "interference";
@@ -109,6 +122,7 @@ pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
             doubt(STALL, stalls(group));
             doubt(ERRORS, errors(group));
         }
+        doubt(BEHIND, behind(group));
         doubt(BOTTLENECK, bottleneck(experiment, group));
         doubt(FULL, full(group, cores));
         doubt(INTERFERENCE, interference(group, cores));
@@ -160,15 +174,16 @@ fn ended(group: &Group, kind: fn(&Outcome) -> bool) -> Option<String> {
     (those > 0).then(|| format!("{those} of {all} repetitions"))
 }
 
-/// Rows that were acknowledged, and are not there after the servers were killed.
+/// Rows that were acknowledged, and are not there after the servers were killed. Results of older
+/// versions count them only among those that were looked for.
 fn lost(group: &Group) -> Option<String> {
     let sum = |name: &str| group.sample(&Measure::Value(name.into())).iter().sum::<f64>();
     let lost = sum(LOST);
     (lost > 0.0).then(|| {
         format!(
-            "{} of the last {} acknowledged rows were not there after its process was killed",
+            "at least {} of {} acknowledged rows were not there after its process was killed",
             plain(lost),
-            plain(sum("checked_rows"))
+            plain(sum(ACKNOWLEDGED))
         )
     })
 }
@@ -205,13 +220,21 @@ fn errors(group: &Group) -> Option<String> {
     })
 }
 
+/// Lines that should have arrived while queries were asked, and did not.
+fn behind(group: &Group) -> Option<String> {
+    let sum = |name: &str| group.sample(&Measure::Value(name.into())).iter().sum::<f64>();
+    let (due, written) = (sum(DUE_ROWS), sum(crate::load::ROWS));
+    (written < due * TARGET_SHARE_MIN)
+        .then(|| format!("{} of the {} lines arrived that should have", plain(written), plain(due)))
+}
+
 fn bottleneck(experiment: &Experiment, group: &Group) -> Option<String> {
     let share = experiment.share_of_limit(group).filter(|share| *share > GENERATOR_SHARE_MAX)?;
     let limit = plain(experiment.limit()?);
     let share = percent(share);
     Some(match &experiment.measure {
         Measure::Value(_) => {
-            format!("{limit} of it ({share}) are there without a store as well")
+            format!("without a store the number is {limit}, which is {share} of that with it")
         }
         _ => {
             format!("it comes to {share} of the {limit} that the generator reaches without a store")
@@ -223,19 +246,15 @@ fn full(group: &Group, cores: u32) -> Option<String> {
     let cores = f64::from(cores.max(1));
     let share = |trial: &Repetition| Some(trial.usage.get(HOST)?.cpu_mean(trial.seconds)? / cores);
     let shares: Vec<f64> = group.completed().filter_map(share).collect();
-    let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    let mean = average(&shares)?;
     (mean > HOST_SHARE_MAX).then(|| {
-        let of = |process: &str| {
-            let used = group
-                .completed()
-                .filter_map(|trial| trial.usage.get(process)?.cpu_mean(trial.seconds));
-            let used: Vec<f64> = used.collect();
-            plain(used.iter().sum::<f64>() / used.len().max(1) as f64)
-        };
+        let generator =
+            |trial: &Repetition| trial.usage.get(GENERATOR)?.cpu_mean(trial.seconds);
+        let used: Vec<f64> = group.completed().filter_map(generator).collect();
         format!(
-            "{} of all processors were in use, {} of them by the generator",
+            "{} of the processors of the machine were in use, and the generator used {} of its {cores}",
             percent(mean.min(1.0)),
-            of(GENERATOR)
+            plain(average(&used).unwrap_or(0.0))
         )
     })
 }
@@ -265,8 +284,7 @@ fn unsteady(experiment: &Experiment, group: &Group) -> Option<String> {
         if whole.len() < STEADY_SECONDS_MIN {
             return None;
         }
-        let rate =
-            |part: &[super::summary::Second]| part.iter().map(|s| s.count).sum::<u64>() as f64;
+        let rate = |part: &[Second]| part.iter().map(|s| s.count).sum::<u64>() as f64;
         let (first, last) = (rate(&whole[..third]), rate(&whole[whole.len() - third..]));
         (first > 0.0).then(|| last / first - 1.0)
     };
@@ -285,11 +303,11 @@ fn unsteady(experiment: &Experiment, group: &Group) -> Option<String> {
 
 fn drift(experiment: &Experiment, group: &Group) -> Option<String> {
     let sample = group.sample(&experiment.measure);
-    let mean = sample.iter().sum::<f64>() / sample.len().max(1) as f64;
+    let mean = average(&sample)?;
     let found = trend(&sample).filter(|found| found.p < SIGNIFICANCE)?;
     Some(format!(
-        "repetitions {} with their order, by {} from the first to the last (Mann-Kendall p {})",
-        if found.change >= 0.0 { "rise" } else { "fall" },
+        "the number {} with the order of the repetitions, from the first to the last by {} of its mean (Mann-Kendall p {})",
+        if found.change >= 0.0 { "rises" } else { "falls" },
         percent(found.change / mean),
         probability(found.p)
     ))

@@ -71,7 +71,7 @@ pub fn percent(share: f64) -> String {
     if value < 10.0 { format!("{value:.1}%") } else { format!("{}%", plain(value.round())) }
 }
 
-/// A ratio to three significant digits; a dash for that to zero.
+/// A ratio to three significant digits; a dash where something was divided by zero.
 pub fn ratio(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -80,7 +80,8 @@ pub fn ratio(value: f64) -> String {
     format!("{value:.*}×", digits as usize)
 }
 
-/// The smallest ratio that a test can show; how blind a blind test is does not matter.
+/// The smallest ratio that a test can show. A test that shows only very large ratios shows nothing,
+/// so such a ratio is not told exactly.
 pub fn detectable_ratio(value: f64) -> String {
     match value > DETECTABLE_MAX {
         true => format!("over {DETECTABLE_MAX}×"),
@@ -109,6 +110,9 @@ pub fn of_name(name: &str, value: f64) -> String {
     if name.split('_').any(|word| word == "bytes") {
         return bytes(value);
     }
+    // The moment of a size or time may stand behind its unit: `settle_s_flushed`.
+    let moments = ["_visible", "_flushed", "_compacted"];
+    let name = moments.iter().find_map(|moment| name.strip_suffix(moment)).unwrap_or(name);
     let unit = match name.rsplit_once('_') {
         _ if name.ends_with("_per_s") => " per second",
         _ if name.ends_with("_percent") => "%",
@@ -147,6 +151,7 @@ mod tests {
         assert_eq!(bytes(2_512_345.0), "2.5 MB");
         assert_eq!(bytes(12.0), "12 B");
         assert_eq!(of_name("delay_ms", 17.8), "17.8 ms");
+        assert_eq!(of_name("settle_cpu_s_flushed", 0.25), "0.25 s");
         assert_eq!(of_name("table_bytes_flushed", 1500.0), "1.5 kB");
         assert_eq!(of_name("write_rate_per_s", 2024.75), "2,025 per second");
         assert_eq!(

@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 use super::document::{Document, Table};
 use super::number::{plain, ratio};
 use super::ranking::ranked;
-use super::summary::{DISK_PER_RECORD, Experiment, Group, Measure, Summary};
+use super::read::DISK_PER_RECORD;
+use super::summary::{Experiment, Group, Measure, Summary};
 use super::tables::latency_labels;
 use crate::reference::{self, Reference, Row, Wanted};
 

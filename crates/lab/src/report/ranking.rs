@@ -40,7 +40,7 @@ pub fn ranked<'a>(groups: &'a [Group], measure: &Measure) -> Vec<Ranked<'a>> {
 /// A comparison of two groups.
 #[derive(Debug, Clone)]
 pub struct Pair<'a> {
-    /// The better one, or the smaller of two sizes.
+    /// The better store; of two sizes of a cluster the smaller one.
     pub first: Ranked<'a>,
     /// The other.
     pub second: Ranked<'a>,
@@ -88,9 +88,7 @@ pub fn pairs(experiment: &Experiment) -> Vec<Pair<'_>> {
     }
     for (at, group) in experiment.groups.iter().enumerate() {
         let next = experiment.groups[at + 1..].iter().find(|other| {
-            other.store == group.store
-                && other.nodes > group.nodes
-                && other.target_per_s == group.target_per_s
+            other.store == group.store && other.nodes > group.nodes && other.has_target_of(group)
         });
         let one = ranked(std::slice::from_ref(group), &experiment.measure).pop();
         let other =

@@ -120,9 +120,9 @@ fn verdict(all: &[Verdict]) -> String {
         return "One store was measured: there is nothing to compare.".into();
     }
     let untested = all.iter().filter(|verdict| !verdict.tested).count();
-    let blind = all.iter().filter(|verdict| verdict.is_blind()).count();
+    let blind = all.iter().filter(|verdict| verdict.is_blind).count();
     let mut first: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for verdict in all.iter().filter(|verdict| verdict.tested && !verdict.is_blind()) {
+    for verdict in all.iter().filter(|verdict| verdict.tested && !verdict.is_blind) {
         match verdict.winner() {
             Some(store) => first.entry(store).or_default().0 += 1,
             None => {
@@ -152,13 +152,15 @@ fn verdict(all: &[Verdict]) -> String {
         },
         match untested {
             0 => String::new(),
-            untested =>
-                format!(" {untested} had one repetition, and nothing can be said about chance."),
+            untested => format!(
+                " {untested} compare{} single repetitions, and say nothing about chance.",
+                if untested == 1 { "s" } else { "" }
+            ),
         },
         match blind {
             0 => String::new(),
             blind => format!(
-                " {blind} had so few repetitions that not even a tenfold difference would have been found."
+                " {blind} had so few repetitions that not even a tenfold difference from the first would have been found."
             ),
         }
     )
@@ -200,7 +202,7 @@ fn unequal_durability(summary: &Summary) -> Option<String> {
 fn verdict_table(all: &[Verdict]) -> Table {
     let mut table = Table::new(
         "Groups of stores that do not differ significantly, best first; a store in two groups differs from neither",
-        &["experiment", "groups", "smallest difference that would have been found"],
+        &["experiment", "groups", "stores that do not differ may do so by up to"],
     );
     for verdict in all {
         let groups = verdict.groups.iter().enumerate();
@@ -208,12 +210,12 @@ fn verdict_table(all: &[Verdict]) -> Table {
             groups.map(|(at, stores)| format!("{}. {}", at + 1, stores.join(", "))).collect();
         table.rows.push(vec![
             verdict.subject.clone(),
-            match (verdict.tested, verdict.is_blind()) {
+            match (verdict.tested, verdict.is_blind) {
                 (false, _) => "not tested".into(),
                 (true, true) => "too few repetitions".into(),
                 (true, false) => groups.join("; "),
             },
-            verdict.detectable.map(detectable_ratio).unwrap_or_default(),
+            verdict.unseen.map(detectable_ratio).unwrap_or_default(),
         ]);
     }
     table
@@ -312,8 +314,8 @@ fn setup(document: &mut Document, summary: &Summary) {
         ));
     }
     document.text(
-        "Raw results: the directory trials beside this report has a file of JSON lines for each trial, from which \
-         loginson-lab report makes this report again. A line for each trial:",
+        "Raw results: the directory `trials`, or once they are packed `trials.jsonl.zst`, beside this report has the lines of JSON \
+         of each trial, from which `loginson-lab report` makes this report again. A line for each trial and measure:",
     );
     document.blocks.push(Block::File(samples::NAME.into(), samples::csv(summary)));
 }
@@ -330,8 +332,9 @@ fn methods(document: &mut Document, reference: Option<&Reference>) {
          measured at different times and are compared by Welch's test of logarithms. All pairs of an experiment are corrected \
          together after Holm; below 0.05 a difference is called significant."
             .into(),
-        "The smallest detectable difference is the ratio that samples with this spread would have shown as significant with a probability \
-         of 80%: stores that differ by less may do so unseen."
+        "The smallest detectable difference of a pair is the ratio that samples with this spread would have shown as significant with a \
+         probability of 80%: stores that differ by less may do so unseen. Of a comparison the table of verdicts has that of the pair \
+         that is hardest to tell, among those without a significant difference."
             .into(),
         "Under a rate that was asked for, latency counts from the moment an operation was due. A store that reaches less than 95% of the \
          rate is overloaded; then the reached rates are compared."
@@ -355,7 +358,8 @@ fn methods(document: &mut Document, reference: Option<&Reference>) {
             .into(),
         "Every answer that is known beforehand is checked. One wrong answer ends a trial, and the trial has no number.".into(),
         "What was read from and written to disks is counted by the disks of the machine. Processor time for 1,000 operations counts the \
-         whole trial with its last, partial second."
+         whole trial with its last, partial second, and programs that a server runs and waits for. The kernel counts it in steps of \
+         10 ms for each process, so that the share of very short trials is rough. A trial shorter than a second has no peak second."
             .into(),
     ];
     if let Some(reference) = reference {
@@ -380,9 +384,15 @@ fn threats(document: &mut Document, summary: &Summary) {
         ));
     }
     points.extend([
-        "Stores that are not measured keep running idle; what they use meanwhile is in the line of the machine.".into(),
-        "Configurations are the defaults but for bounded memory; a store that is tuned for the work may do better.".into(),
-        "Data is generated: values and keys spread as in the study, not as in anybody's logs.".into(),
+        "Stores that are not measured keep running idle, unless a trial is made again in a resumed run, which starts only its own \
+         store; what they use meanwhile is in the line of the machine."
+            .into(),
+        "Configurations are the defaults but for what the section below lists of each store, most of it bounds of memory; a store that is \
+         tuned for the work may do better."
+            .into(),
+        "Data is generated. Log lines are copies of lines of real systems with other numbers in them; keys and values of other data are \
+         spread as the study says."
+            .into(),
     ]);
     if summary.run.stores.iter().any(|store| store.label.contains('@')) {
         points.push(

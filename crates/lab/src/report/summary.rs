@@ -1,6 +1,5 @@
-//! Turns the lines of trials into samples: for each experiment and store one number per repetition,
-//! merged histograms of all repetitions, seconds, errors, and the resources of servers and
-//! generator.
+//! The samples of a run: for each experiment and store one number per repetition, merged histograms
+//! of all repetitions, seconds, errors, and the resources of servers and generator.
 //!
 //! Only completed trials count. One that failed, was wrong, or was not supported is described in
 //! words and has no number.
@@ -9,13 +8,11 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::{PERCENTILES, ReportError};
+use super::PERCENTILES;
+use super::doubts::others_share;
+use super::number::{percent, plain};
 use crate::definition::Bill;
-use crate::driver::Ability;
-use crate::histogram;
-use crate::reference::subject;
-use crate::results::{Directory, Line, Outcome, Resource, Run};
-use crate::trial::{Role, Trial, Work};
+use crate::results::{Outcome, Resource, Run};
 
 pub use super::measure::{Measure, Over, PEAK_SECONDS};
 
@@ -57,7 +54,7 @@ pub struct Experiment {
     /// The work, by its name in the figures of papers.
     pub subject: String,
     /// Whether the definition names the subject.
-    named: bool,
+    pub(super) named: bool,
     /// The measure that ranks its stores.
     pub measure: Measure,
     /// Whether its trials only load data for others.
@@ -81,6 +78,8 @@ pub struct Group {
     pub nodes: u32,
     /// The target rate.
     pub target_per_s: Option<f64>,
+    /// The target rate as a share of the rate that the store reached in another experiment.
+    pub target_share: Option<f64>,
     /// Records in the store, if the workload knows them.
     pub records: Option<u64>,
     /// Threads of the load.
@@ -178,7 +177,7 @@ impl Usage {
     }
 
     /// Removes incomplete seconds; the sums of the trial keep them.
-    fn keep_whole(&mut self, seconds: f64) {
+    pub(super) fn keep_whole(&mut self, seconds: f64) {
         let whole = (seconds as usize).max(1);
         self.cpu.truncate(whole);
         self.memory_bytes.truncate(whole);
@@ -187,7 +186,7 @@ impl Usage {
         self.network_bytes_each.truncate(whole);
     }
 
-    fn add(&mut self, resource: &Resource) {
+    pub(super) fn add(&mut self, resource: &Resource) {
         let at = resource.second as usize;
         if self.cpu.len() <= at {
             self.cpu.resize(at + 1, 0.0);
@@ -246,12 +245,11 @@ impl Repetition {
         let own: Vec<&Usage> =
             self.usage.iter().filter(|(name, _)| *name != HOST).map(|(_, usage)| usage).collect();
         // Without a server here, its work for the network would count as that of others.
-        if own.len() < 2 || host.cpu.len() < super::doubts::OTHERS_SECONDS_MIN {
+        if own.len() < 2 {
             return None;
         }
-        let used: f64 = own.iter().map(|usage| usage.cpu_s).sum();
-        let all = self.seconds.max(1.0) * f64::from(cores.max(1));
-        Some(((host.cpu_s - host.interrupts_s - used) / all).max(0.0))
+        let own_s = own.iter().map(|usage| usage.cpu_s).sum();
+        others_share(host.cpu_s - host.interrupts_s, own_s, self.seconds, cores)
     }
 
     /// The highest rate sustained for [`PEAK_SECONDS`], and the threads at that time.
@@ -320,10 +318,28 @@ impl Group {
         if nodes {
             name += &format!(", {} node{}", self.nodes, if self.nodes == 1 { "" } else { "s" });
         }
-        if let (true, Some(target)) = (target, self.target_per_s) {
-            name += &format!(", {} per second", super::number::plain(target));
+        if target {
+            name += &self.target().map(|target| format!(", {target}")).unwrap_or_default();
         }
         name
+    }
+
+    /// The target rate in words: the share of the store's own rate, or the rate.
+    pub fn target(&self) -> Option<String> {
+        match (self.target_share, self.target_per_s) {
+            (Some(share), _) => Some(format!("{} of its own rate", percent(share))),
+            (None, Some(target)) => Some(format!("{} per second", plain(target))),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether two groups had the same target: the same share of what each store reaches, or the
+    /// same rate.
+    pub fn has_target_of(&self, other: &Group) -> bool {
+        match (self.target_share, other.target_share) {
+            (None, None) => self.target_per_s == other.target_per_s,
+            (one, other) => one == other,
+        }
     }
 }
 
@@ -344,8 +360,7 @@ impl Experiment {
     /// limit, or, for a value, the share that it has with the driver that does nothing.
     pub fn share_of_limit(&self, group: &Group) -> Option<f64> {
         let sample = group.sample(&self.rate_measure());
-        let mean =
-            (!sample.is_empty()).then(|| sample.iter().sum::<f64>() / sample.len() as f64)?;
+        let mean = mean(&sample)?;
         let limit = self.limit()?;
         Some(if matches!(self.measure, Measure::Value(_)) { limit / mean } else { mean / limit })
     }
@@ -357,7 +372,7 @@ impl Experiment {
 
     /// Whether there are several target rates.
     pub fn has_targets(&self) -> bool {
-        self.groups.iter().any(|group| group.target_per_s != self.groups[0].target_per_s)
+        self.groups.iter().any(|group| !group.has_target_of(&self.groups[0]))
     }
 
     /// The number that is compared with the generator's limit.
@@ -375,9 +390,7 @@ impl Experiment {
 
     /// Groups that differ only in the store, in order.
     pub fn sets(&self) -> Vec<&[Group]> {
-        self.groups
-            .chunk_by(|a, b| a.nodes == b.nodes && a.target_per_s == b.target_per_s)
-            .collect()
+        self.groups.chunk_by(|a, b| a.nodes == b.nodes && a.has_target_of(b)).collect()
     }
 }
 
@@ -393,134 +406,6 @@ impl Summary {
         };
         Some(trials.filter_map(end).max()?.to_string())
     }
-
-    /// Reads all trials of a run.
-    pub fn read(directory: &Directory, run: Run) -> Result<Summary, ReportError> {
-        let definition: toml::Table = toml::from_str(&run.definition).unwrap_or_default();
-        let mut experiments: Vec<(u32, Experiment)> = Vec::new();
-        let mut trials = 0;
-        for name in directory.trials()? {
-            let (trial, repetition, histograms) = read_trial(&name, directory.read(&name)?)?;
-            if trial.role == Role::WarmUp {
-                continue;
-            }
-            let prepares = trial.role == Role::Prepare;
-            trials += u32::from(!prepares);
-            let known = experiments
-                .iter_mut()
-                .find(|(_, known)| known.name == trial.experiment && known.prepares == prepares);
-            let (first, experiment) = match known {
-                Some(known) => known,
-                None => {
-                    experiments.push((repetition.order, empty(&trial, &definition)));
-                    experiments.last_mut().expect("just added")
-                }
-            };
-            *first = (*first).min(repetition.order);
-            match trial.role {
-                Role::Limit => experiment.limits.push(repetition),
-                Role::Measure | Role::Prepare | Role::WarmUp => {
-                    experiment.add(&trial, repetition, histograms)
-                }
-            }
-        }
-        experiments.retain(|(_, experiment)| !experiment.groups.is_empty());
-        experiments.sort_by_key(|(first, _)| *first);
-        let place = |store: &str| run.stores.iter().position(|known| known.label == store);
-        for (_, experiment) in &mut experiments {
-            for group in &mut experiment.groups {
-                group.repetitions.sort_by_key(|trial| trial.order);
-            }
-            experiment.groups.sort_by(|a, b| {
-                let (one, other) = (a.target_per_s.unwrap_or(0.0), b.target_per_s.unwrap_or(0.0));
-                (a.nodes.cmp(&b.nodes))
-                    .then(one.total_cmp(&other))
-                    .then_with(|| place(&a.store).cmp(&place(&b.store)))
-                    .then_with(|| a.store.cmp(&b.store))
-            });
-        }
-        let price = definition.get("price_per_machine_hour").and_then(toml::Value::as_float);
-        Ok(Summary {
-            run,
-            experiments: experiments.into_iter().map(|(_, experiment)| experiment).collect(),
-            trials,
-            price_per_machine_hour: price,
-            bill: definition.get("bill").and_then(|bill| bill.clone().try_into().ok()),
-            price_of: definition.get("price_of").and_then(toml::Value::as_str).map(str::to_owned),
-        })
-    }
-}
-
-/// An experiment without trials.
-fn empty(trial: &Trial, definition: &toml::Table) -> Experiment {
-    let prepares = trial.role == Role::Prepare;
-    let tables = definition.get("experiment").and_then(toml::Value::as_array);
-    let named = |table: &&toml::Value| {
-        table.get("name").and_then(toml::Value::as_str) == Some(&trial.experiment)
-    };
-    let table = tables.and_then(|tables| tables.iter().find(named)).filter(|_| !prepares);
-    let text = |key: &str| {
-        let text = table.and_then(|table| table.get(key)).and_then(toml::Value::as_str);
-        text.map(|text| text.trim().to_owned())
-    };
-    Experiment {
-        name: trial.experiment.clone(),
-        title: text("title").unwrap_or_else(|| trial.experiment.clone()),
-        about: text("about").unwrap_or_default(),
-        subject: text("subject").unwrap_or_else(|| subject(trial)),
-        named: text("subject").is_some(),
-        measure: Measure::of_work(trial),
-        prepares,
-        writes: writes(trial),
-        groups: Vec::new(),
-        limits: Vec::new(),
-    }
-}
-
-impl Experiment {
-    fn add(&mut self, trial: &Trial, repetition: Repetition, histograms: Histograms) {
-        let (target_per_s, threads) = match &trial.work {
-            Work::Load { load, .. } => (load.target_per_s, load.threads),
-            Work::RealTime(real_time) => (None, real_time.threads),
-        };
-        let store = &trial.store.label;
-        let same = |group: &Group| {
-            group.store == *store
-                && group.nodes == trial.nodes
-                && group.target_per_s == target_per_s
-        };
-        if self.groups.is_empty() {
-            // The trial of the generator's limit may be first; it has no ramp and no rate.
-            self.measure = Measure::of_work(trial);
-            if !self.named {
-                self.subject = subject(trial);
-            }
-            self.writes = writes(trial);
-        }
-        let group = match self.groups.iter().position(same) {
-            Some(at) => &mut self.groups[at],
-            None => {
-                self.groups.push(Group {
-                    store: store.clone(),
-                    driver: trial.store.name.clone(),
-                    nodes: trial.nodes,
-                    target_per_s,
-                    records: records(trial),
-                    threads,
-                    repetitions: Vec::new(),
-                    histograms: BTreeMap::new(),
-                });
-                self.groups.last_mut().expect("just added")
-            }
-        };
-        if repetition.completed() {
-            for (label, more) in histograms {
-                let total = group.histograms.entry(label).or_insert_with(histogram::new);
-                total.add(more).expect("all histograms have the same bounds");
-            }
-        }
-        group.repetitions.push(repetition);
-    }
 }
 
 /// The value, µs, that `percent` of the latencies do not exceed.
@@ -532,183 +417,4 @@ pub fn value_at_percentile(latencies: &Histogram<u64>, percent: f64) -> u64 {
 /// The mean; `None` for no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// The value of an experiment that loads data: how long that took.
-const LOAD_S: &str = "load_s";
-
-/// The value of loaded data: the size of the table for each record, as small as the study asks for.
-pub const DISK_PER_RECORD: &str = "disk_bytes_per_record";
-
-/// The value of an experiment with on-line queries: the share that was answered in time.
-const ONLINE: &str = "answered_within_a_second_percent";
-
-/// The time in which the 2012 study wants an on-line query answered, µs.
-const ONLINE_US_MAX: u64 = 1_000_000;
-
-/// Whether the work is to ask on-line queries.
-fn is_online(trial: &Trial) -> bool {
-    use crate::workload::Workload::MeasurementWindows;
-    matches!(&trial.work, Work::Load { workload: MeasurementWindows(_), .. })
-}
-
-/// Whether the work is to load data.
-fn is_load(trial: &Trial) -> bool {
-    use crate::workload::{Phase, Workload};
-    match &trial.work {
-        Work::Load { workload: Workload::Ycsb { phase, .. }, .. }
-        | Work::Load { workload: Workload::Apm { phase, .. }, .. } => *phase == Phase::Load,
-        Work::Load { workload: Workload::MeasurementWrites(_), .. } => true,
-        _ => false,
-    }
-}
-
-fn writes(trial: &Trial) -> bool {
-    match &trial.work {
-        Work::RealTime(_) => true,
-        Work::Load { workload, .. } => {
-            let needs = workload.needs();
-            [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
-        }
-    }
-}
-
-/// Records in the store, if the workload knows them.
-fn records(trial: &Trial) -> Option<u64> {
-    use crate::workload::Workload;
-    let Work::Load { workload, .. } = &trial.work else { return None };
-    match workload {
-        Workload::LogWrites { records } | Workload::LogReads { records } => Some(*records),
-        Workload::HistoryWrites(history) | Workload::HistoryQueries(history) => {
-            Some(history.records)
-        }
-        Workload::LineWrites { records } => Some(*records),
-        Workload::LineQueries(queries) => Some(queries.records),
-        Workload::LineStream { .. } => None,
-        Workload::MeasurementWrites(data)
-        | Workload::MeasurementWindows(data)
-        | Workload::MeasurementHistory(data) => Some(data.records),
-        Workload::Apm { records, .. } => Some(*records),
-        Workload::Ycsb { properties, .. } => properties.get("recordcount")?.trim().parse().ok(),
-    }
-}
-
-type Histograms = BTreeMap<String, Histogram<u64>>;
-
-/// Computes the numbers of one trial from its lines.
-pub fn read_trial(
-    name: &str,
-    lines: Vec<Line>,
-) -> Result<(Trial, Repetition, Histograms), ReportError> {
-    let mut lines = lines.into_iter();
-    let Some(Line::Header(header)) = lines.next() else {
-        return Err(ReportError::Trial { trial: name.into(), reason: "it has no header".into() });
-    };
-    let mut repetition = Repetition {
-        order: header.order,
-        number: header.trial.repetition,
-        started: header.started,
-        outcome: Outcome::Failed { message: "its results have no end".into() },
-        seconds: 0.0,
-        labels: BTreeMap::new(),
-        series: Vec::new(),
-        usage: BTreeMap::new(),
-        percentiles_ms: None,
-        values: BTreeMap::new(),
-        notes: Vec::new(),
-    };
-    let mut histograms = Histograms::new();
-    // For each second: operations, latencies, and the sum of latencies, µs. A composite operation
-    // is one operation with two latencies.
-    let mut sums: Vec<(i64, u64, f64)> = Vec::new();
-    let mut operations_all = 0;
-    for line in lines {
-        match line {
-            Line::Header(_) => {}
-            Line::Second(second) => {
-                let mut latencies = histogram::new();
-                histogram::add(&mut latencies, &second.histogram).map_err(|e| {
-                    ReportError::Trial { trial: name.into(), reason: e.to_string() }
-                })?;
-                operations_all += second.operations();
-                let all = (!second.is_of_parts()).then_some(ALL);
-                for label in std::iter::once(second.label.as_str()).chain(all) {
-                    let operations = repetition.labels.entry(label.to_owned()).or_default();
-                    operations.count += second.count;
-                    for (kind, count) in &second.errors {
-                        *operations.errors.entry(kind.clone()).or_default() += count;
-                    }
-                    let total = histograms.entry(label.to_owned()).or_insert_with(histogram::new);
-                    total.add(&latencies).expect("all histograms have the same bounds");
-                }
-                let at = second.second as usize;
-                if repetition.series.len() <= at {
-                    repetition.series.resize(at + 1, Second::default());
-                    sums.resize(at + 1, (0, 0, 0.0));
-                }
-                let (sum, (operations, count, sum_us)) =
-                    (&mut repetition.series[at], &mut sums[at]);
-                sum.threads = sum.threads.max(second.threads);
-                *operations += second.operations();
-                if !second.is_of_parts() {
-                    sum.errors += second.errors.values().sum::<u64>();
-                    *count += latencies.len();
-                    *sum_us += latencies.mean() * latencies.len() as f64;
-                }
-            }
-            Line::Resource(resource) => {
-                repetition.usage.entry(resource.process.clone()).or_default().add(&resource);
-            }
-            Line::Value { name, value } => {
-                repetition.values.insert(name, value);
-            }
-            Line::Note { text } => repetition.notes.push(text),
-            Line::End(end) => {
-                repetition.outcome = end.outcome;
-                repetition.seconds = end.seconds;
-            }
-        }
-    }
-    for usage in repetition.usage.values_mut() {
-        usage.keep_whole(repetition.seconds);
-    }
-    for (second, (operations, count, sum_us)) in repetition.series.iter_mut().zip(sums) {
-        // Parts in one second may belong to an operation that ended in the next.
-        second.count = u64::try_from(operations).unwrap_or(0);
-        second.mean_ms = (count > 0).then(|| sum_us / count as f64 / 1000.0);
-    }
-    if let Some(all) = repetition.labels.get_mut(ALL) {
-        all.count = u64::try_from(operations_all).unwrap_or(0);
-    }
-    for (label, operations) in &mut repetition.labels {
-        let latencies = &histograms[label];
-        operations.mean_ms = (!latencies.is_empty()).then(|| latencies.mean() / 1000.0);
-    }
-    if header.trial.role == Role::Measure && is_load(&header.trial) && repetition.completed() {
-        repetition.values.insert(LOAD_S.to_owned(), repetition.seconds);
-    }
-    if let Some(records) = records(&header.trial).filter(|_| header.trial.role == Role::Prepare) {
-        let sizes = ["table_bytes_compacted", "table_bytes_flushed"];
-        let bytes = sizes.iter().find_map(|name| repetition.values.get(*name).copied());
-        let each = bytes.map(|bytes| bytes / records.max(1) as f64);
-        repetition.values.extend(each.map(|each| (DISK_PER_RECORD.to_owned(), each)));
-    }
-    if is_online(&header.trial) && repetition.completed() {
-        let all = &repetition.labels.get(ALL).cloned().unwrap_or_default();
-        let asked = all.count + all.errors.values().sum::<u64>();
-        let answered = histograms.get(ALL).map_or(0, |all| all.count_between(0, ONLINE_US_MAX));
-        if asked > 0 {
-            let percent = answered as f64 / asked as f64 * 100.0;
-            repetition.values.insert(ONLINE.to_owned(), percent);
-        }
-    }
-    if let Some(all) = histograms.get(ALL).filter(|all| !all.is_empty()) {
-        repetition.percentiles_ms =
-            Some(PERCENTILES.map(|p| value_at_percentile(all, p) as f64 / 1000.0));
-    }
-    if histograms.len() == 2 {
-        // With one label, all is the same.
-        histograms.remove(ALL);
-    }
-    Ok((header.trial, repetition, histograms))
 }

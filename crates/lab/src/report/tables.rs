@@ -7,6 +7,7 @@ use super::number::{
 };
 use super::papers;
 use super::ranking::{Pair, pairs, ranked};
+use super::summary::mean as average;
 use super::summary::{
     ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary, Usage,
     value_at_percentile,
@@ -134,7 +135,7 @@ fn processors(group: &Group, whose: fn(&str) -> bool) -> String {
         (!used.is_empty()).then(|| used.iter().sum())
     });
     let used: Vec<f64> = used.collect();
-    super::summary::mean(&used).map(|mean| format!("{mean:.2}")).unwrap_or_default()
+    average(&used).map(|mean| format!("{mean:.2}")).unwrap_or_default()
 }
 
 /// The positions of the repetitions of a group in the whole run.
@@ -234,7 +235,7 @@ pub fn operations(experiment: &Experiment, label: &str, reference: Option<&Refer
                 plain(found.mean),
                 found.interval.map(interval).unwrap_or_default(),
                 quantile(&entry.sample, 0.5).map(plain).unwrap_or_default(),
-                plain(rates.iter().sum::<f64>() / rates.len().max(1) as f64),
+                average(&rates).map(plain).unwrap_or_default(),
                 paper,
                 here,
             ]);
@@ -354,7 +355,8 @@ pub fn resources(experiment: &Experiment, summary: &Summary) -> Table {
                 })
                 .collect();
             let mean = |of: &dyn Fn(&Usage) -> f64| {
-                used.iter().map(|(usage, ..)| of(usage)).sum::<f64>() / used.len().max(1) as f64
+                let each: Vec<f64> = used.iter().map(|(usage, ..)| of(usage)).collect();
+                average(&each).unwrap_or(0.0)
             };
             let busy: Vec<f64> =
                 used.iter().filter_map(|(usage, trial, _)| usage.cpu_mean(trial.seconds)).collect();
@@ -370,10 +372,13 @@ pub fn resources(experiment: &Experiment, summary: &Summary) -> Table {
             let network = mean(&|usage| usage.network_bytes as f64);
             table.rows.push(vec![
                 format!("{name}: {process}"),
-                super::summary::mean(&busy)
+                average(&busy)
                     .map(|mean| plain((mean * 100.0).round() / 100.0))
                     .unwrap_or_default(),
-                plain(mean(&|usage| usage.cpu.iter().copied().fold(0.0, f64::max))),
+                match used.iter().all(|(_, trial, _)| trial.seconds >= 1.0) {
+                    true => plain(mean(&|usage| usage.cpu.iter().copied().fold(0.0, f64::max))),
+                    false => String::new(),
+                },
                 plain(cpu_s * 1000.0 / operations.max(1) as f64),
                 bytes(mean(&|usage| usage.memory_bytes_peak as f64)),
                 disks(mean(&|usage| usage.disk_read_bytes as f64)),

@@ -6,12 +6,12 @@
 //! lines of its own file.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ResultsError, io};
+use super::{ResultsError, io, limited_lines};
 
 /// Its name in the directory of a run.
 pub const NAME: &str = "trials.jsonl.zst";
@@ -71,7 +71,7 @@ pub fn unpack(run: &Path) -> Result<(), ResultsError> {
     }
     std::fs::create_dir_all(&part).map_err(io(&part))?;
     let file = File::open(&path).map_err(io(&path))?;
-    let lines = BufReader::new(zstd::Decoder::new(file).map_err(io(&path))?).lines();
+    let lines = limited_lines(BufReader::new(zstd::Decoder::new(file).map_err(io(&path))?));
     let mut out: Option<BufWriter<File>> = None;
     for (at, line) in lines.enumerate() {
         let line = line.map_err(io(&path))?;

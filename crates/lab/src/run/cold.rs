@@ -24,10 +24,11 @@ impl Runner<'_> {
             let ability = "restart (the lab did not start its server)".to_owned();
             return Ok(Err(Outcome::NotSupported { ability }));
         };
-        self.fleet.down(&trial.store.name).await?;
+        let server = trial.store.server().to_owned();
+        self.fleet.down(&server).await?;
         evict(&up.data);
         let began = Instant::now();
-        let up = match self.up(&trial.store.name, trial.nodes).await? {
+        let up = match self.up(&server, trial.nodes).await? {
             Ok(up) if up.lost_data => {
                 let ability = "keep data over a restart".to_owned();
                 return Ok(Err(Outcome::NotSupported { ability }));
@@ -47,8 +48,8 @@ impl Runner<'_> {
     }
 }
 
-/// Takes the files below these directories out of the page cache of the system. What the system
-/// refuses stays: the answers are then faster than they would be, and never wrong.
+/// Takes the files below these directories out of the page cache of the system. The system may keep
+/// a file; then the first answers are faster than they would be from the disk.
 fn evict(directories: &[PathBuf]) {
     // Only clean pages can be dropped.
     rustix::fs::sync();

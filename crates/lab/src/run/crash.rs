@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::{RunError, Runner, Store, Watch};
+use super::{Measured, RunError, Runner, Store, Watch};
 use crate::driver::{
     self, Ability, Answer, Driver, Operation, Session, Settle, StoreError, StoreSpec,
 };
@@ -28,13 +29,18 @@ const CHECKED_MAX: usize = 10_000;
 /// and a log store reads a single row slowly.
 const BATCHED_ROWS_PER_CHECKED: usize = 10;
 
-/// The name of the value by which stores are ranked.
+/// The name of the value by which stores are ranked: acknowledged rows that are lost, at least.
 pub const LOST: &str = "lost_rows";
+
+/// The name of the value with all acknowledged rows.
+pub const ACKNOWLEDGED: &str = "acknowledged_rows";
 
 /// A driver that remembers which rows were acknowledged.
 pub struct Witness {
     driver: Arc<dyn Driver>,
     acknowledged: Arc<Mutex<Acknowledged>>,
+    /// Told of the first acknowledged row.
+    first: Arc<Notify>,
 }
 
 /// The keys of rows that a store acknowledged, in the order of the acknowledgements.
@@ -50,18 +56,22 @@ impl Acknowledged {
         self.keys.len()
     }
 
+    /// Of so many rows one is looked for.
+    fn rows_per_checked(&self) -> usize {
+        if self.batched { BATCHED_ROWS_PER_CHECKED } else { 1 }
+    }
+
     /// The rows to look for.
     fn checked(&self) -> impl Iterator<Item = &Value> {
         let last = &self.keys[self.keys.len().saturating_sub(CHECKED_MAX)..];
-        let step = if self.batched { BATCHED_ROWS_PER_CHECKED } else { 1 };
-        last.iter().rev().step_by(step)
+        last.iter().rev().step_by(self.rows_per_checked())
     }
 }
 
 impl Witness {
     /// Watches `driver`.
     pub fn new(driver: Arc<dyn Driver>) -> Witness {
-        Witness { driver, acknowledged: Arc::default() }
+        Witness { driver, acknowledged: Arc::default(), first: Arc::default() }
     }
 
     /// What was acknowledged until now.
@@ -102,13 +112,15 @@ impl Driver for Witness {
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
         let session = self.driver.connect(schema).await?;
-        Ok(Box::new(Watched { session, acknowledged: self.acknowledged.clone() }))
+        let (acknowledged, first) = (self.acknowledged.clone(), self.first.clone());
+        Ok(Box::new(Watched { session, acknowledged, first }))
     }
 }
 
 struct Watched {
     session: Box<dyn Session>,
     acknowledged: Arc<Mutex<Acknowledged>>,
+    first: Arc<Notify>,
 }
 
 #[async_trait]
@@ -116,6 +128,9 @@ impl Session for Watched {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
         let answer = self.session.execute(operation).await?;
         let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
+        if known.keys.is_empty() {
+            self.first.notify_one();
+        }
         match operation {
             Operation::Insert(row) => known.keys.push(row.key.clone()),
             Operation::InsertMany(rows) => {
@@ -147,21 +162,27 @@ impl Runner<'_> {
         };
         let witness = Arc::new(Witness::new(store.driver.clone()));
         let watched = Store { driver: witness.clone(), up: store.up.clone() };
-        let killer = kill_after(&up, Duration::from_secs_f64(after_s));
+        let killer = kill_after(&up, witness.first.clone(), Duration::from_secs_f64(after_s));
         let measured = self.measure(&watched, trial, writer, watch).await?;
-        let Some((end, _)) = measured else {
+        let was_killed = killer.is_finished();
+        let none = witness.acknowledged().rows() == 0;
+        if measured.is_none() || none {
             killer.abort();
-            return Ok(None);
-        };
-        if let Err(panic) = killer.await.map_err(tokio::task::JoinError::try_into_panic)
-            && let Ok(panic) = panic
-        {
-            std::panic::resume_unwind(panic);
         }
-        if let Outcome::Wrong { .. } | Outcome::NotSupported { .. } = end.outcome {
-            return Ok(Some(end));
+        let Some(Measured { end, .. }) = measured else { return Ok(None) };
+        match &end.outcome {
+            Outcome::Wrong { .. } | Outcome::NotSupported { .. } => return Ok(Some(end)),
+            // What fails before the kill is no consequence of it.
+            Outcome::Failed { .. } if !was_killed => return Ok(Some(end)),
+            Outcome::Failed { .. } | Outcome::Completed => {}
         }
         let failed = |message: String| ended(Outcome::Failed { message }, end.seconds);
+        if none {
+            return failed("it acknowledged no row, so none could be lost".to_owned());
+        }
+        if let Err(error) = killer.await {
+            return failed(format!("its servers could not be killed: {error}"));
+        }
         let up = match self.up(trial.store.server(), trial.nodes).await? {
             Ok(up) => up,
             Err(message) => {
@@ -186,10 +207,11 @@ impl Runner<'_> {
     }
 }
 
-/// Kills all processes of a store after a time.
-fn kill_after(up: &Up, after: Duration) -> JoinHandle<()> {
+/// Kills all processes of a store some time after the first acknowledged row.
+fn kill_after(up: &Up, first: Arc<Notify>, after: Duration) -> JoinHandle<()> {
     let roots = up.roots();
     tokio::spawn(async move {
+        first.notified().await;
         tokio::time::sleep(after).await;
         for process in crate::proc::trees(&roots).into_iter().filter_map(Process::of) {
             process.signal(Signal::KILL);
@@ -197,8 +219,10 @@ fn kill_after(up: &Up, after: Duration) -> JoinHandle<()> {
     })
 }
 
-/// Looks for the last acknowledged rows; the lines have how many there were, how many were looked
-/// for, how many of these are lost, and how many rows there are at all if the store counts them.
+/// Looks for the last acknowledged rows. The lines have how many were acknowledged, how many were
+/// looked for, how many of these are missing, how many rows there are at all if the store counts
+/// them, and how many of all acknowledged rows are lost at least: one for each row that a missing
+/// one stands for, or as many as are fewer than were acknowledged.
 pub async fn look_for(
     driver: &dyn Driver,
     schema: &Schema,
@@ -206,23 +230,27 @@ pub async fn look_for(
 ) -> Result<Vec<Line>, StoreError> {
     driver.settle(schema, Settle::Visible).await?;
     let mut session = driver.connect(schema).await?;
-    let (mut checked, mut lost) = (0_u32, 0_u32);
+    let (mut checked, mut missing) = (0_u32, 0_u32);
     for key in acknowledged.checked() {
         let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
         checked += 1;
-        lost += u32::from(!matches!(answer, Answer::Row(Some(_))));
+        missing += u32::from(!matches!(answer, Answer::Row(Some(_))));
     }
     let value = |name: &str, value: f64| Line::Value { name: name.to_owned(), value };
     let mut lines = vec![
-        value("acknowledged_rows", acknowledged.rows() as f64),
+        value(ACKNOWLEDGED, acknowledged.rows() as f64),
         value("checked_rows", f64::from(checked)),
-        value(LOST, f64::from(lost)),
+        value("missing_rows", f64::from(missing)),
     ];
+    let mut lost = f64::from(missing) * acknowledged.rows_per_checked() as f64;
     if driver.abilities().contains(&Ability::Count) {
         let all = Operation::Count { conditions: Vec::new() };
         if let Answer::Count(found) = session.execute(&all).await? {
             lines.push(value("found_rows", found as f64));
+            // There may be more: rows that were written, and not acknowledged in time.
+            lost = lost.max(acknowledged.rows() as f64 - found as f64);
         }
     }
+    lines.push(value(LOST, lost));
     Ok(lines)
 }

@@ -3,14 +3,15 @@
 
 use std::time::Instant;
 
-use super::{Loaded, Ready, RunError, Runner, Store, Watch, watched};
+use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, watched};
 use crate::definition::Dataset;
 use crate::driver::{self, Ability, Settle, StoreError};
 use crate::fleet::Up;
 use crate::measure::directory_bytes;
 use crate::measure::process::Sampler;
 use crate::plan::{NULL, Step};
-use crate::report::summary::{ALL, mean, read_trial};
+use crate::report::read::read_trial;
+use crate::report::summary::{ALL, mean};
 use crate::results::{Line, Outcome, ResultsError, StoreInfo, TrialWriter};
 use crate::stores;
 use crate::trial::{Role, Trial, Work};
@@ -192,9 +193,17 @@ impl Runner<'_> {
             ..trial.clone()
         };
         let mut writer = self.begin(&format!("{}-load", step.name), step, &filling)?;
-        let Some((mut end, _)) = self.measure(store, &filling, &mut writer, watch).await? else {
+        let Some(Measured { mut end, seen }) =
+            self.measure(store, &filling, &mut writer, watch).await?
+        else {
             return Ok(Loaded::Stopped);
         };
+        if end.outcome == Outcome::Completed && seen.errors > 0 {
+            // Rows that are not there would make right answers look wrong.
+            end.outcome = Outcome::Failed {
+                message: format!("{} of its inserts failed, so rows are missing", seen.errors),
+            };
+        }
         if end.outcome == Outcome::Completed {
             end.outcome = keep(sizes(store, &filling, fill.settle).await, &mut writer, watch)?;
         }

@@ -14,7 +14,7 @@ use crate::row::Schema;
 pub struct State {
     /// The number of nodes that a store's data was made with, by its name.
     pub nodes: BTreeMap<String, u32>,
-    /// Loaded data: label of the store; name of the data set, ` in `, name of the table.
+    /// Loaded data: the label of the store, and `DATA SET in TABLE`.
     pub loaded: BTreeSet<(String, String)>,
     /// Tables that may hold data, by the name of the store whose servers have them.
     #[serde(default)]

@@ -110,6 +110,10 @@ pub fn installed(package: &str) -> bool {
     output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).ends_with("ok installed"))
 }
 
+/// Our policy. It says whose it is, so that one that a killed run left behind is known.
+const FORBIDS: &str =
+    "#!/bin/sh\n# loginson-lab put this here while it installed packages.\nexit 101\n";
+
 /// A policy that forbids starting services while packages are installed; an existing policy of the
 /// administrator is left unchanged.
 struct Policy {
@@ -123,11 +127,14 @@ impl Policy {
         match file {
             Ok(mut file) => {
                 let policy = Policy { ours: true };
-                std::io::Write::write_all(&mut file, b"#!/bin/sh\nexit 101\n")
+                std::io::Write::write_all(&mut file, FORBIDS.as_bytes())
                     .map_err(io(Path::new(POLICY)))?;
                 Ok(policy)
             }
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(Policy { ours: false }),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                let ours = std::fs::read_to_string(POLICY).is_ok_and(|text| text == FORBIDS);
+                Ok(Policy { ours })
+            }
             Err(e) => Err(io(Path::new(POLICY))(e)),
         }
     }

@@ -1,6 +1,7 @@
 //! The nodes of a store on this machine: started and awaited, found by their records, stopped.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -23,11 +24,14 @@ pub(super) struct Record {
     pub node: Node,
 }
 
-/// Starts nodes and waits until each answers; stops none if one fails.
+/// Starts nodes and waits until each answers; stops none if one fails. A start that nobody waits for
+/// any more is finished all the same, and keeps the lock until its record is written: whoever stops
+/// the store then finds it.
 pub(super) async fn start_all(
     server: &'static dyn Server,
     site: &Site,
     nodes: &[Node],
+    lock: &Arc<home::Lock>,
     say: &Say,
 ) -> Result<Vec<Process>, ServerError> {
     for address in nodes.iter().flat_map(|node| &node.listen) {
@@ -37,8 +41,13 @@ pub(super) async fn start_all(
     for node in nodes {
         say(&format!("starts {}", node.name));
         let process = {
-            let (site, node) = (site.clone(), node.clone());
-            blocking(move || begin(server, &site, &node)).await?
+            let (site, node, lock) = (site.clone(), node.clone(), Arc::clone(lock));
+            let start = move || {
+                let begun = begin(server, &site, &node);
+                drop(lock);
+                begun
+            };
+            blocking(start).await?
         };
         if server.in_turn() {
             wait(server, site, node, nodes, &process, say).await?;

@@ -28,6 +28,9 @@ use queries::QueryKind;
 /// Lines of a table at most: their answers are found in memory.
 pub const RECORDS_MAX: u64 = 1_000_000_000;
 
+/// The slowest rate at which lines arrive: the time until the last is one that clocks can tell.
+const PER_S_MIN: f64 = 0.001;
+
 /// Queries of lines 1 to `records`, while more lines may arrive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,8 +121,8 @@ impl Asking {
             return Err(refused("kinds", "[]", "at least one kind of query"));
         }
         if let Some(Arriving { per_s, threads }) = &queries.arriving {
-            if !per_s.is_finite() || *per_s <= 0.0 {
-                return Err(refused("per_s", per_s, "a number above 0"));
+            if !(PER_S_MIN..=f64::MAX).contains(per_s) {
+                return Err(refused("per_s", per_s, "a number from 0.001 on"));
             }
             if *threads == 0 {
                 return Err(refused("threads", threads, "1 and more threads that write"));
@@ -177,7 +180,11 @@ struct AskSteps {
 
 impl Steps for AskSteps {
     fn next(&mut self) -> Option<Step> {
-        let at = self.next.fetch_add(self.of, Ordering::Relaxed) as usize;
+        let mut at = self.next.fetch_add(self.of, Ordering::Relaxed) as usize;
+        if self.together {
+            // As long as lines arrive: a store that answers fast is asked again, in the same order.
+            at %= self.answers.asked().len().max(1);
+        }
         let search = self.answers.asked().get(at)?.clone();
         let label = match self.together {
             true => queries::ANY,

@@ -108,7 +108,10 @@ class Trial:
         self.nodes, self.number = trial["nodes"], trial["repetition"]
         work = trial["work"]
         self.load = work.get("load", {})
-        self.target = self.load.get("target_per_s")
+        # As a share of what each store reaches, or as a rate.
+        share = trial.get("target_share")
+        self.target_per_s = self.load.get("target_per_s")
+        self.target = ("share", share) if share else ("rate", self.target_per_s)
         self.outcome, self.seconds = end["outcome"]["outcome"], end["seconds"]
         self.values = {x["name"]: x["value"] for x in lines if x["line"] == "value"}
         self.histograms = collections.defaultdict(Histogram)
@@ -136,7 +139,7 @@ class Trial:
             self.measure = "value", "delay_ms"
         elif self.load.get("ramp_s", 0) > 0:
             self.measure = "peak", None
-        elif self.target is not None or work["workload"]["kind"] in QUERIES:
+        elif self.target_per_s is not None or work["workload"]["kind"] in QUERIES:
             self.measure = "latency", "all"
         else:
             self.measure = "rate", None
@@ -146,7 +149,10 @@ class Trial:
 
     def latency(self, label):
         histogram = self.histograms.get(label)
-        return histogram.mean_ms() if histogram and histogram.total() else None
+        if not (histogram and histogram.total() and self.counts[label]):
+            return None
+        # Of all, the latencies are those of the parts of composite operations.
+        return histogram.mean_ms() * histogram.total() / self.counts[label]
 
     def of(self, measure):
         kind, name = measure
@@ -270,8 +276,10 @@ def names(groups):
         name = group.store
         if sizes:
             name += f", {group.nodes} node" + ("" if group.nodes == 1 else "s")
-        if targets and group.target is not None:
-            name += f", {plain(group.target)} per second"
+        kind, target = group.target
+        if targets and target is not None:
+            share = f"{plain(target * 100)}% of its own rate"
+            name += ", " + (share if kind == "share" else f"{plain(target)} per second")
         result[name] = group
     return result
 
@@ -339,7 +347,7 @@ def check_experiment(checks, title, groups, found):
             printed = row["reached per second"].replace(" (overloaded)", "")
             checks.close(where + ", reached", printed, reached)
             overloaded = "overloaded" in row["reached per second"]
-            checks.same(where + ", overload", overloaded, reached < OVERLOADED * group.target)
+            checks.same(where + ", overload", overloaded, reached < OVERLOADED * group.trials[0].target_per_s)
         errors = sum(trial.errors["all"] for trial in group.completed())
         checks.same(where + ", errors", row.get("errors") or "0", f"{errors:,}")
 

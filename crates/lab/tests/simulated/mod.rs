@@ -143,6 +143,7 @@ impl Simulated {
             work,
             repetition,
             seed: 1,
+            target_share: None,
             share: Share::default(),
             cold: false,
             crash_after_s: None,

@@ -16,7 +16,7 @@ mod search;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use reqwest::Method;
@@ -32,6 +32,15 @@ use crate::driver::{
 };
 use crate::options::Known;
 use crate::row::{Kind, Row, Schema, Value};
+
+/// Time limit for files of merged segments to be deleted.
+const DELETIONS_S_MAX: Duration = Duration::from_secs(90);
+
+/// Files besides those of segments are small: beyond this ratio some of merged ones are left.
+const FILES_PER_SEGMENTS_MAX: f64 = 1.02;
+
+/// Time between two looks at the files.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The field of the key. No column has this name, because columns have no capitals.
 const KEY: &str = "Key";
@@ -220,6 +229,9 @@ impl Driver for Elasticsearch {
             let Shards { shards } = success(&self.http, &reply)?;
             whole(&self.http, &shards, false)?;
         }
+        if settle == Settle::Compacted {
+            self.wait_for_deletions(schema).await?;
+        }
         Ok(())
     }
 
@@ -269,6 +281,53 @@ impl Driver for Elasticsearch {
 }
 
 impl Elasticsearch {
+    /// Waits until files of merged segments are gone. They stay until the server has written down,
+    /// half a minute later, that all copies have the merged ones, and until the next flush. At the
+    /// limit the size is told as it is.
+    async fn wait_for_deletions(&self, schema: &Schema) -> Result<(), StoreError> {
+        let began = Instant::now();
+        while began.elapsed() < DELETIONS_S_MAX {
+            let segments = self.segment_bytes(schema).await?;
+            let bytes = self.table_bytes(schema).await?.unwrap_or(0);
+            if bytes as f64 <= segments as f64 * FILES_PER_SEGMENTS_MAX {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+            let path = format!("/{}/_flush?wait_if_ongoing=true&force=true", schema.table);
+            let reply = self.maintain(Method::POST, &path, String::new()).await?;
+            let Shards { shards } = success(&self.http, &reply)?;
+            whole(&self.http, &shards, false)?;
+        }
+        Ok(())
+    }
+
+    /// The size of the segments that searches use, of all copies of all shards.
+    async fn segment_bytes(&self, schema: &Schema) -> Result<u64, StoreError> {
+        #[derive(Deserialize)]
+        struct Segments {
+            indices: BTreeMap<String, Index>,
+        }
+        #[derive(Deserialize)]
+        struct Index {
+            shards: BTreeMap<String, Vec<Copied>>,
+        }
+        #[derive(Deserialize)]
+        struct Copied {
+            segments: BTreeMap<String, Segment>,
+        }
+        #[derive(Deserialize)]
+        struct Segment {
+            size_in_bytes: u64,
+            search: bool,
+        }
+        let path = format!("/{}/_segments", schema.table);
+        let reply = self.maintain(Method::GET, &path, String::new()).await?;
+        let Segments { indices } = success(&self.http, &reply)?;
+        let copies = indices.into_values().flat_map(|index| index.shards).flat_map(|(_, all)| all);
+        let segments = copies.flat_map(|copied| copied.segments.into_values());
+        Ok(segments.filter(|segment| segment.search).map(|segment| segment.size_in_bytes).sum())
+    }
+
     async fn maintain(
         &self,
         method: Method,

@@ -156,11 +156,18 @@ fn lines_arrive_at_their_rate_and_queries_are_about_those_before() {
     }
     let mut asker = plan.steps(1);
     let end = line::time_ms(RECORDS + 1);
-    while let Some(step) = asker.next() {
+    let mut ask = || {
+        let step = asker.next().unwrap();
         assert_eq!(step.request.label, queries::ANY);
         let Operation::Search(search) = step.request.operation else { panic!() };
         assert!(search.time.is_some_and(|(_, to)| to <= end));
-    }
+        search
+    };
+    let first: Vec<Search> = std::iter::repeat_with(&mut ask).take(12).collect();
+    assert_eq!(first, plan.answers.asked());
+    // They are asked again for as long as lines arrive.
+    let again: Vec<Search> = std::iter::repeat_with(&mut ask).take(12).collect();
+    assert_eq!(again, first);
 }
 
 #[test]

@@ -1,13 +1,14 @@
-//! Two rules that keep chance out of a trial: a store is measured in a steady state, and a trial
-//! that other programs disturbed is made again.
+//! Warms a store up: does the work of an experiment unmeasured, until the store is in a steady
+//! state.
 
-use super::{Loaded, RunError, Runner, Store, Warm, Watch};
+use super::disturbed::{ATTEMPTS_MAX, is_repeatable, other_seed};
+use super::{Loaded, Measured, RunError, Runner, Store, Warm, Watch};
 use crate::definition::Dataset;
 use crate::fleet::Up;
 use crate::plan::Step;
-use crate::report::summary::{Measure, read_trial};
-use crate::report::{OTHERS_SECONDS_MIN, OTHERS_SHARE_MAX};
-use crate::results::{Line, Outcome};
+use crate::report::read::read_trial;
+use crate::report::summary::Measure;
+use crate::results::Outcome;
 use crate::trial::{Load, Role, Trial, Work};
 use crate::workload::Workload;
 
@@ -16,9 +17,6 @@ const STEADY_SHARE: f64 = 0.05;
 
 /// Length of a warm-up trial; a measured trial that is shorter is its own length.
 const WARM_UP_S_MAX: f64 = 10.0;
-
-/// Attempts at a trial that other programs disturb; the last one counts, and the report names it.
-pub const ATTEMPTS_MAX: u32 = 2;
 
 /// The warm-up trials of one store in one experiment: at most as many as the study says, until two
 /// in a row agree.
@@ -98,11 +96,13 @@ impl Runner<'_> {
             let warming = Trial { role: Role::WarmUp, work, seed, ..trial.clone() };
             let name = format!("{}-warm{number}", step.name);
             let mut writer = self.begin(&name, step, &warming)?;
-            let Some((end, _)) = self.measure(store, &warming, &mut writer, watch).await? else {
+            let Some(Measured { end, .. }) =
+                self.measure(store, &warming, &mut writer, watch).await?
+            else {
                 return Ok(Warm::Stopped);
             };
             writer.end(end.clone())?;
-            // What is wrong is found out, and reported, by the measured trial.
+            // The measured trial will fail as well, and its failure is reported.
             if end.outcome != Outcome::Completed {
                 break;
             }
@@ -113,16 +113,6 @@ impl Runner<'_> {
         self.warm.insert(key, processes);
         Ok(Warm::Now(warm_up.note()))
     }
-}
-
-/// Whether the work of a trial can be made again on the same data: it adds no rows, or its table is
-/// created again for each trial. A trial with a crash is not: its rows are the result.
-pub fn is_repeatable(trial: &Trial, fresh: bool) -> bool {
-    let inserts = match &trial.work {
-        Work::RealTime(_) => true,
-        Work::Load { workload, .. } => workload.inserts(),
-    };
-    trial.crash_after_s.is_none() && (fresh || !inserts)
 }
 
 /// The same work for the warm-up: other choices, and not longer than [`WARM_UP_S_MAX`].
@@ -142,52 +132,9 @@ pub fn warm_up_work(trial: &Trial) -> Work {
     }
 }
 
-/// A seed for another attempt: the same queries would find their answers in caches.
-pub fn other_seed(seed: u64, attempt: u32) -> u64 {
-    seed.wrapping_add(u64::from(attempt).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-}
-
-/// Adds up what other programs than the servers and the generator used in a trial.
-#[derive(Debug, Default)]
-pub struct Others {
-    host_s: f64,
-    own_s: f64,
-    seconds: usize,
-    servers: bool,
-}
-
-impl Others {
-    /// Takes a measured line.
-    pub fn add(&mut self, line: &Line) {
-        let Line::Resource(used) = line else { return };
-        match used.process.as_str() {
-            "host" => {
-                self.host_s += used.cpu_s - used.interrupts_s;
-                self.seconds = self.seconds.max(used.second as usize);
-            }
-            process => {
-                self.own_s += used.cpu_s;
-                self.servers |= process != "generator";
-            }
-        }
-    }
-
-    /// Their share of `cores` processors if it is more than the report accepts; `None` also for
-    /// trials that are too short, and for servers elsewhere.
-    pub fn disturbing_share(&self, cores: u32) -> Option<f64> {
-        if !self.servers || self.seconds < OTHERS_SECONDS_MIN {
-            return None;
-        }
-        let all = self.seconds as f64 * f64::from(cores.max(1));
-        let share = (self.host_s - self.own_s) / all;
-        (share > OTHERS_SHARE_MAX).then_some(share)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Resource;
 
     #[test]
     fn a_warm_up_ends_when_two_trials_agree_or_at_its_limit() {
@@ -204,26 +151,5 @@ mod tests {
         let (more, note) = run(&[100.0, 150.0, 200.0, 250.0]);
         assert!(!more && note.unwrap().contains("after 4 warm-up trials: 100, 150, 200, 250"));
         assert!(!WarmUp::new(0).continues() && WarmUp::new(0).note().is_none());
-    }
-
-    #[test]
-    fn what_others_used_is_the_rest() {
-        let used = |second: u32, process: &str, cpu_s: f64| {
-            let process = process.to_owned();
-            Line::Resource(Resource { second, process, cpu_s, ..Resource::default() })
-        };
-        let share = |others_s: f64, seconds: u32| {
-            let mut others = Others::default();
-            for second in 0..=seconds {
-                let part = if second < seconds { 1.0 } else { 0.0 };
-                others.add(&used(second, "redis", 0.6 * part));
-                others.add(&used(second, "generator", 0.4 * part));
-                others.add(&used(second, "host", (1.0 + others_s) * part));
-            }
-            others.disturbing_share(2)
-        };
-        assert_eq!(share(0.1, 10), None, "5% is usual");
-        assert!((share(0.5, 10).unwrap() - 0.25).abs() < 1e-9);
-        assert_eq!(share(0.5, 2), None, "too short");
     }
 }
