@@ -71,7 +71,7 @@ enum Message {
         protocol: u32,
         lab_version: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        token: Option<String>,
+        secret: Option<String>,
     },
     /// To the agent: the trial with its share.
     Run(Box<Trial>),
@@ -92,17 +92,17 @@ enum Message {
 }
 
 impl Message {
-    fn hello(token: Option<&str>) -> Message {
+    fn hello(secret: Option<&str>) -> Message {
         let lab_version = env!("CARGO_PKG_VERSION").to_owned();
-        Message::Hello { protocol: PROTOCOL, lab_version, token: token.map(str::to_owned) }
+        Message::Hello { protocol: PROTOCOL, lab_version, secret: secret.map(str::to_owned) }
     }
 
     /// Whether it has this secret. It takes as long for every secret of the same length.
     fn knows(&self, secret: &str) -> bool {
-        let Message::Hello { token: Some(token), .. } = self else { return false };
-        let (token, secret) = (token.as_bytes(), secret.as_bytes());
-        let differences = token.iter().zip(secret).map(|(a, b)| a ^ b);
-        token.len() == secret.len() && differences.fold(0, |all, one| all | one) == 0
+        let Message::Hello { secret: Some(told), .. } = self else { return false };
+        let (told, secret) = (told.as_bytes(), secret.as_bytes());
+        let differences = told.iter().zip(secret).map(|(a, b)| a ^ b);
+        told.len() == secret.len() && differences.fold(0, |all, one| all | one) == 0
     }
 
     /// Checks the version of the other side.
@@ -120,13 +120,13 @@ impl Message {
 }
 
 /// Reads the secret of agents, without the end of its line.
-pub fn read_token(path: &Path) -> std::io::Result<String> {
+pub fn read_secret(path: &Path) -> std::io::Result<String> {
     let named = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
     let text = std::fs::read_to_string(path)
         .map_err(|error| std::io::Error::new(error.kind(), named(&error)))?;
     match text.trim() {
         "" => Err(std::io::Error::other(named(&"it is empty; write a secret into it"))),
-        token => Ok(token.to_owned()),
+        secret => Ok(secret.to_owned()),
     }
 }
 

@@ -22,7 +22,7 @@ pub struct GeneratorArgs {
     /// A file with the secret of these agents, if they have one
     #[arg(long, requires = "agents", value_name = "FILE")]
     #[serde(default)]
-    pub token_file: Option<PathBuf>,
+    pub secret_file: Option<PathBuf>,
     /// Number of processes on this machine that share every trial
     #[arg(long, conflicts_with = "agents", value_name = "N")]
     pub processes: Option<u32>,
@@ -31,7 +31,7 @@ pub struct GeneratorArgs {
 /// The generators of a run.
 pub struct Generators {
     agents: Vec<String>,
-    token: Option<String>,
+    secret: Option<String>,
     /// Stopped at the end of the run.
     _processes: Option<Processes>,
 }
@@ -39,15 +39,15 @@ pub struct Generators {
 impl Generators {
     /// Starts the requested processes.
     pub async fn start(args: &GeneratorArgs) -> std::io::Result<Generators> {
-        let token = args.token_file.as_deref().map(agent::read_token).transpose()?;
+        let secret = args.secret_file.as_deref().map(agent::read_secret).transpose()?;
         let Some(count) = args.processes.filter(|count| *count > 1) else {
-            return Ok(Generators { agents: args.agents.clone(), token, _processes: None });
+            return Ok(Generators { agents: args.agents.clone(), secret, _processes: None });
         };
         let program: PathBuf = std::env::current_exe()?;
         let starting = tokio::task::spawn_blocking(move || Processes::start(&program, count));
         let processes = starting.await.map_err(std::io::Error::other)??;
         let agents = processes.addresses().to_vec();
-        Ok(Generators { agents, token, _processes: Some(processes) })
+        Ok(Generators { agents, secret, _processes: Some(processes) })
     }
 
     /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
@@ -70,6 +70,6 @@ impl Generators {
             let setting = Setting { watched, ..Setting::default() };
             return load::run_in(setting, driver, trial, lines, stop).await;
         }
-        agent::run(&self.agents, self.token.as_deref(), trial, watched, lines, stop).await
+        agent::run(&self.agents, self.secret.as_deref(), trial, watched, lines, stop).await
     }
 }

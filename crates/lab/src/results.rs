@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::driver::durability::Promise;
+use crate::histogram;
 use crate::trial::Trial;
 
 /// Version of this format: files of other versions are refused.
@@ -181,12 +182,26 @@ impl Second {
     }
 }
 
+/// The name for resources of generators on this machine.
+pub const GENERATOR: &str = "generator";
+
+/// The name for resources of generators on other machines.
+pub const GENERATOR_ELSEWHERE: &str = "generator elsewhere";
+
+/// The name for resources of the whole machine.
+pub const HOST: &str = "host";
+
+/// Whether resources with this name are those of a store's servers.
+pub fn is_server(process: &str) -> bool {
+    ![GENERATOR, GENERATOR_ELSEWHERE, HOST].contains(&process)
+}
+
 /// One second of one process, or of several that serve one store (summed).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
     /// From 0.
     pub second: u32,
-    /// `generator`, `host`, or the store's name.
+    /// [`GENERATOR`], [`GENERATOR_ELSEWHERE`], [`HOST`], or the label of the store.
     pub process: String,
     /// Processor time in this second, s.
     pub cpu_s: f64,
@@ -203,6 +218,14 @@ pub struct Resource {
     /// Network bytes in this second, in both directions; unknown, and 0, for a process on the same
     /// machine.
     pub network_bytes: u64,
+}
+
+impl Resource {
+    /// Whether it belongs to a trial of this length, s. An operation may fail long after the end;
+    /// what is used until then is not part of the trial.
+    pub fn is_within(&self, seconds: f64) -> bool {
+        f64::from(self.second) < seconds.ceil().max(1.0)
+    }
 }
 
 /// How a trial ended.
@@ -297,6 +320,33 @@ fn limited_lines(mut read: impl BufRead) -> impl Iterator<Item = std::io::Result
     })
 }
 
+/// What the file of a trial is worth.
+enum State {
+    Done,
+    Failed,
+    Damaged,
+}
+
+impl State {
+    fn of(lines: &[Line]) -> State {
+        let is_whole = |line: &Line| match line {
+            Line::Second(second) => {
+                histogram::add(&mut histogram::new(), &second.histogram).is_ok()
+            }
+            _ => true,
+        };
+        match lines {
+            [Line::Header(_), rest @ .., Line::End(end)] if rest.iter().all(is_whole) => {
+                match end.outcome {
+                    Outcome::Failed { .. } => State::Failed,
+                    _ => State::Done,
+                }
+            }
+            _ => State::Damaged,
+        }
+    }
+}
+
 /// The directory of one run.
 #[derive(Debug, Clone)]
 pub struct Directory {
@@ -378,24 +428,22 @@ impl Directory {
         Ok(names)
     }
 
-    /// Removes failed trials and damaged files, so that a resumed run repeats them. Returns their
-    /// number.
+    /// Removes failed trials, and renames damaged files to `NAME.jsonl.damaged`, so that a resumed
+    /// run repeats them. Returns their number.
     pub fn forget_failed(&self) -> Result<u32, ResultsError> {
         let mut forgotten = 0;
         for name in self.trials()? {
-            let is_done = match self.read(&name) {
-                Ok(lines) => match lines.last() {
-                    Some(Line::End(end)) => !matches!(end.outcome, Outcome::Failed { .. }),
-                    _ => false,
-                },
-                Err(ResultsError::Line { .. }) => false,
+            let path = self.trial_path(&name);
+            match self.read(&name).map(|lines| State::of(&lines)) {
+                Ok(State::Done) => continue,
+                Ok(State::Failed) => std::fs::remove_file(&path).map_err(io(&path))?,
+                Ok(State::Damaged) | Err(ResultsError::Line { .. }) => {
+                    let aside = path.with_extension("jsonl.damaged");
+                    std::fs::rename(&path, &aside).map_err(io(&path))?;
+                }
                 Err(error) => return Err(error),
-            };
-            if !is_done {
-                let path = self.trial_path(&name);
-                std::fs::remove_file(&path).map_err(io(&path))?;
-                forgotten += 1;
             }
+            forgotten += 1;
         }
         Ok(forgotten)
     }
@@ -407,15 +455,20 @@ impl Directory {
         let file = std::fs::File::open(&path).map_err(io(&path))?;
         let mut lines = Vec::new();
         for (at, text) in limited_lines(BufReader::new(file)).enumerate() {
-            let line = text.map_err(|e| e.to_string()).and_then(|text| {
-                let line: Line = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-                line.fault().map_or(Ok(line), |fault| Err(fault.to_owned()))
-            });
-            lines.push(line.map_err(|reason| ResultsError::Line {
+            let damaged = |reason: String| ResultsError::Line {
                 path: path.display().to_string(),
                 number: at + 1,
                 reason,
-            })?);
+            };
+            let text = text.map_err(|error| match error.kind() {
+                std::io::ErrorKind::InvalidData => damaged(error.to_string()),
+                _ => io(&path)(error),
+            })?;
+            let line: Line = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+            if let Some(fault) = line.fault() {
+                return Err(damaged(fault.to_owned()));
+            }
+            lines.push(line);
         }
         Ok(lines)
     }

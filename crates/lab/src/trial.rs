@@ -94,12 +94,14 @@ impl Work {
         [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
     }
 
-    /// Lines that should arrive while queries are asked.
+    /// Lines that should arrive in batches while queries are asked, but for the last batch, which is
+    /// due at the very end.
     pub fn due_rows(&self) -> Option<f64> {
         let Work::Load { workload: Workload::LineQueries(queries), load } = self else {
             return None;
         };
-        Some(queries.arriving.as_ref()?.per_s * load.seconds?)
+        let per_s = queries.arriving.as_ref().filter(|_| load.batch_rows > 1)?.per_s;
+        Some(per_s * load.seconds? - f64::from(load.batch_rows))
     }
 
     /// Records in the store, if the workload knows them.

@@ -125,7 +125,7 @@ impl Network {
     fn start_agent(&mut self, number: usize) {
         let (name, address) = MACHINES[number + 1];
         let mut agent = self.on(name, env!("CARGO_BIN_EXE_loginson-lab"));
-        agent.args(["agent", "--listen", &format!("{address}:9614"), "--token-file"]);
+        agent.args(["agent", "--listen", &format!("{address}:9614"), "--secret-file"]);
         agent.arg(self.secret.path());
         self.agents[number] = Some(Running::start(&mut agent, address));
     }
@@ -139,7 +139,7 @@ impl Network {
         run.args(["-p", "recordcount=1000", "-p", "operationcount=2000"]);
         run.args(["-p", "threadcount=4", "-p", "target=500", "--repetitions", repetitions]);
         run.args(["--endpoint", &format!("redis={}:6379", MACHINES[0].1)]);
-        run.args(["--agents", "10.9.0.3:9614,10.9.0.4:9614", "--token-file"]);
+        run.args(["--agents", "10.9.0.3:9614,10.9.0.4:9614", "--secret-file"]);
         run.arg(self.secret.path()).arg("--out").arg(out);
         run.stdout(Stdio::null()).stderr(Stdio::piped());
         run

@@ -70,7 +70,7 @@ use crate::queries::tails::Tails;
 use crate::sinks::cursor_file;
 use crate::storage::RERUNS_FILE;
 use crate::storage::keep::{Folder, Keep};
-use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
+use crate::storage::stored::{Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
 use crate::summaries::reruns::KeptReruns;
 use arrivals::{Arrivals, StoreArrivals};
@@ -162,7 +162,7 @@ impl Pipeline {
             own,
             reruns,
         ));
-        let answers = Arc::new(Answers::new(ANSWERS_BYTES_MAX));
+        let answers = Arc::new(Answers::new(config.query.answers_bytes_max));
         let stored = Stored::new(Arc::clone(&store), Arc::clone(&parsers), answers);
         let work_options = WorkOptions::new(config, &clock, &parsers, memory);
         let workers = Arc::<WorkersSlot>::default();

@@ -10,7 +10,7 @@ use super::merge::Merger;
 use super::{Message, SILENCE_S_MAX, every_second, messages, send};
 use crate::load::{Lines, Stop, stopped};
 use crate::measure::process::{Sampler, Watched};
-use crate::results::{End, Line, Outcome};
+use crate::results::{End, GENERATOR_ELSEWHERE, Line, Outcome};
 use crate::trial::{Share, Trial, Work};
 
 /// Time limit for an agent to accept a connection and send its greeting.
@@ -30,23 +30,23 @@ const STOP_S_MAX: u64 = 3;
 /// A message from an agent, or its loss.
 type From = (usize, Result<Message, String>);
 
-/// Runs `trial` on all `agents` (`host:port`), whose secret is `token`, each with its share, as [`crate::load::run`] does in
+/// Runs `trial` on all `agents` (`host:port`), whose secret is `secret`, each with its share, as [`crate::load::run`] does in
 /// this process alone. The processes `watched` on this machine, and the whole machine, are measured
 /// as well.
 pub async fn run(
     agents: &[String],
-    token: Option<&str>,
+    secret: Option<&str>,
     trial: &Trial,
     watched: Vec<Watched>,
     lines: Lines,
     mut stop: Stop,
 ) -> Option<End> {
+    // A time that is none is refused by the agents.
     let warm_up = match &trial.work {
-        // A time that is none is refused by the agents.
         Work::Load { load, .. } => Duration::try_from_secs_f64(load.warm_up_s).unwrap_or_default(),
         Work::RealTime(_) => Duration::ZERO,
     };
-    let mut coordinator = match Coordinator::connect(agents, token, trial).await {
+    let mut coordinator = match Coordinator::connect(agents, secret, trial).await {
         Ok(coordinator) => coordinator,
         Err(message) => return Some(End { outcome: Outcome::Failed { message }, seconds: 0.0 }),
     };
@@ -58,6 +58,8 @@ struct Coordinator<'a> {
     writers: Vec<OwnedWriteHalf>,
     received: mpsc::Receiver<From>,
     ends: Vec<Option<End>>,
+    /// Whether each agent is on another machine.
+    elsewhere: Vec<bool>,
     /// For how many seconds each agent has been silent; `None` for an agent that has finished or is
     /// lost.
     silent_s: Vec<Option<u32>>,
@@ -66,13 +68,13 @@ struct Coordinator<'a> {
 impl<'a> Coordinator<'a> {
     async fn connect(
         agents: &'a [String],
-        token: Option<&str>,
+        secret: Option<&str>,
         trial: &Trial,
     ) -> Result<Coordinator<'a>, String> {
         let greeting = (0u32..).zip(agents).map(|(index, address)| async move {
             let share = Share { index, of: agents.len() as u32 };
             let part = Trial { share, ..trial.clone() };
-            let greeted = timeout(Duration::from_secs(GREET_S_MAX), greet(address, token, part)).await;
+            let greeted = timeout(Duration::from_secs(GREET_S_MAX), greet(address, secret, part)).await;
             greeted
                 .unwrap_or_else(|_| Err(format!("did not answer within {GREET_S_MAX} s")))
                 .map_err(|reason| {
@@ -80,10 +82,11 @@ impl<'a> Coordinator<'a> {
                 })
         });
         let (sender, received) = mpsc::channel(super::MESSAGES_MAX);
-        let mut writers = Vec::new();
-        for (agent, (writer, mut messages)) in try_join_all(greeting).await?.into_iter().enumerate()
-        {
+        let (mut writers, mut elsewhere) = (Vec::new(), Vec::new());
+        for (agent, greeted) in try_join_all(greeting).await?.into_iter().enumerate() {
+            let Greeted { writer, mut messages, is_elsewhere } = greeted;
             writers.push(writer);
+            elsewhere.push(is_elsewhere);
             let sender = sender.clone();
             tokio::spawn(async move {
                 while let Some(message) = messages.recv().await {
@@ -94,7 +97,7 @@ impl<'a> Coordinator<'a> {
             });
         }
         let (ends, silent_s) = (vec![None; agents.len()], vec![Some(0); agents.len()]);
-        Ok(Coordinator { agents, writers, received, ends, silent_s })
+        Ok(Coordinator { agents, writers, received, ends, elsewhere, silent_s })
     }
 
     async fn run(
@@ -215,10 +218,18 @@ impl<'a> Coordinator<'a> {
         let reason = match message {
             Ok(Message::Alive) => return Ok(false),
             Ok(Message::Ready) => return Ok(true),
-            Ok(Message::Line(line)) => match merger.take(agent, *line) {
-                Ok(()) => return Ok(false),
-                Err(reason) => format!("agent {name} was lost: {reason}"),
-            },
+            Ok(Message::Line(mut line)) => {
+                if let Line::Resource(resource) = &mut *line
+                    && self.elsewhere[agent]
+                {
+                    // It takes nothing from the processors of this machine.
+                    resource.process = GENERATOR_ELSEWHERE.to_owned();
+                }
+                match merger.take(agent, *line) {
+                    Ok(()) => return Ok(false),
+                    Err(reason) => format!("agent {name} was lost: {reason}"),
+                }
+            }
             Ok(Message::End(Some(end))) => {
                 let ended_well = end.outcome == Outcome::Completed;
                 self.ends[agent] = Some(end);
@@ -274,23 +285,31 @@ fn lost(agent: &str, reason: &str) -> String {
     )
 }
 
+/// An agent that has its share of a trial.
+struct Greeted {
+    writer: OwnedWriteHalf,
+    messages: mpsc::Receiver<Result<Message, String>>,
+    is_elsewhere: bool,
+}
+
 /// Connects to an agent and sends it its share.
-async fn greet(
-    address: &str,
-    token: Option<&str>,
-    part: Trial,
-) -> Result<(OwnedWriteHalf, mpsc::Receiver<Result<Message, String>>), String> {
+async fn greet(address: &str, secret: Option<&str>, part: Trial) -> Result<Greeted, String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     let _ = stream.set_nodelay(true);
-    let (read, mut write) = stream.into_split();
-    let mut received = messages(read);
-    send(&mut write, &Message::hello(token)).await?;
-    match received.recv().await {
+    // This machine may be reached by its own address as well.
+    let is_elsewhere = match (stream.peer_addr(), stream.local_addr()) {
+        (Ok(peer), Ok(own)) => !peer.ip().is_loopback() && peer.ip() != own.ip(),
+        _ => false,
+    };
+    let (read, mut writer) = stream.into_split();
+    let mut messages = messages(read);
+    send(&mut writer, &Message::hello(secret)).await?;
+    match messages.recv().await {
         // An agent says no more to a coordinator of another version or secret.
         Some(Ok(hello)) => hello.greets()?,
         Some(Err(reason)) => return Err(reason),
         None => return Err("the connection was closed".to_owned()),
     }
-    send(&mut write, &Message::Run(Box::new(part))).await?;
-    Ok((write, received))
+    send(&mut writer, &Message::Run(Box::new(part))).await?;
+    Ok(Greeted { writer, messages, is_elsewhere })
 }

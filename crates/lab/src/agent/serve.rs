@@ -24,11 +24,11 @@ const CONNECTIONS_MAX: usize = 16;
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs trials until it is stopped, one at a time: with load from two coordinators neither
-/// measurement would be valid. With a `token`, only for coordinators that know it.
-pub async fn serve(listener: TcpListener, open: Open, token: Option<String>, mut stop: Stop) {
+/// measurement would be valid. With a `secret`, only for coordinators that know it.
+pub async fn serve(listener: TcpListener, open: Open, secret: Option<String>, mut stop: Stop) {
     let busy = Arc::new(Semaphore::new(1));
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let token: Option<Arc<str>> = token.map(Arc::from);
+    let secret: Option<Arc<str>> = secret.map(Arc::from);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -40,10 +40,10 @@ pub async fn serve(listener: TcpListener, open: Open, token: Option<String>, mut
             continue;
         };
         let Ok(connection) = connections.clone().try_acquire_owned() else { continue };
-        let (busy, token, stop) = (busy.clone(), token.clone(), stop.clone());
+        let (busy, secret, stop) = (busy.clone(), secret.clone(), stop.clone());
         tokio::spawn(async move {
             // The coordinator knows what went wrong, or it is gone.
-            let _ = serve_one(stream, open, token.as_deref(), busy, stop).await;
+            let _ = serve_one(stream, open, secret.as_deref(), busy, stop).await;
             drop(connection);
         });
     }
@@ -52,16 +52,16 @@ pub async fn serve(listener: TcpListener, open: Open, token: Option<String>, mut
 /// The trial of a coordinator that introduces itself; the reason to refuse it otherwise.
 async fn introduced(
     received: &mut mpsc::Receiver<Result<Message, String>>,
-    token: Option<&str>,
+    secret: Option<&str>,
 ) -> Result<Result<Box<Trial>, String>, String> {
     let mut next = async || received.recv().await.unwrap_or_else(|| Err("it is gone".to_owned()));
     let hello = next().await?;
     if let Err(reason) = hello.greets() {
         return Ok(Err(format!("the coordinator {reason}")));
     }
-    if token.is_some_and(|token| !hello.knows(token)) {
+    if secret.is_some_and(|secret| !hello.knows(secret)) {
         return Ok(Err("the coordinator does not know its secret: give the run the same \
-                       --token-file"
+                       --secret-file"
             .to_owned()));
     }
     match next().await? {
@@ -73,7 +73,7 @@ async fn introduced(
 async fn serve_one(
     stream: TcpStream,
     open: Open,
-    token: Option<&str>,
+    secret: Option<&str>,
     busy: Arc<Semaphore>,
     mut stop: Stop,
 ) -> Result<(), String> {
@@ -82,7 +82,7 @@ async fn serve_one(
     let mut received = messages(read);
     send(&mut write, &Message::hello(None)).await?;
     let limit = Duration::from_secs(GREET_S_MAX);
-    let introduced = timeout(limit, introduced(&mut received, token)).await;
+    let introduced = timeout(limit, introduced(&mut received, secret)).await;
     let trial = match introduced.map_err(|_| "it said nothing".to_owned())?? {
         Ok(trial) => trial,
         Err(reason) => return send(&mut write, &Message::Refused { reason }).await,

@@ -34,12 +34,12 @@ async fn agent() -> (String, watch::Sender<bool>) {
 }
 
 /// The same with a secret.
-async fn agent_with(token: Option<&str>) -> (String, watch::Sender<bool>) {
+async fn agent_with(secret: Option<&str>) -> (String, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (stop, stopped) = watch::channel(false);
-    let token = token.map(str::to_owned);
-    tokio::spawn(serve(listener, crate::driver::open, token, stopped));
+    let secret = secret.map(str::to_owned);
+    tokio::spawn(serve(listener, crate::driver::open, secret, stopped));
     (address, stop)
 }
 
@@ -182,19 +182,19 @@ async fn a_stop_reaches_the_agents() {
 #[tokio::test]
 async fn an_agent_with_a_secret_serves_who_knows_it() {
     let (address, _keep) = agent_with(Some("open sesame")).await;
-    let run = async |token: Option<&str>| {
+    let run = async |secret: Option<&str>| {
         let (lines, mut received) = mpsc::channel(16);
         let (_stop, stop) = watch::channel(false);
         let drain = tokio::spawn(async move { while received.recv().await.is_some() {} });
         let trial = trial(10, None);
-        let end = run(&[address.clone()], token, &trial, Vec::new(), lines, stop).await;
+        let end = run(&[address.clone()], secret, &trial, Vec::new(), lines, stop).await;
         drain.await.unwrap();
         end
     };
     assert_eq!(run(Some("open sesame")).await.unwrap().outcome, Outcome::Completed);
     for wrong in [None, Some(""), Some("open sesamE"), Some("open sesame and more")] {
         let message = message(run(wrong).await);
-        assert!(message.contains("--token-file"), "{wrong:?}: {message}");
+        assert!(message.contains("--secret-file"), "{wrong:?}: {message}");
         assert!(!message.contains("sesame"), "{message}");
     }
 }

@@ -71,7 +71,7 @@ enum Command {
         /// A file with a secret that the coordinator has to know; needed on other addresses than
         /// loopback. It is not encrypted on its way: use it in a network of your own
         #[arg(long, value_name = "FILE")]
-        token_file: Option<std::path::PathBuf>,
+        secret_file: Option<std::path::PathBuf>,
         /// Ends with its standard input: for the program that starts it
         #[arg(long, hide = true)]
         until_input_ends: bool,
@@ -101,14 +101,14 @@ pub async fn main() -> anyhow::Result<bool> {
         Command::Stores { command } => crate::servers::cli::run(command, &home.home()?).await?,
         Command::Report(args) => crate::report::cli::run(&args)?,
         Command::Compare(args) => crate::compare::cli::run(&args)?,
-        Command::Agent { listen, token_file, until_input_ends } => {
+        Command::Agent { listen, secret_file, until_input_ends } => {
             if until_input_ends {
                 std::thread::spawn(|| {
                     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
                     std::process::exit(0);
                 });
             }
-            agent(&listen, token_file.as_deref()).await?;
+            agent(&listen, secret_file.as_deref()).await?;
         }
         Command::Files { listen, data } => files(&listen, &data).await?,
     }
@@ -129,19 +129,19 @@ async fn files(listen: &str, data: &std::path::Path) -> anyhow::Result<()> {
 }
 
 /// Runs trials until Ctrl-C. The first line of output is its address.
-async fn agent(listen: &str, token_file: Option<&std::path::Path>) -> anyhow::Result<()> {
-    let token = token_file.map(crate::agent::read_token).transpose()?;
+async fn agent(listen: &str, secret_file: Option<&std::path::Path>) -> anyhow::Result<()> {
+    let secret = secret_file.map(crate::agent::read_secret).transpose()?;
     let listener =
         tokio::net::TcpListener::bind(listen).await.with_context(|| listen.to_owned())?;
     let address = listener.local_addr()?;
-    if token.is_none() && !address.ip().is_loopback() {
+    if secret.is_none() && !address.ip().is_loopback() {
         anyhow::bail!(
             "other machines reach {address}, and an agent does what it is told: give it and the run the same secret with \
-             --token-file FILE"
+             --secret-file FILE"
         );
     }
     print(&format!("{address}\n"));
     std::io::stdout().flush()?;
-    crate::agent::serve(listener, crate::driver::open, token, run::stop_on_signal()).await;
+    crate::agent::serve(listener, crate::driver::open, secret, run::stop_on_signal()).await;
     Ok(())
 }

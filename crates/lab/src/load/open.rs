@@ -58,7 +58,7 @@ impl Due {
         }
     }
 
-    /// A thread takes no more; after the last one nothing is due for anybody.
+    /// A thread has ended. After the last one the queue is closed, so that the pacer ends.
     fn left(&self) {
         if self.threads.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.close();

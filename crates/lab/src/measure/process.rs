@@ -14,7 +14,7 @@ use procfs::process::Status;
 use procfs::{CpuTime, Current, CurrentSI, DiskStat, KernelStats, Meminfo};
 
 use crate::proc::trees;
-use crate::results::Resource;
+use crate::results::{GENERATOR, HOST, Resource};
 
 /// Ticks per second in `/proc`: the same on every supported architecture (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
@@ -40,7 +40,7 @@ pub struct Watched {
 impl Watched {
     /// This process, without the servers that it started.
     pub fn generator() -> Watched {
-        Watched { name: "generator".to_owned(), pids: vec![std::process::id()], descendants: false }
+        Watched { name: GENERATOR.to_owned(), pids: vec![std::process::id()], descendants: false }
     }
 }
 
@@ -67,16 +67,27 @@ type Processes = BTreeMap<(u32, u64), Counters>;
 
 /// Samples all watched processes repeatedly.
 pub struct Sampler {
-    /// Each with its processes at the last sample.
-    watched: Vec<(Watched, Processes)>,
+    watched: Vec<Tracked>,
     /// Whether the whole machine is measured too.
     host: Option<Counters>,
+}
+
+/// Watched processes between two samples.
+struct Tracked {
+    watched: Watched,
+    /// Their counters at the last sample.
+    last: Processes,
+    /// What was counted too much: a child had ended, and its parent was read before it inherited
+    /// the counters of the child. It is subtracted from the next sample.
+    too_much: Used,
 }
 
 impl Sampler {
     /// Starts now; with the whole machine under the name `host`, or without.
     pub fn new(watched: Vec<Watched>, with_host: bool) -> Sampler {
-        let watched = watched.into_iter().map(|watched| (watched, Processes::new())).collect();
+        let tracked =
+            |watched| Tracked { watched, last: Processes::new(), too_much: Used::default() };
+        let watched = watched.into_iter().map(tracked).collect();
         let mut sampler = Sampler { watched, host: with_host.then(Counters::default) };
         sampler.restart();
         sampler
@@ -84,8 +95,9 @@ impl Sampler {
 
     /// Discards everything before now.
     pub fn restart(&mut self) {
-        for (watched, last) in &mut self.watched {
+        for Tracked { watched, last, too_much } in &mut self.watched {
             *last = watched.roots().iter().flat_map(|root| watched.processes(*root)).collect();
+            *too_much = Used::default();
         }
         if let Some(last) = &mut self.host {
             *last = host();
@@ -95,7 +107,7 @@ impl Sampler {
     /// The resources used since the last sample.
     pub fn sample(&mut self, second: u32) -> Vec<Resource> {
         let mut resources = Vec::new();
-        for (watched, last) in &mut self.watched {
+        for Tracked { watched, last, too_much } in &mut self.watched {
             let mut sum = Resource { second, process: watched.name.clone(), ..Resource::default() };
             let mut all = Processes::new();
             for root in watched.roots() {
@@ -104,14 +116,24 @@ impl Sampler {
                 sum.memory_bytes += shared_bytes.unwrap_or(0);
                 all.extend(tree);
             }
-            add(&mut sum, used(last, &all));
+            sum.memory_bytes += all.values().map(|process| process.memory_bytes).sum::<u64>();
+            let runs = |pid: u32, start: u64| {
+                crate::proc::Stat::of(pid).is_some_and(|stat| stat.began_ticks == start)
+            };
+            let used = used(last, &all, runs).minus(*too_much);
+            used.put_into(&mut sum);
+            *too_much = used.too_much();
             *last = all;
             resources.push(sum);
         }
         if let Some(last) = &mut self.host {
             let now = host();
-            let mut sum = Resource { second, process: "host".to_owned(), ..Resource::default() };
-            add(&mut sum, now.since(*last));
+            let mut sum = Resource { second, process: HOST.to_owned(), ..Resource::default() };
+            sum.memory_bytes = now.memory_bytes;
+            sum.interrupts_s =
+                now.interrupt_ticks.saturating_sub(last.interrupt_ticks) as f64 / TICKS_PER_S;
+            sum.network_bytes = now.network_bytes.saturating_sub(last.network_bytes);
+            now.used().minus(last.used()).put_into(&mut sum);
             *last = now;
             resources.push(sum);
         }
@@ -137,56 +159,78 @@ impl Watched {
     }
 }
 
-/// What processes used between two samples, and the memory that they have now.
+/// What processes used between two samples.
 ///
 /// The counters of a parent rise by all that an ended child ever used. What was already counted
 /// while the child ran is subtracted, unless nobody inherited it: the parent is not measured, or
-/// does not wait for its children.
-fn used(before: &Processes, now: &Processes) -> Counters {
-    let mut sum = Counters::default();
+/// does not wait for its children, or the child `runs` and has got another parent.
+fn used(before: &Processes, now: &Processes, runs: impl Fn(u32, u64) -> bool) -> Used {
+    let mut sum = Used::default();
     for (process, counters) in now {
-        sum.add(counters.since(before.get(process).copied().unwrap_or_default()));
+        let last = before.get(process).map(Counters::used).unwrap_or_default();
+        sum = sum.plus(counters.used().minus(last));
     }
-    let ended = before.iter().filter(|(process, _)| !now.contains_key(process));
     let inherits = |parent: u32| {
-        let known = before.iter().chain(now).find(|((pid, _), _)| *pid == parent);
+        let known = now.iter().chain(before).find(|((pid, _), _)| *pid == parent);
         known.is_some_and(|(_, counters)| counters.inherits)
     };
-    for (_, counters) in ended.filter(|(_, counters)| inherits(counters.parent)) {
-        sum = sum.since(*counters);
+    for ((pid, start), counters) in before {
+        let is_here = now.contains_key(&(*pid, *start)) || runs(*pid, *start);
+        if !is_here && inherits(counters.parent) {
+            sum = sum.minus(counters.used());
+        }
     }
     sum
 }
 
 impl Counters {
-    /// What was used since `before`, with the memory of now.
-    fn since(self, before: Counters) -> Counters {
-        Counters {
-            cpu_ticks: self.cpu_ticks.saturating_sub(before.cpu_ticks),
-            interrupt_ticks: self.interrupt_ticks.saturating_sub(before.interrupt_ticks),
-            disk_read_bytes: self.disk_read_bytes.saturating_sub(before.disk_read_bytes),
-            disk_write_bytes: self.disk_write_bytes.saturating_sub(before.disk_write_bytes),
-            network_bytes: self.network_bytes.saturating_sub(before.network_bytes),
-            ..self
+    fn used(&self) -> Used {
+        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        Used {
+            cpu_ticks: signed(self.cpu_ticks),
+            disk_read_bytes: signed(self.disk_read_bytes),
+            disk_write_bytes: signed(self.disk_write_bytes),
         }
-    }
-
-    /// Adds what another process used, and its own memory.
-    fn add(&mut self, other: Counters) {
-        self.cpu_ticks += other.cpu_ticks;
-        self.memory_bytes += other.memory_bytes;
-        self.disk_read_bytes += other.disk_read_bytes;
-        self.disk_write_bytes += other.disk_write_bytes;
     }
 }
 
-fn add(sum: &mut Resource, used: Counters) {
-    sum.cpu_s += used.cpu_ticks as f64 / TICKS_PER_S;
-    sum.interrupts_s += used.interrupt_ticks as f64 / TICKS_PER_S;
-    sum.memory_bytes += used.memory_bytes;
-    sum.disk_read_bytes += used.disk_read_bytes;
-    sum.disk_write_bytes += used.disk_write_bytes;
-    sum.network_bytes += used.network_bytes;
+/// What was used of resources whose counters ended processes leave to their parents.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Used {
+    cpu_ticks: i64,
+    disk_read_bytes: i64,
+    disk_write_bytes: i64,
+}
+
+impl Used {
+    fn each(self, other: Used, of: impl Fn(i64, i64) -> i64) -> Used {
+        Used {
+            cpu_ticks: of(self.cpu_ticks, other.cpu_ticks),
+            disk_read_bytes: of(self.disk_read_bytes, other.disk_read_bytes),
+            disk_write_bytes: of(self.disk_write_bytes, other.disk_write_bytes),
+        }
+    }
+
+    fn plus(self, other: Used) -> Used {
+        self.each(other, i64::saturating_add)
+    }
+
+    fn minus(self, other: Used) -> Used {
+        self.each(other, i64::saturating_sub)
+    }
+
+    /// How far it is below 0.
+    fn too_much(self) -> Used {
+        self.each(Used::default(), |value, _| value.min(0).saturating_neg())
+    }
+
+    /// What is above 0.
+    fn put_into(self, sum: &mut Resource) {
+        let above = |value: i64| u64::try_from(value).unwrap_or(0);
+        sum.cpu_s = above(self.cpu_ticks) as f64 / TICKS_PER_S;
+        sum.disk_read_bytes = above(self.disk_read_bytes);
+        sum.disk_write_bytes = above(self.disk_write_bytes);
+    }
 }
 
 /// The counters of a process, with or without those of children that it waited for.
@@ -329,6 +373,7 @@ mod tests {
             cpu_ticks,
             ..Counters::default()
         };
+        let ticks = |before: &Processes, now: &Processes| used(before, now, |_, _| false).cpu_ticks;
         let before = Processes::from([
             ((2, 1), counters(1, 100)),
             ((3, 7), counters(2, 40)),
@@ -336,17 +381,22 @@ mod tests {
         ]);
         // Process 3 used 2 more, ended, and its parent used 1; process 5 came and went unseen.
         let unseen = 9;
-        let now = Processes::from([
-            ((2, 1), counters(1, 100 + 1 + 42 + unseen)),
-            ((4, 8), counters(2, 6)),
-        ]);
-        assert_eq!(used(&before, &now).cpu_ticks, 1 + 2 + unseen + 1);
+        let parent = counters(1, 100 + 1 + 42 + unseen);
+        let now = Processes::from([((2, 1), parent), ((4, 8), counters(2, 6))]);
+        assert_eq!(ticks(&before, &now), 1 + 2 + unseen as i64 + 1);
+        // The parent was read before it inherited: the next sample has the rest.
+        let early = Processes::from([((2, 1), counters(1, 101)), ((4, 8), counters(2, 6))]);
+        let first = used(&before, &early, |_, _| false);
+        assert_eq!((first.cpu_ticks, first.too_much().cpu_ticks), (2 - 40, 38));
+        assert_eq!(ticks(&early, &now) - first.too_much().cpu_ticks, 2 + unseen as i64 + 2 - 1);
+        // A child that has another parent now took nothing with it.
+        assert_eq!(used(&before, &early, |_, _| true).cpu_ticks, 2);
         // Nobody inherits from a server that was started again, with the same number or another.
         let again = Processes::from([((2, 900), counters(1, 3))]);
         let alone = Processes::from([((2, 1), counters(1, 100))]);
-        assert_eq!(used(&alone, &again).cpu_ticks, 3);
+        assert_eq!(ticks(&alone, &again), 3);
         let other = Processes::from([((9, 900), counters(1, 3))]);
-        assert_eq!(used(&alone, &other).cpu_ticks, 3);
+        assert_eq!(ticks(&alone, &other), 3);
     }
 
     #[test]

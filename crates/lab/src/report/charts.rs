@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::document::{Axis, Document, Panel, PanelData, Point, Row, Series};
 use super::plot::COLOURS_MAX;
 use super::ranking::ranked;
-use super::summary::{ALL, Experiment, GENERATOR, Group, HOST, Measure, Second, Summary, Usage};
+use super::summary::{ALL, Experiment, Group, HOST, Measure, Second, Summary, Usage, is_server};
 use crate::statistics::box_plot;
 
 /// The colour of each store, in every figure of a report.
@@ -309,17 +309,16 @@ impl Chart<'_> {
             }
             series
         };
-        let server = |process: &str| process != HOST && process != GENERATOR;
-        let generator = |process: &str| process == GENERATOR;
+        let generator = |process: &str| !is_server(process) && process != HOST;
         let host = |process: &str| process == HOST;
         let cpu = |usage: &Usage| usage.cpu.clone();
         vec![
-            by_second("Processors of the servers", "processors", of(server, cpu)),
+            by_second("Processors of the servers", "processors", of(is_server, cpu)),
             by_second("Processors of the generator", "processors", of(generator, cpu)),
             by_second(
                 "Memory of the servers",
                 "MB",
-                of(server, |usage| megabytes(&usage.memory_bytes)),
+                of(is_server, |usage| megabytes(&usage.memory_bytes)),
             ),
             by_second(
                 "Disks of the machine",

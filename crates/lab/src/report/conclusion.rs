@@ -25,8 +25,8 @@ pub struct Verdict {
     /// The smallest factor that all pairs without a significant difference would have shown; none
     /// where every pair differs.
     pub unseen: Option<f64>,
-    /// Whether the repetitions are too few for any verdict.
-    pub is_blind: bool,
+    /// Stores whose repetitions are too few to tell them from the first.
+    pub too_few: Vec<String>,
 }
 
 impl Verdict {
@@ -73,7 +73,10 @@ pub fn verdicts(experiment: &Experiment) -> Vec<Verdict> {
             groups: groups.map(|group| group.into_iter().map(str::to_owned).collect()).collect(),
             tested: within.iter().any(|pair| pair.test.is_some()),
             unseen: detectable(&undecided, pairs.len()),
-            is_blind: !too_few(&all[0].group.store, &within, pairs.len()).is_empty(),
+            too_few: too_few(&all[0].group.store, &within, pairs.len())
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
         })
     };
     experiment.sets().iter().filter_map(verdict).collect()
@@ -424,7 +427,7 @@ mod tests {
                 .collect(),
             tested,
             unseen: None,
-            is_blind: false,
+            too_few: Vec::new(),
         };
         assert_eq!(verdict(&[&["redis"], &["postgres"]], true).winner(), Some("redis"));
         assert_eq!(verdict(&[&["redis"], &["postgres"]], false).winner(), None);

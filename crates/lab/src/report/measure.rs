@@ -2,7 +2,7 @@
 //! papers.
 
 use super::PERCENTILES;
-use super::summary::{ALL, GENERATOR, HOST, Repetition, mean};
+use super::summary::{ALL, HOST, Repetition, is_server, mean};
 use crate::trial::{Trial, Work};
 
 /// The measure of a trial.
@@ -93,7 +93,6 @@ impl Measure {
             Measure::Value(name) => trial.values.get(name).copied(),
             Measure::Percentile(at) => Some(trial.percentiles_ms?[*at]),
             Measure::Processors(over) => {
-                let is_server = |name: &&String| *name != HOST && *name != GENERATOR;
                 let server = trial.usage.iter().find(|(name, _)| is_server(name))?.1;
                 match over {
                     Over::Trial => server.cpu_mean(trial.seconds),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::summary::value_at_percentile;
 use super::summary::{ALL, Experiment, Group, Measure, Repetition, Second, Summary};
+use super::summary::{mean, value_at_percentile};
 use super::{PERCENTILES, ReportError};
 use crate::histogram;
 use crate::reference::subject;
@@ -72,6 +72,9 @@ impl Summary {
         for (_, experiment) in &mut experiments {
             for group in &mut experiment.groups {
                 group.repetitions.sort_by_key(|trial| trial.order);
+                let targets: Vec<f64> =
+                    group.repetitions.iter().filter_map(|trial| trial.target_per_s).collect();
+                group.target_per_s = mean(&targets);
             }
             experiment.groups.sort_by(|a, b| {
                 let target =
@@ -123,9 +126,10 @@ fn empty(trial: &Trial, definition: &toml::Table) -> Experiment {
 
 impl Experiment {
     fn add(&mut self, trial: &Trial, repetition: Repetition, histograms: Histograms) {
-        let (target_per_s, threads) = match &trial.work {
-            Work::Load { load, .. } => (load.target_per_s, load.threads),
-            Work::RealTime(real_time) => (None, real_time.threads),
+        let target_per_s = target_per_s(trial);
+        let threads = match &trial.work {
+            Work::Load { load, .. } => load.threads,
+            Work::RealTime(real_time) => real_time.threads,
         };
         let store = &trial.store.label;
         let same = |group: &Group| {
@@ -171,11 +175,22 @@ impl Experiment {
 
 type Histograms = BTreeMap<String, Histogram<u64>>;
 
+fn target_per_s(trial: &Trial) -> Option<f64> {
+    match &trial.work {
+        Work::Load { load, .. } => load.target_per_s,
+        Work::RealTime(_) => None,
+    }
+}
+
 /// Computes the numbers of one trial from its lines.
 pub fn read_trial(
     name: &str,
     lines: Vec<Line>,
 ) -> Result<(Trial, Repetition, Histograms), ReportError> {
+    let length = match lines.last() {
+        Some(Line::End(end)) => end.seconds,
+        _ => f64::INFINITY,
+    };
     let mut lines = lines.into_iter();
     let Some(Line::Header(header)) = lines.next() else {
         return Err(ReportError::Trial { trial: name.into(), reason: "it has no header".into() });
@@ -183,6 +198,7 @@ pub fn read_trial(
     let mut repetition = Repetition {
         order: header.order,
         number: header.trial.repetition,
+        target_per_s: target_per_s(&header.trial),
         started: header.started,
         outcome: Outcome::Failed { message: "its results have no end".into() },
         seconds: 0.0,
@@ -232,6 +248,7 @@ pub fn read_trial(
                     *sum_us += latencies.mean() * latencies.len() as f64;
                 }
             }
+            Line::Resource(resource) if !resource.is_within(length) => {}
             Line::Resource(resource) => {
                 repetition.usage.entry(resource.process.clone()).or_default().add(&resource);
             }

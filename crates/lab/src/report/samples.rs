@@ -7,7 +7,7 @@ use crate::results::Outcome;
 /// The name of the file beside a report.
 pub const NAME: &str = "samples.csv";
 
-const HEAD: &str = "experiment,store,nodes,target_per_s,repetition,order,outcome,seconds,operations,errors,per_s,mean_ms,measure,value\n";
+const HEAD: &str = "experiment,store,nodes,target_per_s,target_share,repetition,order,outcome,seconds,operations,errors,per_s,mean_ms,measure,value\n";
 
 /// All measured trials, as CSV (RFC 4180).
 pub fn csv(summary: &Summary) -> String {
@@ -39,7 +39,8 @@ fn line(experiment: &Experiment, group: &Group, trial: &Repetition) -> String {
         name,
         group.store.clone(),
         group.nodes.to_string(),
-        number(group.target_per_s),
+        number(trial.target_per_s),
+        number(group.target_share),
         trial.number.to_string(),
         trial.order.to_string(),
         outcome.to_owned(),

@@ -120,9 +120,9 @@ fn verdict(all: &[Verdict]) -> String {
         return "One store was measured: there is nothing to compare.".into();
     }
     let untested = all.iter().filter(|verdict| !verdict.tested).count();
-    let blind = all.iter().filter(|verdict| verdict.is_blind).count();
+    let blind = all.iter().filter(|verdict| !verdict.too_few.is_empty()).count();
     let mut first: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for verdict in all.iter().filter(|verdict| verdict.tested && !verdict.is_blind) {
+    for verdict in all.iter().filter(|verdict| verdict.tested && verdict.too_few.is_empty()) {
         match verdict.winner() {
             Some(store) => first.entry(store).or_default().0 += 1,
             None => {
@@ -152,15 +152,15 @@ fn verdict(all: &[Verdict]) -> String {
         },
         match untested {
             0 => String::new(),
-            untested => format!(
-                " {untested} compare{} single repetitions, and say nothing about chance.",
-                if untested == 1 { "s" } else { "" }
-            ),
+            1 => " 1 compares single repetitions, and says nothing about chance.".into(),
+            untested => {
+                format!(" {untested} compare single repetitions, and say nothing about chance.")
+            }
         },
         match blind {
             0 => String::new(),
             blind => format!(
-                " {blind} had so few repetitions that not even a tenfold difference from the first would have been found."
+                " {blind} had so few repetitions that even a store ten times worse could not be told from the first."
             ),
         }
     )
@@ -210,10 +210,15 @@ fn verdict_table(all: &[Verdict]) -> Table {
             groups.map(|(at, stores)| format!("{}. {}", at + 1, stores.join(", "))).collect();
         table.rows.push(vec![
             verdict.subject.clone(),
-            match (verdict.tested, verdict.is_blind) {
-                (false, _) => "not tested".into(),
-                (true, true) => "too few repetitions".into(),
-                (true, false) => groups.join("; "),
+            match (verdict.tested, verdict.groups.len(), verdict.too_few.is_empty()) {
+                (false, ..) => "not tested".into(),
+                (true, _, true) => groups.join("; "),
+                (true, 1, false) => "too few repetitions".into(),
+                (true, _, false) => format!(
+                    "{} (too few repetitions for {})",
+                    groups.join("; "),
+                    verdict.too_few.join(", ")
+                ),
             },
             verdict.unseen.map(detectable_ratio).unwrap_or_default(),
         ]);

@@ -15,15 +15,10 @@ use crate::definition::Bill;
 use crate::results::{Outcome, Resource, Run};
 
 pub use super::measure::{Measure, Over, PEAK_SECONDS};
+pub use crate::results::{GENERATOR, GENERATOR_ELSEWHERE, HOST, is_server};
 
 /// The label for the operations of all labels together.
 pub const ALL: &str = "all";
-
-/// The name for resources of the generator.
-pub const GENERATOR: &str = "generator";
-
-/// The name for resources of the whole machine.
-pub const HOST: &str = "host";
 
 /// The results of a run.
 #[derive(Debug)]
@@ -76,7 +71,8 @@ pub struct Group {
     pub driver: String,
     /// Nodes or shards.
     pub nodes: u32,
-    /// The target rate.
+    /// The target rate; the mean over the repetitions, which differ only if it is a share of a rate
+    /// that was measured again meanwhile.
     pub target_per_s: Option<f64>,
     /// The target rate as a share of the rate that the store reached in another experiment.
     pub target_share: Option<f64>,
@@ -98,6 +94,8 @@ pub struct Repetition {
     pub order: u32,
     /// The number of the repetition, from 1: stores took turns within one number.
     pub number: u32,
+    /// Its target rate.
+    pub target_per_s: Option<f64>,
     /// When it was begun, RFC 3339.
     pub started: String,
     /// How it ended.
@@ -206,7 +204,8 @@ impl Usage {
         self.disk_bytes[at] += resource.disk_read_bytes + resource.disk_write_bytes;
         self.disk_write_bytes_each[at] += resource.disk_write_bytes;
         self.network_bytes_each[at] += resource.network_bytes;
-        self.memory_bytes_peak = self.memory_bytes_peak.max(resource.memory_bytes);
+        // Generators may have several lines for a second.
+        self.memory_bytes_peak = self.memory_bytes_peak.max(self.memory_bytes[at]);
         self.disk_read_bytes += resource.disk_read_bytes;
         self.disk_write_bytes += resource.disk_write_bytes;
         self.network_bytes += resource.network_bytes;
@@ -242,10 +241,11 @@ impl Repetition {
     /// generator used; `None` for short trials, and for servers on other machines.
     pub fn others_share(&self, cores: u32) -> Option<f64> {
         let host = self.usage.get(HOST)?;
+        let here = self.usage.iter().filter(|(name, _)| *name != HOST);
         let own: Vec<&Usage> =
-            self.usage.iter().filter(|(name, _)| *name != HOST).map(|(_, usage)| usage).collect();
+            here.filter(|(name, _)| *name != GENERATOR_ELSEWHERE).map(|(_, usage)| usage).collect();
         // Without a server here, its work for the network would count as that of others.
-        if own.len() < 2 {
+        if !self.usage.keys().any(|name| is_server(name)) {
             return None;
         }
         let own_s = own.iter().map(|usage| usage.cpu_s).sum();

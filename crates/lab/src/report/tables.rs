@@ -9,7 +9,7 @@ use super::papers;
 use super::ranking::{Pair, pairs, ranked};
 use super::summary::mean as average;
 use super::summary::{
-    ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary, Usage,
+    ALL, Experiment, Group, HOST, Measure, Repetition, Summary, Usage, is_server,
     value_at_percentile,
 };
 use crate::reference::{Reference, Wanted};
@@ -96,8 +96,8 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
                     _ => ratio(found.mean / all[0].estimate.mean),
                 },
                 reached.unwrap_or_default(),
-                processors(group, |process| process != HOST && process != GENERATOR),
-                processors(group, |process| process == GENERATOR),
+                processors(group, is_server),
+                processors(group, |process| !is_server(process) && process != HOST),
                 match (experiment.share_of_limit(group), experiment.limit(), measure) {
                     (Some(share), Some(own), Measure::Value(_)) => {
                         format!("{} ({})", percent(share), plain(own))
@@ -345,7 +345,7 @@ pub fn resources(experiment: &Experiment, summary: &Summary) -> Table {
         let name = experiment.name_of(group);
         let mut processes: Vec<&String> =
             group.completed().flat_map(|trial| trial.usage.keys()).collect();
-        processes.sort_by_key(|process| (*process == HOST, *process == GENERATOR, *process));
+        processes.sort_by_key(|process| (*process == HOST, !is_server(process), *process));
         processes.dedup();
         for process in processes {
             let used: Vec<(&Usage, &Repetition, u64)> = group

@@ -5,12 +5,13 @@
 //! finds stores that acknowledge before they write at all. Loss by a failure of the machine is
 //! larger, and is what the durability of a store says.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::{Measured, RunError, Runner, Store, Watch};
 use crate::driver::{
@@ -39,7 +40,7 @@ pub const ACKNOWLEDGED: &str = "acknowledged_rows";
 pub struct Witness {
     driver: Arc<dyn Driver>,
     acknowledged: Arc<Mutex<Acknowledged>>,
-    /// Told of the first acknowledged row.
+    /// Notified when the first row is acknowledged.
     first: Arc<Notify>,
 }
 
@@ -56,15 +57,11 @@ impl Acknowledged {
         self.keys.len()
     }
 
-    /// Of so many rows one is looked for.
-    fn rows_per_checked(&self) -> usize {
-        if self.batched { BATCHED_ROWS_PER_CHECKED } else { 1 }
-    }
-
     /// The rows to look for.
     fn checked(&self) -> impl Iterator<Item = &Value> {
         let last = &self.keys[self.keys.len().saturating_sub(CHECKED_MAX)..];
-        last.iter().rev().step_by(self.rows_per_checked())
+        let step = if self.batched { BATCHED_ROWS_PER_CHECKED } else { 1 };
+        last.iter().rev().step_by(step)
     }
 }
 
@@ -128,9 +125,7 @@ impl Session for Watched {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
         let answer = self.session.execute(operation).await?;
         let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
-        if known.keys.is_empty() {
-            self.first.notify_one();
-        }
+        let was_empty = known.keys.is_empty();
         match operation {
             Operation::Insert(row) => known.keys.push(row.key.clone()),
             Operation::InsertMany(rows) => {
@@ -138,6 +133,9 @@ impl Session for Watched {
                 known.batched = true;
             }
             _ => {}
+        }
+        if was_empty && !known.keys.is_empty() {
+            self.first.notify_one();
         }
         drop(known);
         Ok(answer)
@@ -164,11 +162,8 @@ impl Runner<'_> {
         let watched = Store { driver: witness.clone(), up: store.up.clone() };
         let killer = kill_after(&up, witness.first.clone(), Duration::from_secs_f64(after_s));
         let measured = self.measure(&watched, trial, writer, watch).await?;
-        let was_killed = killer.is_finished();
+        let was_killed = killer.began();
         let none = witness.acknowledged().rows() == 0;
-        if measured.is_none() || none {
-            killer.abort();
-        }
         let Some(Measured { end, .. }) = measured else { return Ok(None) };
         match &end.outcome {
             Outcome::Wrong { .. } | Outcome::NotSupported { .. } => return Ok(Some(end)),
@@ -180,7 +175,7 @@ impl Runner<'_> {
         if none {
             return failed("it acknowledged no row, so none could be lost".to_owned());
         }
-        if let Err(error) = killer.await {
+        if let Err(error) = killer.ended().await {
             return failed(format!("its servers could not be killed: {error}"));
         }
         let up = match self.up(trial.store.server(), trial.nodes).await? {
@@ -207,22 +202,55 @@ impl Runner<'_> {
     }
 }
 
+/// Kills the servers of one trial; dropping it keeps it from killing those of another.
+struct Killer {
+    task: JoinHandle<()>,
+    began: Arc<AtomicBool>,
+}
+
+impl Killer {
+    /// Whether the first process was killed.
+    fn began(&self) -> bool {
+        self.began.load(Ordering::SeqCst)
+    }
+
+    /// Waits until all are killed.
+    async fn ended(mut self) -> Result<(), JoinError> {
+        (&mut self.task).await
+    }
+}
+
+impl Drop for Killer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 /// Kills all processes of a store some time after the first acknowledged row.
-fn kill_after(up: &Up, first: Arc<Notify>, after: Duration) -> JoinHandle<()> {
-    let roots = up.roots();
-    tokio::spawn(async move {
+fn kill_after(up: &Up, first: Arc<Notify>, after: Duration) -> Killer {
+    let roots: Vec<Process> = up.roots().into_iter().filter_map(Process::of).collect();
+    let began = Arc::new(AtomicBool::new(false));
+    let told = began.clone();
+    let task = tokio::spawn(async move {
         first.notified().await;
         tokio::time::sleep(after).await;
-        for process in crate::proc::trees(&roots).into_iter().filter_map(Process::of) {
+        let pids: Vec<u32> =
+            roots.iter().filter(|root| root.alive()).map(|root| root.pid).collect();
+        let processes = crate::proc::trees(&pids).into_iter().filter_map(Process::of);
+        // All are known before the first ends: its children would be those of another process.
+        let processes: Vec<Process> = processes.collect();
+        told.store(true, Ordering::SeqCst);
+        for process in processes {
             process.signal(Signal::KILL);
         }
-    })
+    });
+    Killer { task, began }
 }
 
 /// Looks for the last acknowledged rows. The lines have how many were acknowledged, how many were
 /// looked for, how many of these are missing, how many rows there are at all if the store counts
-/// them, and how many of all acknowledged rows are lost at least: one for each row that a missing
-/// one stands for, or as many as are fewer than were acknowledged.
+/// them, and how many of all acknowledged rows are lost at least: the missing ones, or as many as
+/// there are fewer than were acknowledged.
 pub async fn look_for(
     driver: &dyn Driver,
     schema: &Schema,
@@ -242,7 +270,7 @@ pub async fn look_for(
         value("checked_rows", f64::from(checked)),
         value("missing_rows", f64::from(missing)),
     ];
-    let mut lost = f64::from(missing) * acknowledged.rows_per_checked() as f64;
+    let mut lost = f64::from(missing);
     if driver.abilities().contains(&Ability::Count) {
         let all = Operation::Count { conditions: Vec::new() };
         if let Answer::Count(found) = session.execute(&all).await? {

@@ -1,7 +1,7 @@
 //! A trial that other programs disturb is made again.
 
 use crate::report::others_share;
-use crate::results::Line;
+use crate::results::{GENERATOR_ELSEWHERE, HOST, Line, Resource, is_server};
 use crate::trial::{Trial, Work};
 
 /// Attempts at a trial that other programs disturb; the last one counts, and the report names it.
@@ -27,9 +27,8 @@ pub fn other_seed(seed: u64, attempt: u32) -> u64 {
 pub struct Seen {
     /// Operations without a right answer.
     pub errors: u64,
-    host_s: f64,
-    own_s: f64,
-    servers: bool,
+    /// Resources of this machine: the host, its servers and its generators.
+    resources: Vec<Resource>,
 }
 
 impl Seen {
@@ -37,12 +36,8 @@ impl Seen {
     pub fn add(&mut self, line: &Line) {
         match line {
             Line::Second(second) => self.errors += second.errors.values().sum::<u64>(),
-            Line::Resource(used) if used.process == "host" => {
-                self.host_s += used.cpu_s - used.interrupts_s;
-            }
-            Line::Resource(used) => {
-                self.own_s += used.cpu_s;
-                self.servers |= used.process != "generator";
+            Line::Resource(used) if used.process != GENERATOR_ELSEWHERE => {
+                self.resources.push(used.clone());
             }
             _ => {}
         }
@@ -51,7 +46,15 @@ impl Seen {
     /// The share of `cores` processors that other programs than the servers and the generator used
     /// in a trial of this length, s; `None` for short trials, and for servers elsewhere.
     pub fn others_share(&self, seconds: f64, cores: u32) -> Option<f64> {
-        self.servers.then(|| others_share(self.host_s, self.own_s, seconds, cores))?
+        let within = self.resources.iter().filter(|used| used.is_within(seconds));
+        let (host, own): (Vec<&Resource>, Vec<&Resource>) =
+            within.partition(|used| used.process == HOST);
+        if !own.iter().any(|used| is_server(&used.process)) {
+            return None;
+        }
+        let host_s = host.iter().map(|used| used.cpu_s - used.interrupts_s).sum();
+        let own_s = own.iter().map(|used| used.cpu_s).sum();
+        others_share(host_s, own_s, seconds, cores)
     }
 }
 
@@ -59,7 +62,6 @@ impl Seen {
 mod tests {
     use super::*;
     use crate::report::OTHERS_SHARE_MAX;
-    use crate::results::Resource;
 
     #[test]
     fn what_others_used_is_the_rest() {
@@ -76,6 +78,8 @@ mod tests {
                 seen.add(&used(second, "generator", 0.4 * part));
                 seen.add(&used(second, "host", (1.0 + others_s) * part));
             }
+            // A straggler keeps the trial waiting for its error.
+            seen.add(&used(seconds + 20, "host", 100.0));
             seen.others_share(f64::from(seconds) + 0.5, 2)
         };
         assert!(share(0.1, 10).unwrap() < OTHERS_SHARE_MAX, "5% is usual");

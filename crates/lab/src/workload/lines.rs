@@ -52,6 +52,10 @@ pub struct Arriving {
     pub per_s: f64,
     /// Threads that write; the other threads ask.
     pub threads: u32,
+    /// Queries per second: all stores are asked the same for the whole time, and none is asked
+    /// twice. Without it, a query follows the answer to the one before, until all were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queries_per_s: Option<f64>,
 }
 
 fn refused(name: &str, value: impl ToString, takes: &str) -> WorkloadError {
@@ -120,9 +124,14 @@ impl Asking {
         if queries.kinds.is_empty() {
             return Err(refused("kinds", "[]", "at least one kind of query"));
         }
-        if let Some(Arriving { per_s, threads }) = &queries.arriving {
+        if let Some(Arriving { per_s, threads, queries_per_s }) = &queries.arriving {
             if !(PER_S_MIN..=f64::MAX).contains(per_s) {
                 return Err(refused("per_s", per_s, "a number from 0.001 on"));
+            }
+            if let Some(per_s) =
+                queries_per_s.filter(|per_s| !(PER_S_MIN..=f64::MAX).contains(per_s))
+            {
+                return Err(refused("queries_per_s", per_s, "a number from 0.001 on"));
             }
             if *threads == 0 {
                 return Err(refused("threads", threads, "1 and more threads that write"));
@@ -156,6 +165,8 @@ impl Plan for Asking {
                 next: self.next.clone(),
                 of: self.opening.share.of.into(),
                 together: arriving.is_some(),
+                per_s: arriving.as_ref().and_then(|arriving| arriving.queries_per_s),
+                taken: None,
             }),
         }
     }
@@ -176,15 +187,31 @@ struct AskSteps {
     of: u64,
     /// Whether all queries have one label, beside that of lines that arrive.
     together: bool,
+    /// Queries per second, if they come at a steady rate.
+    per_s: Option<f64>,
+    /// The number of the next query, once it is taken.
+    taken: Option<usize>,
+}
+
+impl AskSteps {
+    /// The number of the next query.
+    fn take(&mut self) -> usize {
+        let next = || self.next.fetch_add(self.of, Ordering::Relaxed) as usize;
+        *self.taken.get_or_insert_with(next)
+    }
 }
 
 impl Steps for AskSteps {
+    fn due(&mut self) -> Option<Duration> {
+        let per_s = self.per_s?;
+        let at = self.take();
+        // Without a query there is nothing to wait for.
+        (at < self.answers.asked().len()).then(|| Duration::from_secs_f64(at as f64 / per_s))
+    }
+
     fn next(&mut self) -> Option<Step> {
-        let mut at = self.next.fetch_add(self.of, Ordering::Relaxed) as usize;
-        if self.together {
-            // As long as lines arrive: a store that answers fast is asked again, in the same order.
-            at %= self.answers.asked().len().max(1);
-        }
+        let at = self.take();
+        self.taken = None;
         let search = self.answers.asked().get(at)?.clone();
         let label = match self.together {
             true => queries::ANY,

@@ -45,7 +45,7 @@ struct Kept {
 }
 
 impl Answers {
-    /// Creates a cache for at most `bytes_max` bytes of answers.
+    /// Creates a cache for at most `bytes_max` bytes of answers; with 0 it keeps none.
     pub fn new(bytes_max: usize) -> Answers {
         Answers { bytes_max, kept: Mutex::default() }
     }

@@ -155,6 +155,9 @@ pub struct QueryOptions {
     /// The longest that a client may take no bytes of its answer, of whatever kind; then its
     /// connection is closed and its query cancelled. `query.client_idle_max`.
     pub client_idle_max: Duration,
+    /// Memory for results of single blocks, which answer a repeated query; 0 for none.
+    /// `query.answers_bytes_max`.
+    pub answers_bytes_max: usize,
 }
 
 impl TryFrom<RawConfig> for Config {
@@ -257,6 +260,7 @@ impl TryFrom<RawConfig> for Config {
             },
             pages_max: raw.query.pages_max,
             client_idle_max,
+            answers_bytes_max: memory("query.answers_bytes_max", &raw.query.answers_bytes_max)?,
         };
         ensure!(
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
@@ -562,6 +566,7 @@ mod tests {
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
         check(|c| c.query.background_concurrent_max = 0, "query.background_concurrent_max must be");
         check(|c| c.query.result_bytes_max = "x".into(), "query.result_bytes_max: 'x'");
+        check(|c| c.query.answers_bytes_max = "-1".into(), "query.answers_bytes_max: '-1'");
         let idle = "query.client_idle_max must be between 1s and 1d";
         check(|c| c.query.client_idle_max = "999ms".into(), idle);
         check(|c| c.query.client_idle_max = "25h".into(), idle);

@@ -294,6 +294,7 @@ pub struct RawQuery {
     pub results_keep: String,
     pub pages_max: usize,
     pub client_idle_max: String,
+    pub answers_bytes_max: String,
 }
 
 /// `[summary]`
@@ -412,6 +413,7 @@ impl Default for RawQuery {
             background_concurrent_max: 2,
             background_waiting_max: 32,
             background_run_max: "1d".into(),
+            answers_bytes_max: "64MiB".into(),
             result_bytes_max: "256MiB".into(),
             result_bytes_total_max: "1GiB".into(),
             results_keep: "1d".into(),

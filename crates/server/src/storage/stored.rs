@@ -21,10 +21,6 @@ const PARSERS_KEPT: usize = 8;
 /// of work. Of further groups it reads the frames.
 const GROUPS_MADE_MAX: usize = 8;
 
-/// Memory for results of single blocks, which answer a repeated query: enough for some queries over
-/// a million blocks.
-pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
-
 /// A pool of parsers: each concurrent parse uses one.
 pub struct Parsers {
     pattern: Parser,

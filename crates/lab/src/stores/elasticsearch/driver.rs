@@ -36,8 +36,12 @@ use crate::row::{Kind, Row, Schema, Value};
 /// Time limit for files of merged segments to be deleted.
 const DELETIONS_S_MAX: Duration = Duration::from_secs(90);
 
-/// Files besides those of segments are small: beyond this ratio some of merged ones are left.
-const FILES_PER_SEGMENTS_MAX: f64 = 1.02;
+/// Other files than those of segments are small: a 50th of them, and some of a fixed size for each
+/// shard. Where there is more, files of merged segments are left.
+const SEGMENTS_PER_FILES_MIN: u64 = 50;
+
+/// See [`SEGMENTS_PER_FILES_MIN`]: for all shards.
+const FIXED_BYTES_MAX: u64 = 1 << 20;
 
 /// Time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -289,7 +293,7 @@ impl Elasticsearch {
         while began.elapsed() < DELETIONS_S_MAX {
             let segments = self.segment_bytes(schema).await?;
             let bytes = self.table_bytes(schema).await?.unwrap_or(0);
-            if bytes as f64 <= segments as f64 * FILES_PER_SEGMENTS_MAX {
+            if bytes <= segments + segments / SEGMENTS_PER_FILES_MIN + FIXED_BYTES_MAX {
                 return Ok(());
             }
             tokio::time::sleep(LOOK).await;

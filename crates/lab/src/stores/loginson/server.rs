@@ -48,6 +48,12 @@ impl Server for Loginson {
                 default: "512MiB",
                 help: "memory of queries (key in [query])",
             },
+            Known {
+                name: "answers_bytes_max",
+                default: "0",
+                help: "memory for results of blocks that repeated queries take (key in [query]); \
+                       none, because other stores keep none",
+            },
         ]
     }
 
@@ -63,6 +69,7 @@ impl Server for Loginson {
             format!("cache_bytes_max = {:?}", options.text("cache_bytes_max")),
             "[query]".to_owned(),
             format!("memory_bytes_max = {:?}", options.text("memory_bytes_max")),
+            format!("answers_bytes_max = {:?}", options.text("answers_bytes_max")),
         ];
         let node = |index: u32| {
             let port = first + index as u16;
