@@ -337,9 +337,7 @@ fn not_measured(experiment: &Experiment) -> Vec<String> {
             let reason = match &trial.outcome {
                 Outcome::Completed => continue,
                 Outcome::NotSupported { ability } => {
-                    format!(
-                        "not measured: it needs `{ability}`, which the lab's driver for it does not have"
-                    )
+                    format!("not measured, because the lab's driver for it lacks: {ability}")
                 }
                 Outcome::Wrong { message } => {
                     format!("a wrong answer, so its numbers do not count: {message}")

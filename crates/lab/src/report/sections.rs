@@ -319,8 +319,8 @@ fn setup(document: &mut Document, summary: &Summary) {
         ));
     }
     document.text(
-        "Raw results: the directory `trials`, or once they are packed `trials.jsonl.zst`, beside this report has the lines of JSON \
-         of each trial, from which `loginson-lab report` makes this report again. A line for each trial and measure:",
+        "Raw results: the directory trials, or once they are packed the file trials.jsonl.zst, beside this report has the lines of JSON \
+         of each trial, from which loginson-lab report makes this report again. A line for each trial and measure:",
     );
     document.blocks.push(Block::File(samples::NAME.into(), samples::csv(summary)));
 }
