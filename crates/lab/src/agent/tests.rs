@@ -187,7 +187,8 @@ async fn an_agent_with_a_secret_serves_who_knows_it() {
         let (_stop, stop) = watch::channel(false);
         let drain = tokio::spawn(async move { while received.recv().await.is_some() {} });
         let trial = trial(10, None);
-        let end = run(&[address.clone()], secret, &trial, Vec::new(), lines, stop).await;
+        let end =
+            run(std::slice::from_ref(&address), secret, &trial, Vec::new(), lines, stop).await;
         drain.await.unwrap();
         end
     };

@@ -50,7 +50,7 @@ enum Command {
         definition: bool,
     },
     /// Run a study and make its report
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Resume a run that was stopped
     Resume(run::ResumeArgs),
     /// Install, start, stop and remove the servers of stores
@@ -96,7 +96,7 @@ pub async fn main() -> anyhow::Result<bool> {
         Command::Show { study, scale, definition } => {
             print(&studies::show(&study, scale, definition)?);
         }
-        Command::Run(args) => return run::run(args, home.home()?).await,
+        Command::Run(args) => return run::run(*args, home.home()?).await,
         Command::Resume(args) => return run::resume(args, home.home()?).await,
         Command::Stores { command } => crate::servers::cli::run(command, &home.home()?).await?,
         Command::Report(args) => crate::report::cli::run(&args)?,

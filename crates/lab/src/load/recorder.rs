@@ -98,7 +98,7 @@ impl Recorder {
             shard.cells.push(Cell { second, label, latencies, errors });
             shard.cells.len() - 1
         });
-        record(&mut *shard, place);
+        record(&mut shard, place);
     }
 
     /// Called about once a second, with the number of threads at work: returns the lines of
