@@ -8,10 +8,10 @@
 //! because its part of the load is missing. Both sides send a message every second, because a
 //! machine without power or network closes no connection: silence counts as a loss too.
 //!
-//! The protocol is one connection per trial with one JSON [`Message`] per line. Anyone who may speak
-//! to an agent can make it put load on any machine. That is why it listens on loopback by default,
-//! and elsewhere only with a secret that the coordinator sends first. The secret is not encrypted:
-//! it keeps away who can reach the agent, and not who can read the network.
+//! The protocol is one connection per trial with one JSON [`Message`] per line. Anyone who may
+//! speak to an agent can make it put load on any machine. That is why it listens on loopback by
+//! default, and elsewhere only with a secret that the coordinator sends first. The secret is not
+//! encrypted: it keeps away who can reach the agent, and not who can read the network.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -5,8 +5,9 @@
 //! connection, in a closed ([`closed`]) or an open loop ([`open`]). Failures are handled as
 //! follows. A failed operation is counted by kind, and the thread continues, with a new connection
 //! if the old one broke; if none can be opened, or if more than half of all operations fail, the
-//! trial fails: its numbers would be of the few that did not. A wrong answer ends it at once. An operation that the store does not have makes it `NotSupported`. In
-//! every case the measurements so far are emitted.
+//! trial fails: its numbers would be of the few that did not. A wrong answer ends it at once. An
+//! operation that the store does not have makes it `NotSupported`. In every case the measurements
+//! so far are emitted.
 //!
 //! Operations in flight at the end of the time are awaited and count, for at most
 //! [`IN_FLIGHT_S_MAX`]. A stop takes effect within a second, without their answers.

@@ -94,8 +94,8 @@ impl Work {
         [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
     }
 
-    /// Lines that should arrive in batches while queries are asked, but for the last batch, which is
-    /// due at the very end.
+    /// Lines that should arrive in batches while queries are asked, but for the last batch, which
+    /// is due at the very end.
     pub fn due_rows(&self) -> Option<f64> {
         let Work::Load { workload: Workload::LineQueries(queries), load } = self else {
             return None;

@@ -30,9 +30,9 @@ const STOP_S_MAX: u64 = 3;
 /// A message from an agent, or its loss.
 type From = (usize, Result<Message, String>);
 
-/// Runs `trial` on all `agents` (`host:port`), whose secret is `secret`, each with its share, as [`crate::load::run`] does in
-/// this process alone. The processes `watched` on this machine, and the whole machine, are measured
-/// as well.
+/// Runs `trial` on all `agents` (`host:port`), whose secret is `secret`, each with its share, as
+/// [`crate::load::run`] does in this process alone. The processes `watched` on this machine, and
+/// the whole machine, are measured as well.
 pub async fn run(
     agents: &[String],
     secret: Option<&str>,

@@ -32,7 +32,8 @@ pub const OTHERS_SHARE_MAX: f64 = 0.1;
 const OTHERS_S_MIN: f64 = 3.0;
 
 /// The share of `cores` processors that other programs used in a trial of this length, s, in which
-/// the machine was busy for `host_s` and servers and generator for `own_s`; `None` for short trials.
+/// the machine was busy for `host_s` and servers and generator for `own_s`; `None` for short
+/// trials.
 pub fn others_share(host_s: f64, own_s: f64, seconds: f64, cores: u32) -> Option<f64> {
     let all = seconds * f64::from(cores.max(1));
     (seconds >= OTHERS_S_MIN).then(|| ((host_s - own_s) / all).max(0.0))

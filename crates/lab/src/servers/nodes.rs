@@ -24,9 +24,9 @@ pub(super) struct Record {
     pub node: Node,
 }
 
-/// Starts nodes and waits until each answers. If one fails, the others keep running. A start that nobody waits for
-/// any more is finished all the same, and keeps the lock until its record is written: whoever stops
-/// the store then finds it.
+/// Starts nodes and waits until each answers. If one fails, the others keep running. A start that
+/// nobody waits for any more is finished all the same, and keeps the lock until its record is
+/// written: whoever stops the store then finds it.
 pub(super) async fn start_all(
     server: &'static dyn Server,
     site: &Site,
