@@ -142,6 +142,13 @@ class Trial:
             self.measure = "peak", None
         elif self.target_per_s is not None or work["workload"]["kind"] in QUERIES:
             self.measure = "latency", "all"
+        elif work["workload"]["kind"] == "line_queries":
+            # While lines arrive, all queries have one label beside that of the writes.
+            self.measure = "latency", "query" if work["workload"].get("arriving") else "all"
+        elif work["workload"]["kind"] == "line_stream" or (
+            work["workload"]["kind"] == "line_writes" and self.load.get("batch_rows", 1) > 1
+        ):
+            self.measure = "rows", None
         else:
             self.measure = "rate", None
 
@@ -163,6 +170,9 @@ class Trial:
             return self.latency(name)
         if kind == "rate":
             return self.rate()
+        if kind == "rows":
+            rows = self.values.get("written_rows")
+            return rows / self.seconds if rows else None
         whole = [self.series.get(s, 0) for s in range(max(self.series, default=-1) + 1)]
         whole = whole[: max(1, int(self.seconds))]
         width = min(PEAK_SECONDS, len(whole))
@@ -319,7 +329,10 @@ def check_experiment(checks, title, groups, found):
     value_column = {
         "rate": "operations per second",
         "peak": "highest operations per second",
-        "latency": "mean latency, ms",
+        "rows": "rows per second",
+        "latency": "mean latency, ms"
+        if measure[1] == "all"
+        else f"mean latency of {measure[1]}, ms",
     }.get(measure[0]) or (
         "delay, ms" if measure[1] == "delay_ms" else measure[1].replace("_", " ")
     )
