@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::summary::{ALL, Experiment, Group, Measure, Repetition, Second, Summary};
-use super::summary::{mean, value_at_percentile};
+use super::summary::{
+    ALL, Experiment, Group, Measure, Repetition, Second, Summary, mean, value_at_percentile,
+};
 use super::{PERCENTILES, ReportError};
 use crate::histogram;
 use crate::reference::subject;
@@ -21,7 +22,7 @@ pub const DISK_PER_RECORD: &str = "disk_bytes_per_record";
 /// The value of an experiment with on-line queries: the share that was answered in time.
 const ONLINE: &str = "answered_within_a_second_percent";
 
-/// The value of queries while lines arrive: how many should.
+/// The value of queries while lines arrive: how many lines should arrive.
 pub const DUE_ROWS: &str = "due_rows";
 
 /// The time in which the 2012 study wants an on-line query answered, µs.
@@ -72,9 +73,11 @@ impl Summary {
         for (_, experiment) in &mut experiments {
             for group in &mut experiment.groups {
                 group.repetitions.sort_by_key(|trial| trial.order);
-                let targets: Vec<f64> =
-                    group.repetitions.iter().filter_map(|trial| trial.target_per_s).collect();
-                group.target_per_s = mean(&targets);
+                if group.target_share.is_some() {
+                    // The rate of which it is a share may have been measured again meanwhile.
+                    let targets = group.repetitions.iter().filter_map(|trial| trial.target_per_s);
+                    group.target_per_s = mean(&targets.collect::<Vec<f64>>());
+                }
             }
             experiment.groups.sort_by(|a, b| {
                 let target =
