@@ -74,7 +74,8 @@ impl<'a> Coordinator<'a> {
         let greeting = (0u32..).zip(agents).map(|(index, address)| async move {
             let share = Share { index, of: agents.len() as u32 };
             let part = Trial { share, ..trial.clone() };
-            let greeted = timeout(Duration::from_secs(GREET_S_MAX), greet(address, secret, part)).await;
+            let limit = Duration::from_secs(GREET_S_MAX);
+            let greeted = timeout(limit, greet(address, secret, part)).await;
             greeted
                 .unwrap_or_else(|_| Err(format!("did not answer within {GREET_S_MAX} s")))
                 .map_err(|reason| {

@@ -36,12 +36,15 @@ use crate::row::{Kind, Row, Schema, Value};
 /// Time limit for files of merged segments to be deleted.
 const DELETIONS_S_MAX: Duration = Duration::from_secs(90);
 
-/// Other files than those of segments are small: a 50th of them, and some of a fixed size for each
-/// shard. Where there is more, files of merged segments are left.
+/// An index has other files than those of its segments. They take at most the segments' size
+/// divided by this, and [`FIXED_BYTES_MAX`]. A larger index still has files of merged segments.
 const SEGMENTS_PER_FILES_MIN: u64 = 50;
 
-/// See [`SEGMENTS_PER_FILES_MIN`]: for all shards.
+/// See [`SEGMENTS_PER_FILES_MIN`].
 const FIXED_BYTES_MAX: u64 = 1 << 20;
+
+/// A flush even if nothing is to be written: it deletes files that are no longer needed.
+const FORCED_FLUSH: &str = "_flush?wait_if_ongoing=true&force=true";
 
 /// Time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -220,18 +223,12 @@ impl Driver for Elasticsearch {
             Settle::Visible => &["_refresh"],
             Settle::Flushed => &["_refresh", "_flush?wait_if_ongoing=true"],
             // The next flush deletes files that were merged.
-            Settle::Compacted => &[
-                "_refresh",
-                "_forcemerge?max_num_segments=1",
-                "_refresh",
-                "_flush?wait_if_ongoing=true&force=true",
-            ],
+            Settle::Compacted => {
+                &["_refresh", "_forcemerge?max_num_segments=1", "_refresh", FORCED_FLUSH]
+            }
         };
         for step in steps {
-            let path = format!("/{}/{step}", schema.table);
-            let reply = self.maintain(Method::POST, &path, String::new()).await?;
-            let Shards { shards } = success(&self.http, &reply)?;
-            whole(&self.http, &shards, false)?;
+            self.on_all_shards(schema, step).await?;
         }
         if settle == Settle::Compacted {
             self.wait_for_deletions(schema).await?;
@@ -285,9 +282,9 @@ impl Driver for Elasticsearch {
 }
 
 impl Elasticsearch {
-    /// Waits until files of merged segments are gone. They stay until the server has written down,
-    /// half a minute later, that all copies have the merged ones, and until the next flush. At the
-    /// limit the size is told as it is.
+    /// Waits until files of merged segments are deleted. The server keeps them until it has recorded
+    /// that all copies of the shard are up to date, which takes half a minute, and until the next
+    /// flush. After [`DELETIONS_S_MAX`] the size is reported with them.
     async fn wait_for_deletions(&self, schema: &Schema) -> Result<(), StoreError> {
         let began = Instant::now();
         while began.elapsed() < DELETIONS_S_MAX {
@@ -297,12 +294,17 @@ impl Elasticsearch {
                 return Ok(());
             }
             tokio::time::sleep(LOOK).await;
-            let path = format!("/{}/_flush?wait_if_ongoing=true&force=true", schema.table);
-            let reply = self.maintain(Method::POST, &path, String::new()).await?;
-            let Shards { shards } = success(&self.http, &reply)?;
-            whole(&self.http, &shards, false)?;
+            self.on_all_shards(schema, FORCED_FLUSH).await?;
         }
         Ok(())
+    }
+
+    /// Posts an action on a table that is an error unless all its shards complete it.
+    async fn on_all_shards(&self, schema: &Schema, action: &str) -> Result<(), StoreError> {
+        let path = format!("/{}/{action}", schema.table);
+        let reply = self.maintain(Method::POST, &path, String::new()).await?;
+        let Shards { shards } = success(&self.http, &reply)?;
+        whole(&self.http, &shards, false)
     }
 
     /// The size of the segments that searches use, of all copies of all shards.
