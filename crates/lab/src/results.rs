@@ -116,7 +116,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// What of its numbers no trial can have.
+    /// Why its numbers cannot be those of a trial; `None` if they can.
     fn fault(&self) -> Option<&'static str> {
         let is_time = |seconds: f64| (0.0..=TRIAL_S_MAX).contains(&seconds);
         match self {
@@ -320,10 +320,11 @@ fn limited_lines(mut read: impl BufRead) -> impl Iterator<Item = std::io::Result
     })
 }
 
-/// What the file of a trial is worth.
+/// Whether a trial has to be measured again.
 enum State {
     Done,
     Failed,
+    /// The file has no header, no end, or a histogram that cannot be read.
     Damaged,
 }
 
@@ -438,8 +439,8 @@ impl Directory {
                 Ok(State::Done) => continue,
                 Ok(State::Failed) => std::fs::remove_file(&path).map_err(io(&path))?,
                 Ok(State::Damaged) | Err(ResultsError::Line { .. }) => {
-                    let aside = path.with_extension("jsonl.damaged");
-                    std::fs::rename(&path, &aside).map_err(io(&path))?;
+                    let kept = path.with_extension("jsonl.damaged");
+                    std::fs::rename(&path, &kept).map_err(io(&path))?;
                 }
                 Err(error) => return Err(error),
             }
@@ -499,5 +500,84 @@ impl TrialWriter {
         self.write(&Line::End(end))?;
         self.out.flush().and_then(|()| self.out.get_ref().sync_all()).map_err(io(&self.part))?;
         std::fs::rename(&self.part, &self.path).map_err(io(&self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::Load;
+    use crate::workload::Workload;
+
+    /// A run with one trial of these lines.
+    fn run(lines: &[String]) -> (tempfile::TempDir, Directory) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("trials")).unwrap();
+        let directory = Directory { path: folder.path().to_owned() };
+        std::fs::write(directory.trial_path("0001-x"), lines.concat()).unwrap();
+        (folder, directory)
+    }
+
+    fn text(line: &Line) -> String {
+        serde_json::to_string(line).unwrap() + "\n"
+    }
+
+    fn header() -> String {
+        let load: Load = toml::from_str("threads = 1\noperations = 1").unwrap();
+        let trial = Trial::example("redis", Workload::LogWrites { records: 1 }, load);
+        let started = "2026-01-02T03:04:05Z".to_owned();
+        text(&Line::Header(Box::new(Header { trial, order: 1, started })))
+    }
+
+    fn second(second: u32, count: u64, histogram: &str) -> String {
+        let (label, histogram) = ("insert".to_owned(), histogram.to_owned());
+        let errors = BTreeMap::new();
+        text(&Line::Second(Second { second, label, count, errors, histogram, threads: 1 }))
+    }
+
+    fn end(outcome: Outcome, seconds: f64) -> String {
+        text(&Line::End(End { outcome, seconds }))
+    }
+
+    #[test]
+    fn failed_and_damaged_trials_are_measured_again() {
+        let good = histogram::encode(&histogram::new());
+        let done = end(Outcome::Completed, 1.0);
+        let failed = end(Outcome::Failed { message: "full".into() }, 1.0);
+        let cut = second(0, 1, &good)[..20].to_owned();
+        let kept = |lines: &[String]| {
+            let (_folder, directory) = run(lines);
+            let forgotten = directory.forget_failed().unwrap();
+            let damaged = directory.path.join("trials/0001-x.jsonl.damaged").exists();
+            (forgotten, directory.has("0001-x"), damaged)
+        };
+        assert_eq!(kept(&[header(), second(0, 1, &good), done.clone()]), (0, true, false));
+        assert_eq!(kept(&[header(), failed]), (1, false, false));
+        for damaged in [
+            vec![header(), second(0, 1, &good)],
+            vec![header(), cut],
+            vec![second(0, 1, &good), done.clone()],
+            vec![header(), second(0, 1, "rubbish"), done.clone()],
+            vec!["\u{0}\n".to_owned()],
+            Vec::new(),
+        ] {
+            assert_eq!(kept(&damaged), (1, false, true), "{damaged:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_no_trial_has_are_errors() {
+        let good = histogram::encode(&histogram::new());
+        for (line, reason) in [
+            (second(u32::MAX, 1, &good), "so long"),
+            (second(0, u64::MAX, &good), "so many"),
+            (end(Outcome::Completed, 1e300), "so long"),
+            (end(Outcome::Completed, -1.0), "so long"),
+            (" ".repeat(LINE_BYTES_MAX as usize), "longer than"),
+        ] {
+            let (_folder, directory) = run(&[header(), line]);
+            let error = directory.read("0001-x").unwrap_err().to_string();
+            assert!(error.contains("line 2") && error.contains(reason), "{error}");
+        }
     }
 }

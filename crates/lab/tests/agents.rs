@@ -269,3 +269,19 @@ fn an_agent_whose_cable_is_pulled_is_lost_and_comes_back_by_itself() {
     assert!(resumed.status.success(), "{}", said(&resumed));
     assert_eq!(repetitions(&out)[0].0, 2_000);
 }
+
+#[test]
+fn an_agent_that_others_reach_needs_a_secret_and_one_of_a_run_ends_with_it() {
+    let lab = || Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
+    let open = lab().args(["agent", "--listen", "0.0.0.0:0"]).output().unwrap();
+    assert!(!open.status.success() && said(&open).contains("--secret-file"), "{}", said(&open));
+    let mut agent = lab();
+    agent.args(["agent", "--until-input-ends", "--listen", "127.0.0.1:0"]);
+    let mut agent = agent.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    drop(agent.stdin.take());
+    let until = Instant::now() + Duration::from_secs(30);
+    while agent.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it runs without its parent");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -321,6 +321,46 @@ async fn errors_are_counted_by_kind_and_the_trial_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_trial_in_which_most_operations_fail_is_failed() {
+    let script: Arc<Script> =
+        Arc::new(|number, _| (MS, if number % 3 > 0 { Err(refused()) } else { Ok(Answer::Done) }));
+    let ran = run(script, trial(writes(300), load(2))).await;
+    assert!(ran.message().contains("200 of 300 operations failed"), "{}", ran.message());
+    assert!(ran.message().contains("no space left on device"), "{}", ran.message());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_loop_ends_when_each_thread_has_sent_its_operations() {
+    let each = Some(5);
+    let plan = Load { target_per_s: Some(100.0), operations_per_thread: each, ..load(3) };
+    let ran = run(acknowledges(MS), trial(writes(100_000), plan)).await;
+    assert_eq!((ran.outcome(), ran.count("insert")), (&Outcome::Completed, 15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_fails_after_the_end_makes_no_trial_longer() {
+    let script: Arc<Script> = Arc::new(|number, _| match number {
+        50 => (30_000 * MS, Err(refused())),
+        _ => (10 * MS, Ok(Answer::Done)),
+    });
+    let plan = Load { seconds: Some(5.0), ..load(2) };
+    let ran = run(script, trial(writes(100_000), plan)).await;
+    assert_eq!((ran.outcome(), ran.errors("refused")), (&Outcome::Completed, 1));
+    let seconds = ran.end.as_ref().unwrap().seconds;
+    assert!((5.0..5.1).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_panics_fails_its_trial() {
+    let script: Arc<Script> = Arc::new(|number, _| match number {
+        10 => panic!("a fault of the client"),
+        _ => (MS, Ok(Answer::Done)),
+    });
+    let ran = run(script, trial(writes(1_000), load(2))).await;
+    assert!(ran.message().contains("client library"), "{}", ran.message());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_is_full_fails_the_trial_and_keeps_what_was_measured() {
     let script: Arc<Script> =
         Arc::new(|number, _| (MS, if number > 100 { Err(refused()) } else { Ok(Answer::Done) }));
