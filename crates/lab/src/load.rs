@@ -406,8 +406,8 @@ async fn connect_all(
     Ok(sessions)
 }
 
-/// Says that a task did not end by itself. Its trial fails, and the run goes on: servers have to be
-/// stopped at its end.
+/// The message for a task that panicked. Only its trial fails: the run continues, because it has to
+/// stop its servers at the end.
 fn panicked(error: tokio::task::JoinError) -> String {
     format!("a thread of the generator ended by a fault of the lab or of a client library: {error}")
 }

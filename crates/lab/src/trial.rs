@@ -94,7 +94,7 @@ impl Work {
         [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
     }
 
-    /// Lines that should arrive in batches while queries are asked, but for the last batch, which
+    /// Lines that should arrive in batches while queries run, but for the last batch, which
     /// is due at the very end.
     pub fn due_rows(&self) -> Option<f64> {
         let Work::Load { workload: Workload::LineQueries(queries), load } = self else {

@@ -52,8 +52,8 @@ pub struct Arriving {
     pub per_s: f64,
     /// Threads that write; the other threads ask.
     pub threads: u32,
-    /// Queries per second: all stores are asked the same for the whole time, and none is asked
-    /// twice. Without it, a query follows the answer to the one before, until all were asked.
+    /// Queries per second: every store gets the same queries over the whole trial, none of them
+    /// twice. Without a rate, a thread sends its next query when it has the answer to the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queries_per_s: Option<f64>,
 }

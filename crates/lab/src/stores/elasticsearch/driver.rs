@@ -282,9 +282,9 @@ impl Driver for Elasticsearch {
 }
 
 impl Elasticsearch {
-    /// Waits until files of merged segments are deleted. The server keeps them until it has recorded
-    /// that all copies of the shard are up to date, which takes half a minute, and until the next
-    /// flush. After [`DELETIONS_S_MAX`] the size is reported with them.
+    /// Waits until files of merged segments are deleted. The server keeps them until it has
+    /// recorded that all copies of the shard are up to date, which takes half a minute, and until
+    /// the next flush. After [`DELETIONS_S_MAX`] the size is reported with them.
     async fn wait_for_deletions(&self, schema: &Schema) -> Result<(), StoreError> {
         let began = Instant::now();
         while began.elapsed() < DELETIONS_S_MAX {
